@@ -18,7 +18,9 @@ What is incomplete in the window but not in `remaining` asks for more (`SOURCE`)
 than `remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
 
 While a call runs, which is without the interpreter's lock, its caller keeps the descriptors that it
-names open.
+names open, and no other thread writes to the buffers that it is given, nor to a file that one of
+them maps. A write during a call is undefined behaviour of the native kernel, and not just other
+bytes: it may rely on what it has read once. Of what is compressed each byte is read once.
 
 Not here: its functions, and objects made of records (kernel_functions.py), which implementation
 runs (backend.py), the byte layouts (formats.py)."""
@@ -107,7 +109,8 @@ class Transcoder(Protocol):
           and measure drop it, allowed or not; columns reads it when allowed.
        c. codec != 0: BATCH, allowed or not.
        d. transactional and `stop_transactional`: BATCH, unless allowed.
-       e. count = 0, or base offset + last offset delta < first_offset: the batch is dropped.
+       e. count = 0, or base offset + last offset delta < first_offset: the batch is dropped. The
+          sum does not wrap: compaction keeps a last offset that no record has.
        f. count > (size - 49) // 7: damage "more records than bytes".
        g. else it is entered: its records follow.
     6. v0, v1 otherwise: codec != 0: BATCH, allowed or not. Not whole in the window: SOURCE. v1 and

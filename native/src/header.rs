@@ -29,9 +29,15 @@ impl Header {
         }
     }
 
+    /// Whether all of it, also what compaction took of it, is below an offset. Its last offset may
+    /// be above all that there are: the sum does not wrap.
     #[inline(always)]
-    pub fn last_offset(&self) -> i64 {
-        self.base_offset.wrapping_add(i64::from(self.last_offset_delta))
+    pub fn ends_before(&self, offset: i64) -> bool {
+        let delta = i64::from(self.last_offset_delta);
+        match self.base_offset.checked_add(delta) {
+            Some(last_offset) => last_offset < offset,
+            None => delta < 0,
+        }
     }
 
     /// Under LogAppendTime the timestamp of all records.

@@ -8,13 +8,14 @@ use crate::codec::{self, Codec};
 use crate::crc::{crc32, crc32c};
 use crate::header::Header;
 use crate::layout::{
-    ATTRIBUTES_AT_LEGACY, BASE_SEQUENCE_AT, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, CRC_AT_BATCH,
-    CRC_AT_LEGACY, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX_SIZE, ROW_SIZE, TRANSACTIONAL, V2,
+    ATTRIBUTES_AT_BATCH, ATTRIBUTES_AT_LEGACY, BASE_SEQUENCE_AT, BATCH_HEADER_SIZE, CODEC_MASK,
+    CONTROL, CRC_AT_BATCH, CRC_AT_LEGACY, ENTRY_HEAD_SIZE, MAGIC_AT, PREFIX_SIZE, ROW_SIZE,
+    TRANSACTIONAL, V2,
 };
 use crate::message::{bytes_at, prefix};
 use crate::outcome::{Outcome, Progress};
 use crate::transcoder::{Entered, Settings, Transcoder};
-use crate::workspace::room;
+use crate::workspace::{room, with_copy};
 
 /// Of one entry.
 const ROWS_MAX: usize = 1024;
@@ -151,11 +152,13 @@ pub fn read<D: Destination>(
     body: &mut Vec<u8>,
     records: &mut D,
 ) -> Option<Entry> {
-    if *entry.get(MAGIC_AT)? == V2 {
-        read_batch(entry, wanted, body, records)
-    } else {
-        read_message(entry, wanted, records)
+    if *entry.get(MAGIC_AT)? != V2 {
+        return read_message(entry, wanted, records);
     }
+    if entry.get(ATTRIBUTES_AT_BATCH)? & CODEC_MASK == 0 {
+        return read_batch(entry, wanted, body, records);
+    }
+    with_copy(entry, |entry| read_batch(entry, wanted, body, records))
 }
 
 fn read_batch<D: Destination>(

@@ -13,7 +13,7 @@ use crate::log_window::{Input, LogWindow};
 use crate::message;
 use crate::outcome::Outcome;
 use crate::transcoder::{Compress, Recode, Transcoder};
-use crate::workspace::{Recoding, Sending, Workspace, room};
+use crate::workspace::{Recoding, Sending, Workspace, room, with_copy};
 
 /// An item may be as large as a chunk of this size or more, and as two smaller ones.
 const LARGE_CHUNK_SIZE: usize = 64 * 1024;
@@ -360,7 +360,12 @@ impl Transcoder {
             Some(gzip) if is_gzip => Some(&mut **gzip),
             _ => None,
         };
-        self.recode_with(log.rest().get(..size)?, &job, recoding, other)?;
+        let entry = log.rest().get(..size)?;
+        if log.is_read() {
+            self.recode_with(entry, &job, recoding, other)?;
+        } else {
+            with_copy(entry, |entry| self.recode_with(entry, &job, recoding, other))?;
+        }
         Some(size as u64)
     }
 }

@@ -1,4 +1,6 @@
-//! The buffers of a recode and a transfer. They belong to the thread and are reused.
+//! The buffers of a recode and a transfer, and of copies. They belong to the thread and are reused.
+
+use std::cell::Cell;
 
 use crate::codec::{self, Codec};
 
@@ -69,7 +71,8 @@ impl Workspace {
         limit: usize,
     ) -> Option<&[u8]> {
         let body = &mut self.recoding.body;
-        let size = codec::decompress(codec, magic, data, room(body, limit.min(BODY_SIZE_MAX))?)?;
+        let room = room(body, limit.min(BODY_SIZE_MAX))?;
+        let size = with_copy(data, |data| codec::decompress(codec, magic, data, room))?;
         Some(&body[..size])
     }
 
@@ -83,6 +86,24 @@ impl Workspace {
             }
         }
     }
+}
+
+thread_local! {
+    static COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Works with a copy of bytes that lie where others may write to. So each of them is read once: what
+/// was checked is what is decompressed. None: there is no memory for it, or the work has failed.
+pub fn with_copy<T>(bytes: &[u8], work: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+    let mut copy = COPY.take();
+    copy.clear();
+    copy.try_reserve_exact(bytes.len()).ok()?;
+    copy.extend_from_slice(bytes);
+    let done = work(&copy);
+    if copy.capacity() <= KEPT_MAX {
+        COPY.set(copy);
+    }
+    done
 }
 
 /// At least `size` bytes of room. None: there is no memory for it.

@@ -90,7 +90,7 @@ def _take_batch(state: State, call: Call, size: int, codec: int) -> None:
     is_transactional = header.attributes & TRANSACTIONAL
     if is_transactional and state.stop_transactional and not state.is_allowed:  # d
         raise Stop(Outcome.BATCH)
-    if header.records_count == 0 or header.last_offset < state.first_offset:  # e
+    if header.records_count == 0 or header.ends_before(state.first_offset):  # e
         _pass_entry(state, call, size)
         return
     if header.records_count > (header.size - BATCH_SIZE_MIN) // RECORD_SIZE_MIN:  # f

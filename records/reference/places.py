@@ -45,9 +45,10 @@ class Header:
         fields = BATCH_HEADER.unpack_from(source, at)
         return cls(**dict(zip(BATCH_HEADER_FIELDS, fields, strict=True)))
 
-    @property
-    def last_offset(self) -> int:
-        return wrapped(self.base_offset + self.last_offset_delta)
+    def ends_before(self, offset: int) -> bool:
+        """Whether all of it, also what compaction took of it, is below an offset. Its last offset
+        may be above all that there are: the sum does not wrap."""
+        return self.base_offset + self.last_offset_delta < offset
 
     @property
     def append_time(self) -> int | None:

@@ -89,8 +89,7 @@ def _enter_batch(transcoder: Recoding, entry: memoryview, job: Recode) -> Buffer
     if len(entry) < BATCH_HEADER_SIZE or transcoder.to_magic == V2:
         raise NotAtOnce
     header = Header.read(entry, 0)
-    last_offset = header.base_offset + header.last_offset_delta
-    if header.records_count == 0 or (job.trim and last_offset < transcoder.first_offset):
+    if header.records_count == 0 or (job.trim and header.ends_before(transcoder.first_offset)):
         return None
     body = _decompressed(header.attributes, entry[BATCH_HEADER_SIZE:], V2, job)
     transcoder.enter_batch(entry, 0, True, job.trim, job.split_at_gaps)

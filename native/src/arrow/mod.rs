@@ -153,7 +153,7 @@ impl ArrowColumns {
     /// Whether a compressed batch may have records that are wanted.
     pub(crate) fn want(&self, header: &Header) -> bool {
         let Bounds { first_offset, last_offset, first_timestamp, .. } = self.bounds;
-        header.last_offset() >= first_offset
+        !header.ends_before(first_offset)
             && header.base_offset <= last_offset
             && header.max_timestamp >= first_timestamp
     }

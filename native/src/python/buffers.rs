@@ -31,8 +31,8 @@ impl Buffer {
         let (start, size) = self.borrow(object, ffi::PyBUF_SIMPLE)?;
         // SAFETY: the exporter keeps `size` bytes at `start` in place until `drop` releases the
         // view, and the slice cannot outlive `self`. Callers do not change a buffer during a call
-        // that reads it; one that does from another thread gets other bytes, not other memory,
-        // since any bytes are accepted and each access is checked.
+        // (records/kernel.py): a write by another thread is undefined behaviour. To contain it,
+        // each access is checked, and C libraries decompress a copy (`workspace::with_copy`).
         Ok(unsafe { slice::from_raw_parts(start, size) })
     }
 

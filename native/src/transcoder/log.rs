@@ -88,7 +88,7 @@ impl Transcoder {
         if header.attributes & (CONTROL | CODEC_MASK | TRANSACTIONAL) != 0 {
             is_dropped = self.decided::<S>(header.attributes)?;
         }
-        let is_below = header.last_offset() < self.settings.first_offset;
+        let is_below = header.ends_before(self.settings.first_offset);
         if is_dropped || header.records_count == 0 || is_below {
             self.pass(entry_size, window);
             return Ok(());

@@ -14,7 +14,7 @@ use crate::layout::{
 };
 use crate::message;
 use crate::outcome::Outcome;
-use crate::workspace::{Recoding, Workspace, room};
+use crate::workspace::{Recoding, Workspace, room, with_copy};
 
 /// What becomes of the entry.
 #[derive(Clone, Copy, Debug)]
@@ -54,10 +54,10 @@ impl Transcoder {
         workspace: &mut Workspace,
         other: Option<Compress<'_>>,
     ) -> Option<()> {
-        self.recode_with(entry, job, &mut workspace.recoding, other)
+        with_copy(entry, |entry| self.recode_with(entry, job, &mut workspace.recoding, other))
     }
 
-    /// The same with the buffers that it takes.
+    /// The same of an entry that nobody else writes to, with the buffers that it takes.
     pub(crate) fn recode_with(
         &mut self,
         entry: &[u8],
@@ -116,11 +116,11 @@ impl Transcoder {
     ) -> Option<Option<usize>> {
         let (head, data) = entry.split_first_chunk::<BATCH_HEADER_SIZE>()?;
         let header = Header::parse(head);
-        let last_offset = header.base_offset.saturating_add(i64::from(header.last_offset_delta));
         if self.settings.to_magic == V2 {
             return None;
         }
-        if header.records_count == 0 || (job.trim && last_offset < self.settings.first_offset) {
+        let is_below = job.trim && header.ends_before(self.settings.first_offset);
+        if header.records_count == 0 || is_below {
             return Some(None);
         }
         let codec = Codec::of(head[ATTRIBUTES_AT_BATCH] & CODEC_MASK)?;

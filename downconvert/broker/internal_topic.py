@@ -51,6 +51,7 @@ class InternalTopic:
         self._topics = topics
         self._purgatory = purgatory
         self._time_of_day = time_of_day
+        self._failing: set[int] = set()  # partitions that could not be written, which is logged
 
     # --- which partitions
 
@@ -143,13 +144,18 @@ class InternalTopic:
         except (ApiError, OSError, StorageError) as error:
             return self._failed(index, error), -1
         self._purgatory.notify(partition.key)
+        if index in self._failing:
+            self._failing.discard(index)
+            LOG.warning("%s-%d is written to again", self.name, index)
         return ErrorCode.NONE, appended.base_offset
 
     # --- how
 
     def _failed(self, index: int, error: ApiError | OSError | StorageError) -> ErrorCode:
         if not isinstance(error, ApiError):
-            LOG.warning("%s-%d cannot be written: %s", self.name, index, error)
+            if index not in self._failing:  # else thousands of clients make a line each
+                LOG.warning("%s-%d cannot be written: %s", self.name, index, error)
+                self._failing.add(index)
             return ErrorCode.NOT_COORDINATOR
         if error.code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR):
             return ErrorCode.NOT_COORDINATOR

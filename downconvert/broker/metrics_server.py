@@ -1,7 +1,7 @@
 """What a server shows over HTTP.
 
 /healthz    200 while its threads run: to be restarted if not
-/readyz     200 while it takes connections and its disk works, else 503 and why
+/readyz     200 while it takes connections and its disk takes records, else 503 and why
 /metrics    for Prometheus
 
 Not here: what is counted (metrics.py, gauges.py)."""

@@ -400,6 +400,7 @@ class NetworkThread:
         the system's clock."""
         self._broker.time_of_day.shift = self._clock.shift()
         self._served.close_late(now, self._limits)
+        self._broker.lines.tell(now)
         self._muted.keep(lambda number: self._served.of(number) is not None)
         if self.on_tick is not None:
             try:

@@ -1,7 +1,8 @@
 """What is logged of clients: one line for each connection's end, and for what is refused.
 
-A line's `fields` are the same as JSON. With DEBUG each request has a line: whose it was, and what
-was done for it. What a client is refused again has lines with DEBUG only.
+Lines at WARNING are few: what there are more of in a second is counted. A line's `fields` are the
+same as JSON. With DEBUG each request has a line: whose it was, and what was done for it. What a
+client is refused again has lines with DEBUG only.
 
 Not here: where the lines go (the command)."""
 
@@ -14,6 +15,7 @@ from .contribution import ConvertedSend
 from .endings import End
 from .errors import ErrorCode
 from .exchange import Client, Exchange
+from .line_budget import LineBudget
 from .metrics import name_of, stats_of
 
 LOG: Final = log_of(__name__)
@@ -29,25 +31,23 @@ REFUSALS: Final = {
 }
 
 
-def log_end(client: Client, end: End, why: str, seconds: float) -> None:
-    """A connection has ended after so long."""
+def log_end(
+    lines: LineBudget, client: Client, end: End, why: str, seconds: float, now: float
+) -> None:
+    """A connection has ended after so long. `now` in seconds, by the clock of `lines`."""
     fields = _fields_of(client) | {
         "reason": end.value,
         "requests": client.requests,
         "seconds": round(seconds, 3),
     }
-    LOG.log(
-        logging.WARNING if end in WARNED else logging.INFO,
-        "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]",
-        client.address,
-        why,
-        end.value,
-        client.requests,
-        seconds,
-        fields["client_id"],
-        fields["software"] or "unknown software",
-        extra={"fields": fields},
-    )
+    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]"
+    who = fields["client_id"], fields["software"] or "unknown software"
+    said = (client.address, why, end.value, client.requests, seconds, *who)
+    extra = {"fields": fields}
+    if end in WARNED:
+        lines.write(LOG, now, logging.WARNING, end.value, message, *said, extra=extra)
+    else:
+        LOG.info(message, *said, extra=extra)
 
 
 def log_answer(exchange: Exchange, now: float) -> None:

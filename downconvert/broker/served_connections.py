@@ -4,6 +4,7 @@ Whatever goes wrong in a step of one connection closes that connection and no ot
 
 Not here: the steps (network_thread.py), the state of a connection (connection.py)."""
 
+import logging
 from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 from typing import Final
@@ -22,6 +23,7 @@ from .request_log import log_end
 from .tls import WANTS_READ
 
 LOG: Final = log_of(__name__)
+DEFECT: Final = "a defect"  # a kind of lines
 NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 
@@ -81,7 +83,9 @@ class ServedConnections:
         except RecordsError as error:
             self.close(connection, End.ANSWER, f"its answer cannot be finished: {error}")
         except Exception:
-            LOG.exception("a defect: %s is disconnected", connection.client.address)
+            message, who = "a defect: %s is disconnected", connection.client.address
+            now = self._clock()
+            self._broker.lines.write(LOG, now, logging.ERROR, DEFECT, message, who, exc_info=True)
             self.close(connection, End.DEFECT, "a defect")
 
     def leave(self, connection: Connection) -> None:
@@ -95,7 +99,8 @@ class ServedConnections:
     def close(self, connection: Connection, end: End, why: str) -> None:
         """Ends a connection, and its exchange; what it held is released."""
         now = self._clock()
-        log_end(connection.client, end, why, now - connection.started)
+        lines, seconds = self._broker.lines, now - connection.started
+        log_end(lines, connection.client, end, why, seconds, now)
         self._broker.metrics.ended(end)
         exchange, connection.exchange = connection.exchange, None
         connection.send = connection.frame = None

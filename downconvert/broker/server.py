@@ -8,6 +8,7 @@ which records are converted, so that no other client waits for that.
 Not here: what such a thread does (network_thread.py), what requests do (broker.py), what clients
 may take (limits.py)."""
 
+import logging
 import selectors
 import socket
 import ssl
@@ -15,6 +16,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import count, cycle
+from math import inf
 from selectors import EVENT_READ
 from threading import Thread
 from typing import Final
@@ -25,6 +27,7 @@ from records.logged import log_of
 from .broker import Broker
 from .clock import Clock
 from .connection import Connection, Incoming
+from .disk_room import DiskRoom
 from .endings import End
 from .exchange import Client
 from .lifecycle import Startable
@@ -64,6 +67,7 @@ class Server(Startable):
         self.limits = limits or Limits()
         self.clock = Clock()
         self.places = Places()
+        self._disk_room = DiskRoom(broker.topics.log_dir)
         self.memory = RequestMemory(self.limits.requests_memory)
         self._listen = listen
         self._advertise = advertise
@@ -122,6 +126,7 @@ class Server(Startable):
             for thread in threads:
                 thread.join()
         self._wake.close()
+        self.broker.lines.tell(inf)
 
     @property
     def is_alive(self) -> bool:
@@ -135,6 +140,9 @@ class Server(Startable):
         offline = self.broker.topics.log_dir.offline_reason
         if offline is not None:
             reasons.append(f"its disk has failed: {offline}")
+        full = self._disk_room.failure(self.clock())
+        if full is not None:
+            reasons.append(full)
         tokens = self.broker.guard.identities.tokens
         if tokens is not None and tokens.failure is not None:
             reasons.append(f"the keys of tokens: {tokens.failure}")
@@ -160,13 +168,16 @@ class Server(Startable):
                 except NOT_NOW:
                     continue
                 except OSError as error:  # too many files, or the client has gone
-                    LOG.warning("a connection is not taken: %s", error)
+                    said = "a connection is not taken: %s"
+                    now = self.clock()
+                    self.broker.lines.write(LOG, now, logging.WARNING, "accept", said, error)
                     time.sleep(TOO_MANY_FILES)
                     continue
                 try:
                     place = self._place(address[0])
                 except NoPlaceError as error:
-                    log_end(Client(0, address[0]), End.REFUSED, str(error), 0.0)
+                    client, now = Client(0, address[0]), self.clock()
+                    log_end(self.broker.lines, client, End.REFUSED, str(error), 0.0, now)
                     self.broker.metrics.ended(End.REFUSED)
                     channel.close()
                     continue

@@ -23,6 +23,7 @@ from .chunk_budget import ChunkBudget
 from .config import BrokerConfig
 from .conversion_cache import ConversionCache
 from .fetch_session import FetchSessions
+from .line_budget import LineBudget
 from .metrics import Metrics
 from .planning_slots import PlanningSlots
 from .producer_ids import ProducerIds
@@ -52,6 +53,7 @@ class BrokerState:
         self.guard = Guard()  # may be replaced: later connections go by the new one
         self.failed_logins = FailedLogins()
         self.quotas = Quotas()
+        self.lines = LineBudget()
         self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served
 
     def _groups(self) -> Groups:

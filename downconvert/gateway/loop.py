@@ -5,7 +5,6 @@ It does nothing that takes time: conversions run in threads (conversion_pool.py)
 Not here: what one connection does (connection.py), listening sockets (listeners.py)."""
 
 import asyncio
-import logging
 import socket
 import ssl
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from threading import Lock, Thread
 from typing import Any, Final, Protocol
 
@@ -20,6 +20,7 @@ from downconvert.broker.access.identity import common_name
 from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.errors import BadRequestError
+from downconvert.broker.line_budget import SECOND, LineBudget
 from downconvert.broker.places import NoPlaceError, Place
 from downconvert.broker.wire.schemas import ApiKey, Message
 from records.logged import log_of
@@ -27,6 +28,7 @@ from records.logged import log_of
 from .accepting import Accepting
 from .config import GatewayConfig
 from .connection import Connection
+from .connection_log import log_defect, log_end, log_handshake, log_refusal
 from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError
 from .event_loop import EventLoop
@@ -46,7 +48,6 @@ METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
 EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, OSError)
 # A client that goes in the midst of its handshake: one that only looks whether somebody listens.
 GONE: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
-WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
 RETRY_SECONDS: Final = 1.0  # until a cluster that did not answer is asked again; then twice as long
 
 
@@ -59,6 +60,7 @@ class Owner(Protocol):
     pool: ConversionPool
     budget: MemoryBudget
     listeners: ListensFor
+    lines: LineBudget
     server_tls: ssl.SSLContext | None
     cluster_tls: ssl.SSLContext | None
     cluster_failure: str | None
@@ -131,10 +133,12 @@ class ServingLoop:
         finally:
             self._ready.release()
         if self._failure is None:
-            refreshing = self._loop.create_task(self._refresh())
+            background = [self._loop.create_task(one) for one in (self._refresh(), self._tell())]
             await self._stopping.wait()
-            refreshing.cancel()
+            for task in background:
+                task.cancel()
         await self._drain()
+        self._gateway.lines.tell(inf)
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
@@ -234,6 +238,12 @@ class ServingLoop:
                 seconds, retry = min(retry, seconds), retry * 2
             await asyncio.sleep(seconds)
 
+    async def _tell(self) -> None:
+        """Writes how many lines were left out, once a second."""
+        while True:
+            await asyncio.sleep(SECOND)
+            self._gateway.lines.tell(self._loop.time())
+
     # --- connections
 
     async def _reach(self, node_id: int, credentials: Credentials | None) -> Upstream:
@@ -264,7 +274,7 @@ class ServingLoop:
                 raise NoPlaceError("it is closing")
             place = self._gateway.admit(address)
         except NoPlaceError as error:
-            LOG.warning("client %s is refused: %s", address, error)
+            log_refusal(self._gateway.lines, address, str(error), self._loop.time())
             self._gateway.counters.connection_ended(End.REFUSED)
             channel.close()
             return
@@ -336,15 +346,8 @@ class ServingLoop:
         reason = End.CLIENT if is_gone else End.HANDSHAKE
         text = greeting.refusal or getattr(error, "reason", None) or str(error)
         self._gateway.counters.connection_ended(reason)
-        fields = {"client": address, "reason": str(reason), "server_name": greeting.name}
-        LOG.log(
-            logging.INFO if is_gone else logging.WARNING,
-            "client %s: its TLS handshake has failed: %s [%s]",
-            address,
-            text,
-            reason,
-            extra={"fields": fields},
-        )
+        lines, now = self._gateway.lines, self._loop.time()
+        log_handshake(lines, address, text, reason, greeting.name, now)
 
     def _hear(self, _: object, name: str | None, __: object) -> int | None:
         """In the midst of a handshake: the name that the client asks for. Returns the alert that
@@ -367,40 +370,17 @@ class ServingLoop:
             if isinstance(error.__cause__, SilentBrokerError):
                 self._gateway.note(error.__cause__.address, str(error.__cause__))
         except Exception:
-            LOG.exception("client %s: a defect of the gateway", connection.client_address)
+            now, who = self._loop.time(), connection.client_address
+            log_defect(self._gateway.lines, who, now)
         finally:
             self._connections.discard(connection)
             connection.place.release()
             self._gateway.counters.connection_ended(reason)
-            log_end(connection, reason, text, self._loop.time() - started)
+            now = self._loop.time()
+            log_end(self._gateway.lines, connection, reason, text, now - started, now)
 
     def _spawn(self, start: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
         task = self._loop.create_task(start())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def log_end(connection: Connection, reason: End, text: str, seconds: float) -> None:
-    """Logs one line for each connection: its client, why it ended, what it did."""
-    fields = {
-        "client": connection.client_address,
-        "client_id": connection.client_id,
-        "software": connection.software,
-        "reason": str(reason),
-        "requests": connection.requests,
-        "seconds": round(seconds, 3),
-    }
-    level = logging.WARNING if reason in WARNED else logging.INFO
-    LOG.log(
-        level,
-        "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]",
-        connection.client_address,
-        text,
-        reason,
-        connection.requests,
-        seconds,
-        connection.client_id,
-        connection.software or "unknown software",
-        extra={"fields": fields},
-    )

@@ -2,6 +2,8 @@
 
 Not here: the event loop (loop.py), several processes behind one port (processes.py)."""
 
+import logging
+import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
@@ -12,6 +14,7 @@ from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.access.tokens import keep
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.lifecycle import Startable
+from downconvert.broker.line_budget import LineBudget
 from downconvert.broker.places import NoPlaceError, Place, Places
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
 from records.logged import log_of
@@ -78,6 +81,134 @@ class Gateway(Startable):
         self.server_tls = server_context(config)
         self.cluster_tls = tls_context(config.security)
         self.places = Places()
+        self.lines = LineBudget()
+        self._loop = ServingLoop(self)
+
+    def start(self) -> None:
+        """Returns when clients can connect. OSError: a port cannot be bound."""
+        if self.config.identities.tokens is not None:
+            self.config.identities.tokens.start()
+        try:
+            self._loop.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Lets requests under way be finished, for as long as the limits say."""
+        self._loop.ask_to_stop()
+        self._loop.join()
+        self.listeners.close_all()
+        self.pool.close()
+        if self.config.identities.tokens is not None:
+            self.config.identities.tokens.stop()
+
+    def reload(self, config: GatewayConfig) -> None:
+        """Applies other settings from the next connection on: addresses of the cluster,
+        certificates, users, lists, limits. ConfigError: they are invalid; nothing has changed.
+
+        The addresses that clients connect to change with a restart only."""
+        if (config.tls_cert is None) != (self.server_tls is None):
+            raise ConfigError("TLS of the listener begins or ends with a restart only")
+        server_tls, cluster_tls = server_context(config), tls_context(config.security)
+        for name in NEEDS_RESTART:
+            if getattr(config, name) != getattr(self.config, name):
+                LOG.warning("%s has changed: that needs a restart", name)
+        identities = config.identities
+        tokens = keep(self.config.identities.tokens, identities.tokens)
+        config = replace(config, identities=replace(identities, tokens=tokens))
+        # New ones: authorities and TLS sessions of the former are not trusted any more.
+        self.server_tls, self.cluster_tls = server_tls, cluster_tls
+        self.topology.bootstrap = config.bootstrap
+        self.config = config
+
+    @property
+    def is_alive(self) -> bool:
+        return self._loop.is_alive
+
+    def unready(self) -> list[str]:
+        """Why clients should use another gateway; empty: they need not."""
+        reasons = [] if self.is_alive else ["it is not running"]
+        if self.cluster_failure is not None:
+            reasons.append(f"the cluster: {self.cluster_failure}")
+        tokens = self.config.identities.tokens
+        if tokens is not None and tokens.failure is not None:
+            reasons.append(f"the keys of tokens: {tokens.failure}")
+        return [*reasons, *(f"broker {n}: {why}" for n, why in self.topology.unserved.items())]
+
+    def figures(self) -> Figures:
+        figures = Figures(
+            connections=len(self.places),
+            brokers=len(self.topology.nodes),
+            unready=self.unready(),
+            clients=self.census.rows(),
+            cpu_seconds=cpu_seconds(),
+            resident_bytes=resident_bytes(),
+        )
+        self.counters.copy_to(figures)
+        return figures
+
+    def note(self, address: Address, reason: str | None) -> None:
+        """Notes that a broker has answered (None), or why it has not."""
+        is_news = self.topology.note(address, has_failed=reason is not None)
+        if reason is not None:
+            self.counters.broker_failed(str(address))
+        if is_news:
+            now = time.monotonic()
+            if reason is None:
+                self.lines.write(
+                    LOG, now, logging.INFO, "again", "broker %s answers again", address
+                )
+            else:
+                message = "broker %s: %s; others are tried before it"
+                self.lines.write(LOG, now, logging.WARNING, "broker", message, address, reason)
+
+    @property
+    def address(self) -> Address:
+        """The bootstrap address for clients."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether all of it runs."""
+
+    def figures(self) -> Figures:
+        """What it has counted."""
+
+    def reload(self, config: GatewayConfig) -> None:
+        """Applies these settings to later connections. ConfigError: nothing has changed."""
+
+
+class Gateway(Startable):
+    """A running gateway. ConfigError: a certificate is invalid.
+
+    `config` may be replaced: it applies to later connections. Certificates and addresses of the
+    cluster need `reload`. `listeners`: None: it opens its ports itself. `ledgers`: None: it has
+    its own."""
+
+    def __init__(
+        self,
+        config: GatewayConfig,
+        listeners: ListensFor | None = None,
+        ledgers: Ledgers | None = None,
+    ) -> None:
+        self.config = config
+        self.census = ClientCensus()
+        self.counters = Counters()
+        ledgers = ledgers or Ledgers()
+        self.failed_logins = FailedLogins(ledgers.failed_logins)
+        self.quotas = Quotas(ledgers.quotas)
+        self.pool = ConversionPool()
+        self.budget = MemoryBudget(config.limits.memory)
+        self.topology = Topology(config.bootstrap, config.ports(config.listen.port))
+        self.cluster_failure: str | None = "the cluster has not answered yet"
+        self.listeners = listeners or Listeners(
+            config.listen.host, shares_ports=config.shares_ports
+        )
+        # Built once: they read files, which takes milliseconds.
+        self.server_tls = server_context(config)
+        self.cluster_tls = tls_context(config.security)
+        self.places = Places()
+        self.lines = LineBudget()
         self._loop = ServingLoop(self)
 
     def start(self) -> None:
@@ -150,9 +281,18 @@ class Gateway(Startable):
         if reason is not None:
             self.counters.broker_failed(str(address))
         if is_news and reason is None:
-            LOG.info("broker %s answers again", address)
+            self.lines.write(
+                LOG,
+                time.monotonic(),
+                logging.INFO,
+                "broker answers",
+                "broker %s answers again",
+                address,
+            )
         elif is_news:
-            LOG.warning("broker %s: %s; others are tried before it", address, reason)
+            message = "broker %s: %s; others are tried before it"
+            now = time.monotonic()
+            self.lines.write(LOG, now, logging.WARNING, "broker", message, address, reason)
 
     @property
     def address(self) -> Address:

@@ -17,10 +17,13 @@ from typing import Final
 from records.kernel import Buffer
 from records.logged import log_of
 
-from .errors import DiskFullError, LogDirOfflineError
-from .files import Files, WritableFile
+from .errors import DiskFullError, LogDirOfflineError, StorageError
+from .files import TEMPORARY_SUFFIX, Files, WritableFile
 
 LOG: Final = log_of(__name__)
+FULL_MAX: Final = 1000  # files that are known to have had no room
+PROBE: Final = f"room{TEMPORARY_SUFFIX}"  # the file that is written to find room, and removed
+PROBE_MAX: Final = 1 << 20  # bytes of it
 
 
 class FencedFiles:
@@ -34,7 +37,7 @@ class FencedFiles:
         self._files = files
         self.reason: str | None = None
         self.full_count = 0
-        self._full: str | None = None  # the file for which there was no room
+        self._full: dict[str, int] = {}  # files for which there was no room, and bytes to write
 
     # --- Files
 
@@ -99,17 +102,40 @@ class FencedFiles:
             )
         return LogDirOfflineError(str(self._directory), self.reason)
 
-    def has_no_room(self, error: DiskFullError) -> None:
+    def has_no_room(self, error: DiskFullError, size: int = 0) -> None:
         """Logs that the disk is full, once until there is room again."""
         self.full_count += 1
-        if self._full is None:
+        if not self._full:
             LOG.error("%s; it is written to again when there is room", error)
-        self._full = error.path
+        if error.path in self._full or len(self._full) < FULL_MAX:
+            self._full[error.path] = size
 
-    def has_room(self, path: Path) -> None:
-        if self._full == str(path):
-            self._full = None
-            LOG.warning("%s is written to again: there is room", path)
+    def has_room(self, path: Path, size: int) -> None:
+        """So many bytes were written. A file that took less than it had no room for is full."""
+        if self._full and size >= self._full.get(str(path), size + 1):
+            del self._full[str(path)]
+            if not self._full:
+                LOG.warning("%s is written to again: there is room", path)
+
+    @property
+    def full(self) -> str | None:
+        """The file for which there was no room; None: there is."""
+        return next(iter(self._full.copy()), None)
+
+    def look_for_room(self) -> None:
+        """Notes whether there is room again, where nobody writes to what had none."""
+        path, size = self._directory / PROBE, min(max(self._full.values(), default=0), PROBE_MAX)
+        try:
+            file = self._files.open(path)
+            try:
+                file.write_at(bytes(max(size, 1)), 0)
+            finally:
+                file.close()
+                self._files.remove(path)
+        except (StorageError, OSError):
+            return
+        self._full.clear()
+        LOG.warning("%s has room again", self._directory)
 
 
 class FencedFile:
@@ -133,11 +159,11 @@ class FencedFile:
         try:
             self._file.write_at(data, position)
         except DiskFullError as error:
-            self._fence.has_no_room(error)
+            self._fence.has_no_room(error, len(data))
             raise
         except OSError as error:
             raise self._fence.fence(self.path, error) from error
-        self._fence.has_room(self.path)
+        self._fence.has_room(self.path, len(data))
 
     def truncate(self, size: int) -> None:
         self._fence.check()

@@ -245,6 +245,16 @@ class LogDir:
         return self.logs.files.reason if isinstance(self.logs.files, FencedFiles) else None
 
     @property
+    def full_file(self) -> str | None:
+        """A file that the disk had no room for when it was written last. None: there is none."""
+        return self.logs.files.full if isinstance(self.logs.files, FencedFiles) else None
+
+    def look_for_room(self) -> None:
+        """Writes a small file and removes it. If that works, there is room for all files again."""
+        if isinstance(self.logs.files, FencedFiles):
+            self.logs.files.look_for_room()
+
+    @property
     def full_count(self) -> int:
         """How many changes found no room on the disk, since the directory was opened."""
         return self.logs.files.full_count if isinstance(self.logs.files, FencedFiles) else 0

@@ -6,6 +6,7 @@ Where the operator allows it, a topic that is asked for by its name, and is not 
 only way for producers of 0.8 and 0.9 to get one. Clients from version 4 on can say that they do not
 want that, as consumers do [KIP-361]."""
 
+import logging
 from typing import Final
 
 from downconvert.broker.access.operations import Kind
@@ -107,7 +108,8 @@ def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
         LOG.info("topic %s is not made: %s", name[:249], error.message)
         return error.code
     except (OSError, StorageError) as error:
-        LOG.warning("topic %s cannot be made: %s", name, error)
+        message = "topic %s cannot be made: %s"
+        broker.lines.write(LOG, now, logging.WARNING, "topic", message, name, error)
         return ErrorCode.LEADER_NOT_AVAILABLE  # the client asks again
     return topic
 

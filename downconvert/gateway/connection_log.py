@@ -1,0 +1,65 @@
+"""What is logged of clients' connections: how each of them ended, or why it did not begin.
+
+Of lines at WARNING there are few: where a broker fails, or somebody knocks again and again, the
+rest is counted. Times in seconds of the event loop's clock."""
+
+import logging
+from typing import Final
+
+from downconvert.broker.line_budget import LineBudget
+from records.logged import log_of
+
+from .connection import Connection
+from .figures import End
+
+LOG: Final = log_of(__name__)
+WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
+UNKNOWN: Final = "unknown software"
+
+
+def log_end(
+    lines: LineBudget, connection: Connection, reason: End, text: str, seconds: float, now: float
+) -> None:
+    """A connection has ended after so long: its client, why it ended, what it did."""
+    fields = {
+        "client": connection.client_address,
+        "client_id": connection.client_id,
+        "software": connection.software,
+        "reason": str(reason),
+        "requests": connection.requests,
+        "seconds": round(seconds, 3),
+    }
+    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]"
+    who = connection.client_id, connection.software or UNKNOWN
+    said = (connection.client_address, text, reason, connection.requests, seconds, *who)
+    extra = {"fields": fields}
+    if reason in WARNED:
+        lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
+    else:
+        LOG.info(message, *said, extra=extra)
+
+
+def log_refusal(lines: LineBudget, address: str, why: str, now: float) -> None:
+    """A connection is closed as it comes."""
+    lines.write(LOG, now, logging.WARNING, "refused", "client %s is refused: %s", address, why)
+
+
+def log_handshake(
+    lines: LineBudget, address: str, text: str, reason: End, server_name: str | None, now: float
+) -> None:
+    """A TLS handshake has failed; at INFO where the client has only gone."""
+    fields = {"client": address, "reason": str(reason), "server_name": server_name}
+    message = "client %s: its TLS handshake has failed: %s [%s]"
+    extra = {"fields": fields}
+    if reason is End.CLIENT:
+        LOG.info(message, address, text, reason, extra=extra)
+    else:
+        lines.write(
+            LOG, now, logging.WARNING, str(reason), message, address, text, reason, extra=extra
+        )
+
+
+def log_defect(lines: LineBudget, address: str, now: float) -> None:
+    """While an exception is handled that nobody expects."""
+    message = "client %s: a defect of the gateway"
+    lines.write(LOG, now, logging.ERROR, "a defect", message, address, exc_info=True)

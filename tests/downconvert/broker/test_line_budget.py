@@ -1,0 +1,69 @@
+import logging
+from math import inf
+
+import pytest
+
+from downconvert.broker.line_budget import LINES_MAX, LineBudget
+from records.logged import log_of
+
+LOG = log_of("downconvert.test")
+WARNING = logging.WARNING
+
+
+@pytest.fixture
+def budget() -> LineBudget:
+    return LineBudget()
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records]
+
+
+def test_a_few_lines_are_written_as_they_are(
+    budget: LineBudget, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(LINES_MAX):
+        budget.write(LOG, 0.0, WARNING, "end", "client %d: gone", number)
+    budget.tell(inf)
+    assert lines(caplog) == [f"client {number}: gone" for number in range(LINES_MAX)]
+
+
+def test_more_are_counted_and_their_number_is_written_once_a_second(
+    budget: LineBudget, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(10_000):
+        budget.write(LOG, number / 1000, WARNING, "end", "client %d: gone", number)
+    budget.tell(inf)
+    found = lines(caplog)
+    assert len(found) == 10 * (LINES_MAX + 1)
+    assert found[LINES_MAX] == "and 990 more, the last one: client 999: gone"
+    assert {record.levelno for record in caplog.records} == {WARNING}
+
+
+def test_one_kind_does_not_silence_another(
+    budget: LineBudget, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(100):
+        budget.write(LOG, 0.0, WARNING, "end", "gone")
+    budget.write(LOG, 0.0, WARNING, "login", "failed")
+    assert lines(caplog)[-1] == "failed"
+
+
+def test_nothing_is_told_twice_or_before_its_second_is_over(
+    budget: LineBudget, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(LINES_MAX + 1):
+        budget.write(LOG, 0.0, WARNING, "end", "gone")
+    budget.tell(0.5)
+    assert budget.has_left_out
+    assert len(lines(caplog)) == LINES_MAX
+    for now in (1.0, 1.1, 2.5):
+        budget.tell(now)
+    assert not budget.has_left_out
+    assert lines(caplog)[LINES_MAX:] == ["and 1 more, the last one: gone"]
+
+
+def test_a_line_keeps_its_fields(budget: LineBudget, caplog: pytest.LogCaptureFixture) -> None:
+    budget.write(LOG, 0.0, WARNING, "end", "gone", extra={"fields": {"client": "a"}})
+    assert caplog.records[0].pathname == __file__
+    assert caplog.records[0].fields == {"client": "a"}  # type: ignore[attr-defined]

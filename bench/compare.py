@@ -78,7 +78,7 @@ class Contest:
 
     def _add(self, exact: ConversionPolicy) -> None:
         to_magic = self._options.to_magic
-        measured = replace(exact, padding=False)  # all records of each fetch
+        measured = replace(exact, trim_compressed=False)  # all records of each fetch
         checked = check(self._shape, to_magic, self._path, self._fetches, measured)
         case = Case(exact.chunk_size, exact.compression_level, checked)
         self.result.cases.append(case)

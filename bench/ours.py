@@ -82,7 +82,7 @@ class Ours:
 
     def _convert(self, channel: Channel) -> Round:
         """A round, but for how long it took."""
-        records = sent = padding = 0
+        records = sent = 0
         waited = 0.0
         for position, size, first_offset in self._fetches:
             begun = perf_counter()
@@ -102,6 +102,5 @@ class Ours:
             done = send.stats
             records += done.records_converted
             sent += done.bytes_out
-            padding += done.padding_bytes
         first_byte = waited / max(len(self._fetches), 1)
-        return Round(records, sent, 0.0, 0.0, padding=padding, first_byte=first_byte)
+        return Round(records, sent, 0.0, 0.0, first_byte=first_byte)

@@ -43,11 +43,6 @@ class Case:
         return paired(self.exact, self.chunks)
 
     @property
-    def padding(self) -> float:
-        """The share of padding in the bytes sent under exact sizes."""
-        return median(each.padding / max(each.size, 1) for each in self.exact)
-
-    @property
     def first_byte(self) -> float:
         """Seconds until a fetch under exact sizes sends its first byte."""
         return median(each.first_byte for each in self.chunks)

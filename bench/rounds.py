@@ -21,15 +21,14 @@ class Round:
 
     `records` were converted, which may be more than were sent: the last chunk is cut at the
     promised size. `cpu_seconds` are those of the whole process. `crc` is that of all bytes sent,
-    or 0 where it was not asked for. `padding`: of the size, bytes of padding. `first_byte`: seconds
-    until a fetch sends its first byte, on average; 0 where nobody looked."""
+    or 0 where it was not asked for. `first_byte`: seconds until a
+    fetch sends its first byte, on average; 0 where nobody looked."""
 
     records: int
     size: int
     seconds: float
     cpu_seconds: float
     crc: int = 0
-    padding: int = 0
     first_byte: float = 0.0
 
     @property

@@ -18,7 +18,6 @@ from records.errors import RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V2
 from records.reader import read, read_batch
 from records.source import read_headers
-from records.wrapper import unpadded
 
 from .mutants import Mutant
 
@@ -184,13 +183,12 @@ def _inside(data: bytes | bytearray) -> Iterator[tuple[bytes, ...]]:
 def _opened(entry: bytes, header: BatchHeader) -> tuple[bytes, ...]:
     start = MESSAGE_OVERHEAD[header.magic]
     try:
-        message = unpadded(entry)
-        inner = decompress(header.codec, message[start:], limit=INSIDE_MAX, magic=header.magic)
+        inner = decompress(header.codec, entry[start:], limit=INSIDE_MAX, magic=header.magic)
     except (RecordsError, struct.error):  # damaged in the log, and sent as it is
         return (entry,)
     if inner is None:
         return (entry,)
-    offset, fields = message[:8], message[MAGIC_AT : start - 4]
+    offset, fields = entry[:8], entry[MAGIC_AT : start - 4]
     return offset, fields, bytes(inner)
 
 

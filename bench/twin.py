@@ -18,7 +18,6 @@ from .rounds import Fetch, Round
 OPTIONS: Final = (
     "chunk_size",
     "size",
-    "padding",
     "compression_level",
 )  # of the policy, which is all that benchmarks set
 

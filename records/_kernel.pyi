@@ -66,7 +66,6 @@ class Transcoder:
         promised: int,
         budget: int,
         recodes: Recodes | None = None,
-        held: bytes | None = None,
     ) -> Transferred: ...
     def recode(
         self,
@@ -123,15 +122,6 @@ class ArrowColumns:
     def add_rows(self, rows: Buffer, start: int, end: int, source: Buffer) -> int: ...
     def take(self) -> Taken: ...
 
-def count_alike(
-    source: int | Buffer,
-    position: int,
-    end: int,
-    codec: int,
-    first_offset: int,
-    size_max: int,
-    count_max: int,
-) -> tuple[int, int]: ...
 def encode(
     rows: Buffer,
     rows_start: int,

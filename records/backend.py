@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     ArrowColumns: type[kernel_functions.ArrowColumns]
     Transcoder: type[kernel.Transcoder]
-    count_alike: kernel_functions.CountAlike
     encode: kernel_functions.Encode
     crc32: kernel_functions.Crc32
     file_stamps: kernel_functions.FileStamps
@@ -25,7 +24,6 @@ elif NAME == NATIVE:
     from .native import (
         ArrowColumns,
         Transcoder,
-        count_alike,
         crc32,
         encode,
         file_stamps,
@@ -37,7 +35,6 @@ else:
     from .reference import (
         ArrowColumns,
         Transcoder,
-        count_alike,
         crc32,
         encode,
         file_stamps,
@@ -53,7 +50,6 @@ __all__ = [
     "REFERENCE",
     "ArrowColumns",
     "Transcoder",
-    "count_alike",
     "crc32",
     "encode",
     "file_stamps",

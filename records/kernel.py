@@ -46,9 +46,10 @@ class Outcome(IntEnum):
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Outcome
-# Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0,
-# what is held back.
-Transferred: TypeAlias = tuple[int, int, int, bytes | None, int, bytes | None]
+# Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0.
+Transferred: TypeAlias = tuple[int, int, int, bytes | None, int]
+
+MEMORY: Final = -1  # in the place of the descriptor of a channel
 
 
 class Recodes(NamedTuple):
@@ -272,7 +273,6 @@ class Transcoder(Protocol):
         promised: int,
         budget: int,
         recodes: Recodes | None = None,
-        held: bytes | None = None,
     ) -> Transferred:
         """Converts from `position` of a file, up to `end`, and writes to a channel, chunk after
         chunk, without coming back for each.
@@ -295,10 +295,8 @@ class Transcoder(Protocol):
         into what is left of `promised`; they are a chunk. A batch of up to `body_size_max` bytes is
         read for that, whatever the size of chunks.
 
-        With `held` the last compressed message is always held back: it is written when another one
-        has been made that fits after it into what is left of `promised`, and is in the result.
-        `held` is the one to begin with, or empty. Nothing but compressed messages is written then:
-        TARGET where there is a plain one. Without `held` the result's is None.
+        With MEMORY as the channel all that is written is in the result, in the place of what a
+        channel left. Memory takes everything.
 
         `damage` is None: asked at the same place, transcode tells it.
 

@@ -1,8 +1,8 @@
 """What a kernel does besides its `Transcoder`: the rest of the contract that both kernels keep.
 
-*count_alike* looks at headers alone. *encode* goes from columns to records. *read_entries* and
-*make_records* make Python's records, `ArrowColumns` columns of Arrow's. They read by the rules of
-kernel.py. *file_stamps* looks at files without opening them.
+*encode* goes from columns to records. *read_entries* and *make_records* make Python's records,
+`ArrowColumns` columns of Arrow's. They read by the rules of kernel.py. *file_stamps* looks at files
+without opening them.
 
 Not here: those rules, and what outcomes and rows are (kernel.py)."""
 
@@ -43,31 +43,6 @@ class Encode(Protocol):
         at: int,
         limit: int,
     ) -> Progress: ...
-
-
-class CountAlike(Protocol):
-    """Counts the v2 batches of a log, one after the other from `position` of a file up to `end`,
-    that are compressed with `codec` and about which nothing has to be decided. Returns how many
-    there are, and their bytes.
-
-    Only their headers are looked at, and read where the file is no buffer. Those count that are
-    whole before `end`, have 62 to `size_max` bytes, no attributes but the codec and LogAppendTime,
-    a last offset delta that is not negative, records, and a base offset of at least `first_offset`.
-    The first that is not so ends it; so do `count_max` batches, and what cannot be read.
-
-    `source`: a descriptor, or all of the file as a buffer. ValueError: a codec that does not exist
-    or is none, a negative number, an end before the position or after the buffer."""
-
-    def __call__(
-        self,
-        source: int | Buffer,
-        position: int,
-        end: int,
-        codec: int,
-        first_offset: int,
-        size_max: int,
-        count_max: int,
-    ) -> tuple[int, int]: ...
 
 
 class Crc32(Protocol):

@@ -16,7 +16,6 @@ from ._kernel import (
     ArrowColumns,
     Record,
     Transcoder,
-    count_alike,
     crc32,
     decompress,
     encode,
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     _transcoder: type[kernel.Transcoder] = Transcoder
     _arrow_columns: type[kernel_functions.ArrowColumns] = ArrowColumns
     _encode: kernel_functions.Encode = encode
-    _count_alike: kernel_functions.CountAlike = count_alike
     _crc32: kernel_functions.Crc32 = crc32
     _file_stamps: kernel_functions.FileStamps = file_stamps
     _make_records: kernel_functions.MakeRecords = make_records
@@ -44,7 +42,6 @@ __all__ = [
     "ArrowColumns",
     "Record",
     "Transcoder",
-    "count_alike",
     "crc32",
     "decompress",
     "encode",

@@ -54,7 +54,7 @@ CLOCKS: Final = {"time", "sched", "signal"}
 WORLD: Final = SOCKETS | THREADS | CLOCKS
 STILL: Final = LIBRARY | STORED
 HARMLESS: Final = {
-    ("downconvert/conversion/kept_wrappers.py", "threading.Lock()"),
+    ("downconvert/conversion/made.py", "threading.Lock()"),
     ("downconvert/conversion/size_cache.py", "threading.Lock()"),  # starts no thread
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
     ("downconvert/storage/checkpoints.py", "threading.RLock()"),  # logs of several threads share it

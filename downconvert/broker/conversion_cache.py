@@ -298,10 +298,10 @@ class ConversionCache:
 
 @lru_cache(maxsize=64)
 def kept_policy(policy: ConversionPolicy) -> ConversionPolicy:
-    """The policy by which what all its clients share is converted: nothing is padded, as the size
-    is known by then, and chunks are as large for all of them."""
+    """The policy by which what all its clients share is converted: chunks are as large for all of
+    them."""
     size = LARGE if policy.chunk_size == SMALL else policy.chunk_size
-    return replace(policy, chunk_size=size, padding=False)
+    return replace(policy, chunk_size=size)
 
 
 def _remember(known: OrderedDict[K, V], key: K, value: V, count_max: int = ASKED_MAX) -> None:

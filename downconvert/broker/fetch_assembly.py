@@ -52,7 +52,7 @@ def convert_range(
 
     What is measured by compressing it is kept while the budget lasts, so that it is done once.
     RecordsError: damage, or a refusal, is all there is."""
-    is_measured = policy.size == "exact" and not policy.predicts
+    is_measured = policy.size == "exact" and not policy.may_end_early
     first = next(records.batches(), None) if budget is not None and is_measured else None
     if budget is not None and first is not None and first.codec:
         buffered = BufferedSend.of(records, magic, offset, policy, budget, aborted=aborted)

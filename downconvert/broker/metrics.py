@@ -68,10 +68,6 @@ class Metrics:
         self._filler = self.counter(
             "filler_bytes", "Bytes sent only as they had been promised; none with exact sizes."
         )
-        self._padding = self.counter(
-            "padding_bytes",
-            "Bytes in the keys of compressed messages, which keep a predicted size exact.",
-        )
         self._throttled = self.counter(
             "throttled_seconds", "For which clients were not read from, as of their rates.", "api"
         )
@@ -165,7 +161,6 @@ class Metrics:
                 seconds += stats.seconds_converting
                 temporary += stats.temporary_bytes
                 self._filler.inc(stats.filler_bytes)
-                self._padding.inc(stats.padding_bytes)
         if converted:
             self._client_records(*self._client_of(exchange)).inc(converted)
             self._conversions_time(name).observe(seconds)

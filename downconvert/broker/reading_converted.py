@@ -104,7 +104,7 @@ class _Conversion:
                 continue
             is_tail = records.size < limits.max_bytes
             # Small fetches in the midst of a log end where nobody else's do.
-            if cache is not None and (is_tail or records.size >= CHUNK_SIZE or not policy.predicts):
+            if cache is not None and (is_tail or records.size >= CHUNK_SIZE):
                 shared = take(cache, records, self._asker, is_tail=is_tail)
                 if shared.ends is Ends.ELSEWHERE:  # so that an answer is as long as without others
                     shared.close()
@@ -162,7 +162,7 @@ class _Conversion:
             return self._contribution(sends, size)
         rest = records.slice(size, records.size - size)
         try:
-            if shared.ends is Ends.COLD and self.policy.predicts:
+            if shared.ends is Ends.COLD:
                 converted = yield from self._planned(rest, self.offset)
                 left = converted.size if room is None else room - shared.size
                 if converted.size and left > 0:

@@ -217,11 +217,9 @@ class _Taker:
 
     def _is_wanted(self, place: Place, at: int, end: int, first: BatchHeader) -> bool:
         """Whether a chunk is kept: somebody else has asked for it or, at the tail, is likely to; or
-        it has to be made anyway for its size to be known, and takes more than one turn."""
+        it takes more than one turn to be made."""
         if end - at > BUFFERED_SIZE_MAX or not self._cache.may_keep(place):
             return False
-        if first.codec and not self._asker.policy.predicts:
-            return True
         if not self._cache.is_worth_it():
             return False
         if self._cache.is_asked_again(place, self._asker.client, is_plain=not first.codec):

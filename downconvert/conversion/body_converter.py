@@ -143,7 +143,6 @@ class BodyConverter:
         if output.is_measuring:
             yield record.message.size
         else:
-            output.before_plain()
             output.plain()
             cursor = yield from body.replay("plain", record.position)
             yield from record.message.pieces(cursor, output.target)

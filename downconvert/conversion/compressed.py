@@ -7,7 +7,7 @@ damaged, go through a window. The messages made are the same.
 Not here: what is made of the bytes (body_converter.py), whether to convert at all
 (converter.py)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from records.compressed import CompressedBytes, DecompressedWindow
@@ -29,7 +29,6 @@ from . import buffers
 from .body import Body
 from .body_converter import BodyConverter
 from .buffers import NO_BUFFER
-from .kept_wrappers import KeptWrapper
 from .large import Steps
 from .large_inner import InnerFormat
 from .output import Output
@@ -66,7 +65,6 @@ class CompressedEntries:
         "_converter",
         "_inner_size_max",
         "_input",
-        "_kept",
         "_largest_body",
         "_largest_buffers",
         "_largest_made",
@@ -80,8 +78,6 @@ class CompressedEntries:
         "_window",
         "_window_size",
         "has_compressed",
-        "kept_batches",
-        "kept_records",
     )
 
     def __init__(
@@ -90,9 +86,7 @@ class CompressedEntries:
         window: LogWindow,
         output: Output,
         transcoder: Transcoder,
-        kept: Mapping[int, KeptWrapper],
     ) -> None:
-        """`kept`: messages that were made already, by the positions of their entries."""
         policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         record_size_max = policy.record_size_max or _UNLIMITED
@@ -109,11 +103,9 @@ class CompressedEntries:
         self._largest_body = 0
         self._converter: BodyConverter | None = None
         self._rest = NOTHING
-        self._kept = kept
         self._source_bytes = self._batches = 0
         self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
         self._largest_made = 0
-        self.kept_records = self.kept_batches = 0  # of messages that were made already
         self.has_compressed = False
 
     @property
@@ -145,13 +137,6 @@ class CompressedEntries:
         """Begins to convert an entry whose head is in the log's window. Returns the size of the one
         piece that it has become, 0 where nothing of it is kept; None: `rest` converts it."""
         log = self._log
-        kept = self._kept.get(log.position) if self._kept else None
-        if kept is not None:
-            self.has_compressed = True
-            self.kept_records += kept.records
-            self.kept_batches += kept.batches
-            self._source_bytes += kept.temporary_bytes
-            return self._output.wrapper(kept.message)
         if log.start + min(entry.size, log.size) > log.filled:
             log.read()
         if entry.target_codec is not Codec.NONE:

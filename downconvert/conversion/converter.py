@@ -5,11 +5,11 @@ decide. Compressed entries (compressed.py) and records larger than a window (ove
 converted elsewhere, with the same window and the same output.
 
 The same conversion measures: then it yields sizes and writes nothing. Compressed output has no size
-before it is made, so it is made and dropped.
+before it is made: a plan stops there, and goes on by making it.
 
 Not here: how far a conversion goes (plan.py), where its bytes go (send.py)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final, Self
 
 from records import backend
@@ -32,12 +32,10 @@ from records.source import Records
 from .aborted import AbortedTransactions
 from .compressed import CompressedEntries, CompressedEntry
 from .direct import Direct, source_of
-from .kept_wrappers import NOTHING_KEPT, KeptWrapper
-from .output import MeasuredOutput, Output
+from .made import Counts
+from .output import Output
 from .oversize import Oversize
-from .padded import Account, PaddedOutput
 from .policy import RESPONSE_SIZE_MAX
-from .prediction import PredictedEntries
 from .request import Request
 from .rules import rules_for
 from .stats import ConversionStats
@@ -71,20 +69,20 @@ class Converter:
         "_aborted",
         "_committed_only",
         "_compressed",
-        "_entries",
         "_is_between",
         "_is_direct",
         "_is_plain",
-        "_last_kept",
         "_oversize",
         "_recodes",
         "_request",
         "_rules",
         "_source",
+        "_stops_to_make",
         "_transcoder",
         "_went_on",
         "chunk_size",
         "direct",
+        "has_stopped",
         "output",
         "window",
     )
@@ -95,10 +93,8 @@ class Converter:
         window: LogWindow,
         output: Output,
         chunk_size: int,
-        kept: Mapping[int, KeptWrapper] = NOTHING_KEPT,
     ) -> None:
-        """`chunk_size`: bytes of the window that are converted at a time. `kept`: messages that
-        were made already, by the positions of their entries."""
+        """`chunk_size`: bytes of the window that are converted at a time."""
         policy = request.policy
         self.window = window
         self.output = output
@@ -112,12 +108,12 @@ class Converter:
         self._aborted = AbortedTransactions(request.aborted)
         shared = request, self.window, output, self._transcoder
         self._oversize = Oversize(*shared)
-        self._compressed = CompressedEntries(*shared, kept)
-        self._entries: CompressedEntries | PredictedEntries = self._compressed
+        self._compressed = CompressedEntries(*shared)
+        self._stops_to_make = False
+        self.has_stopped = False  # before something that has to be compressed again
         self._is_direct = True  # whether nothing has to be decided next, as far as is known
         self._is_plain = False  # whether what was measured last was, as far as the window goes
         self._went_on = True  # whether it came further the last time that it tried
-        self._last_kept = max(kept, default=-1)  # position: it does not know what was kept up to it
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
         self._recodes = self._compressed.recodes(self._rules.target_codecs)
         # What the kernel reads at a time may hold a record that is too large, unseen.
@@ -127,22 +123,14 @@ class Converter:
         self.direct: Direct | None = None  # while the kernel may write itself
 
     @classmethod
-    def converting(
-        cls,
-        records: Records,
-        request: Request,
-        account: Account | None = None,
-        kept: Mapping[int, KeptWrapper] = NOTHING_KEPT,
-    ) -> Self:
-        """Makes messages; `account`: so many bytes of them. Two small chunks are read at once,
-        since a read costs as much as four kilobytes do."""
+    def converting(cls, records: Records, request: Request) -> Self:
+        """Makes messages. Two small chunks are read at once, since a read costs as much as four
+        kilobytes do."""
         size = request.policy.chunk_size
         window = _window(records, request, size * 2 if size < LARGE_CHUNK_SIZE else size)
         # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
         # every chunk's.
-        target_size = 2 * size
-        output = PaddedOutput(target_size, account, window) if account else Output(target_size)
-        return cls(request, window, output, size, kept)
+        return cls(request, window, Output(2 * size), size)
 
     @classmethod
     def measuring(cls, records: Records, request: Request, *, first_only: bool = False) -> Self:
@@ -150,16 +138,21 @@ class Converter:
         size = request.policy.chunk_size
         if not first_only:
             size = max(size, LARGE_CHUNK_SIZE)
-        return cls(request, _window(records, request, size), MeasuredOutput(), size)
-
-    def predicting(self, request: Request) -> PredictedEntries:
-        """From now on sizes are those of what is not predicted. Only for one that measures."""
-        assert isinstance(self.output, MeasuredOutput)
-        predicted = PredictedEntries(
-            request, self.window, self.output, self._transcoder, self._compressed
+        return cls(
+            request, _window(records, request, size), Output(2 * size, is_measuring=True), size
         )
-        self._entries = predicted
-        return predicted
+
+    @classmethod
+    def planning(cls, records: Records, request: Request) -> Self:
+        """Measures, and stops before what has to be compressed again: see `make`."""
+        converter = cls.measuring(records, request)
+        converter._stops_to_make = True
+        return converter
+
+    def make(self) -> None:
+        """From now on messages are made. Where it has stopped, `pieces` goes on."""
+        self._stops_to_make = self.output.is_measuring = False
+        self.output.open()
 
     @property
     def compresses(self) -> bool:
@@ -171,22 +164,40 @@ class Converter:
         """How far it has come, in the file."""
         return self.window.records.origin + self.window.position
 
-    def stats(
-        self, *, bytes_out: int = 0, filler: int = 0, seconds: float = 0.0
-    ) -> ConversionStats:
-        """What has been done so far, with what only the caller knows."""
+    @property
+    def counts(self) -> Counts:
+        """What has been done so far."""
         records, batches, source_bytes, produced, copied = self._transcoder.totals
-        temporary = source_bytes + produced + copied
         window, compressed, oversize = self.window, self._compressed, self._oversize
-        buffers = window.buffer_bytes + self.output.buffer_bytes + compressed.buffer_bytes
+        temporary = source_bytes + produced + copied
+        return Counts(
+            records + oversize.messages,
+            batches + oversize.messages,
+            window.position + window.in_hand,
+            temporary + compressed.temporary_bytes + oversize.copied_bytes,
+        )
+
+    def stats(
+        self,
+        *,
+        bytes_out: int = 0,
+        filler: int = 0,
+        seconds: float = 0.0,
+        held: Counts | None = None,
+    ) -> ConversionStats:
+        """What has been done so far, with what only the caller knows. `held`: what was done before
+        for this answer."""
+        counts, before = self.counts, held or Counts()
+        buffers = (
+            self.window.buffer_bytes + self.output.buffer_bytes + self._compressed.buffer_bytes
+        )
         return ConversionStats(
-            records_converted=records + oversize.messages + compressed.kept_records,
-            batches_converted=batches + oversize.messages + compressed.kept_batches,
-            bytes_in=window.position + window.in_hand,
+            records_converted=counts.records + before.records,
+            batches_converted=counts.batches + before.batches,
+            bytes_in=counts.bytes_in + before.bytes_in,
             bytes_out=bytes_out,
             filler_bytes=filler,
-            padding_bytes=self.output.padding_bytes,
-            temporary_bytes=temporary + compressed.temporary_bytes + oversize.copied_bytes,
+            temporary_bytes=counts.temporary_bytes + before.temporary_bytes,
             peak_buffer_bytes=buffers,
             seconds_converting=seconds,
         )
@@ -263,11 +274,14 @@ class Converter:
                 entry = self._decide()
                 if entry is None:
                     continue
-                size = self._entries.begin(entry)
+                if self._stops_to_make and entry.target_codec is not Codec.NONE:
+                    self.has_stopped = True
+                    return
+                size = self._compressed.begin(entry)
                 if size is None:
                     window.in_hand = entry.size
                     self._is_between = False
-                    yield from self._entries.rest()
+                    yield from self._compressed.rest()
                     self._is_between = True
                     window.in_hand = 0
                 window.advance(entry.size)
@@ -282,17 +296,14 @@ class Converter:
     @property
     def _goes_direct(self) -> bool:
         """Whether the kernel may convert and write what comes next."""
-        is_made = self.window.position <= self._last_kept
-        return self._is_direct and not is_made and self._source is not None
+        return self._is_direct and self._source is not None
 
     def _transfer(self, direct: Direct, end: int) -> None:
         """Lets the kernel go on for as long as nothing has to be decided."""
         window, source = self.window, self._source
         assert source is not None
-        direct.promised, end, held = self.output.before_direct(direct.promised, end)
         stretch = (source, window.position, end, self.chunk_size)
-        consumed, outcome = direct.run(self._transcoder, *stretch, self._recodes, held)
-        self.output.after_direct(direct.written + len(direct.rest or b""), direct.held)
+        consumed, outcome = direct.run(self._transcoder, *stretch, self._recodes)
         window.advance(consumed)
         self._compressed.counted_elsewhere()
         self._went_on = consumed > 0

@@ -9,11 +9,13 @@ Not here: what the kernel leaves to its caller (converter.py), how the bytes wri
 import io
 import sys
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 
-from records.kernel import Buffer, Recodes, Transcoder
+from records.kernel import MEMORY, Buffer, Recodes, Transcoder
 from records.source import Records
 from records.zero_copy import FileRange
+
+from .policy import RESPONSE_SIZE_MAX
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -23,15 +25,14 @@ class Direct:
     """One turn: what may be written to which descriptor, and what came of it.
 
     promised: bytes that the send has left. budget: bytes that the turn has left. written: bytes
-    that the channel took. rest: what it left of a chunk; error: why, as errno, or 0. held: the
-    message held back, empty if there is none, or None where nothing is held back."""
+    that the channel took. rest: what it left of a chunk, or what was written to memory; error: why,
+    as errno, or 0."""
 
     __slots__ = (
         "_descriptor",
         "_is_socket",
         "budget",
         "error",
-        "held",
         "promised",
         "rest",
         "written",
@@ -44,7 +45,11 @@ class Direct:
         self.budget = budget
         self.written = self.error = 0
         self.rest: bytes | None = None
-        self.held: bytes | None = None
+
+    @classmethod
+    def into_memory(cls, budget: int) -> Self:
+        """All that is written is in `rest`."""
+        return cls(MEMORY, False, RESPONSE_SIZE_MAX, budget)
 
     def run(
         self,
@@ -54,10 +59,9 @@ class Direct:
         end: int,
         chunk_size: int,
         recodes: Recodes,
-        held: bytes | None,
     ) -> tuple[int, int]:
         """Bytes consumed, and the Outcome."""
-        consumed, self.written, outcome, self.rest, self.error, self.held = source.call(
+        consumed, self.written, outcome, self.rest, self.error = source.call(
             transcoder.transfer,
             position,
             end,
@@ -67,7 +71,6 @@ class Direct:
             self.promised,
             self.budget,
             recodes,
-            held,
         )
         return consumed, outcome
 

@@ -107,9 +107,10 @@ class LazyDownConvertRecords:
         plan = self._plan
         size = plan.size if size_max is None else min(plan.size, size_max)
         return LazyDownConvertSend(
-            Converter.converting(self._records, self._request, plan.account, plan.kept),
+            Converter.converting(self._records, self._request),
             ends(self._records, self._request, plan),
             size,
+            held=plan.held,
             is_exact=plan.is_exact,
             ends_with_a_piece=plan.ends_with_a_piece and size == plan.size,
             clock=self._clock,

@@ -1,17 +1,18 @@
 """The size that is promised before anything is sent, and how far the conversion may then go.
 
 Exact: the conversion is measured, to its end or to the first damage or refusal after something
-good; where it ends with batches that are compressed again, those are predicted (prediction.py).
+good. From the first batch on that is compressed again, messages are made in the place of being
+measured (made.py), and when there are enough of them the answer ends.
 Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and where a
 codec is refused after the first batch, Kafka's way of leaving out the chunk that it is found in.
 
 A plan is made in steps of bounded work, however large a batch is: whoever serves others as well
 goes on with it in another turn.
 
-Not here: converting (converter.py), keeping the promise (send.py, padded.py)."""
+Not here: converting (converter.py), keeping the promise (send.py)."""
 
-from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
 from records.compressed import STEP_SIZE
@@ -19,11 +20,10 @@ from records.errors import ClosedRecordsError, RecordsError
 from records.source import Records
 
 from .converter import COMPRESSED_WEIGHT, Converter
+from .direct import Direct
 from .filler import NOTHING_LEFT_SIZE
-from .kept_wrappers import NOTHING_KEPT, KeptWrapper
-from .padded import Account
+from .made import ENOUGH, Held, Made
 from .policy import RESPONSE_SIZE_MAX
-from .prediction import Run
 from .request import Request
 from .rules import rules_for
 
@@ -35,20 +35,23 @@ Steps: TypeAlias = Generator[int, None, Found]
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
 
+MADE_STEP: Final = 32 * 1024  # bytes that are converted, or made, in a step
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """size: bytes promised. end: where in the records the conversion ends, if it gets that far;
     of an estimate, where the first batch that converts to something ends. is_exact: no filler is
-    sent. damage: why the range ends before the records do, or None. account: the part of it that is
-    predicted, or None. kept: messages that were made already. ends_with_a_piece: no message is cut
-    at the limit of a response's size. is_whole: all of the records are in it."""
+    sent. damage: why the range ends before the records do, or None. held: the messages that were
+    made already, from `held_from` of the records on, which end the answer. ends_with_a_piece: no
+    piece of the conversion is cut. is_whole: all of the records are in it."""
 
     size: int
     end: int
     is_exact: bool
     damage: RecordsError | None = None
-    account: Account | None = None
-    kept: Mapping[int, KeptWrapper] = field(default_factory=lambda: NOTHING_KEPT)
+    held: Held | None = None
+    held_from: int = 0
     ends_with_a_piece: bool = True
     is_whole: bool = True
 
@@ -77,96 +80,79 @@ def at_once(steps: Steps[Found]) -> Found:
             return found
 
 
-def _sizes(converter: Converter, end: int) -> Iterator[tuple[int, int]]:
-    """The sizes of the pieces up to an end, and the work that was done for each."""
+def _sizes(converter: Converter, pieces: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """The sizes of the pieces, and the work that was done for each."""
     # A step in the midst of an entry has decompressed as much as this, or read ahead.
     within = COMPRESSED_WEIGHT * max(converter.chunk_size, STEP_SIZE)
     done = converter.work
-    for piece in converter.pieces(end):
+    for piece in pieces:
         before, done = done, converter.work
         yield piece, max(done - before, 1 if converter.can_rest else within)
 
 
 def _exact(records: Records, request: Request) -> Steps[Plan | None]:
     """None: the policy is "auto", and compressed output turned up."""
-    converter = Converter.measuring(records, request)
-    predicted = converter.predicting(request)
-    is_auto = request.policy.size == "auto"
-    size = 0
-    run: Run | None = None
+    converter = Converter.planning(records, request)
+    size = held_from = 0
+    before = converter.counts
+    made: Made | None = None
     damage: RecordsError | None = None
-    is_cut = False
+    is_cut = is_done = False
     try:
-        for piece, work in _sizes(converter, records.size):
+        for piece, work in _sizes(converter, converter.pieces(records.size)):
             yield work
-            if is_auto and converter.compresses:
-                return None
-            if not piece:
-                continue
-            run = predicted.take()
-            if run is not None:  # and something plain follows it
-                if not _is_to_be_measured(run, records, request):
-                    break
-                size += yield from _measured(run, records, request)
-                run = None
             if size + piece > RESPONSE_SIZE_MAX:
                 is_cut = True
                 break
             size += piece
+        held_from, before = converter.window.position, converter.counts
+        if held_from < records.size and converter.has_stopped and not is_cut:
+            if request.policy.size == "auto":
+                return None
+            room = RESPONSE_SIZE_MAX - size
+            made = Made(ENOUGH if request.policy.may_end_early else room, room)
+            is_done = yield from _make(converter, made, records.size)
     except ClosedRecordsError:
         raise
     except RecordsError as error:
         damage = error
     finally:
         converter.release()
-    account = None
-    end = records.size
-    if run is None:
-        run = predicted.take()
-    else:
-        end = run.end
-    if run is not None and run.is_exact:
-        size += run.size
-    elif run is not None:
-        account = Account(run.position, min(run.promise, RESPONSE_SIZE_MAX - size))
-        size += account.size
-        end = run.end
-    if account is None:
-        size += predicted.before_damage
+    held = None
+    if made is not None:
+        is_cut = not made.is_all or (made.wanted <= 0 and not is_done)
+        held = made.hold(converter.counts.since(before))
+        size += made.size
     if damage is not None and not size:
         raise damage
     return Plan(
         size=size,
-        end=end,
+        end=records.size,
         is_exact=True,
         damage=damage,
-        account=account,
-        kept=predicted.kept,
+        held=held,
+        held_from=held_from,
         ends_with_a_piece=not is_cut,
-        is_whole=damage is None and not is_cut and account is None and end == records.size,
+        is_whole=damage is None and not is_cut,
     )
 
 
-def _is_to_be_measured(run: Run, records: Records, request: Request) -> bool:
-    """Whether a run that is followed by plain messages is measured, so that they may follow. It
-    must be exact then, which costs compressing it twice; but where it ends in the second half of
-    the records, or depends on transactions before it, the answer ends with it instead."""
-    return run.is_exact or (2 * run.end <= records.size and not request.aborted)
-
-
-def _measured(run: Run, records: Records, request: Request) -> Steps[int]:
-    """Bytes of all of a run. RecordsError: damage in a batch that had been predicted."""
-    if run.is_exact:
-        return run.size
-    converter = Converter.measuring(records.slice(*run.rest), request)
-    size = run.first_size
-    try:
-        for piece, work in _sizes(converter, run.rest[1]):
-            size += piece
-            yield work
-        return size
-    finally:
-        converter.release()
+def _make(converter: Converter, made: Made, end: int) -> Steps[bool]:
+    """Makes messages until there are enough. Returns whether it has come to the end."""
+    converter.make()
+    sizes = _sizes(converter, converter.pieces(end))
+    while made.wanted > 0:
+        direct = converter.direct = Direct.into_memory(min(MADE_STEP, made.wanted))
+        found = next(sizes, None)
+        if found is None:
+            return True
+        piece, work = found
+        if piece:
+            made.add(converter.output.ready[:piece])
+        elif direct.rest:
+            made.add(direct.rest)
+        yield work
+    return converter.window.position >= end and converter.can_rest
 
 
 def _estimate(records: Records, request: Request) -> Steps[Plan]:
@@ -175,7 +161,7 @@ def _estimate(records: Records, request: Request) -> Steps[Plan]:
     try:
         for header in records.batches():
             end = header.position + header.size
-            for piece, work in _sizes(converter, end):
+            for piece, work in _sizes(converter, converter.pieces(end)):
                 size += piece
                 yield work
             if size:
@@ -193,7 +179,7 @@ def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
     """How far to convert, step by step: up to each end that this yields, nothing is refused."""
     rules = rules_for(request.policy, request.to_magic)
     if chosen.is_exact:
-        yield chosen.end
+        yield chosen.end if chosen.held is None else chosen.held_from
         return
     if not rules.may_refuse:
         yield records.size

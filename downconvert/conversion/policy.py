@@ -50,14 +50,13 @@ class ConversionPolicy:
     """How to convert. All sizes are bytes.
 
     chunk_size: how much is read and converted at a time.
-    size: how the response size is promised. "exact": measured first, and exactly that is sent.
+    size: how the response size is promised. "exact": measured first, and exactly that is sent. Of
+        what is compressed again, some hundred kilobytes are made to be measured, and the rest is
+        left for the next fetch; all of it is measured without trim_compressed, since the next fetch
+        cannot begin inside a batch then.
         "estimate": as Kafka, the larger of the raw size and the first converted batch; what does
         not fit is cut, what is missing is filled. "auto": exact where the output is uncompressed,
         where measuring costs little; estimate where it would compress everything twice.
-    padding: an exact size of what is compressed again is predicted, and the last compressed message
-        gets a key, which readers skip, that makes it as long as was promised; what does not fit is
-        left for the next fetch. Without it, everything is compressed once to be measured and once
-        to be sent. Only with trim_compressed, since the next fetch may begin inside a batch.
     recode: codec to codec, for what the client cannot read: {"zstd": "gzip"}; "lz4:magic0" is for
         messages of that format alone. "none" sends it uncompressed, "refuse" refuses it as Kafka
         refuses zstd (UnsupportedCodecError). A codec not named is kept; zstd, which v0 and v1 do
@@ -74,7 +73,6 @@ class ConversionPolicy:
 
     chunk_size: int = CHUNK_SIZE
     size: Literal["exact", "estimate", "auto"] = "exact"
-    padding: bool = True
     recode: Mapping[str, str] = field(default_factory=lambda: RECODE_DEFAULT)
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     trim_compressed: bool = True
@@ -120,7 +118,6 @@ class ConversionPolicy:
         """Kafka 3.9's observable behaviour, but for its sending a batch twice."""
         return cls(
             size="estimate",
-            padding=False,
             recode={"zstd": Refuse},
             trim_compressed=False,
             split_at_gaps=False,
@@ -132,9 +129,9 @@ class ConversionPolicy:
         return _restored, (self._options() | {"recode": dict(self.recode)},)
 
     @property
-    def predicts(self) -> bool:
-        """Whether the exact size of what is compressed again is predicted, and kept by padding."""
-        return self.size == "exact" and self.padding and self.trim_compressed
+    def may_end_early(self) -> bool:
+        """Whether an exact answer ends when enough has been compressed again."""
+        return self.size == "exact" and self.trim_compressed
 
     def codec_for(self, codec: Codec, magic: int) -> Codec | None:
         """What records compressed with `codec` are compressed with in messages of format `magic`;

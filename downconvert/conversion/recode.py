@@ -38,9 +38,9 @@ from records.window import Stretch
 
 from .converter import COMPRESSED_WEIGHT
 from .failed import Failed
-from .padded import CHANGED
 from .plan import Steps, at_once
 from .policy import Refuse
+from .send import CHANGED
 
 WINDOW_SIZE: Final = 64 * 1024  # bytes: of compressed input, and of what it decompresses to
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent

@@ -12,17 +12,19 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from records.errors import ClosedRecordsError, CorruptRecordsError, RecordsError
+from records.errors import CorruptRecordsError
 from records.sends import PendingBytes
 
 from .converter import Converter
 from .direct import Direct, descriptor_of
 from .failed import Failed
 from .filler import filler
-from .padded import CHANGED, NoRoomError
+from .made import Held
 from .stats import ConversionStats
 
 Clock = Callable[[], float]
+
+CHANGED: Final = "the records changed after they were measured"
 
 FIRST_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 
@@ -32,25 +34,15 @@ FIRST_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 FRUITLESS_MAX: Final = 2 * 1024 * 1024
 
 
-def _pieces(converter: Converter, ends: Iterator[int]) -> Iterator[int]:
-    """All pieces of an answer. Where a range ends, by damage or because nothing more fits, the
-    message that was held back is the last one."""
-    damage: RecordsError | None = None
-    try:
-        for end in ends:
-            yield from converter.pieces(end)
-    except NoRoomError:
-        pass
-    except ClosedRecordsError:
-        raise
-    except RecordsError as error:
-        damage = error
-    is_settled = False
-    for size in converter.output.settle():
-        is_settled = True
-        yield size
-    if damage is not None and not is_settled:
-        raise damage
+def _pieces(converter: Converter, ends: Iterator[int], held: Held | None) -> Iterator[int]:
+    """All pieces of an answer. It ends with what was made before."""
+    for end in ends:
+        yield from converter.pieces(end)
+    if held is not None:
+        messages, chunk_size = memoryview(held.messages), converter.chunk_size
+        for at in range(0, len(messages), chunk_size):
+            converter.output.ready = messages[at:]
+            yield min(chunk_size, len(messages) - at)
 
 
 class LazyDownConvertSend:
@@ -61,6 +53,7 @@ class LazyDownConvertSend:
         "_converter",
         "_ends_with_a_piece",
         "_filler_bytes",
+        "_held_counts",
         "_is_exact",
         "_pending",
         "_pieces",
@@ -75,14 +68,17 @@ class LazyDownConvertSend:
         ends: Iterator[int],
         size: int,
         *,
+        held: Held | None,
         is_exact: bool,
         ends_with_a_piece: bool,
         clock: Clock,
     ) -> None:
-        """`is_exact`: no filler. `ends_with_a_piece`: no piece is cut."""
+        """`held`: the messages that it ends with. `is_exact`: no filler. `ends_with_a_piece`: no
+        piece is cut."""
         self.size = size
         self._converter = converter
-        self._pieces = _pieces(converter, ends)
+        self._pieces = _pieces(converter, ends, held)
+        self._held_counts = None if held is None else held.counts
         self._is_exact = is_exact
         self._ends_with_a_piece = ends_with_a_piece
         self._clock = clock
@@ -226,5 +222,8 @@ class LazyDownConvertSend:
     def stats(self) -> ConversionStats:
         """What has been done so far."""
         return self._converter.stats(
-            bytes_out=self._sent, filler=self._filler_bytes, seconds=self._seconds
+            bytes_out=self._sent,
+            filler=self._filler_bytes,
+            seconds=self._seconds,
+            held=self._held_counts,
         )

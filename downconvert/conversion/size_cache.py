@@ -1,7 +1,7 @@
 """Sizes that were measured once, for the next client that asks for the same records.
 
-An exact size costs a second parse of what is uncompressed, and the first batches of what is
-compressed again. A segment that is not written any more converts to the same size every time. So
+An exact size costs a second parse of what is uncompressed, and compressing what is compressed
+again. A segment that is not written any more converts to the same size every time. So
 what was planned for a range of one is kept, whoever asks: one cache for the process, as all
 brokers in it share its memory.
 
@@ -12,7 +12,7 @@ that was written again nor another one in its place is taken for the one that wa
 the last segment already has does not change either while its file is open (`FileRecords.settled`):
 a log opens it anew where that may not be so.
 
-Not here: measuring (plan.py), messages that were made on the way (kept_wrappers.py)."""
+Not here: measuring (plan.py), messages that were made on the way (made.py)."""
 
 from collections import OrderedDict
 from dataclasses import replace
@@ -27,7 +27,6 @@ from weakref import WeakKeyDictionary
 from records import FileRecords
 from records.source import Records
 
-from .kept_wrappers import NOTHING_KEPT
 from .plan import Plan, Steps, at_once, planning
 from .policy import CHUNK_SIZE_MIN, ConversionPolicy
 from .request import Request
@@ -74,7 +73,7 @@ class SizeCache:
         made = yield from planning(records, request)
         if made.damage is None:  # errors are not shared: each carries where it was raised
             with self._lock:
-                self._plans[key] = replace(made, kept=NOTHING_KEPT) if made.kept else made
+                self._plans[key] = replace(made, held=None) if made.held else made
                 if len(self._plans) > self._max:
                     self._plans.popitem(last=False)
         return made

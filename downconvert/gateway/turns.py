@@ -4,8 +4,7 @@ Batches are converted independently, so that a range may be cut between any two 
 is measured, and kept or sent, by itself. Two kinds of ranges are not cut. Where aborted
 transactions are left out, a marker further on says where one ends. And what need not be compressed
 for its size to be known is planned in steps, some of them a turn: one send for all of it takes less
-memory while a slow client reads, and where sizes are predicted nothing may follow a range that ends
-before its records do.
+memory while a slow client reads, and nothing may follow a range that ends before its records do.
 
 Not here: on which thread a turn runs (conversion_pool.py)."""
 
@@ -137,7 +136,7 @@ class Converted:
         hard one of bytes, under which at least the first message of an answer goes out.
 
         RecordsError: there is nothing to be sent but damage or a refusal."""
-        is_planned = policy.size == "exact" and (policy.predicts or not parts.is_compressed)
+        is_planned = policy.size == "exact" and (policy.may_end_early or not parts.is_compressed)
         # A plan ends where whole batches do: for one, no headers are read before.
         cut = [parts.records] if is_planned else parts.cut(whole=policy.isolation == COMMITTED)
         for part in cut:

@@ -12,7 +12,6 @@
 //! depend on a policy (downconvert/conversion).
 
 mod account;
-mod alike;
 mod arrow;
 mod codec;
 mod crc;
@@ -42,7 +41,6 @@ mod varint;
 mod window;
 mod workspace;
 
-pub use alike::{Alike, count_alike};
 pub use arrow::{ArrowColumns, BinaryColumn, Bounds, Fields, ListColumn, Taken};
 pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
 pub use codec::{Codec, CompressionLevel, compress, decompress};

@@ -18,9 +18,6 @@ pub enum Input<'a> {
 pub trait ReadAt: Sync {
     /// Reads at a position into the window; the bytes read, 0 at the end.
     fn read_at(&self, window: &mut [u8], position: u64) -> io::Result<usize>;
-
-    /// Says that all of a stretch will be needed, though it may not be read in order.
-    fn will_read(&self, _position: u64, _size: u64) {}
 }
 
 /// The part of the source that is in memory, from the position reached on.
@@ -54,13 +51,6 @@ impl<'a, 'b> LogWindow<'a, 'b> {
                 self.start = 0;
                 self.filled = read.and_then(Result::ok).unwrap_or(0);
             }
-        }
-    }
-
-    /// Says that all of a stretch will be needed, though it may not be read in order.
-    pub fn will_read(&self, position: u64, size: u64) {
-        if let Input::File(file) = self.input {
-            file.will_read(position, size);
         }
     }
 

@@ -64,8 +64,6 @@ pub struct Recodes {
     pub body_size_max: usize,
     #[allow(missing_docs)]
     pub inner_size_max: usize,
-    /// The last message is held back, and nothing but compressed messages is written.
-    pub holds: bool,
 }
 
 impl Recodes {
@@ -102,6 +100,13 @@ struct Outlet<'a> {
     rest: &'a mut Vec<u8>,
     written: u64,
     error: Option<io::Error>,
+}
+
+/// Memory takes everything.
+impl Channel for Vec<u8> {
+    fn room(&self) -> Option<usize> {
+        Some(usize::MAX)
+    }
 }
 
 impl<'a> Outlet<'a> {
@@ -223,21 +228,20 @@ impl Transcoder {
         workspace: &mut Workspace,
     ) -> Transferred {
         let Workspace { recoding, sending } = workspace;
-        let Sending { window, target, rest, held } = sending;
+        let Sending { window, target, rest } = sending;
         let log = LogWindow::new(input, window);
         let Some(mut outlet) = Outlet::new(channel, target, rest, limits.chunk_size) else {
             return Transferred { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
         };
         let (consumed, mut outcome) =
-            self.convert(log, limits, recodes, gzip, recoding, held, &mut outlet);
+            self.convert(log, limits, recodes, gzip, recoding, &mut outlet);
         if !outlet.flush() {
             outcome = Outcome::Channel; // asked again, the same is found to be decided
         }
         Transferred { consumed, written: outlet.written, outcome, error: outlet.error }
     }
 
-    /// Returns the bytes consumed, and why it came back. `message`: the one held back.
-    #[allow(clippy::too_many_arguments)] // what a transfer owns, in parts
+    /// Returns the bytes consumed, and why it came back.
     fn convert(
         &mut self,
         mut log: LogWindow<'_, '_>,
@@ -245,10 +249,8 @@ impl Transcoder {
         recodes: Option<&Recodes>,
         mut gzip: Option<Compress<'_>>,
         recoding: &mut Recoding,
-        message: &mut Vec<u8>,
         outlet: &mut Outlet<'_>,
     ) -> (u64, Outcome) {
-        let holds = recodes.is_some_and(|recodes| recodes.holds);
         let chunk_size = limits.chunk_size;
         let is_small = chunk_size < LARGE_CHUNK_SIZE;
         let item_size_max = if is_small { chunk_size.saturating_mul(2) } else { chunk_size };
@@ -271,7 +273,7 @@ impl Transcoder {
             let is_part = source.len() > step;
             let chunk = &source[..step.min(source.len())];
             let owed = usize::try_from(limits.promised - produced).unwrap_or(usize::MAX);
-            let target = outlet.target(if holds { 0 } else { owed });
+            let target = outlet.target(owed);
             let progress = self.transcode(chunk, left, target);
             let (consumed, produced) = (progress.consumed, progress.produced as usize);
             done += consumed;
@@ -294,8 +296,7 @@ impl Transcoder {
                     let Some(recodes) = recodes else {
                         return (done, Outcome::Batch);
                     };
-                    let promised = limits.promised - outlet.produced();
-                    let room = promised.saturating_sub(message.len() as u64);
+                    let room = limits.promised - outlet.produced();
                     let at = (limits.position + done, limits.end - limits.position - done, room);
                     let Some(size) = self.recode_next(&mut log, at, recodes, &mut gzip, recoding)
                     else {
@@ -303,9 +304,6 @@ impl Transcoder {
                     };
                     done += size;
                     log.advance(size);
-                    if holds && !recoding.made.is_empty() {
-                        exchange(message, &mut recoding.made);
-                    }
                     if !outlet.put(&recoding.made) {
                         return (done, Outcome::Channel);
                     }
@@ -368,16 +366,4 @@ impl Transcoder {
         }
         Some(size as u64)
     }
-}
-
-/// Holds the last of the messages made. The one held before becomes the first of them.
-fn exchange(held: &mut Vec<u8>, made: &mut Vec<u8>) {
-    let (mut last, mut at) = (0, 0);
-    while let Some(head) = made[at..].first_chunk::<PREFIX_SIZE>() {
-        last = at;
-        at += PREFIX_SIZE + message::prefix(head).1 as usize;
-    }
-    held.extend_from_slice(&made[..last]);
-    made.drain(..last);
-    std::mem::swap(held, made);
 }

@@ -36,8 +36,6 @@ pub struct Sending {
     pub(crate) target: Vec<u8>,
     /// What a channel left of it.
     pub(crate) rest: Vec<u8>,
-    /// The last compressed message, where it is held back.
-    pub(crate) held: Vec<u8>,
 }
 
 impl Workspace {
@@ -49,17 +47,6 @@ impl Workspace {
     /// What the channel of the last transfer left of a chunk.
     pub fn rest(&self) -> &[u8] {
         &self.sending.rest
-    }
-
-    /// What the last transfer holds back, if it was to.
-    pub fn held(&self) -> &[u8] {
-        &self.sending.held
-    }
-
-    /// Sets the message that the next transfer begins with as held back; empty: none.
-    pub fn hold(&mut self, message: &[u8]) {
-        self.sending.held.clear();
-        self.sending.held.extend_from_slice(message);
     }
 
     /// What `data` decompresses to, if that is no more than `limit`.
@@ -79,8 +66,8 @@ impl Workspace {
     /// Frees the buffers that have grown larger than usual.
     pub fn trim(&mut self) {
         let Recoding { body, inner, made } = &mut self.recoding;
-        let Sending { window, target, rest, held } = &mut self.sending;
-        for buffer in [body, inner, made, window, target, rest, held] {
+        let Sending { window, target, rest } = &mut self.sending;
+        for buffer in [body, inner, made, window, target, rest] {
             if buffer.capacity() > KEPT_MAX {
                 *buffer = Vec::new();
             }

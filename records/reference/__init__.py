@@ -11,7 +11,6 @@ two differ, read the rules, then this, then the native one.
 - transcoder.py: the rules of a log, of a batch's records and of a message's entries
 - recode.py: a compressed entry to compressed messages
 - transfer.py: from a file to a channel
-- alike.py: how many compressed batches are alike
 - sources.py: a file's bytes, by their position
 - encode.py: rows to bytes of records
 - stamps.py: what is known of files
@@ -21,7 +20,6 @@ import zlib
 
 from records.kernel import Buffer
 
-from .alike import count_alike
 from .encode import encode
 from .gathering import ArrowColumns
 from .making import make_inner_records, make_records, read_entries
@@ -31,7 +29,6 @@ from .transcoder import Transcoder
 __all__ = [
     "ArrowColumns",
     "Transcoder",
-    "count_alike",
     "crc32",
     "encode",
     "file_stamps",

@@ -175,11 +175,10 @@ class Transcoder:
         promised: int,
         budget: int,
         recodes: Recodes | None = None,
-        held: bytes | None = None,
     ) -> Transferred:
         self._check_stands_in_log()
         limits = (position, end, chunk_size)
-        transfer = Transfer(source, *limits, channel, promised, budget, recodes, held)
+        transfer = Transfer(source, *limits, channel, promised, budget, recodes)
         try:
             return transfer.run(self)
         finally:

@@ -17,7 +17,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Buffer, Outcome, Progress, Recodes, Transcoder, Transferred
+from records.kernel import MEMORY, Buffer, Outcome, Progress, Recodes, Transcoder, Transferred
 
 from . import sources
 from .places import Header
@@ -46,7 +46,6 @@ class Transfer:
     promised: int
     budget: int
     recodes: Recodes | None
-    held: bytes | None
     consumed: int = 0
     written: int = 0
     rest: bytes | None = None
@@ -54,7 +53,7 @@ class Transfer:
 
     def __post_init__(self) -> None:
         limits = (self.position, self.end - self.position, self.promised, self.budget)
-        if min(limits) < 0 or self.chunk_size <= 0 or self.channel < 0:
+        if min(limits) < 0 or self.chunk_size <= 0 or self.channel < MEMORY:
             raise ValueError("a number is negative, or nothing can be done")
         sources.check(self.source, self.end)
 
@@ -68,7 +67,7 @@ class Transfer:
                 return self._done(Outcome.END)
             if max(self.consumed, self.written) >= self.budget or self.written >= self.promised:
                 return self._done(Outcome.LIMIT)
-            room = 0 if self.held is not None else min(len(target), self.promised - self.written)
+            room = min(len(target), self.promised - self.written)
             for size in sizes:  # a larger window where an item is larger than a chunk
                 window = self._window(min(size, left))
                 if not window:
@@ -85,7 +84,7 @@ class Transfer:
                 made = self._recoded(transcoder)
                 if made is None:
                     return self._done(Outcome.BATCH)
-                if made and not self._write(memoryview(self._exchanged(made))):
+                if made and not self._write(memoryview(made)):
                     return self._done(Outcome.CHANNEL)
                 continue
             goes_on = (outcome == Outcome.SOURCE and consumed) or (
@@ -101,7 +100,7 @@ class Transfer:
         head = self._window(min(BATCH_HEADER_SIZE, left))
         if recodes is None or len(head) < BATCH_HEADER_SIZE or head[MAGIC_AT] != V2:
             return None
-        room = self.promised - self.written - len(self.held or b"")
+        room = self.promised - self.written
         header = Header.read(head, 0)
         size = header.size + PREFIX.size
         is_transactional = header.attributes & (CONTROL | TRANSACTIONAL)
@@ -120,23 +119,16 @@ class Transfer:
             self.consumed += size
         return made
 
-    def _exchanged(self, made: bytes) -> bytes:
-        """What is to be written once these messages have been made: all but what is held back."""
-        if self.held is None:
-            return made
-        last = at = 0
-        while at < len(made):
-            last = at
-            at += PREFIX.size + PREFIX.unpack_from(made, at)[1]
-        exchanged, self.held = self.held + made[:last], made[last:]
-        return exchanged
-
     def _window(self, size: int) -> Buffer:
         return sources.read(self.source, self.position + self.consumed, size)
 
     def _write(self, chunk: memoryview) -> bool:
         """Whether the channel took all of it."""
         if not chunk:
+            return True
+        if self.channel == MEMORY:
+            self.rest = (self.rest or b"") + chunk
+            self.written += len(chunk)
             return True
         try:
             taken = os.write(self.channel, chunk)
@@ -149,7 +141,7 @@ class Transfer:
         return self.rest is None
 
     def _done(self, outcome: Outcome) -> Transferred:
-        return self.consumed, self.written, outcome, self.rest, self.error, self.held
+        return self.consumed, self.written, outcome, self.rest, self.error
 
 
 def measure_from(

@@ -23,7 +23,6 @@ from records import (
 from simulator.collector import Collector
 from simulator.delivered import delivered
 from simulator.modes import Mode
-from simulator.padding import without_padding
 
 from .fetches import BatchIndex, Fetch
 from .options import Options
@@ -154,8 +153,6 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
         raise lazy.damage
     stats = send.stats
     content = memoryview(sent.data)[: len(sent.data) - stats.filler_bytes]
-    if stats.padding_bytes:
-        content = memoryview(without_padding(content))
     plan.different += content != memoryview(whole)[: len(content)]
     plan.broken += len(sent.data) != lazy.size
     plan.unlike_eager += sent.data != whole

@@ -20,7 +20,6 @@ from downconvert.storage import LogDir
 from simulator.children import SimulationError
 from simulator.collector import Collector
 from simulator.delivered import delivered
-from simulator.padding import without_padding
 
 from .options import LoadOptions
 from .steps import LENGTH_SIZE, Step, new_digest
@@ -148,7 +147,7 @@ def _partitions(version: int, answer: bytearray) -> Iterator[Message]:
 def _compare(
     broker: Broker, version: int, index: int, offset: int, max_bytes: int, got: memoryview
 ) -> None:
-    """SimulationError: the records, without padding, are not what an eager conversion makes of the
+    """SimulationError: the records are not what an eager conversion makes of the
     log from this offset on."""
     partition = broker.topics.partition(TOPIC, index)
     assert partition is not None
@@ -159,7 +158,6 @@ def _compare(
         records.read_into(memoryview(whole), 0)
     else:
         whole = eager(records, magic, offset, broker.config.policy)
-        got = memoryview(without_padding(got))
     if got != memoryview(whole)[: len(got)]:
         raise SimulationError(
             f"Fetch v{version} of partition {index} at offset {offset} got other bytes than "

@@ -48,9 +48,9 @@ def test_a_budget_ends_a_call_and_nothing_else(
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
         call = (source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket, EVERYTHING)
-        consumed, written, outcome, _, _, _ = transcoder.transfer(*call, 0)
+        consumed, written, outcome, _, _ = transcoder.transfer(*call, 0)
         assert (consumed, written, outcome) == (0, 0, Outcome.LIMIT)
-        consumed, written, outcome, _, _, _ = transcoder.transfer(*call, budget)
+        consumed, written, outcome, _, _ = transcoder.transfer(*call, budget)
         assert outcome == Outcome.LIMIT
         assert budget <= max(consumed, written) <= budget + 2 * CHUNK
         again = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
@@ -67,7 +67,7 @@ def test_not_a_byte_more_than_promised_is_written(
 ) -> None:
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-        _, written, outcome, rest, _, _ = transcoder.transfer(
+        _, written, outcome, rest, _ = transcoder.transfer(
             *(source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket),
             *(promised, EVERYTHING),
         )
@@ -88,7 +88,7 @@ def test_what_a_full_channel_left_of_a_chunk_comes_back(kernel: ModuleType, tmp_
         with opened(tmp_path / "log", LOG) as source:
             transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
             call = (len(LOG), 3000, channel.writer, False, EVERYTHING, EVERYTHING)
-            consumed, written, outcome, rest, error, _ = transcoder.transfer(source, 0, *call)
+            consumed, written, outcome, rest, error = transcoder.transfer(source, 0, *call)
             assert (outcome, error) == (Outcome.CHANNEL, 0)
             channel.drain()
             assert len(channel.taken) == written
@@ -115,9 +115,9 @@ def test_a_socket_with_room_gets_several_chunks_at_once_and_leaves_at_most_one(
         taken = bytearray()
         while len(taken) < len(expected):
             if not rest:
-                consumed, _, _, rest, _, _ = transcoder.transfer(
+                consumed, _, _, rest, _ = transcoder.transfer(
                     *(LOG, position, len(LOG), CHUNK, writer.fileno(), True, EVERYTHING),
-                    *(EVERYTHING, None, None),
+                    *(EVERYTHING, None),
                 )
                 position += consumed
                 left.append(len(rest or b""))
@@ -141,7 +141,7 @@ def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
     os.close(channel.reader)
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-        consumed, written, outcome, rest, error, _ = transcoder.transfer(
+        consumed, written, outcome, rest, error = transcoder.transfer(
             *(source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket),
             *(EVERYTHING, EVERYTHING),
         )
@@ -190,7 +190,7 @@ def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
     good = (LOG, 0, len(LOG), CHUNK, 1, False, 0, 0)
     for at, wrong in [
         *((0, -1), (0, "text"), (1, -1), (1, len(LOG) + 1), (2, len(LOG) + 1), (3, 0)),
-        *((3, -1), (4, -1), (6, -1), (7, -1)),
+        *((3, -1), (4, -2), (6, -1), (7, -1)),
     ]:
         call = [*good[:at], wrong, *good[at + 1 :]]
         with pytest.raises((ValueError, TypeError)):

@@ -12,7 +12,7 @@ import pytest
 from records import reference
 from records.codecs import compress
 from records.formats import ATTRIBUTES_AT_BATCH, TRANSACTIONAL, V1, V2, Codec
-from records.kernel import Outcome, Recodes
+from records.kernel import MEMORY, Outcome, Recodes
 
 from . import transferring
 from .examples import batch, record
@@ -79,7 +79,7 @@ def test_messages_of_several_batches_are_written_at_once(
         log = entry * 20
         done = transcoder.transfer(
             *(log, 0, len(log), chunk_size, writer.fileno(), True, EVERYTHING),
-            *(EVERYTHING, RECODES, None),
+            *(EVERYTHING, RECODES),
         )
         assert done[:4] == (len(log), 20 * len(made), Outcome.END, None)
         writes = []
@@ -112,9 +112,9 @@ def test_nothing_is_lost_where_a_channel_takes_less_than_it_has_room_for(
         while len(taken) < len(made):
             rest = b""
             if position < len(log):
-                consumed, _, _, rest, error, _ = transcoder.transfer(
+                consumed, _, _, rest, error = transcoder.transfer(
                     *(log, position, len(log), chunk_size, writer.fileno(), True, EVERYTHING),
-                    *(EVERYTHING, RECODES, None),
+                    *(EVERYTHING, RECODES),
                 )
                 assert error == 0
                 position += consumed
@@ -131,42 +131,27 @@ def test_nothing_is_lost_where_a_channel_takes_less_than_it_has_room_for(
 
 
 @each_kernel
-@pytest.mark.parametrize("missing", [0, 1])
-@pytest.mark.parametrize("first", [b"", b"held before"])
-def test_the_last_message_is_held_back_as_long_as_it_fits(
-    kernel: ModuleType, tmp_path: Path, channel: Channel, missing: int, first: bytes
-) -> None:
-    gaps = compressed(Codec.LZ4)  # two messages
-    whole = compressed(Codec.GZIP, base_offset=100)
-    expected = first + b"".join(recoded(kernel, entry, RECODES) for entry in (gaps, whole, gaps))
-    last = len(recoded(kernel, gaps, RECODES))
-    log = gaps + whole + gaps
+@pytest.mark.parametrize("budget", [1, 20_000, EVERYTHING])
+def test_memory_takes_everything(kernel: ModuleType, tmp_path: Path, budget: int) -> None:
+    part = LOG[: len(LOG) // 4]
+    log = part + compressed(Codec.LZ4) + part + compressed(Codec.GZIP, size=300_000) + part
+    expected = converted(kernel, part) + recoded(kernel, compressed(Codec.LZ4), RECODES)
+    taken, position = bytearray(), 0
     with opened(tmp_path / "log", log) as source:
         transcoder = kernel.Transcoder(V1, 0, 1, False)
-        consumed, written, outcome, rest, _, held = transcoder.transfer(
-            *(source, 0, len(log), CHUNK, channel.writer, channel.is_socket),
-            *(len(expected) - missing, EVERYTHING, RECODES, first),
-        )
-    is_done = not missing
-    assert (consumed, outcome) == (
-        (len(log), Outcome.END) if is_done else (len(log) - len(gaps), Outcome.BATCH)
-    )
-    channel.drain()
-    assert rest is None
-    assert written == len(channel.taken)
-    assert channel.taken + held == (expected if is_done else expected[:-last])
-    assert len(held) == 12 + int.from_bytes(held[8:12])  # one message
-
-
-@each_kernel
-def test_no_plain_message_is_written_where_something_may_be_held_back(
-    kernel: ModuleType, tmp_path: Path, channel: Channel
-) -> None:
-    with opened(tmp_path / "log", LOG) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        call = (source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket)
-        done = transcoder.transfer(*call, EVERYTHING, EVERYTHING, RECODES, b"")
-        assert done[1:] == (0, Outcome.TARGET, None, 0, b"")
+        while True:
+            consumed, written, outcome, rest, error = transcoder.transfer(
+                *(source, position, len(log), CHUNK, MEMORY, False, EVERYTHING, budget, RECODES)
+            )
+            taken += rest or b""
+            assert (len(rest or b""), error) == (written, 0)
+            position += consumed
+            if outcome != Outcome.LIMIT:
+                break
+            assert max(consumed, written) >= budget
+    assert outcome == Outcome.BATCH  # which is too large
+    assert taken == expected + converted(kernel, part)
+    assert position == 2 * len(part) + len(compressed(Codec.LZ4))
 
 
 @each_kernel

@@ -59,7 +59,7 @@ def send(
     """Calls until something else than room or budget is missing."""
     position = 0
     while True:
-        consumed, written, outcome, rest, error, _ = transcoder.transfer(
+        consumed, written, outcome, rest, error = transcoder.transfer(
             *(source, position, size, chunk_size, channel.writer, channel.is_socket),
             *(EVERYTHING, budget, recodes),
         )

@@ -37,10 +37,6 @@ impl ReadAt for Readable {
             }
         }
     }
-
-    fn will_read(&self, position: u64, size: u64) {
-        fetch_ahead(self.0.as_raw_fd(), position, size);
-    }
 }
 
 /// A channel: a plain socket, or a pipe or file that is written as it is.
@@ -120,27 +116,6 @@ fn room_of(descriptor: i32) -> Option<usize> {
 fn room_of(_: i32) -> Option<usize> {
     None
 }
-
-/// Lets the system fetch a stretch from the disk, where its first or last byte is not in memory:
-/// to let it look for every page costs as much as to read a hundred. It is a hint, and errors do
-/// not matter.
-#[cfg(target_os = "linux")]
-fn fetch_ahead(descriptor: i32, position: u64, size: u64) {
-    let (start, size) = (position.cast_signed(), size.cast_signed());
-    let is_there = |position: i64| {
-        let mut byte = 0_u8;
-        let part = libc::iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 };
-        // SAFETY: one byte is written at most, to `byte`, which outlives the call.
-        unsafe { libc::preadv2(descriptor, &raw const part, 1, position, libc::RWF_NOWAIT) == 1 }
-    };
-    if size > 0 && !(is_there(start) && is_there(start + size - 1)) {
-        // SAFETY: the call takes no memory of ours.
-        unsafe { libc::posix_fadvise(descriptor, start, size, libc::POSIX_FADV_WILLNEED) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn fetch_ahead(_: i32, _: u64, _: u64) {}
 
 fn check(descriptor: i32) -> PyResult<()> {
     if descriptor < 0 {

@@ -116,7 +116,6 @@ fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(records::make_records, module)?)?;
     module.add_function(wrap_pyfunction!(records::make_inner_records, module)?)?;
     module.add_function(wrap_pyfunction!(encode, module)?)?;
-    module.add_function(wrap_pyfunction!(sources::count_alike, module)?)?;
     module.add_function(wrap_pyfunction!(crc32, module)?)?;
     module.add_function(wrap_pyfunction!(file_stamps, module)?)?;
     module.add_function(wrap_pyfunction!(gzip_compress, module)?)?;

@@ -13,15 +13,17 @@ use super::isal;
 use super::sources::Source;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
 use crate::{
-    Codec, Compress, CompressionLevel, Entered, Limits, Recode, Recodes, Settings, Stretch,
+    Channel, Codec, Compress, CompressionLevel, Entered, Limits, Recode, Recodes, Settings, Stretch,
 };
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
 
-/// Bytes consumed and written, outcome, what the channel left of a chunk, its error, what is held.
-type Transferred<'py> =
-    (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32, Option<Bound<'py, PyBytes>>);
+/// Bytes consumed and written, outcome, what the channel left of a chunk or memory took, the error.
+type Transferred<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
+
+/// In the place of a channel's descriptor: what is written is in the result.
+const MEMORY: i32 = -1;
 
 /// Target codec by source codec, whether fast, trim, split at gaps, body and inner sizes.
 type RecodeArguments = (Vec<u8>, bool, bool, bool, Index, Index);
@@ -236,7 +238,7 @@ impl Transcoder {
     }
 
     #[pyo3(signature = (source, position, end, chunk_size, channel, is_socket, promised, budget,
-        recodes=None, held=None))]
+        recodes=None))]
     fn transfer<'py>(
         &mut self,
         py: Python<'py>,
@@ -249,10 +251,9 @@ impl Transcoder {
         promised: Index,
         budget: Index,
         recodes: Option<RecodeArguments>,
-        held: Option<&[u8]>,
     ) -> PyResult<Transferred<'py>> {
         self.can_transfer()?;
-        if chunk_size.0 == 0 || channel < 0 {
+        if chunk_size.0 == 0 || channel < MEMORY {
             return Err(PyValueError::new_err("no chunk, or no channel"));
         }
         let mut from = Source::default();
@@ -264,15 +265,18 @@ impl Transcoder {
             promised: promised.0 as u64,
             budget: budget.0 as u64,
         };
-        let recodes = recodes.map(|recodes| recodes_of(recodes, held.is_some())).transpose()?;
+        let recodes = recodes.map(recodes_of).transpose()?;
         let isal = match &recodes {
             Some(recodes) if recodes.level == CompressionLevel::Fast => isal::find(py),
             _ => None,
         };
-        let mut channel = Writable::borrow(channel, is_socket)?;
+        let mut memory = Vec::new();
+        let mut writable = None;
+        if channel != MEMORY {
+            writable = Some(Writable::borrow(channel, is_socket)?);
+        }
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
-            workspace.hold(held.unwrap_or_default());
             let done = guarded(py, || {
                 let mut compress = |data: &[u8], target: &mut Vec<u8>| {
                     isal.and_then(|isal| isal::compress(isal, data, target))
@@ -280,14 +284,17 @@ impl Transcoder {
                 let gzip: Option<Compress<'_>> =
                     if isal.is_some() { Some(&mut compress) } else { None };
                 let recodes = recodes.as_ref();
-                kernel.transfer(&input, &mut channel, &limits, recodes, gzip, workspace)
+                let channel: &mut dyn Channel = match &mut writable {
+                    Some(writable) => writable,
+                    None => &mut memory,
+                };
+                kernel.transfer(&input, channel, &limits, recodes, gzip, workspace)
             })?;
             self.damage = None;
-            let rest = workspace.rest();
+            let rest = if writable.is_some() { workspace.rest() } else { &memory };
             let rest = (!rest.is_empty()).then(|| PyBytes::new(py, rest));
             let error = done.error.and_then(|error| error.raw_os_error()).unwrap_or(0);
-            let held = held.map(|_| PyBytes::new(py, workspace.held()));
-            Ok((done.consumed, done.written, done.outcome as u8, rest, error, held))
+            Ok((done.consumed, done.written, done.outcome as u8, rest, error))
         })
     }
 
@@ -377,7 +384,7 @@ impl Transcoder {
     }
 }
 
-fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {
+fn recodes_of(arguments: RecodeArguments) -> PyResult<Recodes> {
     let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max) = arguments;
     let mut targets = [None; Recodes::CODECS];
     if codecs.len() > targets.len() {
@@ -393,6 +400,5 @@ fn recodes_of(arguments: RecodeArguments, holds: bool) -> PyResult<Recodes> {
         split_at_gaps,
         body_size_max: body_size_max.0,
         inner_size_max: inner_size_max.0,
-        holds,
     })
 }

@@ -16,7 +16,6 @@ from tests.downconvert.storage.logs import batch
 from .fetching import OLD_VERSIONS, broker_of, fetch, records_of
 
 POLICY = ConversionPolicy()
-MEASURED = ConversionPolicy(padding=False)
 BATCHES = b"".join(batch(*range(n, n + 50), codec=Codec.LZ4, size=90) for n in (0, 50))
 
 
@@ -36,7 +35,7 @@ def test_what_is_kept_is_what_would_have_been_converted_lazily(
     records = MemoryRecords(BATCHES)
     kept = BufferedSend.of(records, magic, first_offset, POLICY, room)
     assert kept is not None
-    lazy = LazyDownConvertRecords(records, magic, first_offset, MEASURED).to_send()
+    lazy = LazyDownConvertRecords(records, magic, first_offset, POLICY).to_send()
     channel = BytesIO()
     while not lazy.completed:
         lazy.write_to(channel)

@@ -34,7 +34,7 @@ from records.sends import Send
 from tests.damage import spliced
 from tests.downconvert.storage.logs import batch
 
-POLICY = ConversionPolicy(padding=False)  # sizes are measured
+POLICY = ConversionPolicy(trim_compressed=False)  # sizes are measured
 PLAIN = batch(0, 1) + batch(2, 3)
 PACKED = batch(0, 1, codec=Codec.GZIP) + batch(2, 3, codec=Codec.GZIP)
 

@@ -1,15 +1,13 @@
 """Metrics: what was asked, sent and converted."""
 
 from pathlib import Path
-from random import Random
 
 import pytest
 
 from downconvert.broker import Broker
 from downconvert.broker.gauges import StateCollector
 from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.conversion import prediction
-from records import Codec, Record, build
+from records import Codec
 from tests.downconvert.storage.logs import batch
 
 from .asking import begin, sent, value
@@ -35,16 +33,6 @@ def test_records_that_were_converted_are_counted_by_topic(tmp_path: Path) -> Non
         assert value(broker, "conversion_duration_seconds_count", api="Fetch") == 2
         assert value(broker, "conversion_memory_bytes_sum", api="Fetch") > 3 * len(batch(0))
         assert value(broker, "filler_bytes_total") == 0
-        assert value(broker, "padding_bytes_total") == 0
-
-
-def test_padding_is_counted(tmp_path: Path) -> None:
-    noise = Random(1).randbytes(prediction.SMALL // 8)  # fewer bytes are measured, not padded
-    records = [Record(n, 0, value=noise) for n in range(9)]
-    batches = [build([record], magic=2, codec=Codec.GZIP) for record in records]
-    with broker_of(tmp_path, {"a": {0: batches}}, conversions_kept_bytes=0) as broker:
-        fetched(broker, 2, "a")
-        assert 0 < value(broker, "padding_bytes_total") < sum(map(len, batches)) / 20
 
 
 def test_sizes_that_were_measured_before_are_counted(tmp_path: Path) -> None:

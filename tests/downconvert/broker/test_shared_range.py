@@ -1,7 +1,6 @@
 """Ranges that several clients are sent: the same bytes as without, converted once."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +20,7 @@ from records.formats import BATCH_HEADER_SIZE, V1, V2
 from tests.damage import spliced
 from tests.downconvert.storage.logs import batch
 
-MEASURED = ConversionPolicy(padding=False)
+MEASURED = ConversionPolicy()
 DEFAULT = ConversionPolicy()
 MiB = 1 << 20
 
@@ -275,9 +274,7 @@ def test_a_large_batch_is_converted_in_turns_for_one_client_too(
     cache = ConversionCache(MemoryBudget(MiB))
     asker = Asker(1, 1, 0, policy)
     taken = all_of(cache, records, asker, is_tail=False)
-    assert sent(taken) == b"".join(
-        convert(records.slice(0, taken.source_size), 1, 0, replace(policy, padding=False))
-    )
+    assert sent(taken) == b"".join(convert(records.slice(0, taken.source_size), 1, 0, policy))
     assert len(turns) > 10
     assert max(turns) < 4 * 64 * 1024
     assert not take(ConversionCache(MemoryBudget(len(large))), records, asker, is_tail=False).sends

@@ -3,14 +3,14 @@
 Records in memory are converted where they lie; those of a file are read into windows, which is
 another way through the same conversion. So every module's tests run twice.
 
-Small logs are measured whole by default. Here they are predicted as large ones are, so that small
-ones can show it, but for tests that ask for `whole`."""
+Small logs are one answer, whatever has to be compressed again. In modules that say so such answers
+end early, as large ones do: after `ENOUGH` bytes, but for tests that ask for `whole`."""
 
 from collections.abc import Iterator
 
 import pytest
 
-from downconvert.conversion import prediction
+from downconvert.conversion import plan
 from records import MemoryRecords
 
 
@@ -23,11 +23,12 @@ def way(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 @pytest.fixture(autouse=True)
-def predicted(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if "whole" not in request.fixturenames:
-        monkeypatch.setattr(prediction, "SMALL", 0)
+def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    enough = getattr(request.module, "ENOUGH", None)
+    if enough is not None and "whole" not in request.fixturenames:
+        monkeypatch.setattr(plan, "ENOUGH", enough)
 
 
 @pytest.fixture
 def whole() -> None:
-    """Small logs are measured whole, as they are by default."""
+    """Answers are as long as by default."""

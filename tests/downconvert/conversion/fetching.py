@@ -1,20 +1,9 @@
 """A client that fetches until it has everything."""
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from records import MemoryRecords, Record, read, wrapper
-from records.formats import V2
+from records import MemoryRecords, Record, read
 
 from .channels import sent
-
-
-def unpadded(messages: bytes) -> bytes:
-    """Without the zeros in the keys of compressed messages."""
-    found = bytearray()
-    for header in MemoryRecords(messages).batches():
-        entry = messages[header.position : header.position + header.size]
-        is_wrapper = header.magic < V2 and header.codec
-        found += wrapper.unpadded(entry) if is_wrapper else entry
-    return bytes(found)
 
 
 def fetched(

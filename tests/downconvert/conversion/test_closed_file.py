@@ -20,6 +20,7 @@ POLICIES = {
     "read_committed": ConversionPolicy(isolation="read_committed"),
     "recompressed": ConversionPolicy(recode={"lz4": "gzip"}),
 }
+MADE_BEFORE = set(POLICIES) - {"estimate"}  # what these have to compress is held until it is sent
 SENDS = [*POLICIES, "as it is", "in another codec"]
 
 
@@ -69,7 +70,7 @@ def test_a_send_whose_file_is_closed_fails_and_reads_no_other_file(
         try:
             assert other == number
             for _ in range(2):  # it fails for good
-                if codec is Codec.NONE or not is_begun:
+                if codec is Codec.NONE or not (is_begun or kind in MADE_BEFORE):
                     with pytest.raises(ClosedRecordsError, match=r"closed: .*ours\.log"):
                         write_all(send, channel)
                 else:  # messages that were made before may be all that is left

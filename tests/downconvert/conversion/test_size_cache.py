@@ -37,7 +37,7 @@ def log(path: Path) -> Iterator[FileRecords]:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.LZ4])
 def test_the_next_client_gets_the_same_answer_without_measuring(codec: Codec, path: Path) -> None:
-    # So much that compressed answers are predicted and padded.
+    # So much that compressed answers end early.
     values = [Random(n).randbytes(20_000) for n in range(9)]
     batches = [build([Record(n, 7, value=v)], magic=2, codec=codec) for n, v in enumerate(values)]
     path.write_bytes(b"".join(batches) + batches[0][:-1])
@@ -64,11 +64,11 @@ def test_what_is_settled_is_measured_once_while_its_file_is_open(path: Path) -> 
     assert (cache.hits, cache.misses) == (2, 3)
 
 
-@pytest.mark.parametrize("padding", [True, False])
+@pytest.mark.parametrize("trims", [True, False])
 @pytest.mark.parametrize("to_magic", [0, 1])
 @pytest.mark.parametrize("codec", list(Codec))
 def test_the_bytes_are_the_same_for_every_chunk_size(
-    codec: Codec, to_magic: int, padding: bool, path: Path
+    codec: Codec, to_magic: int, trims: bool, path: Path
 ) -> None:
     # Records that are larger than some windows, in batches that are larger than all of them.
     values = Random(1).randbytes(5 * 20_000)
@@ -78,7 +78,7 @@ def test_the_bytes_are_the_same_for_every_chunk_size(
         with FileRecords.open(path) as log:
             made = set()
             for chunk_size in (8 * 1024, 128, 1024 * 1024):
-                policy = ConversionPolicy(chunk_size=chunk_size, padding=padding)
+                policy = ConversionPolicy(chunk_size=chunk_size, trim_compressed=trims)
                 lazy = LazyDownConvertRecords(log.settled(), to_magic, 0, policy)
                 made.add(sent(lazy.to_send()))
             assert len(made) == 1

@@ -70,7 +70,7 @@ class Sleepy(Everything):
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.GZIP])
 def test_a_thousand_that_wait_hold_4_kib_each_and_what_was_not_taken(codec):
     records = MemoryRecords(log_of(codec))
-    lazy = LazyDownConvertRecords(records, 1, 0, ConversionPolicy(padding=False))
+    lazy = LazyDownConvertRecords(records, 1, 0, ConversionPolicy())
 
     def waiting(channel):
         send = lazy.to_send()

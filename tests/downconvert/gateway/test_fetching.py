@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -14,7 +15,15 @@ from downconvert.gateway.exchanges import Ask
 from downconvert.gateway.topology import Address
 from downconvert.gateway.turns import Parts
 from downconvert.storage import LogDir
-from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
+from records import (
+    Codec,
+    ControlRecordType,
+    MemoryRecords,
+    Record,
+    build,
+    build_empty,
+    build_marker,
+)
 from records.formats import ATTRIBUTES_AT_BATCH
 from tests import corpus
 from tests.downconvert.storage.logs import batch
@@ -139,6 +148,39 @@ def test_a_hard_limit_holds_for_all_that_the_cluster_was_asked_for(
     assert len(part.records) == limit
     (whole,) = fetch(through, version, 0)
     assert bytes(whole.records).startswith(bytes(part.records))
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize("limit", [1_000, 60_500, 119_000, 121_000, 200_000])
+def test_under_a_hard_limit_the_first_message_is_whole_also_where_the_second_does_not_fit(
+    broker: Broker, through: Through, version: int, limit: int
+) -> None:
+    noise = Random(1)
+    for offset in range(3):
+        record = Record(offset, 1, value=noise.randbytes(60_000))
+        append(broker, build([record], magic=2, codec=Codec.GZIP))
+    for offset in range(3):
+        (part,) = fetch(through, version, offset, max_bytes=limit)
+        first, *_ = MemoryRecords(part.records).batches()
+        assert first.last_offset == offset
+        assert first.size <= len(part.records) <= max(limit, first.size)
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_an_answer_is_as_large_as_its_own_messages(
+    broker: Broker, through: Through, version: int
+) -> None:
+    """gzip cannot follow what zstd finds again far away: the first batch grows twentyfold."""
+    far = Random(8).randbytes(40_000)
+    append(broker, build([Record(n, 0, value=far) for n in range(8)], magic=2, codec=Codec.ZSTD))
+    for offset in range(8, 16):
+        record = Record(offset, 1, value=Random(offset).randbytes(60_000))
+        append(broker, build([record], magic=2, codec=Codec.ZSTD))
+    (part,) = fetch(through, version, 0, max_bytes=1 << 22)
+    messages = list(MemoryRecords(part.records).batches())
+    assert sum(message.size for message in messages) == len(part.records) < 600_000
+    values = sum(len(record.value or b"") for record in records_of(part))
+    assert len(part.records) < 1.01 * values
 
 
 def test_damage_behind_what_was_found_is_for_who_asks_for_it(broker: Broker) -> None:

@@ -63,7 +63,7 @@ def test_a_client_that_cannot_be_answered_is_an_error(tmp_path: Path) -> None:
         make_scans(tmp_path, options)
 
 
-def test_padded_answers_are_compared_without_their_padding(tmp_path: Path) -> None:
+def test_answers_of_what_is_compressed_again_are_compared_too(tmp_path: Path) -> None:
     options = replace(
         SMALL,
         clients=(Group("0.10", 1),),

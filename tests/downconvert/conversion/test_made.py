@@ -1,4 +1,4 @@
-"""An exact size is promised before anything is compressed, and kept by padding the last message."""
+"""Of what is compressed again only that is promised which has been made, and it is made once."""
 
 import random
 from dataclasses import replace
@@ -12,8 +12,8 @@ from downconvert import (
     convert,
     eager,
 )
-from downconvert.conversion import kept_wrappers
-from downconvert.conversion.compressed import CompressedEntries
+from downconvert.conversion import made, plan
+from downconvert.conversion.converter import Converter
 from records import (
     Codec,
     ControlRecordType,
@@ -29,13 +29,14 @@ from records.backend import NAME, NATIVE
 from tests.damage import damaged
 
 from .channels import Everything, OneByte, RandomSizes, sent
-from .fetching import fetched, unpadded
+from .fetching import fetched
 
 SEEDS = 30 if NAME == NATIVE else 10  # the reference takes its time
 
+ENOUGH = 5_000  # bytes
 CODECS = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 DEFAULT = ConversionPolicy()
-MEASURED = ConversionPolicy(padding=False)
+UNTRIMMED = ConversionPolicy(trim_compressed=False)
 
 
 def records_from(offset, *, noise, count=40, size=200, step=1):
@@ -75,11 +76,12 @@ def answer(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **opt
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("to_magic", [0, 1])
-def test_batches_alike_all_fit_and_little_is_padded(codec, to_magic):
+def test_an_answer_ends_with_the_message_that_makes_it_enough(codec, to_magic):
     data = log_of(*[0.5] * 30, codec=codec)
-    written, send = answer(data, to_magic=to_magic)
-    assert unpadded(written) == eager(MemoryRecords(data), to_magic)
-    assert 0 < send.stats.padding_bytes < 0.04 * len(written)
+    written, _ = answer(data, to_magic=to_magic)
+    assert eager(MemoryRecords(data), to_magic).startswith(written)
+    *_, last = MemoryRecords(written).batches()
+    assert last.position < plan.ENOUGH <= len(written)
 
 
 @pytest.mark.parametrize("channel", [OneByte, RandomSizes])
@@ -88,31 +90,35 @@ def test_the_bytes_are_the_same_however_the_channel_takes_them(channel):
     assert answer(data, channel=channel())[0] == answer(data, channel=Everything())[0]
 
 
-def test_what_does_not_fit_is_for_the_next_fetch():
+@pytest.mark.usefixtures("whole")
+@pytest.mark.parametrize("first", [True, False])
+def test_an_answer_is_as_large_as_its_own_messages_whatever_the_first_batch_is_like(first):
+    """gzip cannot follow what is repeated further apart than 32 KiB: one batch grows twentyfold."""
+    noise = b"".join(batch(100 * n, Codec.ZSTD, 1.0, size=2000) for n in range(1, 60))
+    data = repetitive(0) + noise if first else noise + repetitive(6000)
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    written, _ = answer(data)
+    assert not lazy.is_whole
+    assert eager_of(data).startswith(written)
+    assert len(written) < plan.ENOUGH + len(eager_of(repetitive(0)))
+
+
+def test_what_is_left_out_is_for_the_next_fetch():
     data = log_of(0.5, 0.5, codec=Codec.ZSTD) + repetitive(200) + repetitive(300)
-    written, send = answer(data)
-    whole = offsets(eager_of(data))
-    assert 80 <= len(offsets(written)) < len(whole)
-    assert offsets(written) == whole[: len(offsets(written))]
-    assert send.stats.padding_bytes > 0
     assert not LazyDownConvertRecords(MemoryRecords(data), 1).is_whole
-    policy = ConversionPolicy()
-    assert [each.offset for each in fetched(data, 1, 0, policy)] == offsets(eager_of(data))
+    assert [each.offset for each in fetched(data, 1, 0, DEFAULT)] == offsets(eager_of(data))
 
 
 @pytest.mark.usefixtures("whole")
-def test_a_small_log_is_one_answer_without_padding(monkeypatch):
-    """Kept as it was measured: nothing is compressed twice, and nothing is left to the next."""
+def test_what_was_made_is_sent_and_not_made_again(monkeypatch):
     data = log_of(0.5, 0.9, 0.1, codec=Codec.ZSTD)
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
     assert lazy.is_whole
     with monkeypatch.context() as patch:
-        patch.setattr(CompressedEntries, "_recoded", None)  # who converted again would call it
-        send = lazy.to_send()
-        written = sent(send)
+        patch.setattr(Converter, "_decide", None)  # who converted again would call it
+        written = sent(lazy.to_send())
     assert written == eager(MemoryRecords(data), 1)
     assert len(written) == lazy.size
-    assert send.stats.padding_bytes == 0
 
 
 def repetitive(offset):
@@ -152,45 +158,40 @@ def test_whatever_batches_are_like_each_fetch_brings_some_and_all_bring_all(seed
             ]
 
 
-def test_plain_messages_before_what_is_compressed_are_measured():
-    data = batch(0, Codec.NONE) + log_of(*[0.5] * 9)[len(batch(0)) :]
-    written, send = answer(data)
-    assert unpadded(written) == eager_of(data)
-    assert send.stats.padding_bytes > 0
-
-
-def test_one_compressed_batch_among_plain_ones_is_measured():
+@pytest.mark.usefixtures("whole")
+def test_plain_messages_before_and_after_are_in_the_answer():
     data = batch(0, Codec.NONE) + batch(100) + batch(200, Codec.NONE) + batch(300)
-    written, send = answer(data)
+    written, _ = answer(data)
     assert written == eager_of(data)
-    assert send.stats.padding_bytes == 0
     assert LazyDownConvertRecords(MemoryRecords(data), 1).is_whole
 
 
-def test_an_answer_ends_with_a_run_that_plain_messages_follow_late():
-    data = log_of(0.5, 0.5, 0.5, 0.5) + batch(500, Codec.NONE)
-    written, _ = answer(data)
-    assert offsets(written)[-1] == 339
-    assert [each.offset for each in fetched(data, 1, 0, DEFAULT)][-1] == 539
+def test_plain_messages_before_are_not_counted():
+    plain = b"".join(batch(100 * n, Codec.NONE) for n in range(20))
+    written, _ = answer(plain + log_of(*[0.5] * 30))
+    assert len(written) >= len(eager_of(plain)) + plan.ENOUGH
 
 
-def test_a_run_that_many_plain_messages_follow_is_measured():
-    plain = b"".join(batch(500 + 100 * n, Codec.NONE) for n in range(9))
-    written, send = answer(log_of(0.5, 0.9, 0.1) + plain)
-    assert written == eager_of(log_of(0.5, 0.9, 0.1) + plain)
-    assert send.stats.padding_bytes == 0
+def test_plain_messages_after_are_cut_between_two_of_them():
+    plain = b"".join(batch(100 * n, Codec.NONE) for n in range(1, 20))
+    written, _ = answer(batch(0) + plain)
+    assert eager_of(batch(0) + plain).startswith(written)
+    *_, last = MemoryRecords(written).batches()
+    assert last.position < plan.ENOUGH <= len(written)
 
 
-def test_damage_in_what_was_predicted_ends_the_answer_before_it():
+@pytest.mark.usefixtures("whole")
+def test_damage_ends_the_answer_before_it():
     data = log_of(0.5, 0.5) + damaged(batch(200), field="records_count", to=41) + batch(300)
-    written, send = answer(data)
-    assert set(offsets(written)) >= {*range(40), *range(100, 140)}
-    assert offsets(written)[-1] < 300
-    assert send.stats.padding_bytes > 1000
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert "batch ends before its last record" in str(lazy.damage)
+    written, _ = answer(data)
+    assert offsets(written) == [*range(40), *range(100, 140), *range(200, 240)]
     with pytest.raises(Exception, match="batch ends before its last record"):
         list(convert(MemoryRecords(data), 1))
 
 
+@pytest.mark.usefixtures("whole")
 def test_damage_that_is_seen_beforehand_is_told():
     data = log_of(0.5, 0.5) + batch(200)[:16] + b"\x07" + batch(200)[17:]
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
@@ -198,6 +199,7 @@ def test_damage_that_is_seen_beforehand_is_told():
     assert offsets(sent(lazy.to_send())) == [*range(40), *range(100, 140)]
 
 
+@pytest.mark.usefixtures("whole")
 def test_a_refusal_ends_the_answer_before_it():
     data = log_of(0.5, 0.5) + batch(200, Codec.ZSTD)
     policy = ConversionPolicy(recode={"zstd": "refuse"})
@@ -206,7 +208,7 @@ def test_a_refusal_ends_the_answer_before_it():
     assert offsets(sent(lazy.to_send())) == [*range(40), *range(100, 140)]
 
 
-def test_a_record_that_is_sent_plainly_ends_what_is_predicted():
+def test_a_record_that_is_sent_plainly_is_in_the_answer():
     policy = ConversionPolicy(chunk_size=1024, wrapper_size_max=64_000, recode={"zstd": "snappy"})
     large = Record(
         offset=300, timestamp=0, value=bytes(range(256)) * 100 + random.randbytes(63_000)
@@ -227,7 +229,8 @@ def test_batches_that_become_several_messages_may_end_in_their_midst():
     assert [each.offset for each in fetched(data, 1, 0, DEFAULT)] == whole
 
 
-def test_aborted_transactions_are_not_promised_room():
+@pytest.mark.usefixtures("whole")
+def test_aborted_transactions_are_left_out():
     parts = [
         batch(100 * n, transactional=True, producer_id=1 + n % 2, producer_epoch=0, base_sequence=0)
         for n in range(10)
@@ -235,31 +238,15 @@ def test_aborted_transactions_are_not_promised_room():
     parts.append(build_marker(ControlRecordType.ABORT, offset=1000, timestamp=0, producer_id=1))
     policy = ConversionPolicy(isolation="read_committed")
     aborted = [AbortedTransaction(1, 0)]
-    written, send = answer(b"".join(parts), policy, aborted=aborted)
+    written, _ = answer(b"".join(parts), policy, aborted=aborted)
     assert {offset // 100 for offset in offsets(written)} == {1, 3, 5, 7, 9}
-    assert send.stats.padding_bytes < 0.06 * len(written)
 
 
-def test_without_padding_everything_is_measured():
+def test_all_is_in_the_answer_where_the_next_cannot_begin_inside_a_batch():
     data = log_of(0.1, 0.1, 0.9, 0.5)
-    written, send = answer(data, MEASURED)
-    assert written == eager_of(data)
-    assert send.stats.padding_bytes == 0
-    lazy = LazyDownConvertRecords(MemoryRecords(data), 1, 0, MEASURED)
-    assert lazy.is_whole
-
-
-def test_so_it_is_where_records_before_the_offset_asked_for_are_sent():
-    data = log_of(0.1, 0.1, 0.9, 0.5)
-    policy = ConversionPolicy(trim_compressed=False)
-    assert answer(data, policy)[0] == eager(MemoryRecords(data), 1, 0, policy)
-
-
-def test_a_first_batch_that_is_cut_says_as_much_of_the_others():
-    data = log_of(*[0.5] * 20)
-    written, send = answer(data, first_offset=35)
-    assert offsets(written)[-1] == 1939
-    assert send.stats.padding_bytes < 0.1 * len(written)
+    written, _ = answer(data, UNTRIMMED)
+    assert written == eager(MemoryRecords(data), 1, 0, UNTRIMMED)
+    assert LazyDownConvertRecords(MemoryRecords(data), 1, 0, UNTRIMMED).is_whole
 
 
 def test_a_cut_send_is_the_beginning_of_the_whole():
@@ -270,36 +257,20 @@ def test_a_cut_send_is_the_beginning_of_the_whole():
         assert sent(lazy.to_send(size)) == whole[:size]
 
 
-def test_the_first_batch_is_compressed_once(monkeypatch):
-    compressed = []
-    recoded = CompressedEntries._recoded
-
-    def counting(entries, entry):
-        compressed.append(entry)
-        return recoded(entries, entry)
-
-    monkeypatch.setattr(CompressedEntries, "_recoded", counting)
-    data = log_of(*[0.5] * 20)
-    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
-    assert len(compressed) == 1
-    sent(lazy.to_send())
-    assert len(compressed) == 20
-
-
-def test_what_is_kept_counts_against_a_budget_until_it_is_sent():
+def test_what_is_held_counts_against_a_budget_until_it_is_sent():
     data = log_of(0.5, 0.5, 0.5)
-    before = kept_wrappers.budget.left
+    before = made.budget.left
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
-    assert kept_wrappers.budget.left < before
+    assert made.budget.left < before
     sent(lazy.to_send())
     del lazy
-    assert kept_wrappers.budget.left == before
+    assert made.budget.left == before
 
 
 def test_where_the_budget_is_used_up_the_bytes_and_the_statistics_are_the_same(monkeypatch):
     data = log_of(0.5, 0.5, 0.5, codec=Codec.LZ4)
     written, send = answer(data)
-    monkeypatch.setattr(kept_wrappers.budget, "left", 0)
+    monkeypatch.setattr(made.budget, "left", 0)
     again, other = answer(data)
     assert again == written
     assert replace(other.stats, seconds_converting=0, peak_buffer_bytes=0) == replace(

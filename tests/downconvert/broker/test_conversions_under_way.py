@@ -71,7 +71,7 @@ def test_clients_of_more_chunks_than_are_converted_at_a_time_are_all_answered(
     name = "downconvert_broker_conversions_under_way"
     assert broker.metrics.registry.get_sample_value(name) == COUNT_MAX
     assert rounds_until_all_are_answered(clients) >= BATCHES - 1
-    assert len({len(sent(client.exchange)) for client in clients}) == 1
+    assert len({len(sent(client.exchange)) for client in clients}) <= 2  # by their names
     assert broker.conversion_cache.under_way == 0
     assert not broker.conversion_cache._under_way._of_client
 

@@ -94,7 +94,8 @@ OUTSIDE: Final = {
     "downconvert/gateway/client_request.py",
 }
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}
-APART: Final = {"threading.local"}  # starts no thread: keeps what is each thread's apart
+# They start no thread, and keep apart what each thread has.
+APART: Final = {"threading.local", "threading.get_ident", "threading.get_ident()"}
 STOPWATCH: Final = {"time.perf_counter", "time.perf_counter()"}  # for metrics
 
 NEEDED: Final = {"crc32c", "lz4", "zstandard", "cramjam", "xxhash", "isal"}  # of the library

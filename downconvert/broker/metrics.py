@@ -22,6 +22,7 @@ from .exchange import Exchange
 from .fetch_session import FetchSessions
 from .purgatory import Purgatory
 from .series import BUCKETS, CLIENTS_MAX, NAME_MAX, TOPICS_MAX, BoundedLabels, labelled
+from .tallies import Distribution, Tally
 
 PREFIX: Final = "downconvert_broker"
 CONVERSION_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -35,18 +36,16 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clients = BoundedLabels(CLIENTS_MAX)
         self._topics = BoundedLabels(TOPICS_MAX)
-        self._requests = labelled(self.counter("requests", "Requests taken.", "api", "version"))
-        self._bytes_in = labelled(self.counter("request_bytes", "Bytes of requests.", "api"))
-        self._bytes_out = labelled(
-            self.counter("response_bytes", "Bytes of answers that were sent.", "api")
-        )
+        self._requests = self._tally("requests", "Requests taken.", "api", "version")
+        self._bytes_in = self._tally("request_bytes", "Bytes of requests.", "api")
+        self._bytes_out = self._tally("response_bytes", "Bytes of answers that were sent.", "api")
         self._errors = self.counter("errors", "Errors told in answers.", "api", "code")
         self._defects = self.counter(
             "failed_requests", "Requests whose connection ended because of a defect here.", "api"
         )
         self._ends = self.counter("connections_ended", "Why connections ended.", "reason")
-        self._client_requests = labelled(
-            self.counter("client_requests", "Requests taken. By client.", "client_id", "address")
+        self._client_requests = self._tally(
+            "client_requests", "Requests taken. By client.", "client_id", "address"
         )
         self._client_records = labelled(
             self.counter(
@@ -71,12 +70,12 @@ class Metrics:
         self._throttled = self.counter(
             "throttled_seconds", "For which clients were not read from, as of their rates.", "api"
         )
-        self._latencies = labelled(
-            self._histogram(
-                "request_duration_seconds",
-                "From a request's arrival to the end of its answer, what it waited for included.",
-                BUCKETS,
-            )
+        self._latencies = Distribution(
+            f"{PREFIX}_request_duration_seconds",
+            "From a request's arrival to the end of its answer, what it waited for included.",
+            "api",
+            BUCKETS,
+            self.registry,
         )
         self._conversions_time = labelled(
             self._histogram(
@@ -110,6 +109,9 @@ class Metrics:
         """A counter of this broker; `_total` comes to its name by itself."""
         return Counter(f"{PREFIX}_{name}", what, labels, registry=self.registry)
 
+    def _tally(self, name: str, what: str, *labels: str) -> Tally:
+        return Tally(f"{PREFIX}_{name}", what, labels, self.registry)
+
     def _histogram(self, name: str, what: str, buckets: tuple[float, ...]) -> Histogram:
         return Histogram(
             f"{PREFIX}_{name}", what, ("api",), buckets=buckets, registry=self.registry
@@ -120,15 +122,15 @@ class Metrics:
     def received(self, exchange: Exchange) -> None:
         """A request was taken."""
         request = exchange.request
-        self._requests(request.api.name, request.version).inc()
-        self._bytes_in(request.api.name).inc(request.size)
-        self._client_requests(*self._client_of(exchange)).inc()
+        self._requests.add((request.name, request.version))
+        self._bytes_in.add((request.name,), request.size)
+        self._client_requests.add(self._client_of(exchange))
 
     def finished(self, exchange: Exchange, now: float) -> None:
         """A request has had its answer, whether that was sent or not. `now` in seconds, by the
         clock of its arrival."""
-        name = exchange.request.api.name
-        self._latencies(name).observe(max(0.0, now - exchange.received))
+        name = exchange.request.name
+        self._latencies.add(name, max(0.0, now - exchange.received))
         if exchange.throttle:
             self._throttled.labels(name).inc(exchange.throttle)
 
@@ -142,12 +144,12 @@ class Metrics:
 
     def sent(self, exchange: Exchange) -> None:
         """A response was sent, or as much of it as will be."""
-        send, name = exchange.send, exchange.request.api.name
+        send, name = exchange.send, exchange.request.name
         for code, count in exchange.errors.items():
             self._errors.labels(name, name_of(code)).inc(count)
         if send is None:
             return
-        self._bytes_out(name).inc(send.size - send.remaining)
+        self._bytes_out.add((name,), send.size - send.remaining)
         seconds = temporary = 0.0
         converted = 0
         for part in send.records:

@@ -232,9 +232,10 @@ class NetworkThread:
             return
         if connection.in_handshake and not self._handshake(connection):
             return
-        frame = None
-        with suppress(*NOT_NOW):
+        try:
             frame = connection.read()
+        except NOT_NOW:
+            frame = None
         now = self._clock()
         connection.last_activity = now
         if frame is None:
@@ -323,6 +324,8 @@ class NetworkThread:
 
     def _send_for(self, seconds: float) -> None:
         """One write for each connection that has something to send, by turns; one at least."""
+        if not self._sending:
+            return
         until = self._clock() + seconds
         while self._sending:
             connection = self._sending.popleft()

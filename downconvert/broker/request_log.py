@@ -53,7 +53,9 @@ def log_end(
 def log_answer(exchange: Exchange, now: float) -> None:
     """A request has been answered, or will not be. `now` in seconds, by the clock of its
     arrival."""
-    client, api = exchange.client, exchange.request.api.name
+    if not exchange.errors and not LOG.isEnabledFor(logging.DEBUG):
+        return
+    client, api = exchange.client, exchange.request.name
     refused = {code for code in exchange.errors if code in REFUSALS} - client.told.get(api, set())
     if refused:
         client.told.setdefault(api, set()).update(refused)

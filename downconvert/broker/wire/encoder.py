@@ -43,10 +43,13 @@ class Parts:
             value >>= 7
         self.bytes.append(value)
 
-    @property
-    def size(self) -> int:
-        """Bytes of all parts."""
-        return sum(p.size if not isinstance(p, bytearray) else len(p) for p in self.parts)
+
+def size_of(parts: list[Part]) -> int:
+    """Bytes of all parts."""
+    size = 0
+    for part in parts:
+        size += len(part) if isinstance(part, bytearray) else part.size
+    return size
 
 
 def encode(name: str, version: int, message: Message) -> bytes:

@@ -15,7 +15,8 @@ from .schemas import ApiKey, Message, is_flexible, schema
 START: Final = Struct(">hhih")  # API, version, correlation id, length of the client id
 FLEXIBLE_HEADER: Final = 2  # the header's version with tagged fields
 KNOWN: Final[dict[int, ApiKey]] = {api.value: api for api in ApiKey}
-NAMES: Final = {api: f"{api.name}Request" for api in ApiKey}
+NAMES: Final = {api: api.name for api in ApiKey}
+MESSAGES: Final = {api: f"{api.name}Request" for api in ApiKey}
 
 
 class Start(NamedTuple):
@@ -43,13 +44,14 @@ class RequestHeader:
 class Request:
     """A request that can be answered."""
 
-    __slots__ = ("api", "body", "header", "size", "version")
+    __slots__ = ("api", "body", "header", "name", "size", "version")
 
     def __init__(self, header: RequestHeader, body: Message, size: int) -> None:
         self.header = header
         self.body = body  # byte strings in it are views of the frame
         self.size = size  # bytes of the frame
         self.api = header.api
+        self.name = NAMES[header.api]  # of the API
         self.version = header.version
 
 
@@ -78,7 +80,7 @@ def parse_header(frame: memoryview) -> RequestHeader:
 
 def parse_body(header: RequestHeader, frame: memoryview) -> Request:
     """The request. BadRequestError: its bytes are none of this version."""
-    name = NAMES[header.api]
+    name = MESSAGES[header.api]
     if not 0 <= header.version <= schema(name).newest:
         raise BadRequestError(f"{name} has no version {header.version}")
     return Request(header, decode(name, header.version, frame[header.size :]), len(frame))

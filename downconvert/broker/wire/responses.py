@@ -3,11 +3,12 @@
 The length is known before anything is sent, because every send knows its size. One call of
 `write_to` makes one write, so that an event loop stays fair between connections."""
 
+from functools import partial
 from typing import Any
 
 from records.sends import PendingBytes, close, write_all
 
-from .encoder import Part, Parts, write
+from .encoder import Part, Parts, size_of, write
 from .requests import RequestHeader
 from .schemas import ApiKey, Message, is_flexible
 
@@ -23,7 +24,7 @@ class ResponseSend:
 
     def __init__(self, parts: list[Part]) -> None:
         self.records = [part for part in parts if not isinstance(part, bytearray)]
-        self.size = sum(len(p) if isinstance(p, bytearray) else p.size for p in parts)
+        self.size = size_of(parts)
         self._parts = parts[::-1]  # those that are left, the next one last
         self._pending = PendingBytes()  # of the part of bytes that is being written
         self._sent = 0
@@ -43,13 +44,13 @@ class ResponseSend:
 
         RecordsError: records changed, or turned out to be damaged, while they were sent: what has
         been promised cannot be kept, and the connection must end. And what the channel raises."""
-        return write_all(lambda left: self._write_part(channel, left), budget)
+        return write_all(partial(self._write_part, channel), budget)
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
         while not self._pending.left and self._parts:
             part = self._parts[-1]
             if isinstance(part, bytearray):
-                more = self.remaining > len(part)
+                more = self.size - self._sent > len(part)
                 self._pending = PendingBytes(memoryview(part), more=more)
             elif not part.completed:
                 written = part.write_to(channel, budget)
@@ -94,5 +95,5 @@ def response(request: RequestHeader, body: Message, version: int | None = None) 
     write(parts, NAMES[request.api], version, body)
     first = parts.parts[0]
     assert isinstance(first, bytearray)
-    first[:LENGTH_SIZE] = (parts.size - LENGTH_SIZE).to_bytes(LENGTH_SIZE)
+    first[:LENGTH_SIZE] = (size_of(parts.parts) - LENGTH_SIZE).to_bytes(LENGTH_SIZE)
     return ResponseSend(parts.parts)

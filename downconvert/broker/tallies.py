@@ -1,0 +1,95 @@
+"""Counts that cost a request little: each thread has its own, and a scrape adds them up.
+
+A counter of the Prometheus client takes a lock and four calls each time. What every request counts
+takes one call here.
+
+Not here: what is counted (metrics.py)."""
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import accumulate
+from threading import get_ident
+from typing import Any, TypeAlias
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
+
+Labels: TypeAlias = tuple[Any, ...]  # the values of a series' labels
+
+
+class Tally(Collector):
+    """A counter by labels. Any thread may call."""
+
+    def __init__(self, name: str, what: str, labels: tuple[str, ...], into: CollectorRegistry):
+        self._family = name, what, None, labels
+        # By thread. The system gives the number of a thread that has ended to a later one, which
+        # counts on where it stopped.
+        self._counts: defaultdict[int, dict[Labels, float]] = defaultdict(dict)
+        into.register(self)
+
+    def add(self, labels: Labels, amount: float = 1.0) -> None:
+        """Counts. The number of different labels must be bounded by the caller."""
+        counts = self._counts[get_ident()]
+        counts[labels] = counts.get(labels, 0.0) + amount
+
+    def describe(self) -> Iterator[CounterMetricFamily]:
+        """By this a page of some metrics finds the names."""
+        return self.collect()
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """The sums over all threads."""
+        family = CounterMetricFamily(*self._family)
+        sums: dict[Labels, float] = {}
+        for counts in self._counts.copy().values():
+            for labels, count in counts.copy().items():
+                sums[labels] = sums.get(labels, 0.0) + count
+        for labels, count in sums.items():
+            family.add_metric([str(label) for label in labels], count)
+        yield family
+
+
+class Distribution(Collector):
+    """A histogram by one label. `buckets`: the highest value of each but the last, which has no
+    limit. Any thread may call."""
+
+    def __init__(
+        self,
+        name: str,
+        what: str,
+        label: str,
+        buckets: tuple[float, ...],
+        into: CollectorRegistry,
+    ) -> None:
+        self._name, self._what, self._label = name, what, label
+        self._limits = buckets
+        self._counts: defaultdict[int, dict[str, list[float]]] = defaultdict(dict)  # as in Tally
+        into.register(self)
+
+    def add(self, label: str, value: float) -> None:
+        """Counts a value. The number of different labels must be bounded by the caller."""
+        by_label = self._counts[get_ident()]
+        counts = by_label.get(label)
+        if counts is None:  # one count for each bucket, and then the sum of the values
+            counts = by_label[label] = [0.0] * (len(self._limits) + 2)
+        counts[bisect_left(self._limits, value)] += 1.0
+        counts[-1] += value
+
+    def describe(self) -> Iterator[HistogramMetricFamily]:
+        """As for a tally."""
+        return self.collect()
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """The sums over all threads."""
+        family = HistogramMetricFamily(self._name, self._what, labels=(self._label,))
+        sums: dict[str, list[float]] = {}
+        for by_label in self._counts.copy().values():
+            for label, counts in by_label.copy().items():
+                before = sums.get(label, [0.0] * len(counts))
+                sums[label] = [a + b for a, b in zip(before, counts, strict=True)]
+        names = [*map(repr, self._limits), "+Inf"]
+        for label, (*counts, total) in sums.items():
+            buckets = list(zip(names, accumulate(counts), strict=True))
+            family.add_metric([label], buckets, total)
+        yield family

@@ -1,0 +1,186 @@
+"""What is promised and how it is kept, seen from outside: through LazyDownConvertRecords alone."""
+
+import random
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from records import (
+    Codec,
+    ControlRecordType,
+    FileRecords,
+    MemoryRecords,
+    Record,
+    build,
+    build_marker,
+)
+from records import read as read_records
+from records.formats import BATCH_HEADER, BATCH_HEADER_SIZE, BATCH_SIZE_MIN, V2
+from records.varint import varint
+
+from .channels import Everything, sent
+
+KiB, MiB = 1024, 1024 * 1024
+RESPONSE_SIZE_MAX = 2**31 - 1
+PRODUCER = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+
+
+def batch(offset: int, codec: Codec = Codec.NONE, *, size: int = 300, **options: object) -> bytes:
+    dice = random.Random(offset)
+    records = [
+        Record(offset=offset + n, timestamp=n, value=dice.randbytes(size // 2).ljust(size, b"-"))
+        for n in range(20)
+    ]
+    return build(records, magic=2, codec=codec, **options)  # type: ignore[arg-type]
+
+
+def offsets(answer: bytes) -> list[int]:
+    return [record.offset for record in read_records(MemoryRecords(answer))]
+
+
+# --- buffers
+
+
+def test_a_send_that_has_written_everything_holds_no_buffers() -> None:
+    log = MemoryRecords(batch(0) + batch(20, Codec.ZSTD) + batch(40))
+    done = []
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            send = LazyDownConvertRecords(log, 1).to_send()
+            while not send.completed:
+                send.write_to(Everything())  # without a budget: nothing else releases them
+            done.append(send)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    spare = 8 * (32 + 32 + 16) * KiB  # buffers that wait for the next send
+    assert held < spare + 40 * 8 * KiB
+
+
+# --- the largest response
+
+
+def header(offset: int, body_size: int, codec: Codec, count: int) -> bytes:
+    size = BATCH_SIZE_MIN + body_size
+    return BATCH_HEADER.pack(
+        offset, size, 0, V2, 0, codec, count - 1, 1000, 1000, -1, -1, -1, count
+    )
+
+
+def with_holes(path: Path, pieces: list[tuple[bytes, int]]) -> FileRecords:
+    """A file of pieces, each of which goes on with zeros up to its size. Those take no room."""
+    position = 0
+    with path.open("wb") as file:
+        for data, size in pieces:
+            file.seek(position)
+            file.write(data)
+            position += size
+        file.truncate(position)
+    return FileRecords.open(path)
+
+
+def test_plain_records_of_more_than_a_response_may_have_are_promised_up_to_that(
+    tmp_path: Path,
+) -> None:
+    """Three records of 800 MiB, which are measured by their heads."""
+    value_size = 800 * MiB
+    pieces = []
+    for offset in range(3):
+        head = b"\0" + varint(0) + varint(0) + varint(-1) + varint(value_size)
+        record = varint(len(head) + value_size + 1) + head  # and no headers, behind the value
+        body_size = len(record) + value_size + 1
+        data = header(offset, body_size, Codec.NONE, 1) + record
+        pieces.append((data, BATCH_HEADER_SIZE + body_size))
+    with with_holes(tmp_path / "large.log", pieces) as log:
+        lazy = LazyDownConvertRecords(log, 1)
+        assert 2 * value_size < lazy.size <= RESPONSE_SIZE_MAX
+        assert not lazy.is_whole
+        assert LazyDownConvertRecords(log.slice(0, 2 * pieces[0][1]), 1).is_whole
+
+
+@pytest.mark.parametrize("plain_before", [0, 3])
+def test_what_is_predicted_is_promised_up_to_what_a_response_may_have(
+    tmp_path: Path, plain_before: int
+) -> None:
+    """The first batch shows by how much they grow; of the others only the headers are there."""
+    dice = random.Random(1)
+    first = build(
+        [Record(offset=n, timestamp=0, value=dice.randbytes(1000)) for n in range(500)],
+        magic=2,
+        codec=Codec.LZ4,
+    )
+    plain = [batch(-20)] * plain_before
+    other = header(500, len(first), Codec.LZ4, 500), BATCH_HEADER_SIZE + len(first)
+    pieces = [(data, len(data)) for data in (*plain, first)]
+    pieces += [other] * (RESPONSE_SIZE_MAX // len(first) + 100)
+    policy = ConversionPolicy(recode={"lz4": "gzip"})
+    with with_holes(tmp_path / "large.log", pieces) as log:
+        lazy = LazyDownConvertRecords(log, 1, -100, policy)
+    assert log.size > RESPONSE_SIZE_MAX
+    assert len(first) // 2 < lazy.size <= RESPONSE_SIZE_MAX
+    assert not lazy.is_whole
+
+
+# --- what is compressed again after what is not
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("budget", [None, 4 * KiB, MiB])
+def test_each_client_of_a_range_that_goes_on_recompressed_gets_the_same(
+    tmp_path: Path, count: int, budget: int | None
+) -> None:
+    """The first one's messages were made while it was measured. Those after it know the size only,
+    and the kernel converts for them up to where compressed messages begin."""
+    path = tmp_path / "a.log"
+    plain = [batch(20 * n) for n in range(3 * count)]
+    recompressed = [batch(1000 + 20 * n, Codec.ZSTD) for n in range(20)]
+    path.write_bytes(b"".join([*plain, *recompressed]))
+    answers = []
+    with FileRecords.open(path) as log:
+        for client in range(3):
+            send = LazyDownConvertRecords(log.sealed(), 1).to_send()
+            target = tmp_path / f"client {client}"
+            with target.open("wb", buffering=0) as channel:
+                while not send.completed:
+                    send.write_to(channel, budget)
+            answers.append(target.read_bytes())
+            assert len(answers[-1]) == send.size
+    first, *others = (offsets(answer) for answer in answers)
+    assert first == [*range(60 * count), *range(1000, first[-1] + 1)]
+    assert len(first) > 60 * count + 20
+    assert others == [first, first]
+
+
+# --- what depends on transactions before it
+
+
+@pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.GZIP])
+def test_a_producers_committed_batches_after_its_aborted_ones_are_sent_and_what_follows_too(
+    codec: Codec,
+) -> None:
+    """Measured on their own, without the marker before them, they would be aborted as well."""
+    policy = ConversionPolicy(isolation="read_committed", recode={"gzip": "snappy", "zstd": "gzip"})
+    marker = build_marker(
+        ControlRecordType.ABORT, offset=20, timestamp=0, producer_id=7, producer_epoch=0
+    )
+    aborted = batch(0, base_sequence=0, **PRODUCER)
+    run = [batch(100 + 20 * n, codec, base_sequence=20 + n, **PRODUCER) for n in range(6)]
+    plain = [batch(1000 + 20 * n) for n in range(40)]
+    log = MemoryRecords(b"".join([aborted, marker, *run, *plain]))
+    found: list[int] = []
+    position = 0
+    for _ in range(20):  # fetches, each from where the last answer ended
+        rest = log.slice(position, log.size - position)
+        first_offset = found[-1] + 1 if found else 0
+        began = [] if position else [AbortedTransaction(7, 0)]
+        lazy = LazyDownConvertRecords(rest, 1, first_offset, policy, aborted=began)
+        answer = sent(lazy.to_send())
+        assert len(answer) == lazy.size
+        found += offsets(answer)
+        if lazy.is_whole:
+            break
+        position = next(h.position for h in log.batches() if h.last_offset > found[-1])
+    assert found == [*range(100, 220), *range(1000, 1800)]

@@ -103,7 +103,7 @@ def build(
         else:
             timestamp_type = TimestampType.CREATE
         relative_to = base if codec and magic == V1 else 0
-        messages = _encoded(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
+        messages = encoded_records(columns, magic, timestamp_type, relative_to, NO_TIMESTAMP)
         return _messages(
             messages, magic, codec, compression_level, is_append, columns.offsets[-1], latest
         )
@@ -111,12 +111,12 @@ def build(
         base_timestamp = delete_horizon
     elif base_timestamp is None:
         base_timestamp = columns.timestamps[0]
-    body = _encoded(columns, magic, timestamp_type, base, base_timestamp)
-    return _batch(
+    body = encoded_records(columns, magic, timestamp_type, base, base_timestamp)
+    return v2_batch(
         compress(codec, body, magic=magic, compression_level=compression_level) if codec else body,
         base_offset=base,
         leader_epoch=leader_epoch,
-        attributes=_attributes(codec, timestamp_type, transactional, control)
+        attributes=attributes_of(codec, timestamp_type, transactional, control)
         | (0 if delete_horizon is None else DELETE_HORIZON),
         last_offset_delta=(columns.offsets[-1] if last_offset is None else last_offset) - base,
         base_timestamp=base_timestamp,
@@ -143,11 +143,11 @@ def build_empty(
 ) -> bytes:
     """What compaction leaves of a v2 batch that it took all records of: its header, for the sake of
     its producer's sequence numbers."""
-    return _batch(
+    return v2_batch(
         b"",
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=_attributes(Codec.NONE, timestamp_type, transactional, control),
+        attributes=attributes_of(Codec.NONE, timestamp_type, transactional, control),
         last_offset_delta=last_offset - base_offset,
         base_timestamp=NO_TIMESTAMP,
         max_timestamp=max_timestamp,
@@ -183,7 +183,7 @@ def build_marker(
     )
 
 
-def _encoded(
+def encoded_records(
     columns: Columns,
     magic: int,
     timestamp_type: TimestampType,
@@ -231,9 +231,10 @@ def _messages(
     )
 
 
-def _attributes(
+def attributes_of(
     codec: Codec, timestamp_type: TimestampType, transactional: bool, control: bool
 ) -> int:
+    """The attributes of a v2 batch."""
     return (
         codec
         | (LOG_APPEND_TIME if timestamp_type is TimestampType.LOG_APPEND else 0)
@@ -242,7 +243,7 @@ def _attributes(
     )
 
 
-def _batch(body: bytes | memoryview, *, base_offset: int, **fields: int) -> bytes:
+def v2_batch(body: bytes | memoryview, *, base_offset: int, **fields: int) -> bytes:
     """A v2 batch: the header before its records."""
     header = bytearray(
         BATCH_HEADER.pack(

@@ -73,7 +73,7 @@ class Columns:
         }
         source = keys + values
         if self.headers:
-            encoded = [_headers(headers) for headers in self.headers]
+            encoded = [encoded_headers(headers) for headers in self.headers]
             headers, headers_sizes, headers_at = _laid_out(encoded, len(source))
             columns["headers_at"] = headers_at
             columns["headers_size"] = headers_sizes
@@ -97,7 +97,7 @@ def _laid_out(column: Sequence[bytes | None], at: int) -> tuple[bytes, Int64s, I
     return b"".join(present), sizes, positions
 
 
-def _headers(headers: Headers) -> bytes:
+def encoded_headers(headers: Headers) -> bytes:
     """Headers as they are in a v2 record, after their count."""
     encoded = bytearray()
     for key, value in headers:

@@ -14,6 +14,7 @@ transactions are open (transactions/coordinator.py)."""
 
 from dataclasses import dataclass, field
 from struct import Struct
+from threading import Lock
 from typing import Final
 
 from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
@@ -36,7 +37,14 @@ from records.reader import read_rows
 
 from .errors import ApiError, ErrorCode
 from .topic_configs import AppendConfig
-from .up_conversion import EXPANSION_MAX, Rewritten, rewrite
+from .up_conversion import (
+    EXPANSION_MAX,
+    HELD_MAX,
+    ExpandsError,
+    Rewritten,
+    rewrite,
+    rewrite_as_stream,
+)
 
 OFFSET: Final = Struct(">q")
 EPOCH: Final = Struct(">i")
@@ -47,6 +55,7 @@ MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, b
 OFFSETS, TIMESTAMPS, KEY_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
 )
+EXPANDING: Final = Lock()  # requests that expand to much are written again one at a time
 ERRORS_MAX: Final = 100  # records that an answer names
 assert EPOCH_AT + EPOCH.size == MAGIC_AT
 
@@ -75,19 +84,16 @@ class Prepared:
     data: bytearray
     records_count: int
     log_append_time: int = NO_TIMESTAMP
-    rewritten: Rewritten | None = None
+    rewritten: Rewritten | None = None  # where the bytes depend on the base offset
+    is_converted: bool = False
     batches: list[BatchHeader] = field(init=False)  # of `data`
 
     def __post_init__(self) -> None:
         self.batches = list(MemoryRecords(self.data).batches())
 
-    @property
-    def is_converted(self) -> bool:
-        return self.rewritten is not None
-
     def place(self, base_offset: int, leader_epoch: int) -> bytearray:
         """The batches at their offsets."""
-        if self.rewritten is not None and self.rewritten.needs_offsets:
+        if self.rewritten is not None:
             return self.rewritten.build(base_offset)
         for header in self.batches:
             OFFSET.pack_into(self.data, header.position, base_offset + header.base_offset)
@@ -235,6 +241,10 @@ class _RecordChecks:
         if len(self._errors) < ERRORS_MAX:
             self._errors.append((index, reason))
 
+    def check_record(self, index: int, record: Record) -> None:
+        """`check` for a record that was read."""
+        self.check(index, record.timestamp, record.timestamp_type, record.key is not None)
+
     def finish(self) -> None:
         if self._errors:
             raise RefusedRecordsError(self._code, self._errors)
@@ -275,15 +285,44 @@ def _rewritten(
     records: MemoryRecords, first: BatchHeader, codec: Codec, config: AppendConfig, now: int
 ) -> Prepared:
     """The records in the topic's own format and codec."""
+    try:
+        return _held(records, first, codec, config, now, HELD_MAX)
+    except ExpandsError:
+        with EXPANDING:
+            if config.magic == V2:
+                return _streamed(records, first, codec, config, now)
+            return _held(records, first, codec, config, now, None)
+
+
+def _held(
+    records: MemoryRecords,
+    first: BatchHeader,
+    codec: Codec,
+    config: AppendConfig,
+    now: int,
+    held_max: int | None,
+) -> Prepared:
     checks = _RecordChecks(config, now)
-
-    def check(index: int, record: Record) -> None:
-        checks.check(index, record.timestamp, record.timestamp_type, record.key is not None)
-
-    rewritten = rewrite(records, first, codec, config, now, check)
+    rewritten = rewrite(records, first, codec, config, now, checks.check_record, held_max)
     checks.finish()
     append_time = NO_TIMESTAMP if rewritten.append_time is None else rewritten.append_time
-    prepared = Prepared(rewritten.build(0), len(rewritten.columns), append_time, rewritten)
+    data, count = rewritten.build(0), len(rewritten.columns)
+    whenever = rewritten if rewritten.needs_offsets else None
+    return _not_too_large(Prepared(data, count, append_time, whenever, is_converted=True), config)
+
+
+def _streamed(
+    records: MemoryRecords, first: BatchHeader, codec: Codec, config: AppendConfig, now: int
+) -> Prepared:
+    checks = _RecordChecks(config, now)
+    data, count = rewrite_as_stream(records, first, codec, config, now, checks.check_record)
+    checks.finish()
+    append_time = now if config.is_append_time else NO_TIMESTAMP
+    prepared = Prepared(bytearray(data), count, append_time, is_converted=True)
+    return _not_too_large(prepared, config)
+
+
+def _not_too_large(prepared: Prepared, config: AppendConfig) -> Prepared:
     for header in prepared.batches:
         if header.size > config.message_size_max:
             raise _too_large(header.size, config)

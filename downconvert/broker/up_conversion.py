@@ -4,17 +4,26 @@ Old producers send v0 and v1; a topic is kept in v2, unless it is configured to 
 request becomes one batch, as in Kafka, with offsets from 0 on whatever offsets came in. A v0 record
 gets timestamp -1, which v2 calls a CreateTime; under LogAppendTime all get the time of the append.
 
-Records are held here while they are written again. How many bytes that may be is bounded, since
-compressed ones may expand to any number.
+Few records are held while they are written again; many are compressed as they are read. How many
+bytes they may expand to is bounded, since compressed ones may expand to any number.
 
 Not here: whether they may be appended at all (appending.py); the log of a whole directory
 (downconvert/storage/upgrade.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from records import BatchHeader, Columns, MemoryRecords, Record, build, read
+from records import (
+    BatchHeader,
+    Columns,
+    MemoryRecords,
+    Record,
+    RecordTooLargeError,
+    build,
+    read,
+)
+from records.batch_stream import BatchStream
 from records.codecs import CodecLevel
 from records.formats import V0, V2, Codec, TimestampType
 from records.record import Headers
@@ -25,6 +34,14 @@ from .topic_configs import AppendConfig
 # How much may be held, as a multiple of the largest batch. Text compresses to a tenth of its size.
 EXPANSION_MAX: Final = 16
 RECORD_OVERHEAD: Final = 16  # bytes, about, so that empty records count too
+RECORD_MAX: Final = 16 << 20  # bytes of one record, where the largest batch is smaller
+# Bytes of a request's records that are held as they are. What expands to more is compressed as it
+# is read, one request at a time.
+HELD_MAX: Final = 1 << 20
+
+
+class ExpandsError(Exception):
+    """Records are more than may be held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +94,19 @@ def rewrite(
     config: AppendConfig,
     now: int,
     check: Callable[[int, Record], None],
+    held_max: int | None = None,
 ) -> Rewritten:
     """Reads all records, and calls `check` for each. `first` is the first batch, `codec`
-    that of any batch that is compressed. ApiError: the topic's format cannot
-    hold them, or they are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
-    size_max = EXPANSION_MAX * config.message_size_max
+    that of any batch that is compressed. held_max: how many bytes may be held; None: as many as may
+    be in a request.
+
+    ExpandsError: they are more than that, but for which ApiError: the topic's format cannot hold
+    them, or they are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
     timestamps: list[int] = []
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     all_headers: list[Headers] = []
-    size = 0
-    # Checksums have been compared, but for those of messages inside of a compressed one.
-    for record in read(records, verify=bool(codec), record_size_max=size_max):
-        size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
-        if size > size_max:
-            raise ApiError(
-                ErrorCode.MESSAGE_TOO_LARGE, f"the records expand to more than {size_max} bytes"
-            )
-        check(len(keys), record)
+    for record in _checked(records, codec, config, check, held_max):
         timestamps.append(record.timestamp)
         keys.append(record.key)
         values.append(record.value)
@@ -115,6 +127,59 @@ def rewrite(
     return Rewritten(
         columns, config.magic, codec, config.level, append_time, producer, transactional
     )
+
+
+def rewrite_as_stream(
+    records: MemoryRecords,
+    first: BatchHeader,
+    codec: Codec,
+    config: AppendConfig,
+    now: int,
+    check: Callable[[int, Record], None],
+) -> tuple[bytes, int]:
+    """A v2 batch, and how many records are in it, of which a window is held at a time. As
+    `rewrite`."""
+    stream = BatchStream(
+        codec if config.codec is None else config.codec,
+        append_time=now if config.is_append_time else None,
+        producer=(first.producer_id, first.producer_epoch, first.base_sequence),
+        transactional=first.is_transactional,
+        compression_level=config.level,
+        size_max=config.message_size_max,
+    )
+    for record in _checked(records, codec, config, check, None):
+        stream.add(record)
+    return stream.finish(), stream.records_count
+
+
+def _checked(
+    records: MemoryRecords,
+    codec: Codec,
+    config: AppendConfig,
+    check: Callable[[int, Record], None],
+    held_max: int | None,
+) -> Iterator[Record]:
+    size_max = EXPANSION_MAX * config.message_size_max
+    record_max = min(size_max, max(RECORD_MAX, config.message_size_max))
+    if held_max is not None:
+        record_max = min(record_max, held_max)
+    size = 0
+    try:
+        # Checksums have been compared, but for those of messages inside of a compressed one.
+        found = read(records, verify=bool(codec), record_size_max=record_max)
+        for index, record in enumerate(found):
+            size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
+            if size > size_max:
+                said = f"the records expand to more than {size_max} bytes"
+                raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, said)
+            if held_max is not None and size > held_max:
+                raise ExpandsError
+            check(index, record)
+            yield record
+    except RecordTooLargeError:
+        if held_max is not None:
+            raise ExpandsError from None
+        raise
 
 
 def _check_old(magic: int, codec: Codec, has_headers: bool) -> None:

@@ -1,0 +1,81 @@
+"""A batch that is compressed as its records come is the batch that is built of all of them."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from records import Codec, MemoryRecords, Record, RecordTooLargeError, build, read
+from records.batch_stream import CHUNK, BatchStream
+from records.formats import TimestampType
+
+PRODUCER = (7, 1, 5)
+
+
+def made_up(random: Random, count: int, size_max: int) -> list[Record]:
+    def field() -> bytes | None:
+        if random.random() < 0.1:
+            return None
+        return random.randbytes(5) * random.randrange(size_max // 5)
+
+    return [
+        Record(
+            number,
+            1000 + random.randrange(-500, 500),
+            key=field(),
+            value=field(),
+            headers=(("h", field()), ("ü", b"")) if random.random() < 0.3 else (),
+        )
+        for number in range(count)
+    ]
+
+
+def streamed(
+    records: list[Record], codec: Codec, append_time: int | None = None, size_max: int = 1 << 30
+) -> bytes:
+    stream = BatchStream(
+        codec,
+        append_time=append_time,
+        producer=PRODUCER,
+        transactional=True,
+        compression_level="kafka",
+        size_max=size_max,
+    )
+    for record in records:
+        stream.add(record)
+    return stream.finish()
+
+
+@pytest.mark.parametrize("append_time", [None, 5000])
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize(("count", "size"), [(1, 10), (500, 100), (40, 20_000), (3, 2 * CHUNK)])
+def test_it_is_the_batch_that_is_built_at_once(
+    codec: Codec, append_time: int | None, count: int, size: int
+) -> None:
+    records = made_up(Random(count), count, size)
+    kind = TimestampType.CREATE if append_time is None else TimestampType.LOG_APPEND
+    at_once = build(
+        [replace(one, timestamp=append_time or one.timestamp) for one in records],
+        magic=2,
+        codec=codec,
+        timestamp_type=kind,
+        append_time=append_time,
+        producer_id=PRODUCER[0],
+        producer_epoch=PRODUCER[1],
+        base_sequence=PRODUCER[2],
+        transactional=True,
+    )
+    found, expected = MemoryRecords(streamed(records, codec, append_time)), MemoryRecords(at_once)
+    assert list(read(found)) == list(read(expected))
+    (one,), (other,) = found.batches(), expected.batches()
+    for name in ("base_offset", "last_offset", "base_timestamp", "max_timestamp", "attributes"):
+        assert getattr(one, name) == getattr(other, name), name
+    if codec is Codec.NONE:
+        assert one.size == other.size
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_one_that_becomes_too_large_is_refused_before_it_is_whole(codec: Codec) -> None:
+    records = [Record(n, 0, value=Random(n).randbytes(1000)) for n in range(2000)]
+    with pytest.raises(RecordTooLargeError):
+        streamed(records, codec, size_max=100_000)

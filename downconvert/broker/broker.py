@@ -143,10 +143,12 @@ class Broker(BrokerState):
         if replica_id not in replica_ids.CONSUMERS and replica_id not in access.follower_ids:
             exchange.reply(replica_ids.refusal(api, body))
             return False
-        if api in sasl.BEFORE or not is_checked(access, api):
+        if api in sasl.BEFORE:
             return True
         if version > newest_offered(access, api, version):
             raise BadRequestError(f"{api.name} v{version} is not offered to this client")
+        if not is_checked(access, api):
+            return True
         if api is ApiKey.Metadata and version == 0:
             body.topics = body.topics or None  # an empty list means all, and later none
         permission = Permission(access, api, version, body, self._named(api, version, body))

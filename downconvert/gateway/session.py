@@ -331,9 +331,9 @@ class Session:
     # --- requests that are refused
 
     def _refuse(self, header: Header, frame: memoryview, size: int) -> Steps:
-        """Refuses a write with an error, where the request has a response; else closes."""
+        """Refuses a write with an error to who may only read; else closes."""
         served = self._versions.cluster.get(header.key)
-        if header.api is ApiKey.Produce and served is not None:
+        if header.api is ApiKey.Produce and served is not None and self.access.is_read_only:
             body = yield from self._body(header, frame, size)
             return self._refused(header, body, permissions.refused_writes(body))
         return HangUp(f"{header.name} is not served here")

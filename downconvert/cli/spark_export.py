@@ -27,6 +27,16 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 @click.option("--committed", is_flag=True, help="Leave out aborted transactions.")
 @click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches, and go on.")
 @click.option(
+    "--past-high-watermark",
+    is_flag=True,
+    help="Go up to the end of the logs: what is after the high watermark may still be truncated.",
+)
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Replace records in OUT that a later leader has truncated.",
+)
+@click.option(
     "--format",
     "kind",
     type=click.Choice(["parquet", *PACKAGES]),
@@ -49,6 +59,8 @@ def export(
     target: str,
     committed: bool,
     skip_damaged: bool,
+    past_high_watermark: bool,
+    repair: bool,
     kind: str,
     catalog: str | None,
     properties: dict[str, str],
@@ -93,6 +105,8 @@ def export(
             topics=job.topics,
             committed=committed,
             skip_damaged=skip_damaged,
+            past_high_watermark=past_high_watermark,
+            repair=repair,
             step=step,
         )
         folders = result.added.orderBy("topic", "date").collect()

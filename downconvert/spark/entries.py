@@ -117,7 +117,7 @@ class Entries:
             left = f"{offsets}; nothing after it in this segment can be read"
         else:
             left = f"; reading goes on at byte {following}{offsets}"
-        yield from self._report(entry, f"{damage}{left}", schema)
+        yield from self._report(entry, f"{damage}{left}", lost, schema)
 
     def after_last(self, near: int, schema: Any) -> Iterator[Any]:
         """Handles offsets between the last entry of a segment and the next segment, where the
@@ -143,7 +143,7 @@ class Entries:
                 f"{self.path} ends at {after}, and the next segment begins at {file.next_offset}"
             )
             if self.options.mode is Mode.PERMISSIVE:
-                yield from self._report(self.size, what, schema)
+                yield from self._report(self.size, what, (first, last), schema)
             elif not self.options.fail_on_data_loss:
                 warnings.warn(what, RuntimeWarning, stacklevel=2)
             elif self.options.mode is Mode.FAILFAST:
@@ -222,10 +222,15 @@ class Entries:
                 after, reached = header.last_offset + 1, near + header.position + header.size
         return after, reached
 
-    def _report(self, position: int, reason: str, schema: Any) -> Iterator[Any]:
+    def _report(
+        self, position: int, reason: str, lost: tuple[int, int] | None, schema: Any
+    ) -> Iterator[Any]:
         column = self.options.corrupt_column
         if self.options.mode is Mode.PERMISSIVE and column in schema.names:
-            report = {"segment": self.path, "position": position, "reason": reason}
+            start, end = (None, None) if lost is None else lost
+            report: dict[str, Any] = {"segment": self.path, "position": position}
+            report |= {"reason": reason}
+            report |= {"startOffset": start, "endOffset": None if end == OFFSET_MAX else end}
             yield self._row({column: report}, schema)
 
     def _row(self, known: dict[str, Any], schema: Any) -> Any:

@@ -14,11 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from .export_directory import add_to, directory_of
 from .export_noted import Table, add
+from .export_plan import Settings
 from .export_result import Result, counts
 from .export_stored import StoredNotes, archive
 from .jobs import chosen
 from .progress import Step, no_step
-from .stores import is_stored, pinned
+from .stores import is_stored, pinned, shown
 
 
 def export(
@@ -29,6 +30,8 @@ def export(
     topics: Sequence[str] = (),
     committed: bool = False,
     skip_damaged: bool = False,
+    past_high_watermark: bool = False,
+    repair: bool = False,
     step: Step = no_step,
 ) -> DataFrame:
     """Adds the records below the paths to `target`, as `run` does; returns all that is there
@@ -40,6 +43,8 @@ def export(
         topics=topics,
         committed=committed,
         skip_damaged=skip_damaged,
+        past_high_watermark=past_high_watermark,
+        repair=repair,
         step=step,
     )
     assert result.archive is not None
@@ -54,36 +59,26 @@ def run(
     topics: Sequence[str] = (),
     committed: bool = False,
     skip_damaged: bool = False,
+    past_high_watermark: bool = False,
+    repair: bool = False,
     step: Step = no_step,
 ) -> Result:
     """Adds the records below the paths to `target`: a directory, a URI, or a table.
 
     `date` is of the record's timestamp, in UTC; null where it has none. `committed` leaves out what
-    was aborted, `skip_damaged` what is damaged: otherwise damage ends the run, and what it has
-    written is not added. One run at a time may write to a target. JobError: there is nothing below
+    was aborted, `skip_damaged` what is damaged or missing: otherwise that ends the run, and what it
+    has written is not added. A run ends at the high watermark, where one is known, unless
+    `past_high_watermark`. `repair` replaces what a later leader has truncated: otherwise that ends
+    the run. One run at a time may write to a target. JobError: there is nothing below
     the paths, they are of another cluster or topic than what is there, or Spark fails."""
     logs = chosen(paths, topics)
+    settings = Settings(committed, skip_damaged, past_high_watermark, repair)
     if isinstance(target, str) and not is_stored(target):
-        directory = directory_of(target)
-        return add_to(
-            session,
-            paths,
-            logs,
-            directory,
-            committed=committed,
-            skip_damaged=skip_damaged,
-            step=step,
-        )
+        return add_to(session, paths, logs, directory_of(target), settings, step)
     if isinstance(target, str):
         uri = pinned(target)
         there, written = add(
-            session,
-            logs,
-            StoredNotes(uri),
-            uri,
-            committed=committed,
-            skip_damaged=skip_damaged,
-            step=step,
+            session, logs, StoredNotes(uri), uri, name=shown(uri), settings=settings, step=step
         )
         return Result(counts(session, written), archive(session, uri, there.files))
     _, written = add(
@@ -93,8 +88,7 @@ def run(
         target.location,
         name=target.name,
         is_complete=target.is_complete,
-        committed=committed,
-        skip_damaged=skip_damaged,
+        settings=settings,
         step=step,
     )
     return Result(counts(session, written))

@@ -91,6 +91,17 @@ class DeltaTarget:
     def remove_lost(self) -> None:
         """Files of runs that died are in no version: VACUUM removes them."""
 
+    def remove(self, name: TopicPartition, start: int, end: int) -> None:
+        """Commits a deletion. JobError: it failed."""
+        from deltalake.exceptions import DeltaError
+
+        of_log = f"topic = '{name.topic}' AND \"partition\" = {name.partition}"
+        try:
+            self._table.delete(f'{of_log} AND "offset" >= {start} AND "offset" < {end}')
+            self._table.update_incremental()
+        except (DeltaError, OSError) as error:
+            raise uncertain(self.name, error) from error
+
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
         """Commits the files. JobError: another export was committed meanwhile."""
         from deltalake import CommitProperties

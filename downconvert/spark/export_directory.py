@@ -6,6 +6,7 @@ Not here: which offsets are new (export_plan.py), what is known to be there (exp
 import re
 import shutil
 from collections.abc import Sequence
+from datetime import MAXYEAR, MINYEAR
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -14,15 +15,25 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+from downconvert.storage.files import DISK, replace_file
 from downconvert.storage.names import TopicPartition
 from records.paths import named
 
 from .export_manifest import Exported, Notes, named_below
-from .export_plan import Plan, as_json, check_same, given_options, identity_of, plan_of
+from .export_noted import add, epochs_of, known_of
+from .export_plan import (
+    Plan,
+    Settings,
+    all_facts,
+    as_json,
+    ends_of,
+    given_options,
+    identity_of,
+    plan_of,
+)
 from .export_result import ADDED, Result, counts, counts_of
-from .export_stored import Written, write_records
+from .export_stored import Written, without_offsets
 from .jobs import JobError, watched
-from .options import Options
 from .progress import Step
 from .schemas import EXPORTED
 from .segment_files import PartitionLog
@@ -53,96 +64,126 @@ def add_to(
     paths: Sequence[str],
     logs: Sequence[PartitionLog],
     directory: Path,
-    *,
-    committed: bool,
-    skip_damaged: bool,
+    settings: Settings,
     step: Step,
 ) -> Result:
     """Adds the records that `paths` have and `directory` has not.
 
     Files appear there when all of them are written, one by one: those that no note names are read
     by the next run, which adds what they lack. JobError."""
-    notes = Notes(directory)
-    isolation = "read_committed" if committed else "read_uncommitted"
-    there = notes.read(isolation)
-    identity = identity_of(logs, isolation)
-    check_same(there, identity, str(directory))
-    plan = plan_of(logs, there, committed=committed, skip_damaged=skip_damaged)
-    _remove_lost(directory)
-    if not plan.ranges:
-        return Result(session.createDataFrame([], ADDED), archive_of(session, directory))
-    before = named_below(archive_of(session, directory).inputFiles())
-    doubtful = [uri for name, uri in before.items() if name not in there.files]
-    is_apart = all(
-        end <= there.start_after(name, start) for name, (start, end) in plan.ranges.items()
-    )
-    if plan.is_bounded and is_apart and not doubtful:
-        written = _written(session, logs, directory, plan, committed=committed, step=step)
-        new = {one.file for one in written}
-        added = counts(session, written)
-    else:
-        found = records(session, paths, plan, committed=committed, skip_damaged=skip_damaged)
-        found = _without(found, plan, there)
-        uri = uri_of(directory)
-        if doubtful:
-            known = session.read.schema(EXPORTED).option("basePath", uri).parquet(*doubtful)
-            found = found.join(known.select(*KEY), list(KEY), "left_anti")
-        with watched(session, "export", step, skips=True):
-            rows = found.select(*EXPORTED.names).write.partitionBy("topic", "date")
-            rows.mode("append").parquet(uri)
-        after = named_below(archive_of(session, directory).inputFiles())
-        new = after.keys() - before.keys()
-        added = counts_of(session, uri, [after[name] for name in sorted(new)])
-    if plan.is_bounded:
-        there.add(identity)
-        there.add(Exported(isolation, ranges={name: [r] for name, r in plan.ranges.items()}))
-        there.files |= new
-        if doubtful:
-            there.files |= _within(known, there)
-        notes.write(there)
-    return Result(added, archive_of(session, directory))
-
-
-def _written(
-    session: SparkSession,
-    logs: Sequence[PartitionLog],
-    directory: Path,
-    plan: Plan,
-    *,
-    committed: bool,
-    step: Step,
-) -> list[Written]:
-    """Writes the offsets of a plan without Spark's rows between reader and writer, and moves the
-    files to their places when all are whole."""
-    starts = {name: start for name, (start, _) in plan.ranges.items()}
-    given = given_options(starts, committed=committed, skip_damaged=False)
-    given["endingOffsets"] = as_json({name: end for name, (_, end) in plan.ranges.items()})
-    options = Options.parse({"path": str(directory), **given}, streaming=False)
-    named = [log for log in logs if log.topic_partition in plan.ranges]
-    staging = directory / f"{STAGING}{uuid4().hex}"
+    notes = DirectoryNotes(directory)
+    there = notes.read(settings.isolation)
+    doubtful = [name for name in _files(directory) if name not in there.files]
+    if doubtful:
+        added = _add_beside(session, paths, logs, notes, doubtful, settings, step)
+        return Result(added, archive_of(session, directory))
     try:
-        written = write_records(session, named, options, str(staging), step)
-        for one in written:
-            target = directory / one.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (staging / one.file).replace(target)
+        _, written = add(
+            session,
+            logs,
+            notes,
+            str(notes.staging),
+            name=str(directory),
+            settings=settings,
+            step=step,
+        )
     finally:
-        shutil.rmtree(staging, ignore_errors=True)
-    return written
+        notes.close()
+    return Result(counts(session, written), archive_of(session, directory))
 
 
-def _remove_lost(directory: Path) -> None:
-    """Removes the files of runs that died before they moved them."""
-    for lost in directory.glob(f"{STAGING}*"):
-        shutil.rmtree(lost, ignore_errors=True)
+class DirectoryNotes:
+    """The notes of a directory. Files are written beside those that are there, and come to their
+    places when all of a step are whole."""
+
+    def __init__(self, directory: Path) -> None:
+        self._notes = Notes(directory)
+        self.directory = directory
+        self.staging = directory / f"{STAGING}{uuid4().hex}"
+
+    def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
+        """As `Notes.read`."""
+        return self._notes.read(isolation)
+
+    def remove_lost(self) -> None:
+        """Removes the files of runs that died before they moved them."""
+        for lost in self.directory.glob(f"{STAGING}*"):
+            shutil.rmtree(lost, ignore_errors=True)
+
+    def remove(self, name: TopicPartition, start: int, end: int) -> None:
+        """Each file that has such records is written anew without them, in its place."""
+        for file in _files(self.directory):
+            if file.startswith(f"topic={name.topic}/"):
+                path = self.directory / file
+                left = without_offsets(path.read_bytes(), name.partition, start, end)
+                if left is not None:
+                    replace_file(DISK, path, left)
+
+    def write(self, exported: Exported, files: Sequence[Written]) -> None:
+        """Moves the files to their places, and writes the note."""
+        for one in files:
+            target = self.directory / one.file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (self.staging / one.file).replace(target)
+        self._notes.write(exported)
+
+    def close(self) -> None:
+        shutil.rmtree(self.staging, ignore_errors=True)
+
+
+def _files(directory: Path) -> list[str]:
+    """The files that readers of the directory see, by their names below it."""
+    found = (path for path in directory.glob("topic=*/**/*") if path.is_file())
+    names = (path.relative_to(directory) for path in found)
+    return sorted(
+        str(name) for name in names if not any(part.startswith(("_", ".")) for part in name.parts)
+    )
+
+
+def _add_beside(
+    session: SparkSession,
+    paths: Sequence[str],
+    logs: Sequence[PartitionLog],
+    notes: DirectoryNotes,
+    doubtful: Sequence[str],
+    settings: Settings,
+    step: Step,
+) -> DataFrame:
+    """Adds records where files are that no note names: their offsets are read, and what they have
+    is not added. Returns how many were added."""
+    directory = notes.directory
+    facts = all_facts(logs)
+    there = known_of(logs, facts, notes, str(directory), settings)
+    plan = plan_of(logs, ends_of(logs, settings), there)
+    if not plan.ranges:
+        return session.createDataFrame([], ADDED)
+    before = set(_files(directory))
+    found = _without(records(session, paths, plan, settings), plan, there)
+    uri = uri_of(directory)
+    uris = [uri_of(directory / name) for name in doubtful]
+    known = session.read.schema(EXPORTED).option("basePath", uri).parquet(*uris)
+    found = found.join(known.select(*KEY), list(KEY), "left_anti")
+    with watched(session, "export", step, skips=True):
+        rows = found.select(*EXPORTED.names).write.partitionBy("topic", "date")
+        rows.mode("append").parquet(uri)
+    new = [name for name in _files(directory) if name not in before]
+    if plan.is_bounded and not settings.skip_damaged:
+        there.add(identity_of(logs, facts, settings.isolation))
+        ranges = {name: [one] for name, one in plan.ranges.items()}
+        there.add(Exported(settings.isolation, ranges=ranges))
+        there.add(Exported(settings.isolation, epochs=epochs_of(logs, facts, there)))
+        there.files |= {*new, *_within(known, there)}
+        notes.write(there, ())
+    return counts_of(session, uri, [uri_of(directory / name) for name in new])
 
 
 def records(
-    session: SparkSession, paths: Sequence[str], plan: Plan, *, committed: bool, skip_damaged: bool
+    session: SparkSession, paths: Sequence[str], plan: Plan, settings: Settings
 ) -> DataFrame:
     """The records to export. No shuffle: a task writes what it reads."""
     starts = {name: start for name, (start, _) in plan.ranges.items()} | dict(plan.done)
-    given = given_options(starts, committed=committed, skip_damaged=skip_damaged)
+    given = given_options(starts, settings)
+    given["mode"] = "DROPMALFORMED" if settings.skip_damaged else "FAILFAST"
     reader = (
         session.read.format(FORMAT)
         .options(**given)
@@ -155,7 +196,8 @@ def records(
         reader = reader.option("endingOffsets", as_json(ends))
     frame = reader.load(list(paths))
     has_time = F.col("timestampType") != NO_TIMESTAMP_TYPE
-    return frame.withColumn("date", F.when(has_time, F.to_date("timestamp")))
+    has_day = F.year("timestamp").between(MINYEAR, MAXYEAR)
+    return frame.withColumn("date", F.when(has_time & has_day, F.to_date("timestamp")))
 
 
 def _without(found: DataFrame, plan: Plan, there: Exported) -> DataFrame:

@@ -95,6 +95,14 @@ class IcebergTarget:
     def remove_lost(self) -> None:
         """Files of runs that died are in no snapshot: the removal of orphan files takes them."""
 
+    def remove(self, name: TopicPartition, start: int, end: int) -> None:
+        """Commits a deletion. JobError: it failed."""
+        of_log = f"topic == '{name.topic}' and partition == {name.partition}"
+        try:
+            self._table.delete(f"{of_log} and offset >= {start} and offset < {end}")
+        except Exception as error:  # of any kind of catalog
+            raise uncertain(self.name, error) from error
+
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
         """Commits the files. JobError: another export was committed meanwhile."""
         from pyiceberg.exceptions import CommitFailedException

@@ -37,14 +37,15 @@ class Exported:
     """What is known to be in a target.
 
     `isolation`: "read_committed" where aborted records were left out. `ranges` are in order and
-    disjoint. `topic_ids`: as text, of the topics that have one; `files`: below the
-    target."""
+    disjoint. `topic_ids`: as text, of the topics that have one; `files`: below the target.
+    `epochs`: the leader epoch of the record before the end of a range, by that end."""
 
     isolation: str
     cluster_id: str | None = None
     topic_ids: dict[str, str] = field(default_factory=dict)
     ranges: dict[TopicPartition, list[Range]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)
+    epochs: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
 
     def end_from(self, name: TopicPartition, offset: int) -> int:
         """The offset up to which everything from `offset` on is there."""
@@ -69,10 +70,28 @@ class Exported:
         self.files |= other.files
         for name, ranges in other.ranges.items():
             self.ranges[name] = _joined([*self.ranges.get(name, ()), *ranges])
+        for name in other.ranges | other.epochs:
+            known = self.epochs.get(name, {}) | other.epochs.get(name, {})
+            ends = {end for _, end in self.ranges.get(name, ())}
+            self.epochs[name] = {end: epoch for end, epoch in known.items() if end in ends}
+
+    def remove(self, name: TopicPartition, start: int) -> None:
+        """Forgets what is there of a partition from an offset on."""
+        ranges = [(first, min(end, start)) for first, end in self.ranges.get(name, ())]
+        self.ranges[name] = [(first, end) for first, end in ranges if first < end]
+        known = self.epochs.pop(name, {})
+        ends = {end for _, end in self.ranges[name]}
+        self.epochs[name] = {end: epoch for end, epoch in known.items() if end in ends}
+
+    def copy(self) -> "Exported":
+        """One that may change without this one."""
+        found = Exported(self.isolation)
+        found.add(self)
+        return found
 
     def to_json(self) -> str:
         ranges = {str(name): found for name, found in sorted(self.ranges.items())}
-        note = {
+        note: dict[str, Any] = {
             "version": VERSION,
             "isolation": self.isolation,
             "clusterId": self.cluster_id,
@@ -80,6 +99,9 @@ class Exported:
             "offsets": ranges,
             "files": sorted(self.files),
         }
+        epochs = {str(name): sorted(known.items()) for name, known in self.epochs.items() if known}
+        if epochs:
+            note["epochs"] = dict(sorted(epochs.items()))
         return json.dumps(note, separators=(",", ":"))
 
 
@@ -93,10 +115,12 @@ def parse(text: bytes) -> Exported:
         raise NoteError(f"a later version has exported here (its notes are {found['version']})")
     try:
         ranges = {
-            TopicPartition(topic, int(number)): [(int(start), int(end)) for start, end in pairs]
-            for (topic, _, number), pairs in (
-                (name.rpartition("-"), pairs) for name, pairs in found["offsets"].items()
-            )
+            _partition(name): [(int(start), int(end)) for start, end in pairs]
+            for name, pairs in found["offsets"].items()
+        }
+        epochs = {
+            _partition(name): {int(end): int(epoch) for end, epoch in pairs}
+            for name, pairs in found.get("epochs", {}).items()
         }
         return Exported(
             isolation=str(found["isolation"]),
@@ -104,9 +128,15 @@ def parse(text: bytes) -> Exported:
             topic_ids=dict(found["topicIds"]),
             ranges=ranges,
             files=set(found["files"]),
+            epochs=epochs,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError("not a note of an export") from error
+
+
+def _partition(name: str) -> TopicPartition:
+    topic, _, number = name.rpartition("-")
+    return TopicPartition(topic, int(number))
 
 
 def _joined(ranges: Iterable[Range]) -> list[Range]:

@@ -1,25 +1,40 @@
-"""Adds records to a target that goes by notes: a store, or a table, whose commits are its notes.
+"""Adds records to a target that goes by notes: a directory, a store, or a table, whose commits are
+its notes.
 
 What a run has written counts when it is noted, all at once. Up to what is there already, of another
-copy of the logs, is one step with a note of its own; what is after that another.
+copy of the logs, is one step with a note of its own; what is after that another. Offsets that could
+not be read are in no note, so that a later run looks at them again.
 
 Not here: which offsets are new (export_plan.py), writing files (export_stored.py), the notes of a
-store (export_stored.py) and of tables (export_delta.py, export_iceberg.py)."""
+directory (export_directory.py), of a store (export_stored.py) and of tables (export_delta.py,
+export_iceberg.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from pyspark.sql import SparkSession
 
 from downconvert.storage.names import TopicPartition
 
+from .export_epochs import Facts, epoch_before
 from .export_manifest import Exported
-from .export_plan import as_json, check_same, given_options, identity_of, plan_of
+from .export_plan import (
+    Settings,
+    all_facts,
+    as_json,
+    changes,
+    check_same,
+    ends_of,
+    given_options,
+    identity_of,
+    plan_of,
+    without,
+)
 from .export_stored import Written, write_records
+from .jobs import JobError
 from .options import Options
 from .progress import Step
 from .segment_files import PartitionLog
-from .stores import shown
 
 
 class Notebook(Protocol):
@@ -31,6 +46,10 @@ class Notebook(Protocol):
 
     def remove_lost(self) -> None:
         """Removes what runs that died have left, where nothing else does."""
+
+    def remove(self, name: TopicPartition, start: int, end: int, /) -> None:
+        """Removes the records of a partition from an offset up to another one, which a later
+        leader has truncated. Done twice is done once."""
 
     def write(self, exported: Exported, files: Sequence[Written], /) -> None:
         """Notes all that is there from now on, with the files of this run."""
@@ -50,42 +69,83 @@ def add(
     notes: Notebook,
     target: str,
     *,
-    name: str | None = None,
+    name: str,
     is_complete: bool = False,
-    committed: bool,
-    skip_damaged: bool,
+    settings: Settings,
     step: Step,
 ) -> tuple[Exported, list[Written]]:
-    """Adds files to a store or a table; returns all that is there, and the files of this run.
+    """Adds files to a target; returns all that is there, and the files of this run.
 
-    Of what is damaged nothing is looked at again. `name`: what the target is called in errors."""
-    isolation = "read_committed" if committed else "read_uncommitted"
-    there = notes.read(isolation, [log.topic_partition for log in logs])
-    identity = identity_of(logs, isolation)
-    check_same(there, identity, name or shown(target))
-    notes.remove_lost()
+    `target`: where files are written; `name`: what the target is called in errors. JobError."""
+    facts = all_facts(logs)
+    there = known_of(logs, facts, notes, name, settings)
+    ends = ends_of(logs, settings)
+    tried = there.copy()  # with what could not be read
     added: list[Written] = []
     while True:
-        plan = plan_of(logs, there, committed=committed, skip_damaged=skip_damaged)
-        # Up to what is there already, of another copy of the logs; then on after that.
-        ends = {
-            log: min(end, there.start_after(log, start))
-            for log, (start, end) in plan.ranges.items()
-        }
+        plan = plan_of(logs, ends, tried)
         if not plan.ranges:
             return there, added
+        # Up to what is there already, of another copy of the logs; then on after that.
+        until = {
+            log: min(end, tried.start_after(log, start))
+            for log, (start, end) in plan.ranges.items()
+        }
         named = [log for log in logs if log.topic_partition in plan.ranges]
-        starts = {name: start for name, (start, _) in plan.ranges.items()}
-        given = given_options(starts, committed=committed, skip_damaged=skip_damaged)
-        if plan.is_bounded or skip_damaged:  # else what is damaged ends the run
-            given["endingOffsets"] = as_json(ends)
+        starts = {log: start for log, (start, _) in plan.ranges.items()}
+        given = given_options(starts, settings)
+        if plan.is_bounded:  # else what is damaged ends the run
+            given["endingOffsets"] = as_json(until)
         options = Options.parse({"path": target, **given}, streaming=False)
-        written = write_records(session, named, options, target, step, is_complete=is_complete)
-        there.files |= {one.file for one in written}
-        there.add(identity)
-        ranges = {log: [(starts[log], end)] for log, end in ends.items()}
-        there.add(Exported(isolation, ranges=ranges))
-        notes.write(there, written)
-        added += written
-        if all(end >= plan.ranges[log][1] for log, end in ends.items()):
-            return there, added
+        written, lost = write_records(
+            session, named, options, target, step, is_complete=is_complete
+        )
+        wholes = {log: (starts[log], end) for log, end in until.items()}
+        tried.add(Exported(there.isolation, ranges={log: [one] for log, one in wholes.items()}))
+        ranges = {log: without(one, lost.get(log, ())) for log, one in wholes.items()}
+        if any(ranges.values()):
+            there.files |= {one.file for one in written}
+            there.add(identity_of(logs, facts, there.isolation))
+            there.add(Exported(there.isolation, ranges=ranges))
+            there.add(Exported(there.isolation, epochs=epochs_of(named, facts, there)))
+            notes.write(there, written)
+            added += written
+
+
+def known_of(
+    logs: Sequence[PartitionLog],
+    facts: Mapping[TopicPartition, Facts],
+    notes: Notebook,
+    name: str,
+    settings: Settings,
+) -> Exported:
+    """What the target has of the logs as they are now. JobError: it is of other logs, or has
+    records that a later leader has truncated, and they are not to be replaced."""
+    there = notes.read(settings.isolation, [log.topic_partition for log in logs])
+    check_same(there, identity_of(logs, facts, settings.isolation), name)
+    notes.remove_lost()
+    for log, start, end, epoch in changes(logs, facts, there):
+        if not settings.repair:
+            raise JobError(
+                f"{name} has offsets {start} up to {end} of {log} as they were in leader epoch "
+                f"{epoch}; a later leader has truncated them: run it with repair (--repair), which "
+                "replaces them, or name another target"
+            )
+        notes.remove(log, start, end)
+        there.remove(log, start)
+    return there
+
+
+def epochs_of(
+    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
+) -> dict[TopicPartition, dict[int, int]]:
+    """The leader epochs of the records before the ends of what is there."""
+    found: dict[TopicPartition, dict[int, int]] = {}
+    for log in logs:
+        name = log.topic_partition
+        known = there.epochs.get(name, {})
+        for _, end in there.ranges.get(name, ()):
+            epoch = known.get(end, epoch_before(log, facts[name], end))
+            if epoch >= 0:
+                found.setdefault(name, {})[end] = epoch
+    return found

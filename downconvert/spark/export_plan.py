@@ -1,54 +1,95 @@
 """What a run of an export adds: offsets that the logs have and the target does not.
 
-Not here: what is known to be there (export_manifest.py), writing it (export_directory.py,
-export_noted.py)."""
+Not here: what is known to be there (export_manifest.py), whether it is still so
+(export_epochs.py), writing it (export_noted.py)."""
 
 import json
 import warnings
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from downconvert.storage.metadata import topic_id_text
-from downconvert.storage.names import TopicPartition
+from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
 from downconvert.storage.tail import Tail
 
+from .completeness import State, scan
+from .export_epochs import Facts, Truncated, facts_of, truncated
 from .export_manifest import Exported, Range
 from .isolation import committed_of as what_is_committed
 from .jobs import JobError
-from .replicas import topic_id_of
 from .segment_files import PartitionLog
 from .staging import staged
 from .stored_trees import THREADS
 from .trees import cluster_of
+from .watermarks import HighWatermarks
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How records are exported. `committed`: without what was aborted; `skip_damaged`: without
+    what cannot be read; `past_high_watermark`: up to the end of the logs; `repair`: what a later
+    leader has truncated is replaced."""
+
+    committed: bool = False
+    skip_damaged: bool = False
+    past_high_watermark: bool = False
+    repair: bool = False
+
+    @property
+    def isolation(self) -> str:
+        return "read_committed" if self.committed else "read_uncommitted"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What a run adds. `ranges`: offsets of the partitions that have new records. `is_bounded` is
-    False where the end of a log is damaged, or damage is left out: then no note is written, and the
-    next run looks at the files again."""
+    False where the end of a log is damaged, which is to end the run."""
 
     ranges: Mapping[TopicPartition, Range]
     done: Mapping[TopicPartition, int]  # ends of the partitions without new records
     is_bounded: bool = True
 
 
-def plan_of(
-    logs: Sequence[PartitionLog], there: Exported, *, committed: bool, skip_damaged: bool
-) -> Plan:
-    """What the logs have now and the archive does not."""
-    ranges, done = {}, {}
-    is_bounded = not skip_damaged
-    threads = 1 if all(log.is_mounted for log in logs) else THREADS
-    with ThreadPoolExecutor(threads) as pool:
-        ends = list(pool.map(partial(end_of, committed=committed), logs))
+def ends_of(
+    logs: Sequence[PartitionLog], settings: Settings
+) -> dict[TopicPartition, tuple[int, bool]]:
+    """Up to where each log is exported, and whether there is no damage that is to end the run.
+
+    CorruptFileError: a checkpoint is damaged."""
+    with ThreadPoolExecutor(_threads(logs)) as pool:
+        ends = list(pool.map(partial(end_of, settings=settings), logs))
+    if settings.past_high_watermark:
+        return {log.topic_partition: end for log, end in zip(logs, ends, strict=True)}
+    watermarks = HighWatermarks()
+    found, unknown = {}, []
     for log, (end, is_sound) in zip(logs, ends, strict=True):
         name = log.topic_partition
+        noted = [watermarks.of(name, one.noted) for one in (log, *log.others)]
+        known = [offset for offset in noted if offset != OFFSET_MAX]
+        if not known:
+            unknown.append(str(name))
+        limit = max(known, default=OFFSET_MAX)
+        found[name] = (min(end, limit), is_sound or limit <= end)
+    if unknown and len(unknown) < len(logs):
+        _warn(f"no high watermark is known of {', '.join(unknown)}: exported up to the end")
+    return found
+
+
+def plan_of(
+    logs: Sequence[PartitionLog],
+    ends: Mapping[TopicPartition, tuple[int, bool]],
+    there: Exported,
+) -> Plan:
+    """What the logs have up to their ends and the archive does not."""
+    ranges, done = {}, {}
+    is_bounded = True
+    for log in logs:
+        name = log.topic_partition
+        end, is_sound = ends[name]
         start = there.end_from(name, log.start_offset)
         before = there.end_of(name)
         if before is not None and start > before:
@@ -63,47 +104,58 @@ def plan_of(
     return Plan(ranges, done, is_bounded)
 
 
-def end_of(log: PartitionLog, *, committed: bool) -> tuple[int, bool]:
+def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
     """The offset after the last record (or the last committed one), and whether the log ends there
-    without damage."""
+    without damage that is to end the run."""
     if not log.segments:
         return log.start_offset, True
     last = log.segments[-1]
-    with staged(log, [last.base_offset], tail=True) as directory:
-        segment = Segment(directory, last.base_offset, OpenFiles(), last.state)
-        try:
-            tail = Tail(segment)
-            tail.advance()
-        finally:
-            segment.release()
-    end = max(log.start_offset, tail.next_offset)
-    if committed:
+    if last.next_offset != OFFSET_MAX:  # another copy goes on
+        end, is_sound = last.next_offset, True
+    else:
+        with staged(log, [last.base_offset], tail=True) as directory:
+            segment = Segment(directory, last.base_offset, OpenFiles(), last.state)
+            try:
+                tail = Tail(segment)
+                tail.advance()
+            finally:
+                segment.release()
+        end, is_sound = tail.next_offset, tail.damage is None
+        if not is_sound and settings.skip_damaged:
+            pieces = scan(last, end, OFFSET_MAX)
+            end = max((one.end for one in pieces if one.state is State.WHOLE), default=end)
+            is_sound = True
+    end = max(log.start_offset, end)
+    if settings.committed:
         end = min(end, what_is_committed(log).end)
-    return end, tail.damage is None
+    return end, is_sound
 
 
-def given_options(
-    starts: Mapping[TopicPartition, int], *, committed: bool, skip_damaged: bool
-) -> dict[str, str]:
+def given_options(starts: Mapping[TopicPartition, int], settings: Settings) -> dict[str, str]:
     """The options with which records are read."""
     return {
         "includeHeaders": "true",
         "startingOffsets": as_json(starts),
-        "isolation": "read_committed" if committed else "read_uncommitted",
-        "mode": "DROPMALFORMED" if skip_damaged else "FAILFAST",
+        "isolation": settings.isolation,
+        "mode": "PERMISSIVE" if settings.skip_damaged else "FAILFAST",
     }
 
 
-def identity_of(logs: Sequence[PartitionLog], isolation: str) -> Exported:
+def all_facts(logs: Sequence[PartitionLog]) -> dict[TopicPartition, Facts]:
+    """What brokers have noted of the logs."""
+    with ThreadPoolExecutor(_threads(logs)) as pool:
+        found = list(pool.map(facts_of, logs))
+    return {log.topic_partition: facts for log, facts in zip(logs, found, strict=True)}
+
+
+def identity_of(
+    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], isolation: str
+) -> Exported:
     """Which cluster and topics the logs are of."""
     identity = Exported(isolation)
     for log in logs:
         identity.cluster_id = identity.cluster_id or cluster_of(str(Path(log.noted).parent))
-        text = log.topic_id
-        if text is None:
-            with staged(replace(log, segments=()), ()) as directory:
-                topic_id = topic_id_of(str(directory))
-                text = None if topic_id is None else topic_id_text(topic_id)
+        text = facts[log.topic_partition].topic_id
         if text is not None:
             identity.topic_ids[log.topic_partition.topic] = text
     return identity
@@ -124,11 +176,35 @@ def check_same(there: Exported, identity: Exported, target: str) -> None:
             )
 
 
+def changes(
+    logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
+) -> list[Truncated]:
+    """What was exported and was truncated since."""
+    known = [log for log in logs if there.epochs.get(log.topic_partition)]
+    with ThreadPoolExecutor(_threads(known)) as pool:
+        found = pool.map(lambda log: truncated(log, facts[log.topic_partition], there), known)
+        return [one for one in found if one is not None]
+
+
 def as_json(offsets: Mapping[TopicPartition, int]) -> str:
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in offsets.items():
         found.setdefault(topic, {})[str(partition)] = offset
     return json.dumps(found)
+
+
+def without(whole: Range, lost: Sequence[Range]) -> list[Range]:
+    """What is left of a range without others."""
+    found, (at, end) = [], whole
+    for first, after in sorted(lost):
+        if at < min(first, end):
+            found.append((at, min(first, end)))
+        at = max(at, after)
+    return [*found, (at, end)] if at < end else found
+
+
+def _threads(logs: Sequence[PartitionLog]) -> int:
+    return 1 if all(log.is_mounted for log in logs) else THREADS
 
 
 def _warn(what: str) -> None:

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -33,9 +33,9 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from downconvert.storage.names import TopicPartition
 
 from .bounds import Bounds
-from .export_manifest import FOLDER, Exported, parse
+from .export_manifest import FOLDER, Exported, Range, parse
 from .jobs import Json, run_tasks, watched
-from .options import Options
+from .options import Mode, Options
 from .planner import plan_logs
 from .progress import Step
 from .rows import read_records
@@ -44,12 +44,26 @@ from .segment_files import PartitionLog
 from .splits import Split
 from .stores import below, is_stored, listed, read, remove, write
 
-RESULT: Final = pa.schema([("file", pa.string()), ("records", pa.int64()), ("size", pa.int64())])
+RESULT: Final = pa.schema(
+    [
+        ("file", pa.string()),  # null: the row says which offsets could not be read
+        ("records", pa.int64()),
+        ("size", pa.int64()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("start", pa.int64()),
+        ("end", pa.int64()),
+    ]
+)
 ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-[0-9a-f]{32}-[0-9]{6}\.parquet")
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
 NO_TIMESTAMP_TYPE: Final = -1
+NOTHING: Final[Json] = dict.fromkeys(RESULT.names)
+DAYS: Final = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
 THREADS: Final = 16
+
+Lost: TypeAlias = dict[TopicPartition, list[Range]]
 EVERYTHING: Final = Bounds()
 
 
@@ -99,8 +113,9 @@ def write_records(
     step: Step,
     *,
     is_complete: bool = False,
-) -> list[Written]:
-    """Writes the records that the options ask for; returns the files, which no note names yet.
+) -> tuple[list[Written], Lost]:
+    """Writes the records that the options ask for; returns the files, which no note names yet, and
+    which offsets could not be read, where the options do not let these end the run.
 
     `target`: a URI, or a directory that all executors have. `is_complete`: with the columns `topic`
     and `date` in the files, too."""
@@ -110,12 +125,18 @@ def write_records(
         for number, splits in enumerate(plan_logs(logs, options, EVERYTHING))
     ]
     if not tasks:
-        return []
+        return [], {}
     frame = run_tasks(session, tasks, write_task, RESULT)
     with watched(session, "export", step, skips=True):
-        # Of two attempts of one task both names are the same.
-        found = {row.file: Written(row.file, row.records, row.size) for row in frame.collect()}
-        return sorted(found.values())
+        rows = frame.collect()
+    # Of two attempts of one task both names are the same.
+    found = {row.file: Written(row.file, row.records, row.size) for row in rows if row.file}
+    lost: Lost = {}
+    for row in rows:
+        if row.file is None:
+            name = TopicPartition(row.topic, row.partition)
+            lost.setdefault(name, []).append((row.start, row.end))
+    return sorted(found.values()), lost
 
 
 def write_task(task: Task) -> Iterator[Json]:
@@ -126,6 +147,12 @@ def write_task(task: Task) -> Iterator[Json]:
         try:
             for split in task.splits:
                 for batch in read_records(split, task.options, EVERYTHING, schema):
+                    if task.options.mode is Mode.PERMISSIVE:
+                        report = batch.column(task.options.corrupt_column)
+                        if report.null_count < len(batch):
+                            yield _lost(split, report[0].as_py())
+                            continue
+                        batch = batch.drop_columns([task.options.corrupt_column])
                     files.add(split.topic, batch)
         finally:
             files.close()
@@ -137,7 +164,21 @@ def write_task(task: Task) -> Iterator[Json]:
             else:
                 place(Path(task.target, *folders, name), path)
             size = path.stat().st_size
-            yield {"file": "/".join((*folders, name)), "records": count, "size": size}
+            yield NOTHING | {"file": "/".join((*folders, name)), "records": count, "size": size}
+
+
+def _lost(split: Split, report: Json) -> Json:
+    """Which offsets a split could not read; all of its segment's where that is not known."""
+    file = split.segment
+    start, end = report["startOffset"], report["endOffset"]
+    start = max(split.first_offset, file.base_offset) if start is None else start
+    end = min(split.end_offset, file.next_offset) if end is None else end
+    return NOTHING | {
+        "topic": split.topic,
+        "partition": split.partition,
+        "start": start,
+        "end": end,
+    }
 
 
 def place(target: Path, source: Path) -> None:
@@ -168,6 +209,9 @@ class _Files:
         """Adds the records of a batch; few are in memory at a time."""
         days = batch.column("timestamp").cast(pa.date32())
         has_none = pc.equal(batch.column("timestampType"), NO_TIMESTAMP_TYPE)
+        number = days.cast(pa.int32())  # there are timestamps of years that no date has
+        beyond = pc.or_(pc.less(number, DAYS[0]), pc.greater(number, DAYS[1]))
+        has_none = pc.or_kleene(has_none, beyond)
         days = pc.if_else(has_none, pa.scalar(None, pa.date32()), days)
         if self.is_complete:
             batch = batch.append_column(pa.field("date", pa.date32()), days)
@@ -232,6 +276,14 @@ class StoredNotes:
         lost = [name for name in self._names if ROWS.fullmatch(name) and name not in named]
         remove(self._names[name] for name in lost)
 
+    def remove(self, name: TopicPartition, start: int, end: int) -> None:
+        """Each file that has such records is written anew without them, in its place."""
+        for file in self._names:
+            if ROWS.fullmatch(file) and file.startswith(f"topic={name.topic}/"):
+                left = without_offsets(read(self._names[file]), name.partition, start, end)
+                if left is not None:
+                    write(self._names[file], left)
+
     def write(self, exported: Exported, _files: Sequence[Written]) -> None:
         """Writes a note, and removes those that it holds."""
         data = exported.to_json().encode()
@@ -241,6 +293,21 @@ class StoredNotes:
             for uri, note in self._notes.items()
             if note is None or note.isolation == exported.isolation
         )
+
+
+def without_offsets(data: bytes, partition: int, start: int, end: int) -> bytes | None:
+    """A Parquet file without the records of a partition from an offset up to another one; None: it
+    has none of these."""
+    table = pq.ParquetFile(pa.BufferReader(data)).read()
+    of_log = pc.equal(table.column("partition"), partition)
+    offset = table.column("offset")
+    within = pc.and_(pc.greater_equal(offset, start), pc.less(offset, end))
+    left = table.filter(pc.invert(pc.and_(of_log, within)))
+    if len(left) == len(table):
+        return None
+    out = pa.BufferOutputStream()
+    pq.write_table(left, out)
+    return bytes(out.getvalue())
 
 
 def archive(session: SparkSession, target: str, files: Iterable[str]) -> DataFrame:

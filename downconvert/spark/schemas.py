@@ -141,6 +141,8 @@ CORRUPT: Final = StructType(
         StructField("segment", StringType()),
         StructField("position", LongType()),  # of the damaged batch
         StructField("reason", StringType()),
+        StructField("startOffset", LongType()),  # of what is not there; null: not known
+        StructField("endOffset", LongType()),  # the offset after it; null: not known
     ]
 )
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark import export_directory
+from downconvert.spark import export_directory, export_noted
 from downconvert.spark.export import export
 from downconvert.spark.export_manifest import FOLDER, Notes
 from downconvert.spark.jobs import JobError
@@ -168,5 +168,5 @@ def test_nothing_is_read_where_nothing_is_new(
 ) -> None:
     export(spark, [str(source)], str(tmp_path / "lake"))
     monkeypatch.setattr(export_directory, "records", None)
-    monkeypatch.setattr(export_directory, "write_records", None)
+    monkeypatch.setattr(export_noted, "write_records", None)
     assert there(export(spark, [str(source)], str(tmp_path / "lake"))) == WHOLE

@@ -1,0 +1,44 @@
+"""Exports to a directory of this machine, in this process, without Spark."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from downconvert.spark.export_directory import DirectoryNotes
+from downconvert.spark.export_manifest import Exported
+from downconvert.spark.export_noted import Table, add
+from downconvert.spark.export_plan import Settings
+from downconvert.spark.jobs import chosen
+from downconvert.spark.progress import no_step
+
+from .in_process import SESSION, without_spark
+
+
+def exported(
+    patch: pytest.MonkeyPatch, source: Path, target: Path | Table, **settings: bool
+) -> Exported:
+    """What is there after a run."""
+    logs = chosen([str(source)], ())
+    with patch.context() as patched:
+        without_spark(patched)
+        given: Any = {"settings": Settings(**settings), "step": no_step}
+        if not isinstance(target, Path):
+            given |= {"name": target.name, "is_complete": target.is_complete}
+            return add(SESSION, logs, target, target.location, **given)[0]
+        notes = DirectoryNotes(target)
+        try:
+            return add(SESSION, logs, notes, str(notes.staging), name=str(target), **given)[0]
+        finally:
+            notes.close()
+
+
+def archived(target: Path) -> list[tuple[str, int, int, bytes]]:
+    """The records that are there: topic, partition, offset, value."""
+    found = []
+    for path in sorted(target.glob("topic=*/date=*/*.parquet")):
+        table = pq.ParquetFile(path).read(["partition", "offset", "value"])
+        topic = path.parent.parent.name.removeprefix("topic=")
+        found += [(topic, *row.values()) for row in table.to_pylist()]
+    return sorted(found)

@@ -1,0 +1,205 @@
+"""An export holds what the logs have, also after a later leader has truncated them."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from downconvert.spark.export_delta import DeltaTarget
+from downconvert.spark.export_iceberg import IcebergTarget
+from downconvert.spark.export_manifest import Exported, parse
+from downconvert.spark.jobs import JobError
+from downconvert.storage import TopicPartition
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.storage.logs import batch, segment
+
+from .exporting import archived, exported
+
+DAY = 86_400_000
+A = TopicPartition("a", 0)
+
+
+def log(path: Path, *epochs: tuple[int, int, int], checkpoint: bool = True) -> Path:
+    """A log of epochs: the epoch, and its offsets from one up to another."""
+    path.mkdir(exist_ok=True)
+    segment(
+        path / "a-0",
+        0,
+        *(
+            batch(offset, timestamp=DAY, size=10 + epoch, leader_epoch=epoch)
+            for epoch, start, end in epochs
+            for offset in range(start, end)
+        ),
+    )
+    if checkpoint:
+        lines = "".join(f"{epoch} {start}\n" for epoch, start, _ in epochs)
+        text = f"0\n{len(epochs)}\n{lines}"
+        (path / "a-0" / "leader-epoch-checkpoint").write_text(text)
+    return path
+
+
+def values(*epochs: tuple[int, int, int]) -> list[tuple[int, int]]:
+    """Offsets, and how long their values are."""
+    return [(n, 10 + epoch) for epoch, start, end in epochs for n in range(start, end)]
+
+
+class Lake:
+    """A target of any kind, and what is in it."""
+
+    def __init__(self, path: Path, kind: str) -> None:
+        self._path, self._kind = path, kind
+
+    @property
+    def target(self) -> Any:
+        if self._kind == "parquet":
+            return self._path / "lake"
+        if self._kind == "delta":
+            return DeltaTarget(str(self._path / "lake"))
+        properties = {
+            "type": "sql",
+            "uri": f"sqlite:///{self._path}/catalog.db",
+            "warehouse": f"file://{self._path}/warehouse",
+        }
+        return IcebergTarget("lake.events", None, properties)
+
+    def rows(self) -> list[tuple[int, int]]:
+        if self._kind == "parquet":
+            return [(row[2], len(row[3])) for row in archived(self.target)]
+        table: Any = self.target._table
+        found = table.scan().to_arrow() if self._kind == "iceberg" else _delta(table)
+        return sorted((row["offset"], len(row["value"])) for row in found.to_pylist())
+
+
+def _delta(table: Any) -> Any:
+    return pa.table(table.to_pyarrow_table())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+def test_what_a_later_leader_has_truncated_ends_the_run_or_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    lake = Lake(tmp_path, kind)
+    source = log(tmp_path / "logs", (0, 0, 10))
+    exported(monkeypatch, source, lake.target)
+    assert lake.rows() == values((0, 0, 10))
+    log(source, (0, 0, 7), (1, 7, 12))
+    with pytest.raises(JobError, match="offsets 7 up to 10 of a-0 as they were in leader epoch 0"):
+        exported(monkeypatch, source, lake.target)
+    assert lake.rows() == values((0, 0, 10))
+    there = exported(monkeypatch, source, lake.target, repair=True)
+    assert lake.rows() == values((0, 0, 7), (1, 7, 12))
+    assert there.ranges == {A: [(0, 12)]}
+    assert there.epochs == {A: {12: 1}}
+    exported(monkeypatch, source, lake.target)
+    assert lake.rows() == values((0, 0, 7), (1, 7, 12))
+
+
+@pytest.mark.parametrize("end", [7, 8, 10, 12])
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_truncation_is_seen_however_long_the_log_is_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: int, checkpoint: bool
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 10), checkpoint=checkpoint), tmp_path / "lake"
+    exported(monkeypatch, source, lake)
+    log(source, (0, 0, 7), (1, 7, end), checkpoint=checkpoint)
+    if not checkpoint and end < 10:
+        with pytest.warns(RuntimeWarning, match="was truncated since"):
+            exported(monkeypatch, source, lake)
+        return
+    with pytest.raises(JobError, match="--repair"):
+        exported(monkeypatch, source, lake)
+    exported(monkeypatch, source, lake, repair=True)
+    assert [row[2] for row in archived(lake)] == list(range(end))
+
+
+def test_a_run_that_dies_amid_a_repair_is_made_up_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 10)), tmp_path / "lake"
+    exported(monkeypatch, source, lake)
+    log(source, (0, 0, 7), (1, 7, 12))
+
+    def die(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("downconvert.spark.export_noted.write_records", die)
+        with pytest.raises(KeyboardInterrupt):
+            exported(monkeypatch, source, lake, repair=True)
+    with pytest.raises(JobError, match="--repair"):
+        exported(monkeypatch, source, lake)
+    exported(monkeypatch, source, lake, repair=True)
+    assert [(row[2], len(row[3])) for row in archived(lake)] == values((0, 0, 7), (1, 7, 12))
+
+
+def test_a_copy_of_an_earlier_epoch_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    exported(monkeypatch, log(tmp_path / "new", (0, 0, 7), (1, 7, 10)), lake)
+    with pytest.raises(JobError, match="is a copy that is not up to date"):
+        exported(monkeypatch, log(tmp_path / "old", (0, 0, 12)), lake)
+
+
+def test_an_export_ends_at_the_high_watermark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 10)), tmp_path / "lake"
+    noted = source / "replication-offset-checkpoint"
+    noted.write_text("0\n1\na 0 6\n")
+    exported(monkeypatch, source, lake)
+    assert [row[2] for row in archived(lake)] == list(range(6))
+    log(source, (0, 0, 7), (1, 7, 12))
+    noted.write_text("0\n1\na 0 9\n")
+    exported(monkeypatch, source, lake)
+    assert [row[2] for row in archived(lake)] == list(range(9))
+    exported(monkeypatch, source, lake, past_high_watermark=True)
+    assert [row[2] for row in archived(lake)] == list(range(12))
+
+
+@pytest.mark.parametrize("torn", [0, 5])
+def test_no_note_names_what_was_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, torn: int
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 10)), tmp_path / "lake"
+    segment(source / "a-0", 10, *(batch(n, timestamp=DAY, leader_epoch=0) for n in (10, 11)))
+    path = source / "a-0" / file_name(0, Kind.LOG)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 10 * 6 + torn])
+    with pytest.raises(Exception, match=r"6 up to 10|past the end"):
+        exported(monkeypatch, source, lake)
+    assert archived(lake) == []
+    for _ in range(2):
+        there = exported(monkeypatch, source, lake, skip_damaged=True)
+        assert there.ranges == {A: [(0, 6), (10, 12)]}
+        assert [row[2] for row in archived(lake)] == [*range(6), 10, 11]
+    path.write_bytes(whole)
+    there = exported(monkeypatch, source, lake)
+    assert there.ranges == {A: [(0, 12)]}
+    assert [row[2] for row in archived(lake)] == list(range(12))
+
+
+@pytest.mark.parametrize("timestamp", [1_700_000_000_000_000, -(2**62), 2**63 - 1])
+def test_a_timestamp_that_no_date_has_is_exported_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timestamp: int
+) -> None:
+    source, lake = tmp_path / "logs", tmp_path / "lake"
+    source.mkdir()
+    segment(source / "a-0", 0, batch(0, timestamp=timestamp), batch(1, timestamp=DAY))
+    for skip_damaged in (False, True):
+        exported(monkeypatch, source, lake, skip_damaged=skip_damaged)
+        assert [row[2] for row in archived(lake)] == [0, 1]
+    assert len(list(lake.glob("topic=a/date=__HIVE_DEFAULT_PARTITION__/*"))) == 1
+
+
+def test_notes_of_earlier_versions_have_no_epochs() -> None:
+    note = Exported("read_uncommitted", ranges={A: [(0, 5)]})
+    assert '"epochs"' not in note.to_json()
+    assert parse(note.to_json().encode()) == note
+    note.epochs = {A: {5: 3}}
+    assert parse(note.to_json().encode()) == note
+    note.add(Exported("read_uncommitted", ranges={A: [(5, 9)]}))
+    assert note.epochs == {A: {}}
+    note.remove(A, 4)
+    assert note.ranges == {A: [(0, 4)]}

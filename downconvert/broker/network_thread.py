@@ -59,14 +59,14 @@ class NetworkThread:
     """A selector, and the connections that it serves.
 
     converting: threads to which connections move once records are converted for them.
-    keeps_time: this thread wakes the owners of exchanges whose deadline has passed. on_tick: called
-    with the time about once a second."""
+    keeps_time: this thread wakes the owners of exchanges whose deadline has passed. on_ticks:
+    called with the time about once a second."""
 
     def __init__(
         self, serving: Serving, name: str, converting: "list[NetworkThread] | None" = None
     ) -> None:
         self.keeps_time = False
-        self.on_tick: Callable[[float], None] | None = None
+        self.on_ticks: list[Callable[[float], None]] = []
         self._serving = serving
         self._broker = serving.broker
         self._clock = serving.clock
@@ -405,8 +405,8 @@ class NetworkThread:
         self._served.close_late(now, self._limits)
         self._broker.lines.tell(now)
         self._muted.keep(lambda number: self._served.of(number) is not None)
-        if self.on_tick is not None:
+        for on_tick in self.on_ticks:
             try:
-                self.on_tick(now)
+                on_tick(now)
             except Exception:
                 LOG.exception("a defect in what is done every second")

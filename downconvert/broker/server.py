@@ -32,6 +32,7 @@ from .endings import End
 from .exchange import Client
 from .lifecycle import Startable
 from .limits import Limits, RequestMemory
+from .log_files import LogFiles
 from .maintenance import MaintenanceThread
 from .network_thread import NetworkThread, Serving
 from .places import NoPlaceError, Place, Places
@@ -81,7 +82,11 @@ class Server(Startable):
         ]
         self._timekeeper = self._network[0]
         self._timekeeper.keeps_time = True
-        self._converting[0].on_tick = on_tick  # which may take its time
+        ticks = self._converting[0].on_ticks  # which may take their time
+        if on_tick is not None:
+            ticks.append(on_tick)
+        if broker.config.is_writable:
+            ticks.append(LogFiles(broker).look)
         cleans_up = broker.config.is_writable and broker.config.cleans_up
         self._maintenance = MaintenanceThread(broker) if cleans_up else None
         self._accepting = Thread(target=self._accept, name="acceptor", daemon=True)

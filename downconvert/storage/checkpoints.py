@@ -5,7 +5,8 @@ empty, as it does for a broker: logs are then recovered from their beginning.
 
 Not here: the format of the files (checkpoint.py)."""
 
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
 from typing import Final
@@ -28,6 +29,7 @@ class Checkpoints:
         self._files = files
         self._lock = RLock()
         self._behind: set[str] = set()  # files that say more than is true, for want of room
+        self._is_waiting = False  # until a block of `together` ends
         self._offsets = {name: _read(directory / name) for name in NOTED}
 
     def of(self, partition: TopicPartition) -> "PartitionCheckpoints":
@@ -43,6 +45,19 @@ class Checkpoints:
             if offsets.get(partition, 0) != offset:
                 self._write(name, {**offsets, partition: offset})
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Each file is written once, at the end of the block, for all partitions: what is set in it
+        is not safe before."""
+        self._is_waiting = True
+        try:
+            yield
+        finally:
+            self._is_waiting = False
+            with self._lock:
+                for name in sorted(self._behind):
+                    self._write(name, self._offsets[name])
+
     def forget(self, partition: TopicPartition) -> None:
         """Removes the entries of this partition, and returns when that is on disk.
 
@@ -56,6 +71,10 @@ class Checkpoints:
                 self._write(name, self._offsets[name])
 
     def _write(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        if self._is_waiting:
+            self._behind.add(name)
+            self._offsets[name] = offsets
+            return
         write_offsets(self._files, self._directory / name, offsets)
         self._offsets[name] = offsets
         self._behind.discard(name)

@@ -153,6 +153,7 @@ class Compaction:
             for kind in SEGMENT_KINDS:  # an earlier attempt may have been broken off
                 self._files.remove(cleaned.path(kind))
             writer = SegmentWriter(cleaned, 0, first.base_offset, self._config, self._files)
+            writer.open()
         try:
             modified = 0
             for segment in group:

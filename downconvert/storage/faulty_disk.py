@@ -125,7 +125,7 @@ class FaultyDisk:
     # --- Files
 
     def open(self, path: Path) -> WritableFile:
-        self._step(path)
+        self._step(None if path in self._names else path)
         if path not in self._names:
             path.touch()
             self._change(None, path, Inode(path, b""))

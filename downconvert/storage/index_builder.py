@@ -5,8 +5,10 @@ beginning) and its own first byte. So has Kafka done since 3.9; brokers before d
 whole append, and wrote other offsets (offset_index.py)."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from records import BatchHeader, FileRecords
 from records.formats import NO_TIMESTAMP
@@ -18,26 +20,52 @@ from .names import Kind, file_name
 from .offset_index import RELATIVE_MAX, OffsetIndex
 from .time_index import TimeIndex
 
+OpenIndexes: TypeAlias = Callable[[], tuple[OffsetIndex, TimeIndex]]
+
 
 class IndexBuilder:
-    """Writes the indexes of a segment, batch after batch."""
+    """Writes the indexes of a segment, batch after batch. They are opened when there is something
+    to write, and may be closed at any time between two batches."""
 
     __slots__ = (
         "_bytes_since_entry",
         "_interval",
+        "_open",
+        "_opened",
+        "is_full",
+        "is_synced",
         "max_timestamp",
         "max_timestamp_offset",
-        "offsets",
-        "times",
     )
 
-    def __init__(self, offsets: OffsetIndex, times: TimeIndex, interval_bytes: int) -> None:
-        """Continues after the entries that are there. Bytes before a reopening are not counted."""
-        self.offsets = offsets
-        self.times = times
+    def __init__(self, open_indexes: OpenIndexes, base_offset: int, interval_bytes: int) -> None:
+        """Continues after the entries that are there: `continue_from` says what they know. Bytes
+        before a reopening are not counted."""
+        self._open = open_indexes
+        self._opened: tuple[OffsetIndex, TimeIndex] | None = None
         self._interval = interval_bytes
         self._bytes_since_entry = 0
-        self.max_timestamp, self.max_timestamp_offset = times.last
+        self.is_full = False
+        self.is_synced = True  # or there is nothing to sync
+        self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, base_offset
+
+    @property
+    def is_open(self) -> bool:
+        return self._opened is not None
+
+    @property
+    def offsets(self) -> OffsetIndex:
+        return self.open()[0]
+
+    @property
+    def times(self) -> TimeIndex:
+        return self.open()[1]
+
+    def open(self) -> tuple[OffsetIndex, TimeIndex]:
+        if self._opened is None:
+            self._opened = self._open()
+            self._note_room()
+        return self._opened
 
     def add(self, header: BatchHeader, position: int) -> None:
         """The next batch, at that position of the log."""
@@ -45,10 +73,12 @@ class IndexBuilder:
             self.max_timestamp = header.max_timestamp
             self.max_timestamp_offset = header.last_offset
         if self._bytes_since_entry > self._interval and self._has_place_for(header):
+            self.is_synced = False
             self.offsets.append(header.last_offset, position)
             if self.max_timestamp > NO_TIMESTAMP:
                 self.times.append(self.max_timestamp, self.max_timestamp_offset)
             self._bytes_since_entry = 0
+            self._note_room()
         self._bytes_since_entry += header.size
 
     def _has_place_for(self, header: BatchHeader) -> bool:
@@ -58,22 +88,47 @@ class IndexBuilder:
         rises = header.last_offset >= lowest
         return rises and self.max_timestamp_offset >= self.times.last[1] and not self.is_full
 
-    @property
-    def is_full(self) -> bool:
-        return self.offsets.is_full or self.times.is_full
+    def _note_room(self) -> None:
+        self.is_full = self.offsets.is_full or self.times.is_full
 
     def finish(self) -> None:
         """The segment is rolled or closed: notes its highest timestamp, and trims the files."""
         if self.max_timestamp > self.times.last[0]:
+            self.is_synced = False
             self.times.append(self.max_timestamp, self.max_timestamp_offset, last=True)
-        self.offsets.file.trim()
-        self.times.file.trim()
+        self._trim()
 
     def truncate_to(self, offset: int) -> None:
         """Forgets all batches from `offset` on. `continue_from` must follow."""
+        self.is_synced = False
         self.offsets.truncate_to(offset)
         self.times.truncate_to(offset)
         self._bytes_since_entry = 0
+        self._note_room()
+
+    def sync(self) -> None:
+        """Returns when all entries are on the disk."""
+        if not self.is_synced:
+            self.offsets.file.sync()
+            self.times.file.sync()
+            self.is_synced = True
+
+    def release(self) -> None:
+        """Closes the files, cut to their entries; they are opened again when they are needed."""
+        if self.is_open:
+            self._trim()
+            self.close()
+
+    def close(self) -> None:
+        """Closes the files as they are."""
+        if self._opened is not None:
+            for index in self._opened:
+                index.close()
+            self._opened = None
+
+    def _trim(self) -> None:
+        self.offsets.file.trim()
+        self.times.file.trim()
 
     def continue_from(self, max_timestamp: int, offset: int) -> None:
         """Says the highest timestamp so far, and the last offset of the first batch that has it."""
@@ -86,18 +141,27 @@ def new_indexes(
 ) -> Iterator[IndexBuilder]:
     """The indexes of a segment that has none, which are whole and on the disk at the end of the
     block."""
-    size_max = config.segment_index_bytes
-    with ExitStack() as opened:
-        path = path_of(Kind.OFFSET_INDEX)
-        offsets = OffsetIndex.open_writable(path, base_offset, files, size_max)
-        opened.callback(offsets.close)
-        times = TimeIndex.open_writable(path_of(Kind.TIME_INDEX), base_offset, files, size_max)
-        opened.callback(times.close)
-        builder = IndexBuilder(offsets, times, config.index_interval_bytes)
+    open_indexes = partial(open_both, path_of, base_offset, files, config)
+    with closing(IndexBuilder(open_indexes, base_offset, config.index_interval_bytes)) as builder:
         yield builder
         builder.finish()
-        offsets.file.sync()
-        times.file.sync()
+        builder.is_synced = False  # the files are new, also where they have no entries
+        builder.sync()
+
+
+def open_both(
+    path_of: Callable[[Kind], Path], base_offset: int, files: Files, config: LogConfig
+) -> tuple[OffsetIndex, TimeIndex]:
+    """The indexes of a segment, for writing."""
+    size_max = config.segment_index_bytes
+    path = path_of(Kind.OFFSET_INDEX)
+    offsets = OffsetIndex.open_writable(path, base_offset, files, size_max)
+    try:
+        path = path_of(Kind.TIME_INDEX)
+        return offsets, TimeIndex.open_writable(path, base_offset, files, size_max)
+    except BaseException:
+        offsets.close()
+        raise
 
 
 def write_indexes(

@@ -133,7 +133,7 @@ class Log:
 
     def close(self) -> None:
         """Closes all files. Ranges that `read` returned stay valid."""
-        if self._writer is not None and self._writer.reason is not None:
+        if self._writer is not None and not self._writer.is_in_place():
             self.abandon()  # nothing can be written, and that has been reported
             return
         session, self._session = self._session, None

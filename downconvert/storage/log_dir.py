@@ -303,9 +303,13 @@ class LogDir:
         try:
             is_whole = session is None or self._is_whole(session)
             with ExitStack() as stack:  # all are closed, even if one cannot be
+                if session is not None:
+                    stack.enter_context(session.checkpoints.together())
                 for log in self.logs.opened.values():
                     stack.callback(log.close)
-            closed = is_whole
+            closed = is_whole and all(
+                log.offline_reason is None for log in self.logs.opened.values()
+            )
         finally:
             if session is not None:
                 session.end(clean=closed)

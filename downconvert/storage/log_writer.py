@@ -8,7 +8,6 @@ Not here: the active segment's files (segment_writer.py), those of the others
 (segment_directory.py), which segments are old (retention.py)."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Final
 
 from records import CorruptRecordsError, MemoryRecords
@@ -19,9 +18,10 @@ from .appended import check_appended, first_offset
 from .checkpoint import EpochEntry
 from .checkpoints import PartitionCheckpoints
 from .config import LogConfig
-from .errors import DiskFullError, StorageError
+from .errors import StorageError
 from .fence import FencedFiles
 from .leader_epochs import LeaderEpochs
+from .log_start import LogStart
 from .open_files import OpenFiles
 from .producer_state import ProducerState
 from .producers import Producers
@@ -30,6 +30,7 @@ from .segment import Segment
 from .segment_directory import SegmentDirectory
 from .segment_writer import SegmentWriter
 from .tail import Tail
+from .write_guard import WriteGuard
 
 LOG: Final = log_of(__name__)
 
@@ -56,16 +57,18 @@ class LogWriter:
         self._config = config
         self._files = files
         self._open_files = open_files
+        self._guard = WriteGuard(log.path, files)
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
+        self._opened_at = self.end_offset
         self._flushed = 0
         # Changes whenever records of rolled segments may have been replaced by others: after a
         # truncation, or when the log is closed.
         self.generation = 0
         self.is_closed = False
-        self._start = max(checkpoints.start_offset, self.segments[0].base_offset)
-        self._is_start_noted = True
-        if self._start > self.end_offset:
-            self.truncate_fully_and_start_at(self._start)
+        start = max(checkpoints.start_offset, self.segments[0].base_offset)
+        self._start = LogStart(checkpoints, start)
+        if start > self.end_offset:
+            self.truncate_fully_and_start_at(start)
         self.flush()
         if len(log.report.checked) > 1:  # so that they are not read again if this process dies
             self._checkpoints.raise_recovery_point(self._flushed)
@@ -74,11 +77,11 @@ class LogWriter:
 
     @property
     def start_offset(self) -> int:
-        return self._start
+        return self._start.offset
 
     @property
     def reason(self) -> str | None:
-        return self._files.reason
+        return self._guard.reason
 
     @property
     def files(self) -> FencedFiles:
@@ -132,6 +135,14 @@ class LogWriter:
     def end_of(self, segment: Segment) -> int:
         return self._active.position if segment is self._active.segment else segment.size
 
+    @property
+    def active(self) -> SegmentWriter:
+        """The segment that is appended to."""
+        return self._active
+
+    def is_in_place(self) -> bool:
+        return self._guard.look(self._active)
+
     def producers_at_end(self) -> Producers:
         # Usually they are up to date. Without a snapshot, the log is read at the first request.
         self._producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
@@ -154,6 +165,7 @@ class LogWriter:
 
         CorruptRecordsError: they are damaged, not whole, or not above what is there. `now` is for
         records without timestamps, whose segments are rolled when they are old."""
+        self._guard.check(self._active)
         records = MemoryRecords(data)
         headers = check_appended(records, self.end_offset)
         if not headers:
@@ -172,16 +184,8 @@ class LogWriter:
         self._epochs.add(headers)
         if any(header.producer_id >= 0 for header in headers):
             self.producers_at_end()  # what is before them is known first
-        states, offset = self._producers.states, self._producers.offset
-        before = states.of(header.producer_id for header in headers)
-        try:
-            followed = [self._producers.follow(records, header) for header in headers]
-            aborted = [entry for entry in followed if entry is not None]
+        with self._producers.following(records, headers) as aborted:
             self._active.append(data, headers, aborted, now)
-        except (OSError, StorageError):
-            states.restore(before)
-            self._producers.offset = offset
-            raise
         return self.end_offset
 
     def begin_epoch(self, epoch: int) -> None:
@@ -192,8 +196,15 @@ class LogWriter:
 
     def flush(self) -> None:
         """Returns when everything appended is on the disk."""
+        self._guard.check(self._active)
         self._active.flush()
         self._flushed = self.end_offset
+
+    def release(self) -> None:
+        """Flushes, and closes the files; they are opened again when they are written to."""
+        if self._active.is_open:
+            self.flush()
+            self._active.release()
 
     def roll(self, base_offset: int = 0) -> None:
         """Begins a new segment, unless the active one is empty and begins there already.
@@ -222,25 +233,25 @@ class LogWriter:
         self.segments.add(segment)
         self._flushed = base_offset
         self._checkpoints.raise_recovery_point(self._flushed)
-        self._note_start()
+        self._start.note_if_there_is_room()
 
     def is_roll_due(self, now: int) -> bool:
-        """Whether the active segment has records, and had its first append longer than `segment_ms`
-        ago. Before an append, timestamps of records are compared as well."""
+        """As `SegmentWriter.is_old`. Before an append, timestamps of records are compared, too."""
         return self._active.is_old(now)
 
     def close(self) -> None:
         """Flushes everything, and leaves the directory as a clean shutdown does.
 
         DiskFullError, or another OSError: files are closed all the same, and recovered later."""
+        is_changed = self.generation or self.end_offset != self._opened_at
         self.generation += 1
         self.is_closed = True
         try:
             self.flush()  # first, since it needs no space
-            self._write_snapshot(self.end_offset)
+            if is_changed or self.end_offset not in self.snapshots:
+                self._write_snapshot(self.end_offset)
             self._active.close()
-            if not self._is_start_noted:
-                self._checkpoints.set_start_offset(self._start)
+            self._start.note()
             self._epochs.flush()
             self._checkpoints.set_recovery_point(self._flushed)
         except BaseException:
@@ -265,13 +276,13 @@ class LogWriter:
 
         ValueError for an offset before the log. DiskFullError: some of it may be gone already,
         from the end; the same may be asked for again."""
-        self._files.check()
+        self._guard.check(self._active)
         if offset >= self.end_offset:
             # One that had no records yet may begin at the end.
             self._epochs.truncate_from_end(offset)
             return
-        if offset < self._start:
-            raise ValueError(f"truncation to {offset}, before the start at {self._start}")
+        if offset < self.start_offset:
+            raise ValueError(f"truncation to {offset}, before the start at {self.start_offset}")
         self.generation += 1
         self._checkpoints.lower_cleaner_point(offset)
         # First: what will be written from there on must not count as flushed.
@@ -283,14 +294,14 @@ class LogWriter:
             self._directory.sync()  # else they might come back, after newer ones
             self._active.truncate_to(offset)
             self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
-            if self.end_offset < self._start:  # the log began inside of a batch, which is gone
-                self.truncate_fully_and_start_at(self._start)
+            if self.end_offset < self.start_offset:  # inside of a batch, which is gone
+                self.truncate_fully_and_start_at(self.start_offset)
         finally:
             self._forget_after_end()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Removes everything; the next record will be at `offset`."""
-        self._files.check()
+        self._guard.check(self._active)
         self.generation += 1
         self._checkpoints.lower_cleaner_point(0)
         self._flushed = 0
@@ -308,44 +319,39 @@ class LogWriter:
             self._directory.remove(old.segment)
             self.segments.add(segment)
             self._directory.sync()
-        self._checkpoints.set_start_offset(offset)
-        self._start = self._flushed = offset
-        self._is_start_noted = True
+        self._start.move(offset)
+        self._start.note()
+        self._flushed = offset
         self._producers.truncate_fully_and_start_at(offset)
         self._epochs.truncate_from_end(0)
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
 
-        Segments that lie before it altogether are removed. Returns the new start.
-
-        This works on a full disk: what needs space comes last. If there is none, the new start is
-        written later, and after a crash the records of the first segment may be back; so may they
-        in Kafka, which writes the start once a minute."""
-        self._files.check()
+        Segments that lie before it altogether are removed. Returns the new start. This works on a
+        full disk: what needs space comes last, or later (log_start.py)."""
+        self._guard.check(self._active)
         start = min(before, self.end_offset)
-        if start > self._start:
-            self._start = start
-            self._is_start_noted = False
+        if start > self.start_offset:
+            self._start.move(start)
             for segment in list(self.segments):
                 following = self.segments.after(segment)
                 if following is None or following.base_offset > start:
                     break
                 self._directory.remove(segment)
             self._directory.sync()
-            self._note_start()
-        return self._start
+            self._start.note_if_there_is_room()
+        return self.start_offset
 
     def remove_oldest(self, segments_count: int) -> None:
-        """Removes segments from the beginning, and moves the start. If it is all of them, a new
-        active segment is rolled first."""
-        self._files.check()
+        """Removes segments from the beginning. If that is all, a new one is rolled first."""
+        self._guard.check(self._active)
         if segments_count >= len(self.segments):
             self.roll()
             segments_count = min(segments_count, len(self.segments) - 1)
         for _ in range(segments_count):
             oldest = self.segments[0]
-            self._start = max(self._start, self.segments[1].base_offset)
+            self._start.offset = max(self.start_offset, self.segments[1].base_offset)
             self._directory.remove(oldest)
         self._directory.sync()
 
@@ -354,6 +360,7 @@ class LogWriter:
 
         Its files have the suffix `.cleaned`, and are flushed. DiskFullError: at any step the log is
         valid, and has the old records or the new ones."""
+        self._guard.check(self._active)
         self._directory.replace(group, cleaned)
 
     @property
@@ -366,12 +373,6 @@ class LogWriter:
         self._checkpoints.set_cleaner_point(offset)
 
     # --- how
-
-    def _note_start(self) -> None:
-        if not self._is_start_noted:
-            with suppress(DiskFullError):
-                self._checkpoints.set_start_offset(self._start)
-                self._is_start_noted = True
 
     def _write_snapshot(self, offset: int) -> None:
         if self._producers.offset is None:  # nobody has asked; and one of none would be believed

@@ -2,12 +2,13 @@
 
 Not here: what a batch does to a producer's state (producer_state.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from records import BatchHeader, CorruptRecordsError, Records
 
-from .errors import CorruptFileError
+from .errors import CorruptFileError, StorageError
 from .names import Kind, file_name
 from .producer_state import ProducerStates, read_marker, read_snapshot
 from .segment import Segment
@@ -39,6 +40,22 @@ class Producers:
             # A marker that cannot be read ends nothing. A reader of the records gets the error.
             marker = None
         return self.states.update(header, marker)
+
+    @contextmanager
+    def following(
+        self, records: Records, headers: Sequence[BatchHeader]
+    ) -> Iterator[list[AbortedTransaction]]:
+        """Takes batches in, and yields the transactions that they abort. If the block that appends
+        them fails, it is as if they had never come."""
+        states, offset = self.states, self.offset
+        before = states.of(header.producer_id for header in headers)
+        try:
+            entries = [self.follow(records, header) for header in headers]
+            yield [entry for entry in entries if entry is not None]
+        except (OSError, StorageError):
+            states.restore(before)
+            self.offset = offset
+            raise
 
     def forget(self) -> None:
         """What was followed may not be what is there now: `advance` begins at a snapshot again."""

@@ -8,6 +8,7 @@ recovery is interrupted, the next one does the same again.
 Not here: one segment (segment_recovery.py), what is set aside (aside.py), which files count
 (layout.py)."""
 
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,13 +87,15 @@ class RecoveredLog:
         ]
         self._read_epochs()
         self._check(doubtful)
-        tail = Tail(self.segments[-1])
-        tail.advance()
+        if doubtful:
+            tail = Tail(self.segments[-1])
+            tail.advance()
         self.position, self.end_offset = tail.position, tail.next_offset
         self._forget_after_end(clean)
         # Brokers without producers' states never wrote one; after them there is nothing to replay.
         if self.snapshots or not clean:
             self._replay(self.end_offset)
+        self.segments[-1].release()  # it may be long until somebody reads it
 
     # --- files
 
@@ -131,7 +134,7 @@ class RecoveredLog:
     # --- segments
 
     def _is_doubtful(self, segment: Segment, recovery_point: int, clean: bool) -> bool:
-        if not segment.path(Kind.OFFSET_INDEX).exists():
+        if not os.path.exists(segment.location(Kind.OFFSET_INDEX)):  # noqa: PTH110 - see there
             return segment.size > 0
         following = self.segments.after(segment)
         return not clean and (following is None or following.base_offset > recovery_point)

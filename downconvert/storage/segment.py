@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.file_records import SharedFile
@@ -23,7 +23,6 @@ from .names import Kind, State, file_name
 from .offset_index import OffsetIndex
 from .open_files import OpenFiles
 from .scanned_positions import ScannedPositions
-from .segment_index import SegmentIndex
 from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, read_transactions
 
@@ -37,21 +36,23 @@ OPEN_ATTEMPTS: Final = 8
 STEPS_BACK: Final = 8
 
 
+Index = TypeVar("Index", OffsetIndex, TimeIndex)
+
+
 @dataclass(slots=True)
-class Indexes:
-    """The indexes of a segment; None where it has no such file."""
+class Opened(Generic[Index]):
+    """An index of a segment."""
 
-    offsets: OffsetIndex | None
-    times: TimeIndex | None
-    log_size: int  # when they were opened
-    are_ours: bool  # written by this process, so always whole and up to date
+    index: Index | None  # None: it has no such file
+    log_size: int  # when it was opened
+    is_ours: bool  # written by this process, so always whole and up to date
 
-    def are_new(self, log_size: int) -> bool:
-        return self.are_ours or log_size - self.log_size < INDEXES_AGE_MAX
-
-    def is_good(self, index: SegmentIndex | None) -> bool:
-        """Whether one of them may be looked into."""
-        return self.are_ours or index is None or index.file.is_whole()
+    def is_good(self, log_size: int) -> bool:
+        """Whether it may be looked into."""
+        if self.is_ours:
+            return True
+        is_new = log_size - self.log_size < INDEXES_AGE_MAX
+        return is_new and (self.index is None or self.index.file.is_whole())
 
 
 class Segment:
@@ -62,9 +63,10 @@ class Segment:
     __slots__ = (
         "_directory",
         "_file",
-        "_indexes",
+        "_offsets",
         "_open_files",
         "_scanned",
+        "_times",
         "base_offset",
         "state",
     )
@@ -77,11 +79,20 @@ class Segment:
         self._directory = directory
         self._open_files = open_files
         self._file: SharedFile | None = None
-        self._indexes: Indexes | None = None
+        self._offsets: Opened[OffsetIndex] | None = None
+        self._times: Opened[TimeIndex] | None = None
         self._scanned: ScannedPositions | None = None  # of the open file
 
+    @property
+    def open_files(self) -> OpenFiles:
+        return self._open_files
+
     def path(self, kind: Kind = Kind.LOG) -> Path:
-        return self._directory / file_name(self.base_offset, kind, self.state)
+        return Path(self.location(kind))
+
+    def location(self, kind: Kind = Kind.LOG) -> str:
+        """As `path`, for who looks at ten thousand partitions: a Path takes longer than a look."""
+        return f"{self._directory}/{file_name(self.base_offset, kind, self.state)}"
 
     @property
     def size(self) -> int:
@@ -151,59 +162,61 @@ class Segment:
     def attach(self, offsets: OffsetIndex, times: TimeIndex) -> None:
         """Reads the indexes of the segment's writer from now on; the writer closes them."""
         self.release()
-        self._indexes = Indexes(offsets, times, 0, are_ours=True)
+        self._offsets = Opened(offsets, 0, is_ours=True)
+        self._times = Opened(times, 0, is_ours=True)
 
     def detach(self) -> None:
         """The writer has closed its indexes: opens the files when they are needed."""
-        self._indexes = None
+        self._offsets = self._times = None
         self.release()
 
     def release(self) -> None:
         """Releases the files, each of which is closed when nothing reads it any more: slices that
         were handed out keep theirs, and so does another thread that is looking into an index."""
         self._file = self._scanned = None
-        indexes = self._indexes
-        if indexes is not None and not indexes.are_ours:
-            self._indexes = None
+        offsets = self._offsets
+        if offsets is not None and not offsets.is_ours:
+            self._offsets = None
+        times = self._times
+        if times is not None and not times.is_ours:
+            self._times = None
         self._open_files.released(self)
 
     def _log(self) -> SharedFile:
         file = self._file
         if file is None:
-            file = self._file = SharedFile(str(self.path()))
+            file = self._file = SharedFile(self.location())
         self._open_files.used(self)
         return file
 
     def _offset_index(self, log_size: int) -> OffsetIndex | None:
-        indexes = self._indexes
-        if indexes is None or not (indexes.are_new(log_size) and indexes.is_good(indexes.offsets)):
-            indexes = self._indexes = self._open_indexes(log_size)
-        return indexes.offsets
+        opened = self._offsets
+        if opened is None or not opened.is_good(log_size):
+            opened = self._offsets = self._opened(OffsetIndex, Kind.OFFSET_INDEX, log_size)
+        return opened.index
 
     def _time_index(self, log_size: int) -> TimeIndex | None:
-        indexes = self._indexes
-        if indexes is None or not (indexes.are_new(log_size) and indexes.is_good(indexes.times)):
-            indexes = self._indexes = self._open_indexes(log_size)
-        return indexes.times
+        opened = self._times
+        if opened is None or not opened.is_good(log_size):
+            opened = self._times = self._opened(TimeIndex, Kind.TIME_INDEX, log_size)
+        return opened.index
 
-    def _open_indexes(self, log_size: int) -> Indexes:
-        """Opens indexes that belong to the log file that is open.
+    def _opened(self, of: type[Index], kind: Kind, log_size: int) -> Opened[Index]:
+        """Opens an index that belongs to the log file that is open.
 
         A cleaner replaces the log first and its indexes after it. So if the log is still the one
-        by that name after its indexes were opened, they are its own."""
+        by that name after an index was opened, it is its own."""
         for _ in range(OPEN_ATTEMPTS):
             file = self._log()
             log = os.fstat(file.fileno())
-            offsets = times = None
-            if self.path(Kind.OFFSET_INDEX).exists():
-                offsets = OffsetIndex.open(self.path(Kind.OFFSET_INDEX), self.base_offset)
-            if self.path(Kind.TIME_INDEX).exists():
-                times = TimeIndex.open(self.path(Kind.TIME_INDEX), self.base_offset)
-            indexes = Indexes(offsets, times, log_size, are_ours=False)
-            if os.path.samestat(log, self.path().stat()):
-                return indexes
-            self._file = self._scanned = None
-        return Indexes(None, None, log_size, are_ours=False)
+            try:
+                index = of.open(self.path(kind), self.base_offset)
+            except FileNotFoundError:
+                index = None
+            if os.path.samestat(log, os.stat(self.location())):  # noqa: PTH116 - see there
+                return Opened(index, log_size, is_ours=False)
+            self._file = self._scanned = self._offsets = self._times = None
+        return Opened(None, log_size, is_ours=False)
 
     # --- scanning
 

@@ -3,23 +3,30 @@
 The log file comes first. When it has the bytes, the indexes get their entries; they can be rebuilt,
 and are, where it is not certain that they reached the disk. An append that fails leaves nothing.
 
+A broker has ten thousand of them, of which few are written. So files are opened when there is
+something to write: the log for an append, the indexes for an entry. `release` closes them.
+
 Not here: which batches may be appended, and when a segment is rolled (log_writer.py)."""
 
+import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from typing import Final
 
 from records import BatchHeader
+from records.formats import NO_TIMESTAMP
 from records.kernel import Buffer
 
 from .config import LogConfig
 from .errors import OffsetOverflowError, StorageError
 from .files import Files, WritableFile
-from .index_builder import IndexBuilder
+from .index_builder import IndexBuilder, open_both
 from .names import Kind
 from .offset_index import RELATIVE_MAX, OffsetIndex
 from .segment import Segment
 from .time_index import TimeIndex
 from .transaction_index import AbortedTransaction, TransactionIndex
+
+INDEX_FILES: Final = 4  # of two indexes: each has a descriptor, and another that its mapping keeps
 
 
 class SegmentWriter:
@@ -27,11 +34,16 @@ class SegmentWriter:
 
     __slots__ = (
         "_created",
-        "_file",
+        "_files",
         "_first_timestamp",
         "_indexes",
+        "_is_known",
+        "_is_synced",
+        "_is_unchanged",
+        "_log",
         "_transactions",
         "config",
+        "inode",
         "next_offset",
         "position",
         "segment",
@@ -45,41 +57,105 @@ class SegmentWriter:
         self.position = position
         self.next_offset = next_offset
         self.config = config
+        self._files = files
         self._created: int | None = None  # milliseconds; the time that came with the first append
-        with ExitStack() as undo:
-            self._open(files, undo)
-            self._file.truncate(position)
-            first = next(segment.slice(0, position).batches(), None)
-            self._first_timestamp = None if first is None else first.max_timestamp
-            self._find_max_timestamp()
-            undo.pop_all()
-
-    def _open(self, files: Files, undo: ExitStack) -> None:
-        segment, size_max = self.segment, self.config.segment_index_bytes
-        base_offset = segment.base_offset
-        self._file: WritableFile = files.open(segment.path())
-        undo.callback(self._file.close)
-        offsets = OffsetIndex.open_writable(
-            segment.path(Kind.OFFSET_INDEX), base_offset, files, size_max
+        self._first_timestamp: int | None = None
+        self._is_known = False  # whether the timestamps of what is there are
+        self._is_synced = self._is_unchanged = True
+        self._log: WritableFile | None = None
+        interval = config.index_interval_bytes
+        self._indexes = IndexBuilder(self._open_indexes, segment.base_offset, interval)
+        self._transactions = TransactionIndex(
+            segment.path(Kind.TRANSACTION_INDEX), segment.base_offset, files
         )
-        undo.callback(offsets.close)
-        times = TimeIndex.open_writable(segment.path(Kind.TIME_INDEX), base_offset, files, size_max)
-        undo.callback(times.close)
-        self._indexes = IndexBuilder(offsets, times, self.config.index_interval_bytes)
-        transactions = segment.path(Kind.TRANSACTION_INDEX)
-        self._transactions = TransactionIndex(transactions, base_offset, files)
+        self.inode = 0
+        try:
+            self._make_files()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _make_files(self) -> None:
+        """Those that are not there. One that is there is only opened to be cut."""
+        found = _status(self.segment)
+        if found is None or found.st_size != self.position:
+            log = self._open_log()
+            log.truncate(self.position)
+            self._is_synced = self._is_unchanged = False
+            found = os.fstat(log.fileno())
+        self.inode = found.st_ino
+        for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+            if _status(self.segment, kind) is None:
+                self._files.open(self.segment.path(kind)).close()
+                self._is_unchanged = False
+        self._release_where_too_many()
+
+    # --- files
+
+    @property
+    def is_open(self) -> bool:
+        return self._log is not None or self._indexes.is_open
+
+    def open(self) -> None:
+        """Opens all files now: for who must not open one later, when the directory may be another
+        log's."""
+        self._open_log()
+        self._indexes.open()
+
+    def is_in_place(self) -> bool:
+        """Whether the log file is the one that was opened first, and as long as it should be."""
+        found = _status(self.segment)
+        if found is None:
+            return False
+        return found.st_ino == self.inode and found.st_size >= self.position
+
+    def release(self) -> None:
+        """Closes the files: they are opened again for the next append. What was not flushed is
+        flushed later."""
+        self._transactions.sync()
+        if self._indexes.is_open:
+            self.segment.detach()
+            self._indexes.release()
+            self.segment.open_files.written.add(-INDEX_FILES)
+        self._close_log()
+        self._transactions.close()
+
+    def _release_where_too_many(self) -> None:
+        if not self.segment.open_files.written.has_room:
+            self.release()
+
+    def _open_log(self) -> WritableFile:
+        if self._log is None:
+            self._log = self._files.open(self.segment.path())
+            self.segment.open_files.written.add(1)
+        return self._log
+
+    def _close_log(self) -> None:
+        log, self._log = self._log, None
+        if log is not None:
+            log.close()
+            self.segment.open_files.written.add(-1)
+
+    def _open_indexes(self) -> tuple[OffsetIndex, TimeIndex]:
+        segment = self.segment
+        offsets, times = open_both(segment.path, segment.base_offset, self._files, self.config)
         segment.attach(offsets, times)
-        undo.callback(segment.detach)
+        segment.open_files.written.add(INDEX_FILES)
+        return offsets, times
+
+    # --- what is known of the records
 
     @property
     def max_timestamp(self) -> int:
         """The highest so far; -1 if there is none."""
+        self._know()
         return self._indexes.max_timestamp
 
     def is_due(self, headers: Sequence[BatchHeader], size: int, now: int | None) -> bool:
         """Whether the segment must be rolled before these batches of `size` bytes are appended."""
         if not self.position:
             return False
+        self._know()
         config = self.config
         if self.position + size > config.segment_bytes or self._indexes.is_full:
             return True
@@ -117,8 +193,11 @@ class SegmentWriter:
         if headers[-1].last_offset - self.segment.base_offset > RELATIVE_MAX:
             path = str(self.segment.path())
             raise OffsetOverflowError(headers[-1].last_offset, self.segment.base_offset, path)
+        self._know()
+        log = self._open_log()
+        self._is_synced = self._is_unchanged = False
         try:
-            self._file.write_at(data, position)
+            log.write_at(data, position)
             for header in headers:
                 self._indexes.add(header, position + header.position)
             for entry in aborted:
@@ -132,6 +211,7 @@ class SegmentWriter:
             self._first_timestamp = headers[0].max_timestamp
         if self._created is None:
             self._created = now
+        self._release_where_too_many()
 
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`, and leaves it open for more."""
@@ -144,43 +224,78 @@ class SegmentWriter:
         for header in records.batches():
             next_offset = header.last_offset + 1
         self._cut(position, next_offset)
-        self._file.sync()
+        self._open_log().sync()
         if not position:
-            self._first_timestamp = self._created = None
+            self._created = None
 
     def flush(self) -> None:
         """Returns when everything appended is on the disk."""
-        self._file.sync()
-        self._indexes.offsets.file.sync()
-        self._indexes.times.file.sync()
+        if not self._is_synced:
+            self._open_log().sync()
+            self._is_synced = True
+        self._indexes.sync()
         self._transactions.sync()
+        self._release_where_too_many()
 
     def close(self) -> None:
         """Trims the indexes, and returns when everything is on the disk."""
-        self._indexes.finish()
+        if not self._is_unchanged:
+            self._know()
+            self._indexes.finish()
         self.flush()
         self.abandon()
 
     def abandon(self) -> None:
         """Closes the files as they are."""
-        self.segment.detach()
-        self._indexes.offsets.close()
-        self._indexes.times.close()
+        if self._indexes.is_open:
+            self.segment.detach()
+            self._indexes.close()
+            self.segment.open_files.written.add(-INDEX_FILES)
+        self.segment.release()
         self._transactions.close()
-        self._file.close()
+        self._close_log()
 
     def _cut(self, position: int, next_offset: int) -> None:
-        self._file.truncate(position)
+        self._is_synced = self._is_unchanged = self._is_known = False
+        self._open_log().truncate(position)
         self.segment.release()  # nobody takes what will be written here for what was
         self.position, self.next_offset = position, next_offset
         self._indexes.truncate_to(next_offset)
         self._transactions.truncate_to(next_offset)
-        self._find_max_timestamp()
 
-    def _find_max_timestamp(self) -> None:
-        """The time index knows up to its last entry; the batches after that say the rest."""
-        timestamp, offset = self._indexes.times.last
-        for header in self.segment.slice_from(offset, self.position).batches():
-            if header.max_timestamp > timestamp:
-                timestamp, offset = header.max_timestamp, header.last_offset
+    def _know(self) -> None:
+        """Reads the first timestamp, and the highest: the time index knows up to its last entry;
+        the batches after that say the rest."""
+        if self._is_known:
+            return
+        segment = self.segment
+        self._first_timestamp, timestamp, offset = None, NO_TIMESTAMP, segment.base_offset
+        if self.position:
+            first = next(segment.slice(0, self.position).batches(), None)
+            self._first_timestamp = None if first is None else first.max_timestamp
+            timestamp, offset = self._last_entry()
+            for header in segment.slice_from(offset, self.position).batches():
+                if header.max_timestamp > timestamp:
+                    timestamp, offset = header.max_timestamp, header.last_offset
         self._indexes.continue_from(timestamp, offset)
+        self._is_known = True
+        segment.release()  # a reader opens what it needs
+
+    def _last_entry(self) -> tuple[int, int]:
+        """That of the time index: timestamp and offset."""
+        if self._indexes.is_open:
+            return self._indexes.times.last
+        path = self.segment.path(Kind.TIME_INDEX)
+        index = TimeIndex.open(path, self.segment.base_offset)
+        try:
+            return index.last
+        finally:
+            index.close()
+
+
+def _status(segment: Segment, kind: Kind = Kind.LOG) -> os.stat_result | None:
+    """None: there is no such file, or it cannot be reached."""
+    try:
+        return os.stat(segment.location(kind))  # noqa: PTH116 - see there
+    except OSError:
+        return None

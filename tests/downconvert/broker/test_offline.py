@@ -101,6 +101,7 @@ def test_after_a_failed_sync_all_partitions_are_offline(tmp_path: Path) -> None:
     disk = FaultyDisk(tmp_path)
     with LogDir.open(tmp_path, writable=True, files=disk) as log_dir:
         broker = Broker(log_dir, BrokerConfig(is_writable=True))
+        log_dir.logs[TopicPartition(TOPIC, 0)].writer.append(batch(1))
         disk.fail_next("sync")
         with pytest.raises(LogDirOfflineError):
             log_dir.logs[TopicPartition(TOPIC, 0)].writer.flush()

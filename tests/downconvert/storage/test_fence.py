@@ -62,6 +62,7 @@ def test_what_a_failed_flush_lost_never_counts_as_flushed(disk: FaultyDisk, tmp_
 
 def test_a_log_of_its_own_is_offline_too_and_is_closed(disk: FaultyDisk) -> None:
     log = Log.open(disk.root / str(ONE), writable=True, files=disk)
+    log.writer.append(batch(1))
     disk.fail_next("sync")
     with pytest.raises(LogDirOfflineError):
         log.writer.flush()

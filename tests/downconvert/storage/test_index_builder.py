@@ -14,7 +14,7 @@ ONE = len(batch(0))
 def builder(path: Path, interval: int, size_max: int = 1200) -> IndexBuilder:
     offsets = OffsetIndex.open_writable(path / "0.index", 0, UNSYNCED, size_max)
     times = TimeIndex.open_writable(path / "0.timeindex", 0, UNSYNCED, size_max)
-    return IndexBuilder(offsets, times, interval)
+    return IndexBuilder(lambda: (offsets, times), 0, interval)
 
 
 def add(made: IndexBuilder, *batches: bytes) -> None:

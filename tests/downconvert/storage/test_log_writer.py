@@ -125,10 +125,15 @@ def test_a_rolled_segment_has_trimmed_indexes_and_the_new_one_room(path: Path) -
             for base in (0, 4)
             for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
         ]
-        assert sizes == [24, 36, 1000, 996]
+        assert sizes == [24, 36, 0, 0]
         log.writer.roll()  # an empty segment is not rolled
         assert bases(log) == [0, 4]
-    assert (path / file_name(4, Kind.OFFSET_INDEX)).stat().st_size == 0
+        for offset in range(4, 6):
+            log.writer.append(batch(offset))
+        kinds = (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
+        sizes = [path.joinpath(file_name(4, kind)).stat().st_size for kind in kinds]
+        assert sizes == [1000, 996]  # with the first entry
+    assert (path / file_name(4, Kind.OFFSET_INDEX)).stat().st_size == 8
 
 
 def test_producers_are_noted_when_a_log_is_rolled_and_closed(path: Path) -> None:

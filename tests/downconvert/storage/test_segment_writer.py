@@ -1,11 +1,17 @@
 """The active segment: what Kafka's tests of a segment ask of one that is written."""
 
+import shutil
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from downconvert.storage import LogConfig, OffsetOverflowError
+from downconvert.storage.faulty_disk import FaultyDisk
 from downconvert.storage.names import Kind
+from downconvert.storage.open_files import OpenFiles, WrittenFiles
+from downconvert.storage.segment import Segment
 from downconvert.storage.segment_writer import SegmentWriter
 from records.formats import Codec
 
@@ -94,6 +100,99 @@ def test_who_goes_on_knows_the_highest_timestamp(tmp_path: Path) -> None:
     assert again.max_timestamp == 700
     again.close()
     assert made.segment.max_timestamp() == 700
+
+
+def open_count(directory: Path) -> int:
+    """How many descriptors there are of files below a directory."""
+    found = 0
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # that of this listing has gone
+            found += directory in descriptor.readlink().parents
+    return found
+
+
+def test_files_are_opened_when_there_is_something_to_write(tmp_path: Path) -> None:
+    size = len(batch(40))
+    config = LogConfig(index_interval_bytes=2 * size)
+    writer(tmp_path, config=config).close()
+    made = SegmentWriter(segment(tmp_path, 40), 0, 40, config, UNSYNCED)
+    assert (open_count(tmp_path), made.is_open) == (0, False)
+    for offset in range(40, 43):
+        append(made, batch(offset))
+    assert (open_count(tmp_path), made.is_open) == (1, True)
+    append(made, batch(43))  # gets an entry
+    assert open_count(tmp_path) == 5
+    made.release()
+    made.segment.release()
+    assert (open_count(tmp_path), made.is_open) == (0, False)
+    assert made.segment.open_files.written.count == 0
+
+
+def test_what_was_released_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+    size = len(batch(40))
+    written = []
+    for releases in (False, True):
+        directory = tmp_path / str(releases)
+        made = writer(directory, config=LogConfig(index_interval_bytes=2 * size - 1))
+        for number in range(30):
+            append(made, batch(40 + number, timestamp=1000 + (7 * number) % 30))
+            if releases:
+                made.release()
+                found = made.segment.find(40 + number, made.position)
+                assert found is not None
+                assert found[1].last_offset == 40 + number
+        made.truncate_to(60)
+        if releases:
+            made.release()
+        append(made, batch(60))
+        made.close()
+        written.append({path.name: path.read_bytes() for path in directory.iterdir()})
+    assert written[0] == written[1]
+
+
+def test_where_too_many_files_are_open_none_stays_so(tmp_path: Path) -> None:
+    shared = OpenFiles(written=WrittenFiles(6))
+    many = []
+    for number in range(5):
+        place = tmp_path / str(number)
+        segment(place, 0)
+        made = SegmentWriter(Segment(place, 0, shared), 0, 0, CONFIG, UNSYNCED)
+        append(made, batch(0))
+        many.append(made)
+    assert open_count(tmp_path) == shared.written.count == 5
+    for made in many:
+        append(made, batch(1))
+        assert open_count(tmp_path) == shared.written.count <= 6
+    for made in many:
+        made.close()
+        made.segment.release()
+        assert len(made.segment.path(Kind.OFFSET_INDEX).read_bytes()) == 8
+    assert open_count(tmp_path) == shared.written.count == 0
+
+
+@pytest.mark.parametrize("releases", [False, True])
+def test_what_was_flushed_is_safe_also_where_files_were_closed_before(
+    tmp_path: Path, releases: bool
+) -> None:
+    place, left = tmp_path / "log", tmp_path / "left"
+    for seed in range(20):
+        made = segment(place, 0)
+        SegmentWriter(made, 0, 0, CONFIG, UNSYNCED).abandon()  # its files have their names
+        disk = FaultyDisk(place, random=Random(seed))
+        one = SegmentWriter(made, 0, 0, CONFIG, disk)
+        data = batch(0, size=9000)
+        append(one, data)
+        append(one, batch(1))
+        if releases:
+            one.release()
+        one.flush()
+        left.mkdir(exist_ok=True)
+        disk.survivors(left)
+        assert (left / made.path().name).read_bytes() == data + batch(1)
+        assert (left / made.path(Kind.OFFSET_INDEX).name).read_bytes()[:8] != bytes(8)
+        one.abandon()
+        shutil.rmtree(left)
+        shutil.rmtree(place)
 
 
 def test_what_is_after_the_end_is_cut_off(tmp_path: Path) -> None:

@@ -1,0 +1,84 @@
+"""Looks after the files of the logs that a broker writes, once a second.
+
+The file of an active segment may be moved away or replaced while it is written to. What is appended
+after that could not be read again, so that the partition is offline from then on. Files that nobody
+writes to are closed: a broker may have ten thousand partitions.
+
+Not here: what age and size do to a log (maintenance.py)."""
+
+import logging
+import os
+from struct import Struct
+from typing import Final
+
+from downconvert.storage import StorageError
+from records.backend import file_stamps
+
+from .partition import Partition
+from .state import BrokerState
+
+LOG: Final = logging.getLogger(__name__)
+STAMP: Final = Struct("<QQQ")  # of a file: time, size, inode
+IDLE_MAX: Final = 30.0  # seconds without an append after which files are closed
+RELEASED_MAX: Final = 100  # logs whose files are closed in one look: each is flushed before
+
+
+class LogFiles:
+    """The files of a writable broker's logs. One thread calls it."""
+
+    def __init__(self, broker: BrokerState) -> None:
+        self._broker = broker
+        self._open: dict[Partition, tuple[int, float]] = {}  # its end, and since when
+
+    def look(self, now: float) -> None:
+        """Takes partitions offline whose files are not where they were, and closes idle ones. `now`
+        in seconds, of any clock."""
+        written = [
+            partition
+            for partition in self._broker.topics.partitions()
+            if partition.log.is_writable and partition.log.offline_reason is None
+        ]
+        self._check(written)
+        self._close_idle(written, now)
+
+    def _check(self, partitions: list[Partition]) -> None:
+        """Looks at all of them by one call; those that seem to have changed once more, each under
+        its lock: it may have been rolled or truncated here."""
+        files = [partition.log.writer.active for partition in partitions]
+        least = [file.position for file in files]  # bytes, as of now
+        stamps = file_stamps([os.fsencode(file.segment.location()) for file in files])
+        found = STAMP.iter_unpack(stamps)
+        for partition, file, size, stamp in zip(partitions, files, least, found, strict=True):
+            if stamp[2] == file.inode and stamp[1] >= size:
+                continue
+            writer = partition.log.writer
+            with partition.lock:
+                is_offline = not (writer.is_closed or writer.is_in_place())
+            if is_offline:
+                self._broker.purgatory.notify(partition.key)
+
+    def _close_idle(self, partitions: list[Partition], now: float) -> None:
+        still: dict[Partition, tuple[int, float]] = {}
+        released = 0
+        for partition in partitions:
+            writer = partition.log.writer
+            if not writer.active.is_open:
+                continue
+            end, since = self._open.get(partition, (-1, now))
+            if end != writer.end_offset or now < since:  # or the clock was set back
+                still[partition] = (writer.end_offset, now)
+            elif now - since < IDLE_MAX or released == RELEASED_MAX:
+                still[partition] = (end, since)
+            else:
+                released += 1
+                self._release(partition)
+        self._open = still
+
+    def _release(self, partition: Partition) -> None:
+        writer = partition.log.writer
+        try:
+            with partition.lock:
+                if not writer.is_closed:
+                    writer.release()
+        except (OSError, StorageError) as error:
+            LOG.warning("the files of %s cannot be closed: %s", partition.name, error)

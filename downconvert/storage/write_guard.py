@@ -1,0 +1,50 @@
+"""Whether a log may be written: its directory is online, and its active file is where it was.
+
+A file that was moved away or replaced by somebody else takes what is appended, and nobody reads it
+there. So the log is offline from when that is noticed.
+
+Not here: a directory whose disk has failed (fence.py), how often it is looked (the broker)."""
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from .errors import LogDirOfflineError
+from .fence import FencedFiles
+from .segment_writer import SegmentWriter
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class WriteGuard:
+    """That of one log."""
+
+    __slots__ = ("_files", "_moved", "_path")
+
+    def __init__(self, path: Path, files: FencedFiles) -> None:
+        self._path = path
+        self._files = files
+        self._moved: str | None = None  # why it is offline, if its directory is not
+
+    @property
+    def reason(self) -> str | None:
+        """Why it is offline; None: it is not."""
+        return self._moved or self._files.reason
+
+    def look(self, active: SegmentWriter) -> bool:
+        """Whether the log is online, after a look at its file. If that is gone, it is offline from
+        now on, and the log of the program says so."""
+        if self.reason is None and not active.is_in_place():
+            path = active.segment.path()
+            self._moved = f"{path} was moved away, replaced or cut by somebody else"
+            LOG.error("%s is offline: %s; put it back, and start again", self._path, self._moved)
+        return self.reason is None
+
+    def check(self, active: SegmentWriter) -> None:
+        """LogDirOfflineError: nothing more is written. A file that is closed is looked for, since
+        it will be opened."""
+        self._files.check()
+        if not active.is_open:
+            self.look(active)
+        if self._moved is not None:
+            raise LogDirOfflineError(str(self._path), self._moved)

@@ -19,6 +19,7 @@ from downconvert.gateway.security import MECHANISMS, ClusterSecurity, Credential
 from downconvert.gateway.settings import SECRET_VARIABLE
 
 from .failure import CommandError
+from .invocation import command_line
 from .terminal import name_the_backend, progress
 from .values import OutputFile
 
@@ -97,7 +98,7 @@ def conformance(
     else:
         _print(score)
     if html is not None:
-        write_report(html, score)
+        write_report(html, score, command_line())
         click.echo(f"{html}: open it in a browser", err=True)
     return 0 if score.right == len(score.cases) else WRONG
 

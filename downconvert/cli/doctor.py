@@ -19,6 +19,7 @@ from downconvert.doctor.releases import NEWEST, parse_release
 from .doctor_lines import newly_broken, print_report, shown
 from .doctor_sources import Source, opened
 from .failure import CommandError
+from .invocation import command_line
 from .values import OutputFile, parsed
 
 BROKEN = 1  # exit code
@@ -97,7 +98,7 @@ def doctor(
     else:
         print_report(clients, release, problems)
     if html is not None:
-        write_report(html, clients, Heading(described, problems, release))
+        write_report(html, clients, Heading(described, problems, release, command_line()))
         click.echo(f"{html}: open it in a browser", err=True)
     return BROKEN if broken else 0
 

@@ -10,26 +10,18 @@ from urllib.request import urlopen
 
 import click
 
-from downconvert.report.page import write_page
-from downconvert.report.style import CSS
-from records.units import format_size
+from downconvert.report.page import framed, write_page
+from records.units import format_count, format_size
 
 from .failure import CommandError, reason
 from .grid import grid, output
+from .invocation import command_line
 
 TIMEOUT: Final = 10.0  # seconds
 COLUMNS: Final = (
     *("software", "address", "requests", "translated", "converted"),
     *("first seen", "last seen"),
 )
-WRAPPED: Final = """
-th:first-child, td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 180px; }
-th:nth-child(n+2), td:nth-child(n+2) { padding-left: 16px; }
-td:nth-child(3) { white-space: normal; overflow-wrap: anywhere; min-width: 110px; }
-main { max-width: 1200px; }
-section { overflow-x: auto; }
-.tiles { margin-top: 0; border-top: none; padding-top: 0; }
-"""
 AGES: Final = (  # the first release that asks Fetch in this version
     (0, "0.8"),
     (1, "0.9"),
@@ -46,7 +38,15 @@ def show(url: str, html: Path | None, *, as_json: bool) -> None:
     else:
         _print(rows)
     if html is not None:
-        write_page(html, _page(rows, url))
+        title = "Which clients use old versions"
+        clients = _clients(rows)
+        need = sum(bool(client["translated"]) for client in clients)
+        words = f"{need} of {format_count(len(clients), 'client')} need the gateway."
+        lead = f"What the gateway at {url} has seen."
+        parts = _sections(rows)
+        is_good = not need if clients else None
+        page = framed(title, words, command_line(), parts, is_good=is_good, lead=lead)
+        write_page(html, page)
         click.echo(f"{html}: open it in a browser", err=True)
 
 
@@ -135,15 +135,10 @@ def _when(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
 
 
-def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
+def _sections(rows: list[dict[str, Any]]) -> Iterator[str]:
     clients = _clients(rows)
     old = [client for client in clients if client["translated"]]
     converted = format_size(sum(client["bytes_converted"] for client in clients))
-    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield f"<title>Which clients use old versions</title><style>{CSS}{WRAPPED}</style></head>"
-    yield "<body><main>"
-    yield "<h1>Which clients use old versions</h1>"
-    yield f'<p class="lead">What the gateway at {escape(url)} has seen.</p>'
     yield '<section><div class="tiles">'
     for label, figure in (
         ("clients that need the gateway", str(len(old))),
@@ -154,7 +149,7 @@ def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
         yield f'<div class="tile"><div class="label">{label}</div>'
         yield f'<div class="figure">{figure}</div></div>'
     yield "</div><table><thead><tr><th>client</th>"
-    yield "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr></thead>"
+    yield "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr></thead><tbody>"
     for client in clients:
         kind = "bad" if client["translated"] else "same"
         yield f'<tr><td><span class="{kind}">{escape(client["client"])}</span>'
@@ -165,4 +160,4 @@ def _page(rows: list[dict[str, Any]], url: str) -> Iterator[str]:
         yield f"<td>{client['translated']:,}</td>"
         yield f"<td>{format_size(client['bytes_converted'])}</td>"
         yield f"<td>{_when(client['first_seen'])}</td><td>{_when(client['last_seen'])}</td></tr>"
-    yield "</table></section></main></body></html>\n"
+    yield "</tbody></table></section>"

@@ -5,41 +5,24 @@ Not here: what was found (score.py)."""
 from collections.abc import Iterator
 from html import escape
 from pathlib import Path
-from typing import Final
 
-from downconvert.report.page import write_page
-from downconvert.report.style import CSS
+from downconvert.report.page import framed, write_page
 
 from .plans import PLANS
 from .rules import RULES, clients_of
 from .score import Fault, Score
 
-OWN_CSS: Final = """
-section { overflow-x: auto; }
-th, td { vertical-align: top; }
-th:first-child, td:first-child { width: auto; }
-td.wrap, th.wrap { white-space: normal; text-align: left; min-width: 180px; }
-.hero { font-size: 28px; font-weight: 650; letter-spacing: -0.02em; margin: 8px 0 0; }
-code { background: #eceff4; border-radius: 4px; padding: 1px 5px; font-size: 0.85em;
-  overflow-wrap: anywhere; }
-"""
 
-
-def write_report(path: Path, score: Score) -> None:
+def write_report(path: Path, score: Score, command: str) -> None:
     """Writes the file, all of it or nothing."""
-    write_page(path, _page(score))
+    lead = f"{score.broker}, Fetch {_range(score)}. {again(score)}".rstrip()
+    is_good = score.right == len(score.cases)
+    title = "Does it serve old clients?"
+    parts = _sections(score)
+    write_page(path, framed(title, verdict(score), command, parts, is_good=is_good, lead=lead))
 
 
-def _page(score: Score) -> Iterator[str]:
-    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield "<title>Conformance</title>"
-    yield f"<style>{CSS}{OWN_CSS}</style></head><body><main>"
-    yield "<h1>Does it serve old clients?</h1>"
-    yield f'<p class="lead">{escape(score.broker)}, Fetch {_range(score)}.</p>'
-    kind = "good" if score.right == len(score.cases) else "bad"
-    yield f'<section><p class="hero {kind}">{verdict(score)}</p>'
-    yield f'<p class="what">{escape(again(score))}</p></section>'
+def _sections(score: Score) -> Iterator[str]:
     faults = score.faults()
     for fault in faults:
         rule = RULES[fault.rule]
@@ -67,7 +50,7 @@ def _page(score: Score) -> Iterator[str]:
     yield '</tbody></table></section><section><h2>What was written</h2><ul class="facts">'
     yield from (f"<li><b>{plan.name}</b>: {escape(plan.what)}</li>" for plan in PLANS)
     yield from (f"<li>not written: {escape(one)}</li>" for one in score.skipped)
-    yield "</ul></section></main></body></html>\n"
+    yield "</ul></section>"
 
 
 def markdown(score: Score, title: str) -> Iterator[str]:

@@ -9,30 +9,13 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from downconvert.report.page import write_page
-from downconvert.report.style import CSS
+from downconvert.report.page import framed, write_page
 from records.units import format_count
 
 from .diagnosis import Client
 from .releases import alike
 
 SHOWN_MAX: Final = 1_000  # clients of each kind: a page of more is for nobody
-OWN_CSS: Final = """
-main { max-width: 1200px; }
-section { overflow-x: auto; }
-th, td { vertical-align: top; }
-th:first-child, td:first-child { width: auto; white-space: normal; overflow-wrap: anywhere;
-  min-width: 150px; }
-td.wrap, th.wrap { white-space: normal; text-align: left; overflow-wrap: break-word;
-  min-width: 110px; max-width: 300px; }
-td.advice { min-width: 260px; }
-.tile .figure.bad { color: var(--bad); }
-.hero { font-size: 28px; font-weight: 650; letter-spacing: -0.02em; margin: 8px 0 0; }
-.tiles { border-bottom: none; padding-bottom: 0; }
-.tile .label { min-height: 0; }
-code { background: #eceff4; border-radius: 4px; padding: 1px 5px; font-size: 0.9em;
-  white-space: nowrap; }
-"""
 NOTES: Final = (
     "A client would break where a request of its was seen in a version that the release refuses: "
     "the broker closes the connection at it. The versions are those of the message definitions of "
@@ -53,24 +36,33 @@ class Heading:
     sources: Sequence[str]  # one each, with its kind
     problems: Sequence[str]
     release: str
+    command: str
 
 
 def write_report(path: Path, clients: Sequence[Client], heading: Heading) -> None:
     """Writes the file, all of it or nothing."""
-    write_page(path, _page(clients, heading))
+    broken = sum(bool(one.refused_by(heading.release)) for one in clients)
+    title = f"Who would break with Kafka {heading.release}"
+    lead = f"Read from {'; '.join(heading.sources)}."
+    parts = _sections(clients, heading)
+    words = _conclusion(len(clients), broken, heading.release)
+    is_good = not broken if clients else None
+    write_page(path, framed(title, words, heading.command, parts, is_good=is_good, lead=lead))
 
 
-def _page(clients: Sequence[Client], heading: Heading) -> Iterator[str]:
+def _conclusion(clients: int, broken: int, release: str) -> str:
+    if not clients:
+        return "No request was seen."
+    if not broken:
+        return f"None of the clients that were seen would break with Kafka {release}."
+    return f"{broken:,} of {format_count(clients, 'client')} would break with Kafka {release}."
+
+
+def _sections(clients: Sequence[Client], heading: Heading) -> Iterator[str]:
     broken = [one for one in clients if one.refused_by(heading.release)]
     elsewhere = [one for one in clients if one.refused and not one.refused_by(heading.release)]
     fine = [one for one in clients if not one.refused]
-    title = f"Who would break with Kafka {heading.release}"
-    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{title}</title><style>{CSS}{OWN_CSS}</style></head><body><main>"
-    yield f"<h1>{title}</h1>"
-    yield f'<p class="lead">Read from {escape("; ".join(heading.sources))}.</p>'
-    yield from _verdict(clients, broken)
+    yield from _releases(clients)
     if broken:
         yield "<section><h2>These would break</h2>"
         yield from _broken(broken, heading.release)
@@ -90,19 +82,12 @@ def _page(clients: Sequence[Client], heading: Heading) -> Iterator[str]:
         yield "</ul></section>"
     yield '<section><h2>How to read this</h2><ul class="facts">'
     yield from (f"<li>{escape(note)}</li>" for note in NOTES)
-    yield "</ul></section></main></body></html>\n"
+    yield "</ul></section>"
 
 
-def _verdict(clients: Sequence[Client], broken: Sequence[Client]) -> Iterator[str]:
-    yield "<section>"
-    if not clients:
-        yield '<p class="hero">No request was seen.</p>'
-    elif broken:
-        yield f'<p class="hero bad">{len(broken):,} of {format_count(len(clients), "client")}'
-        yield " would break.</p>"
-    else:
-        yield '<p class="hero good">None of the clients that were seen would break.</p>'
-    yield '<div class="tiles">'
+def _releases(clients: Sequence[Client]) -> Iterator[str]:
+    """How many would break with each."""
+    yield '<section><h2>By release</h2><div class="tiles three">'
     for releases in alike():
         count = sum(bool(one.refused_by(releases[0])) for one in clients)
         kind = "bad" if count else "good"
@@ -113,9 +98,9 @@ def _verdict(clients: Sequence[Client], broken: Sequence[Client]) -> Iterator[st
 
 
 def _broken(clients: Sequence[Client], release: str | None) -> Iterator[str]:
-    yield '<table><thead><tr><th>client</th><th class="wrap">software</th><th>address</th>'
-    yield '<th class="wrap">what is refused</th><th>requests</th><th>last seen</th>'
-    yield '<th class="wrap">what to do</th></tr></thead><tbody>'
+    yield '<table><thead><tr><th>client</th><th class="wrap">what to do</th>'
+    yield '<th class="wrap">what is refused</th><th>requests refused</th>'
+    yield '<th class="wrap">software</th><th>address</th><th>last seen</th></tr></thead><tbody>'
     for one in clients[:SHOWN_MAX]:
         refused = one.refused if release is None else one.refused_by(release)
         lines = "<br>".join(
@@ -126,9 +111,10 @@ def _broken(clients: Sequence[Client], release: str | None) -> Iterator[str]:
         counts = "<br>".join(f"{each.requests:,}" for each in refused)
         known = "".join(f"<b>{escape(one.name)}</b>: " if one.name else "")
         yield f'<tr><td><span class="bad">{escape(called(one))}</span></td>'
+        yield f'<td class="wrap advice"><span>{known}{escape(one.advice)}</span></td>'
+        yield f'<td class="wrap"><span>{lines}</span></td><td><span>{counts}</span></td>'
         yield f'<td class="wrap">{escape(one.software)}</td><td>{escape(one.address)}</td>'
-        yield f'<td class="wrap">{lines}</td><td>{counts}</td><td>{when(one.last_seen)}</td>'
-        yield f'<td class="wrap advice">{known}{escape(one.advice)}</td></tr>'
+        yield f"<td>{when(one.last_seen)}</td></tr>"
     yield "</tbody></table>" + _more(clients)
 
 

@@ -9,8 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from downconvert.report.page import write_page
-from downconvert.report.style import CSS
+from downconvert.report.page import framed, write_page
 from records.units import format_count, format_seconds, format_size
 
 from .audit_summary import Cost, Topic, losses
@@ -18,22 +17,6 @@ from .audit_summary import Cost, Topic, losses
 # Old formats warm, the current one cool; the darker, the more is compressed.
 COLOURS: Final = {0: "#d1495b", 1: "#edae49", 2: "#0b7a75"}
 OPACITY: Final = {"none": 0.45, "snappy": 0.65, "lz4": 0.75, "gzip": 0.88, "zstd": 1.0}
-OWN_CSS: Final = """
-.bar { display: flex; height: 12px; border-radius: 3px; overflow: hidden; background: var(--line);
-  min-width: 140px; }
-.bar span { display: block; height: 100%; }
-.legend { display: flex; flex-wrap: wrap; gap: 4px 20px; margin: 16px 0 0; font-size: 13px;
-  color: var(--dim); }
-.legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;
-  margin-right: 6px; }
-td.name { white-space: normal; overflow-wrap: anywhere; }
-td.wrap { white-space: normal; text-align: left; }
-.hero { font-size: 28px; font-weight: 650; letter-spacing: -0.02em; margin: 20px 0 0; }
-.tiles.three { grid-template-columns: repeat(3, 1fr); }
-.tile .figure.plain { color: var(--ink); }
-.tile .figure.bad { color: var(--bad); }
-code { background: #eceff4; border-radius: 4px; padding: 1px 5px; font-size: 0.9em; }
-"""
 NOTES: Final = (
     "All batch headers are read. Records are read, and conversions measured, on the sample that is "
     "named above: stretches of 1 MiB spread over each segment, at least one of each format and "
@@ -60,16 +43,28 @@ class Heading:
 
 def write_report(path: Path, topics: Sequence[Topic], heading: Heading) -> None:
     """Writes the file, all of it or nothing."""
-    write_page(path, _page(topics, heading))
+    words, is_good = _conclusion(topics)
+    title = "Log directories, audited"
+    lead = _lead(topics, heading)
+    parts = _sections(topics)
+    write_page(path, framed(title, words, heading.command, parts, is_good=is_good, lead=lead))
 
 
-def _page(topics: Sequence[Topic], heading: Heading) -> Iterator[str]:
-    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>Log directories, audited</title><style>{CSS}{OWN_CSS}</style></head><body><main>"
-    yield "<h1>Log directories, audited</h1>"
-    yield f'<p class="lead">{escape(_lead(topics, heading))}</p>'
-    yield f"<pre>{escape(heading.command)}</pre>"
+def _conclusion(topics: Sequence[Topic]) -> tuple[str, bool]:
+    old = [topic for topic in topics if not topic.is_ready]
+    damaged = sum(topic.damaged for topic in topics)
+    words = f", and {format_count(damaged, 'place')} damaged" if damaged else ""
+    if not old:
+        return f"Ready for Kafka 4: every batch is v2{words}.", not damaged
+    size = sum(topic.old_bytes for topic in old)
+    return (
+        f"Not ready for Kafka 4: {len(old)} of {format_count(len(topics), 'topic')} "
+        f"{'holds' if len(old) == 1 else 'hold'} {format_size(size)} of v0 and v1{words}.",
+        False,
+    )
+
+
+def _sections(topics: Sequence[Topic]) -> Iterator[str]:
     yield from _readiness(topics)
     yield from _contents(topics)
     yield from _costs(topics)
@@ -77,7 +72,7 @@ def _page(topics: Sequence[Topic], heading: Heading) -> Iterator[str]:
     yield from _damage(topics)
     yield '<section><h2>How it was measured</h2><ul class="facts">'
     yield from (f"<li>{escape(note)}</li>" for note in NOTES)
-    yield "</ul></section></main></body></html>\n"
+    yield "</ul></section>"
 
 
 def _lead(topics: Sequence[Topic], heading: Heading) -> str:
@@ -100,19 +95,14 @@ def _lead(topics: Sequence[Topic], heading: Heading) -> str:
 def _readiness(topics: Sequence[Topic]) -> Iterator[str]:
     """What keeps a cluster from brokers that neither serve old clients nor write old formats."""
     old = sorted((t for t in topics if not t.is_ready), key=lambda t: -t.old_bytes)
-    size = sum(topic.old_bytes for topic in topics)
     yield "<section><h2>Ready for Kafka 4?</h2>"
     yield (
         '<p class="what">Brokers of Kafka 4 write v2 only and no longer convert for old '
         "consumers (KIP-724, KIP-896).</p>"
     )
     if not old:
-        yield '<p class="hero good">Yes: every batch is v2.</p></section>'
+        yield '<p class="good">Every batch is v2.</p></section>'
         return
-    yield (
-        f'<p class="hero bad">{format_count(len(old), "topic")} of {len(topics)} still '
-        f"{'holds' if len(old) == 1 else 'hold'} {format_size(size)} of v0 and v1.</p>"
-    )
     yield (
         "<p>Let retention take it, or rewrite it: <code>downconvert spark convert --to-magic 2 "
         "DIR OUT</code>. Its consumers are not seen here: old ones must be gone before the move."
@@ -123,7 +113,7 @@ def _readiness(topics: Sequence[Topic]) -> Iterator[str]:
     for topic in old:
         v0, v1 = (_bytes_of(topic, magic) for magic in (0, 1))
         yield (
-            f'<tr><td class="name">{escape(topic.name)}</td><td>{_size(v0)}</td>'
+            f"<tr><td>{escape(topic.name)}</td><td>{_size(v0)}</td>"
             f"<td>{_size(v1)}</td><td>{_percent(topic.old_bytes, topic.log_bytes)}</td>"
             f"<td>{_date(topic.newest)}</td></tr>"
         )
@@ -146,7 +136,7 @@ def _contents(topics: Sequence[Topic]) -> Iterator[str]:
         records = f"{'~' * topic.is_estimate}{topic.records:,.0f}"
         ratio = "" if topic.ratio is None else f"1 / {topic.ratio:.2g}"
         yield (
-            f'<tr><td class="name">{escape(topic.name)}</td><td>{_bar(topic)}</td>'
+            f"<tr><td>{escape(topic.name)}</td><td>{_bar(topic)}</td>"
             f"<td>{format_size(topic.log_bytes)}</td><td>{records}</td><td>{ratio}</td>"
             f"<td>{_date(topic.oldest)}</td><td>{_date(topic.newest)}</td></tr>"
         )
@@ -191,9 +181,7 @@ def _costs(topics: Sequence[Topic]) -> Iterator[str]:
     yield "<table><thead><tr><th>topic</th><th>v1: CPU</th><th>v1: sent</th><th>v0: CPU</th>"
     yield "<th>v0: sent</th></tr></thead><tbody>"
     for topic in sorted(topics, key=lambda topic: -topic.v1.cpu_seconds):
-        yield (
-            f'<tr><td class="name">{escape(topic.name)}</td>{_cost(topic.v1)}{_cost(topic.v0)}</tr>'
-        )
+        yield (f"<tr><td>{escape(topic.name)}</td>{_cost(topic.v1)}{_cost(topic.v0)}</tr>")
     yield "</tbody></table></section>"
 
 
@@ -237,7 +225,7 @@ def _damage(topics: Sequence[Topic]) -> Iterator[str]:
         yield "<th>markers</th></tr></thead><tbody>"
         for topic in with_gaps:
             yield (
-                f'<tr><td class="name">{escape(topic.name)}</td><td>{topic.gaps:,}</td>'
+                f"<tr><td>{escape(topic.name)}</td><td>{topic.gaps:,}</td>"
                 f"<td>{topic.missing_offsets:,}</td><td>{topic.control_batches:,}</td></tr>"
             )
         yield "</tbody></table>"

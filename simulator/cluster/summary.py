@@ -73,24 +73,19 @@ def write_report(path: Path, runs: Sequence[Run], command: str) -> None:
 def _sections(runs: Sequence[Run]) -> Iterator[str]:
     yield '<section><h2>What was checked</h2><p class="what">' + CHECKED + "</p>"
     yield f'<p class="what">Faults: {escape(faults(runs))}.</p></section>'
-    yield '<section><h2>Seeds</h2><table class="cards"><thead><tr><th>seed</th><th>written</th>'
+    yield "<section><h2>Seeds</h2><table><thead><tr><th>seed</th><th>written</th>"
     yield "<th>acknowledged, acks=all</th><th>other records in the logs</th><th>epochs</th>"
     yield '<th>seconds</th><th class="wrap">result</th></tr></thead><tbody>'
     for run in runs:
-        yield f'<tr><td data-label="seed">{run.options.seed}</td>'
+        yield f"<tr><td>{run.options.seed}</td>"
         if run.outcome is None:
             yield '<td colspan="5"></td>'
-            yield f'<td class="wrap bad" data-label="result">{escape(run.failure or "")}</td></tr>'
+            yield f'<td class="wrap bad">{escape(run.failure or "")}</td></tr>'
             continue
-        for label, text in (
-            ("written", f"{run.outcome.written:,}"),
-            ("acknowledged, acks=all", f"{run.outcome.promised:,}"),
-            ("other records in the logs", f"{run.outcome.others:,}"),
-            ("epochs", str(run.outcome.epochs)),
-            ("seconds", f"{run.outcome.seconds:.1f}"),
-        ):
-            yield f'<td data-label="{label}">{text}</td>'
-        yield '<td class="wrap good" data-label="result">held</td></tr>'
+        outcome = run.outcome
+        counts = (outcome.written, outcome.promised, outcome.others, outcome.epochs)
+        yield from (f"<td>{count:,}</td>" for count in counts)
+        yield f'<td>{outcome.seconds:.1f}</td><td class="wrap good">held</td></tr>'
     yield "</tbody></table>"
     for run in runs:
         yield f"<h3>Seed {run.options.seed}</h3><ul class='facts'>"

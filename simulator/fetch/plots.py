@@ -21,7 +21,7 @@ def latencies(result: Result) -> str:
         for mode in reversed(list(result.modes)):
             rounds = result.modes[mode].each
             values = sorted(value for run in rounds for value in run.reading.latencies)
-            draw_distribution(axes, values, COLOURS[mode])
+            draw_distribution(axes, values, COLOURS[mode], mode)
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: format_seconds(value)))
         axes.xaxis.set_minor_formatter(NullFormatter())
         p99: Mapping[Mode, float] = {

@@ -5,18 +5,18 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from downconvert.report.page import write_page
+from downconvert.report.page import framed, write_page
 from records.units import format_count, format_size
 from simulator.environment import environment
 from simulator.modes import Mode
 from simulator.report.figures import is_compared
 from simulator.report.page import (
+    conclusion,
     costs_section,
     facts,
     figure_tile,
     figures_table,
     how_it_was_measured,
-    page,
     verdict_lines,
 )
 from simulator.report.plots import memory_over_time
@@ -63,7 +63,14 @@ def write_report(path: Path, results: Sequence[Result], options: Options, comman
     size = format_size(sum(result.size for result in results))
     lead = f"{size} of segments, {options.describe()}, {results[0].backend} kernel."
     parts = _sections(results, options)
-    write_page(path, page("Down-conversion, measured", lead, command, parts))
+    words, is_good = conclusion(
+        [(result.name, result.costs) for result in results], results[0].options.rounds
+    )
+    if any(result.failures() for result in results):
+        words, is_good = "A check failed: the figures below are not to be trusted.", False
+    write_page(
+        path, framed("Down-conversion, measured", words, command, parts, is_good=is_good, lead=lead)
+    )
 
 
 def _sections(results: Sequence[Result], options: Options) -> Iterator[str]:

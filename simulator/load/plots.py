@@ -88,7 +88,7 @@ def fairness(result: LoadResult) -> str:
                 for kind in kinds
                 for value in run.kinds[kind].latencies
             )
-            draw_distribution(axes, sorted(values), COLOURS_OF_RUNS[name])
+            draw_distribution(axes, sorted(values), COLOURS_OF_RUNS[name], name)
             p99 = format_seconds(rounds.middle(lambda run: run.todays(99)))
             words.append((COLOURS_OF_RUNS[name], f"{name} {p99}"))
         _times(axes, (1, 3))

@@ -5,18 +5,18 @@ from html import escape
 from pathlib import Path
 from typing import Final
 
-from downconvert.report.page import write_page
+from downconvert.report.page import framed, write_page
 from records.units import format_seconds, format_size
 from simulator.environment import environment
 from simulator.modes import Mode
 from simulator.report.figures import is_compared
 from simulator.report.page import (
+    conclusion,
     costs_section,
     facts,
     figure_tile,
     figures_table,
     how_it_was_measured,
-    page,
     tile,
     verdict_lines,
 )
@@ -67,7 +67,17 @@ def write_report(path: Path, results: Sequence[LoadResult], command: str) -> Non
     kernel = results[0].backend
     lead = f"A broker, its clients, and the network between them; {kernel} kernel."
     parts = _sections(results)
-    write_page(path, page("Down-conversion over TCP, measured", lead, command, parts))
+    words, is_good = conclusion(
+        [(result.name, result.costs) for result in results], results[0].options.rounds
+    )
+    if any(result.failures() for result in results):
+        words, is_good = "A check failed: the figures below are not to be trusted.", False
+    write_page(
+        path,
+        framed(
+            "Down-conversion over TCP, measured", words, command, parts, is_good=is_good, lead=lead
+        ),
+    )
 
 
 def _sections(results: Sequence[LoadResult]) -> Iterator[str]:

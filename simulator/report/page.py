@@ -1,37 +1,16 @@
-"""The parts that all pages of simulations have. A page is one HTML file: it opens offline, and
-nothing in it is loaded from anywhere."""
+"""The parts that all pages of simulations have.
+
+Not here: the frame of a page (downconvert/report/page.py)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import groupby
-from typing import Final
 
-from downconvert.report.style import CSS
 from simulator.modes import Mode
 from simulator.rounds import Rounds
 
 from .costs import LATER, Cost, verdict
 from .figures import Figure, M, is_compared, share
-from .plots import COLOURS
-
-_STYLE: Final = """
-.costs { margin-top: 4px; }
-.verdict { margin: 12px 0 0; }
-.noise { margin: 4px 0 0; font-size: 14px; }
-"""
-
-
-def page(
-    title: str, lead: str, command: str, parts: Iterable[str], *, style: str = ""
-) -> Iterator[str]:
-    """A whole page around its sections. title, lead and command are text, parts are HTML."""
-    yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{escape(title)}</title><style>{CSS}{_STYLE}{style}</style></head><body><main>"
-    yield f'<h1>{escape(title)}</h1><p class="lead">{escape(lead)}</p>'
-    yield f"<pre>{escape(command)}</pre>"
-    yield from parts
-    yield "</main></body></html>\n"
 
 
 def tile(words: str, figure: str, beside: str, comparison: tuple[str, bool | None]) -> str:
@@ -61,7 +40,7 @@ def costs_section(costs: Sequence[Cost], rounds: int) -> Iterator[str]:
     words, is_met = verdict(costs, rounds)
     yield "<h3>What lazy costs beside eager</h3>"
     yield '<table class="costs"><thead><tr><th></th><th>lazy</th><th>eager</th><th>ratio</th>'
-    yield "<th>wanted</th><th></th><th>spread</th></tr></thead><tbody>"
+    yield "<th>wanted</th><th>verdict</th><th>spread</th></tr></thead><tbody>"
     for cost in costs:
         css = tone(cost.is_met if rounds > 1 else None)
         yield (
@@ -82,7 +61,7 @@ def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]])
     columns = 1 + len(modes) + has_comparison + has_spread
     yield "<table><thead><tr><th></th>"
     for mode in modes:
-        yield f'<th><i style="background:{COLOURS[mode]}"></i>{mode}</th>'
+        yield f'<th><i style="background:var(--{mode})"></i>{mode}</th>'
     yield "<th>lazy beside eager</th>" * has_comparison + "<th>spread</th>" * has_spread
     yield "</tr></thead>"
     for group, of_group in groupby(figures, key=lambda figure: figure.group):
@@ -98,6 +77,28 @@ def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]])
             yield "</tr>"
         yield "</tbody>"
     yield "</table>"
+
+
+def conclusion(
+    all_costs: Iterable[tuple[str, Sequence[Cost]]], rounds: int
+) -> tuple[str, bool | None]:
+    """What several simulations came to, in one sentence."""
+    said = [(name, *verdict(costs, rounds)) for name, costs in all_costs if costs]
+    if not said:
+        return "Lazy and eager conversion were not both measured, so nothing is compared.", None
+    tones = {is_good for _, _, is_good in said}
+    if len(said) == 1 or len({words for _, words, _ in said}) == 1:
+        words = said[0][1]
+        return f"{words[0].upper()}{words[1:]}.", said[0][2]
+    met = sum(is_good is True for _, _, is_good in said)
+    missed = sum(is_good is False for _, _, is_good in said)
+    if not met and not missed:
+        return f"Inconclusive in each of {len(said)} workloads: the rounds differ too much.", None
+    words = (
+        f"Of {len(said)} workloads, lazy conversion costs no more than eager in {met}, misses a "
+        f"goal in {missed}, and {len(said) - met - missed} are inconclusive."
+    )
+    return words, tones.pop() if len(tones) == 1 else None
 
 
 def verdict_lines(failures: Sequence[str], success: str) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
@@ -17,11 +17,15 @@ from simulator.measure import percentile, thinned
 from simulator.modes import Mode
 from simulator.rounds import Rounds
 
+Dash: TypeAlias = Literal["-", "--", ":", "-."]
+
 COLOURS: Final[Mapping[Mode, str]] = {
     "lazy": "#0b7a75",
     "eager": "#d1495b",
     "zero-copy": "#8d99ae",
 }
+# Lines are told apart without colour, too.
+DASHES: Final[Mapping[Mode, Dash]] = {"lazy": "-", "eager": "--", "zero-copy": ":"}
 INK: Final = "#2b2d42"
 FAINT: Final = "#e3e7ee"
 WIDE: Final = (10.4, 3.0)  # inches at 72 points, which a page shows as 96 pixels
@@ -47,6 +51,14 @@ STYLE: Final[dict[Any, Any]] = {
     "axes.facecolor": "none",
     "legend.frameon": False,
 }
+# In a page, colours are the stylesheet's, which has others in the dark.
+VARIABLES: Final = {INK: "--ink", FAINT: "--line"} | {
+    colour: f"--{mode}" for mode, colour in COLOURS.items()
+}
+PIXELS: Final = 96  # an inch of a plot on a page: below that it is scrolled, and not made smaller
+_DASH_OF: Final[Mapping[str, Dash]] = {COLOURS[mode]: dash for mode, dash in DASHES.items()}
+# Labels of distributions stand at different heights: the lines are often close to each other.
+_LABEL_HEIGHTS: Final = {"lazy": 25, "eager": 60, "zero-copy": 85}
 _MEMORY_POINTS: Final = 500
 _SHARES: Final = (*range(100), 99.5, 99.9, 100)
 
@@ -76,11 +88,12 @@ def memory_over_time(whose: str, modes: Mapping[Mode, Rounds[Run]]) -> str:
             line = thinned(lines[mode], _MEMORY_POINTS)
             seconds = [second for second, _ in line]
             sizes = [size / MiB for _, size in line]
-            axes.plot(seconds, sizes, color=COLOURS[mode], linewidth=1.6)
+            axes.plot(seconds, sizes, DASHES[mode], color=COLOURS[mode], linewidth=1.6)
+            end_label(axes, mode, (seconds[-1], sizes[-1]), COLOURS[mode])
             axes.fill_between(seconds, sizes, color=COLOURS[mode], alpha=0.08, linewidth=0)
         axes.set_xlabel("seconds since the first request")
         axes.set_ylabel("MiB above idle")
-        axes.set_xlim(left=0)
+        axes.set_xlim(0, 1.09 * max(axes.get_xlim()[1], 1e-6))  # room for labels at the ends
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         words = [(COLOURS[mode], f"{mode} {format_size(peak)}") for mode, peak in peaks.items()]
@@ -89,10 +102,27 @@ def memory_over_time(whose: str, modes: Mapping[Mode, Rounds[Run]]) -> str:
     return drawn(f"Memory of the {whose} over time", WIDE, draw)
 
 
-def draw_distribution(axes: Axes, values: Sequence[float], colour: str) -> None:
+def end_label(axes: Axes, text: str, at: tuple[float, float], colour: str) -> None:
+    """What a line is, where it ends."""
+    axes.annotate(
+        text,
+        at,
+        (5, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
+        color=colour,
+        annotation_clip=False,
+    )
+
+
+def draw_distribution(axes: Axes, values: Sequence[float], colour: str, name: str) -> None:
     """The share of sorted values that are not above a value."""
     times = [percentile(values, share) for share in _SHARES]
-    axes.plot(times, _SHARES, color=colour, linewidth=1.8, drawstyle="steps-post")
+    dash = _DASH_OF.get(colour, "-.")
+    axes.plot(times, _SHARES, dash, color=colour, linewidth=1.8, drawstyle="steps-post")
+    height = _LABEL_HEIGHTS.get(name, 50)
+    end_label(axes, name, (times[_SHARES.index(height)], height), colour)
     axes.set_xscale("log")
     axes.set_ylim(0, 101)
     axes.yaxis.set_major_formatter(PercentFormatter(decimals=0))
@@ -103,13 +133,18 @@ def draw_distribution(axes: Axes, values: Sequence[float], colour: str) -> None:
 def legend(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
     """Above the plot: colours, and what each means."""
     made = axes.legend(
-        [Line2D([], [], color=colour, linewidth=3) for colour, _ in words],
+        [
+            Line2D([], [], color=colour, linewidth=2, linestyle=_DASH_OF.get(colour, "-."))
+            for colour, _ in words
+        ],
         [text for _, text in words],
         loc="lower left",
         bbox_to_anchor=(-0.01, 1.0),
         ncols=len(words),
-        handlelength=1,
-        columnspacing=1.4,
+        handlelength=1.6,
+        handletextpad=0.5,
+        columnspacing=1.0,
+        fontsize=9,
         borderaxespad=0,
     )
     made.set_in_layout(False)  # it may be wider than the plot
@@ -120,16 +155,27 @@ def drawn(title: str, size: tuple[float, float], draw: Callable[[Axes], None]) -
     with mpl.rc_context(STYLE):
         figure = Figure(size, layout=ConstrainedLayoutEngine(rect=(0, 0, 1, 0.92)))
         draw(figure.add_subplot())
-        svg = StringIO()
-        figure.savefig(svg, format="svg", metadata={"Date": None})
-    return _for_html(svg.getvalue(), title)
+        return svg_of(figure, title)
 
 
-def _for_html(svg: str, title: str) -> str:
-    """The drawing alone: no declarations of a file of its own, and the letters of the page."""
+def svg_of(figure: Figure, title: str) -> str:
+    """A figure as part of a page: not narrower than it is legible. To be called where the style
+    is set."""
+    svg = StringIO()
+    figure.savefig(svg, format="svg", metadata={"Date": None})
+    width = min(figure.get_figwidth() * PIXELS, 640 if figure.get_figwidth() > HALF[0] else 330)
+    return f'<div class="chart">{_for_html(svg.getvalue(), title, round(width))}</div>'
+
+
+def _for_html(svg: str, title: str, width_min: int) -> str:
+    """The drawing alone: no declarations of a file of its own, the letters and the colours of the
+    page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
     svg = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1", svg)
     svg = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', "", svg, count=1)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{title}"', 1)
+    for colour, variable in VARIABLES.items():
+        svg = svg.replace(f": {colour}", f": var({variable})")
+    described = f'<svg role="img" aria-label="{title}" style="min-width:{width_min}px"'
+    return svg.replace("<svg", described, 1)

@@ -41,7 +41,7 @@ def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]])
 def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
     """What lazy costs beside eager, and the verdict."""
     spread = ["spread"] if rounds > 1 else []
-    grid = _grid(["lazy", "eager", "ratio", "wanted", "", *spread])
+    grid = _grid(["lazy", "eager", "ratio", "wanted", "verdict", *spread])
     grid.add_row(Text("what lazy costs", style="dim italic"))
     for cost in costs:
         grid.add_row(

@@ -1,26 +1,24 @@
-"""A sweep as one HTML file: its plots are pictures inside of it, and it opens offline."""
+"""A sweep as one HTML file, which opens offline."""
 
-from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from downconvert.report.page import write_page
-from records.units import MiB, format_rate, format_size
-from simulator.report.page import page, verdict_lines
-from simulator.report.plots import STYLE
+from downconvert.report.page import framed, write_page
+from records.units import format_rate, format_size
+from simulator.report.page import verdict_lines
+from simulator.report.plots import DASHES, STYLE, svg_of
 
 Row: TypeAlias = Mapping[str, Any]
 
 PALETTE: Final = ("#0b7a75", "#edae49", "#d1495b", "#30638e", "#8d99ae", "#6a4c93")
-OWN_CSS: Final = "img { display: block; width: 100%; height: auto; margin-top: 8px; }"
-DASHES: Final = {"lazy": "-", "eager": "--", "zero-copy": ":"}
+MARKERS: Final = "os^Dvp"  # of numbers of consumers, which colour alone does not tell apart
 
 
 def write_report(path: Path, rows: Sequence[Row], command: str) -> None:
@@ -29,8 +27,21 @@ def write_report(path: Path, rows: Sequence[Row], command: str) -> None:
         {tuple(row[key] for key in ("workload", "chunk_size", "consumers")) for row in rows}
     )
     lead = f"{points:,} points, {len(rows):,} measurements."
-    parts = _sections(rows)
-    write_page(path, page("Down-conversion over a grid", lead, command, parts, style=OWN_CSS))
+    words, is_good = _conclusion(rows)
+    title = "Down-conversion over a grid"
+    page = framed(title, words, command, _sections(rows), is_good=is_good, lead=lead)
+    write_page(path, page)
+
+
+def _conclusion(rows: Sequence[Row]) -> tuple[str, bool | None]:
+    if any(row["failures"] for row in rows):
+        return "A check failed: the figures below are not to be trusted.", False
+    peaks = {
+        mode: max(row["peak_bytes"] for row in rows if row["mode"] == mode)
+        for mode in dict.fromkeys(row["mode"] for row in rows)
+    }
+    words = ", ".join(f"{format_size(peak)} with {mode}" for mode, peak in peaks.items())
+    return f"At its largest point the sender takes this memory above idle: {words}.", None
 
 
 def _sections(rows: Sequence[Row]) -> Iterator[str]:
@@ -38,37 +49,39 @@ def _sections(rows: Sequence[Row]) -> Iterator[str]:
         of_codec = [row for row in rows if row["codec"] == codec]
         yield f"<section><h2>{escape(codec)}</h2>"
         yield "<h3>Memory of the sender, above idle</h3>"
-        yield _picture(of_codec, lambda row: row["peak_bytes"] / MiB, "MiB")
+        yield _picture(of_codec, "peak_bytes", "peak", format_size)
         yield "<h3>Throughput of one sender</h3>"
-        yield _picture(of_codec, lambda row: row["bytes_per_second"] / 1e6, "MB/s")
+        yield _picture(of_codec, "records_per_second", "records/s", format_rate)
         yield from _table(of_codec)
         yield "</section>"
     failures = sorted({failure for row in rows for failure in row["failures"]})
     yield from verdict_lines(failures, "Every answer was compared, byte by byte.")
 
 
-def _picture(rows: Sequence[Row], value: Callable[[Row], float], unit: str) -> str:
-    """A plot for each record size: chunk sizes along, a line for each number of consumers."""
+def _picture(rows: Sequence[Row], key: str, what: str, text: Callable[[float], str]) -> str:
+    """A plot for each record size: chunk sizes along, a line for each number of consumers. Its
+    unit is that of the table below, which has the same `text`."""
     sizes = sorted({row["record_size"] for row in rows})
     with mpl.rc_context({**STYLE, "font.size": 9}):
-        figure = Figure((10.4, 2.9), dpi=144, layout="constrained")
+        figure = Figure((10.4, 2.9), layout="constrained")
         all_axes = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
         for axes, size in zip(all_axes, sizes, strict=True):
-            _draw(axes, [row for row in rows if row["record_size"] == size], value)
+            of_size = [row for row in rows if row["record_size"] == size]
+            _draw(axes, of_size, lambda row: row[key])
             axes.set_title(f"records of {format_size(size)}", loc="left", fontsize=9)
             axes.set_xlabel("chunk size")
-        all_axes[0].set_ylabel(unit)
-        all_axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        data = BytesIO()
-        figure.savefig(data, format="png", metadata={"Software": None})
-    return f'<img alt="{unit}" src="data:image/png;base64,{b64encode(data.getvalue()).decode()}">'
+        all_axes[0].set_ylabel(what)
+        all_axes[0].yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(max(value, 0))))
+        all_axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), handlelength=3)
+        return svg_of(figure, what)
 
 
 def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> None:
     chunks = sorted({row["chunk_size"] for row in rows})
     consumers = sorted({row["consumers"] for row in rows})
     for mode in sorted({row["mode"] for row in rows}, key=list(DASHES).index):
-        for number, colour in zip(consumers, PALETTE * len(consumers), strict=False):
+        looks = zip(PALETTE * len(consumers), MARKERS * len(consumers), strict=False)
+        for number, (colour, marker) in zip(consumers, looks, strict=False):
             found = {
                 row["chunk_size"]: value(row)
                 for row in rows
@@ -80,8 +93,8 @@ def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> Non
                 [float("nan") if height is None else height for height in heights],
                 DASHES[mode],
                 color=colour,
-                marker="o",
-                markersize=3,
+                marker=marker,
+                markersize=4,
                 label=f"{mode}, {number} consumer{'s' * (number != 1)}",
             )
     axes.set_xticks(range(len(chunks)), [format_size(chunk) for chunk in chunks])

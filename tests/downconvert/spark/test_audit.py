@@ -76,7 +76,7 @@ def test_the_report_is_one_file_that_loads_nothing(topics: list[Topic], tmp_path
     path = tmp_path / "audit.html"
     write_report(path, topics, Heading(["/logs"], "downconvert spark audit /logs", is_sample=True))
     page = path.read_text()
-    assert "6 topics of 18 still hold" in page
+    assert "Not ready for Kafka 4: 6 of 18 topics hold" in page
     for forbidden in ("<script", "http://", "https://", "<link", "a <b> &"):
         assert forbidden not in page
     assert [file.name for file in tmp_path.iterdir()] == ["audit.html"]
@@ -85,7 +85,7 @@ def test_the_report_is_one_file_that_loads_nothing(topics: list[Topic], tmp_path
 def test_nothing_to_say_is_a_report_too(tmp_path: Path) -> None:
     path = tmp_path / "audit.html"
     write_report(path, [Topic("empty")], Heading(["/logs"], "command", is_sample=False))
-    assert "Yes: every batch is v2" in path.read_text()
+    assert "Ready for Kafka 4: every batch is v2." in path.read_text()
 
 
 def test_a_gap_between_segments_is_found(spark: SparkSession, tmp_path: Path) -> None:

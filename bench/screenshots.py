@@ -1,0 +1,74 @@
+"""How do reports look: wide, on a phone, in the dark? Pictures by Chromium, to be looked at.
+
+python -m bench.screenshots report.html --to pictures/
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+HEIGHT: Final = 2400  # pixels
+SECONDS: Final = 60.0
+LOOKS: Final = {
+    "wide": (1280, ()),
+    "dark": (1280, ("--blink-settings=preferredColorScheme=0",)),
+    "phone": (400, ()),
+}
+# A window of Chromium is 500 pixels wide at least: a phone is a frame in one.
+PHONE: Final = '<body style="margin:0"><iframe src="{}" style="border:0;width:400px;height:{}px">'
+
+
+def browser() -> str | None:
+    """The program, where one is installed."""
+    return next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+def pictures(page: Path, into: Path, height: int = HEIGHT) -> Iterator[Path]:
+    """A picture of each look. RuntimeError: the browser has made none."""
+    program = browser()
+    if program is None:
+        raise RuntimeError(f"none of {', '.join(BROWSERS)} is installed")
+    for look, (width, options) in LOOKS.items():
+        picture = into / f"{page.stem}-{look}.png"
+        with tempfile.TemporaryDirectory(prefix="browser-") as profile:
+            shown = page.resolve().as_uri()
+            if look == "phone":
+                frame = Path(profile) / "phone.html"
+                frame.write_text(PHONE.format(shown, height))
+                shown = frame.as_uri()
+            command = (
+                *(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+                *(f"--user-data-dir={profile}/profile", "--allow-file-access-from-files"),
+                *(f"--window-size={max(width, 500)},{height}", f"--screenshot={picture}"),
+                *(*options, shown),
+            )
+            subprocess.run(command, capture_output=True, check=False, timeout=SECONDS)
+        if not picture.exists():
+            raise RuntimeError(f"{program} has made no picture of {page}")
+        yield picture
+
+
+@click.command()
+@click.argument("pages", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@click.option("--to", "into", type=click.Path(path_type=Path), default=Path())
+@click.option("--height", default=HEIGHT, show_default=True)
+def main(pages: tuple[Path, ...], into: Path, height: int) -> None:
+    """Pictures of PAGES."""
+    if browser() is None:
+        print(f"none of {', '.join(BROWSERS)} is installed: no pictures", file=sys.stderr)
+        return
+    into.mkdir(parents=True, exist_ok=True)
+    for page in pages:
+        for picture in pictures(page, into, height):
+            print(picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -138,6 +138,11 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
 @click.option(
+    "--check",
+    is_flag=True,
+    help="Print what the settings mean, rule by rule, and end. A wrong setting ends with 2.",
+)
+@click.option(
     "--report",
     metavar="URL",
     help="Show which clients use old versions, from the --http of a gateway.",
@@ -155,6 +160,7 @@ def gateway(
     verbose: bool,
     quiet: bool,
     as_json: bool,
+    check: bool,
     report: str | None,
     html: Path | None,
     **flags: Any,
@@ -168,6 +174,7 @@ def gateway(
     \b
     downconvert gateway --bootstrap kafka-1:9092 --listen 0.0.0.0:9092
     downconvert gateway --config gateway.toml --http 127.0.0.1:9100
+    downconvert gateway --config gateway.toml --check
     downconvert gateway --report http://127.0.0.1:9100 --html old-clients.html
 
     SIGHUP reads the file again: later connections go by it. SIGTERM lets requests under way end.
@@ -188,9 +195,17 @@ def gateway(
             read = build(_merged(load(file) if file is not None else {}, _settings(flags)))
             return replace(read, recode_rules=(*flags["recode"], *read.recode_rules))
         except ConfigError as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(f"{error}{_where(file, str(error))}") from None
 
     config = read()
+    if check:
+        from .gateway_check import show as show_meaning
+
+        try:
+            show_meaning(config, as_json=as_json)
+        except ConfigError as error:
+            raise CommandError(f"{error}{_where(file, str(error))}") from None
+        return
     context = click.get_current_context()
     log = partial(show_logs, LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
     context.call_on_close(log())
@@ -247,6 +262,16 @@ def _announce(
             text += "and name the broker that they want"
         click.echo(f"{text}; Ctrl-C ends it")
     sys.stdout.flush()
+
+
+def _where(file: Path | None, message: str) -> str:
+    """The line of the file that an error is about."""
+    from .setting_lines import where
+
+    try:
+        return "" if file is None else where(file.read_text(encoding="utf-8"), message)
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _settings(flags: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,55 @@
+"""What is told of a rule is what it allows."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from downconvert.broker.access import meaning, operations
+from downconvert.broker.access.operations import Kind
+from downconvert.broker.access.rights import Access
+from downconvert.broker.access.settings import access_of, load
+from tests.downconvert.rights.rules import KINDS
+
+DOCS: Final = Path(__file__).parents[4] / "docs"
+NOTHING: Final = {meaning.NOTHING, "nothing"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_told_exactly_of_what_is_denied(kind: str) -> None:
+    access = access_of(KINDS[kind], Access())
+    told = meaning.of_access(access)
+    on_topic = access.operations(Kind.TOPIC, "own-t")
+    assert (told["read topics"] in NOTHING) == (not on_topic & operations.READ)
+    for about, kind_of, name in (
+        ("groups", Kind.GROUP, "own-g"),
+        ("transactional ids", Kind.TRANSACTIONAL_ID, "own-id"),
+        ("the cluster", Kind.CLUSTER, ""),
+    ):
+        assert (told[about] in NOTHING) == (not access.operations(kind_of, name))
+    is_written = any(access.allows_writing(name) for name in ("own-t", "no-t", "other"))
+    assert (told["change topics"] in NOTHING) == (not access.writes_somewhere)
+    assert is_written <= access.writes_somewhere
+
+
+def test_who_follows_is_told() -> None:
+    told = meaning.of_access(Access(follower_ids=frozenset({3, 2})))
+    assert told["follows as"] == "broker 2, 3"
+
+
+@pytest.mark.parametrize("page", ["gateway.md", "broker.md"])
+def test_the_examples_of_the_guides_leave_nothing_open(page: str, tmp_path: Path) -> None:
+    """A rule with lists says something of each kind, or denies it on purpose."""
+    texts = re.findall(r"```toml\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
+    rules = []
+    for text in texts:
+        file = tmp_path / "example.toml"
+        file.write_text(text)
+        rules += [access_of(one, Access()) for one in load(file).get("clients", [])]
+    lists = [access for access in rules if access.has_lists]
+    assert lists
+    for access in lists:
+        assert access.groups
+        assert access.transactional_ids or access.is_read_only
+        assert access.operations(Kind.TRANSACTIONAL_ID, "payments") == operations.NOTHING

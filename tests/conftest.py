@@ -39,6 +39,7 @@ OTHERS_PROGRAMS: Final = (
     "clients/test_doctor.py",
     "downconvert/gateway/test_kafka_4.py",
     "downconvert/gateway/test_moving_leaders.py",
+    "downconvert/broker/test_api_differential.py",
     "downconvert/broker/test_differential.py",
     "downconvert/broker/test_group_clients.py",
     "downconvert/broker/test_group_differential.py",

@@ -194,7 +194,7 @@ class Groups:
     def ensure_partition(self, group_id: str, now: float) -> tuple[ErrorCode, int]:
         """An error, or NONE and the partition of `__consumer_offsets` that the group's offsets are
         in, which is there from now on."""
-        code = self._check(group_id)
+        code = self._check(group_id, may_be_empty=True)
         return (code, -1) if code else self._offsets.topic.ensure(group_id, now)
 
     def delete_offsets(

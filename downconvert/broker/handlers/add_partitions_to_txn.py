@@ -7,6 +7,7 @@ from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.topics import INTERNAL_TOPICS
 from downconvert.broker.transactions.coordinator import Producer
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import TopicPartition
@@ -64,12 +65,12 @@ def _add(
 
 def _check(broker: BrokerState, name: TopicPartition) -> ErrorCode:
     """Whether a transaction can write there."""
+    if name.topic in INTERNAL_TOPICS:
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
     topic = broker.topics.get(name.topic)
     partition = None if topic is None else topic.partitions.get(name.partition)
     if topic is None or partition is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if topic.is_internal:
-        return ErrorCode.INVALID_TOPIC_EXCEPTION
     if partition.leader != broker.config.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if AppendConfig.of(topic.config, broker.config).magic < V2:

@@ -29,7 +29,7 @@ class Operation(IntEnum):
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     def replaced(_own: dict[str, str], configs: list[Message]) -> dict[str, str]:
-        return check({one.name: one.value for one in configs})
+        return {one.name: one.value for one in configs}
 
     _alter(broker, exchange, replaced)
 
@@ -38,7 +38,7 @@ def handle_incremental(broker: BrokerState, exchange: Exchange, _now: float) -> 
     def changed(own: dict[str, str], configs: list[Message]) -> dict[str, str]:
         for config in configs:
             _change(broker, own, config)
-        return check(own)
+        return own
 
     _alter(broker, exchange, changed)
 
@@ -63,11 +63,13 @@ def _alter(
             if not asked.resource_name:
                 said = "Default topic resources are not allowed."
                 raise ApiError(ErrorCode.INVALID_REQUEST, said)
-            check_name(asked.resource_name)
+            _check_each(asked.configs)
             with broker.topics.lock:
+                # In Kafka's order: a tool is told first what is wrong with what it asks.
+                own = altered(broker.topics.configs.kept(asked.resource_name), asked.configs)
+                check_name(asked.resource_name)
+                own = check(own)
                 topic = topic_of(broker, asked.resource_name)
-                _check_each(asked.configs)
-                own = altered(broker.topics.configs.kept(topic.name), asked.configs)
                 if not body.validate_only:
                     broker.topics.configure(topic.name, own)
         except (ApiError, OSError, StorageError) as error:

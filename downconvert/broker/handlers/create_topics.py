@@ -40,8 +40,8 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
         said = f"Creation of internal topic {name} is prohibited."
         raise ApiError(ErrorCode.INVALID_REQUEST, said)
     check_free(broker, name)
-    count = _partitions_count(broker, topic)
     config = check({one.name: one.value for one in topic.configs})
+    count = _partitions_count(broker, topic)
     topic_id = bytes(16)
     if not validate_only:
         topic_id = make(broker, name, count, config, now).id
@@ -67,11 +67,17 @@ def _partitions_count(broker: BrokerState, topic: Message) -> int:
         check_replicas(broker, (one.broker_ids for one in topic.assignments))
         check_count(len(indices))
         return len(indices)
-    if topic.replication_factor not in (DEFAULT, 1):
-        said = f"replication factor {topic.replication_factor}: there is one broker"
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, said)
-    if topic.num_partitions == DEFAULT:
-        return broker.config.num_partitions
+    if topic.replication_factor < 1:
+        _check_replication(topic.replication_factor)
     count: int = topic.num_partitions
+    if count == DEFAULT:
+        count = broker.config.num_partitions
     check_count(count)
+    _check_replication(topic.replication_factor)
     return count
+
+
+def _check_replication(factor: int) -> None:
+    if factor not in (DEFAULT, 1):
+        said = f"replication factor {factor}: there is one broker"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, said)

@@ -37,10 +37,10 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:
     """Deletes, and returns the log's new start."""
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    found = clients_own(broker, topic)
-    partition = found.partitions.get(index)
+    partition = broker.topics.partition(topic, index)
     if partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    found = clients_own(broker, topic)
     partition.check(-1, leader=True)
     policy = found.config.get("cleanup.policy", SETTINGS["cleanup.policy"].default)
     if "delete" not in policy:

@@ -1,5 +1,7 @@
 """DeleteTopics: by name, and from version 6 on by id, too. Groups forget their offsets in it."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
@@ -19,16 +21,25 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     asked = body.topics
     if exchange.request.version < IDS_VERSION:
         asked = [Message(name=name, topic_id=NO_ID) for name in body.topic_names]
-    answers = [_deleted(broker, one) for one in asked]
+    counts = Counter((one.name, bytes(one.topic_id)) for one in asked)
+    answers = [_deleted(broker, one, counts) for one in _first_of_each(asked)]
     gone = {answer.name for answer in answers if not answer.error_code}
     broker.groups.forget_topics(gone, now)
     exchange.reply(Message(responses=answers))
 
 
-def _deleted(broker: BrokerState, asked: Message) -> Message:
+def _first_of_each(asked: Iterable[Message]) -> list[Message]:
+    return list({(one.name, bytes(one.topic_id)): one for one in asked}.values())
+
+
+def _deleted(
+    broker: BrokerState, asked: Message, counts: Counter[tuple[str | None, bytes]]
+) -> Message:
     answer = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
     try:
         check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if counts[asked.name, bytes(asked.topic_id)] > 1:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "the topic comes more than once")
         with broker.topics.lock:
             topic = clients_own(broker, _name(broker, asked))
             answer.name, answer.topic_id = topic.name, topic.id
@@ -46,6 +57,8 @@ def _name(broker: BrokerState, asked: Message) -> str:
         raise ApiError(ErrorCode.INVALID_REQUEST, "a topic by its name and its id")
     if asked.name is not None:
         return str(asked.name)
+    if bytes(asked.topic_id) == NO_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST, "neither a topic's name nor its id")
     topic = broker.topics.by_id(bytes(asked.topic_id))
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)

@@ -17,6 +17,7 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    CLIENT_METRICS = 16
 
 
 class Source(IntEnum):
@@ -79,6 +80,8 @@ def _configs(broker: BrokerState, asked: Message) -> list[Message]:
         case ResourceType.BROKER:
             said = f"this is broker {broker.config.node_id}, not {asked.resource_name[:100]!r}"
             raise ApiError(ErrorCode.INVALID_REQUEST, said)
+        case ResourceType.CLIENT_METRICS if asked.resource_name:
+            return []  # there are none
         case other:
             said = f"resources of type {other} have no settings here"
             raise ApiError(ErrorCode.INVALID_REQUEST, said)

@@ -22,7 +22,8 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
             for index, partition in sorted(topic.partitions.items())
             if wanted is None or index in wanted[name]
         ]
-        topics.append(Message(name=name, partitions=partitions))
+        if partitions:
+            topics.append(Message(name=name, partitions=partitions))
     answer = Message(log_dir=str(path), topics=topics)
     try:
         usage = shutil.disk_usage(path)

@@ -7,7 +7,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import StorageError
 
-from .admin import refusal
+from .admin import is_name, refusal
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -25,6 +25,8 @@ def _describe(broker: BrokerState, topic: str, index: int) -> Message:
     partition = broker.topics.partition(topic, index)
     if partition is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if not is_name(topic):
+            code = ErrorCode.INVALID_TOPIC_EXCEPTION
         return Message(partition_index=index, error_code=code)
     try:
         partition.check(-1, leader=True)

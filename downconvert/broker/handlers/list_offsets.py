@@ -51,6 +51,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             try:
                 if exchange.request.version and asked[topic.name, one.partition_index] > 1:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
+                _check_timestamp(one.timestamp, exchange.request.version)
                 partition = broker.topics.partition(topic.name, one.partition_index)
                 if partition is None:
                     raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -66,13 +67,16 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     exchange.reply(Message(topics=answers))
 
 
+def _check_timestamp(timestamp: int, version: int) -> None:
+    if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+
 def _answer(
     partition: Partition, asked: Message, exchange: Exchange, now: float, result: Message
 ) -> None:
     body, version = exchange.request.body, exchange.request.version
     timestamp = asked.timestamp
-    if timestamp < 0 and version < SINCE.get(timestamp, version + 1):
-        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     partition.check(asked.current_leader_epoch, leader=body.replica_id != DEBUG_CONSUMER)
     if version == 0:
         result.old_style_offsets = segment_offsets(

@@ -26,12 +26,16 @@ from .new_topics import make
 LOG: Final = log_of(__name__)
 NO_LEADER: Final = -1
 MADE_MAX: Final = 20  # topics for one request: making one takes milliseconds
+IDS_SINCE: Final = 12  # the first version in which topics have no name
 MAY_REFUSE_SINCE: Final = 4  # earlier versions ask for topics to be made, always
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     asked = body.topics
+    if version < IDS_SINCE and any(one.name is None or any(one.topic_id) for one in asked or ()):
+        exchange.reply(_without_ids(asked))
+        return
     if asked is None or (version == 0 and not asked):
         topics = [_topic(topic) for topic in broker.topics.values()]
     else:
@@ -61,6 +65,22 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
                 exchange, Kind.CLUSTER, is_asked=body.include_cluster_authorized_operations
             ),
         )
+    )
+
+
+def _without_ids(asked: list[Message]) -> Message:
+    """The answer to a request by ids in a version that has the field, and cannot answer by it."""
+    topics = [
+        Message(
+            name=one.name or "",
+            topic_id=one.topic_id,
+            error_code=ErrorCode.INVALID_REQUEST,
+            topic_authorized_operations=NOT_ASKED,
+        )
+        for one in asked
+    ]
+    return Message(
+        brokers=[], controller_id=-1, topics=topics, cluster_authorized_operations=NOT_ASKED
     )
 
 

@@ -5,7 +5,7 @@ Not here: what a plain commit may say (offset_commit.py), how it counts (committ
 from functools import partial
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
+from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.offsets import Committed, Partition
@@ -14,7 +14,7 @@ from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.broker.wire.schemas import Message
 from downconvert.storage import TopicPartition
 
-from .offset_commit import check_partition
+from .offset_commit import check_partition, told
 
 ABORTABLE_VERSION: Final = 4  # the first that knows TRANSACTION_ABORTABLE
 
@@ -42,7 +42,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             partitions=[
                 Message(
                     partition_index=one.partition_index,
-                    error_code=refused.get((topic.name, one.partition_index), code),
+                    error_code=told(refused.get((topic.name, one.partition_index)), code),
                 )
                 for one in topic.partitions
             ],
@@ -60,7 +60,29 @@ def _commit(
     body = exchange.request.body
     index = broker.groups.partition_of(body.group_id)
     at = TopicPartition(OFFSETS_TOPIC, index)
-    code = broker.groups.commit(
+    if not body.group_id:
+        return ErrorCode.INVALID_GROUP_ID
+    producer = body.producer_id, body.producer_epoch
+    try:  # before the group is looked at: a producer that is fenced learns that first
+        broker.transactions.check_producer(body.transactional_id, at, producer)
+        code = _commit_to_group(broker, body, offsets, at, now)
+    except ApiError as error:
+        code = error.code
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which all producers try again
+    if code is ErrorCode.TRANSACTION_ABORTABLE and exchange.request.version < ABORTABLE_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    return code
+
+
+def _commit_to_group(
+    broker: BrokerState,
+    body: Message,
+    offsets: dict[Partition, Committed],
+    at: TopicPartition,
+    now: float,
+) -> ErrorCode:
+    return broker.groups.commit(
         body.group_id,
         MemberIdentity(body.member_id, body.generation_id, body.group_instance_id),
         offsets,
@@ -68,8 +90,3 @@ def _commit(
         producer=(body.producer_id, body.producer_epoch),
         check=partial(broker.transactions.check_batch, body.transactional_id, at),
     )
-    if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which all producers try again
-    if code is ErrorCode.TRANSACTION_ABORTABLE and exchange.request.version < ABORTABLE_VERSION:
-        return ErrorCode.INVALID_TXN_STATE
-    return code

@@ -104,15 +104,24 @@ class Transactions:
         self, transactional_id: str | None, at: TopicPartition, batch: BatchHeader
     ) -> None:
         """ApiError: the batch is of no transaction that is open in this partition."""
+        self.check_producer(transactional_id, at, (batch.producer_id, batch.producer_epoch))
+
+    def check_producer(
+        self, transactional_id: str | None, at: TopicPartition, producer: tuple[int, int]
+    ) -> None:
+        """ApiError: a producer, by its id and epoch, has no transaction open in this partition."""
+        producer_id, epoch = producer
         one = None if transactional_id is None else self._kept.get(transactional_id)
         if transactional_id is None:
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if one is None or one.producer_id != batch.producer_id:
-            said = f"producer {batch.producer_id} is not that of {transactional_id[:100]!r}"
+        if not transactional_id:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "no transactional id")
+        if one is None or one.producer_id != producer_id:
+            said = f"producer {producer_id} is not that of {transactional_id[:100]!r}"
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, said)
-        if one.epoch != batch.producer_epoch:
+        if one.epoch != epoch:
             self._counts.fenced()
-            said = f"the producer's epoch is {one.epoch}, and not {batch.producer_epoch}"
+            said = f"the producer's epoch is {one.epoch}, and not {epoch}"
             raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, said)
         if one.is_prepared:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is about to end")

@@ -164,3 +164,19 @@ def test_the_name_of_kafkas_own_metadata_is_nobodys(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
         assert code(broker, topic("__cluster_metadata")) == ErrorCode.INVALID_REQUEST
         assert list(broker.topics) == []
+
+
+@pytest.mark.parametrize(
+    ("partitions", "replicas", "config", "expected"),
+    [
+        (0, 2, {"no.such": "1"}, ErrorCode.INVALID_CONFIG),
+        (0, 2, {}, ErrorCode.INVALID_PARTITIONS),
+        (0, 0, {}, ErrorCode.INVALID_REPLICATION_FACTOR),
+        (1, 2, {}, ErrorCode.INVALID_REPLICATION_FACTOR),
+    ],
+)
+def test_of_several_errors_the_one_is_told_that_kafka_tells(
+    tmp_path: Path, partitions: int, replicas: int, config: dict[str, str], expected: ErrorCode
+) -> None:
+    with writable_broker(tmp_path) as broker:
+        assert code(broker, topic("t", partitions, replicas, config=config)) == expected

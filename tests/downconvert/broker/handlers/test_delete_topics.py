@@ -60,3 +60,19 @@ def test_a_broker_that_only_reads_deletes_nothing(tmp_path: Path) -> None:
         (answer,) = delete(Broker(log_dir, BrokerConfig()), 4, "a")
         assert answer.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert (tmp_path / "a-0").is_dir()
+
+
+def test_a_topic_that_comes_twice_is_refused_once(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", "u") as broker:
+        body = Message(topic_names=["t", "u", "t"], timeout_ms=1000)
+        answers = ask(broker, ApiKey.DeleteTopics, 1, body).responses
+        found = {one.name: one.error_code for one in answers}
+        assert (len(answers), found) == (2, {"t": ErrorCode.INVALID_REQUEST, "u": ErrorCode.NONE})
+        assert list(broker.topics) == ["t"]
+
+
+def test_a_topic_has_a_name_or_an_id(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        body = Message(topics=[Message(name=None, topic_id=bytes(16))], timeout_ms=1000)
+        (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert answer.error_code == ErrorCode.INVALID_REQUEST

@@ -87,3 +87,10 @@ def test_what_there_is_not(tmp_path: Path, kind: int, name: str, expected: Error
         result = describe(broker, 4, kind, name)
         assert result.error_code == expected
         assert list(result.configs) == []
+
+
+def test_there_are_no_client_metrics_to_describe(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        for name, expected in (("m", ErrorCode.NONE), ("", ErrorCode.INVALID_REQUEST)):
+            result = describe(broker, 4, 16, name)
+            assert (result.error_code, list(result.configs)) == (expected, [])

@@ -32,3 +32,11 @@ def test_partitions_and_their_sizes(tmp_path: Path, version: int) -> None:
         (found,) = ask(broker, ApiKey.DescribeLogDirs, version, some).results
         assert [topic.name for topic in found.topics] == ["t"]
         assert [one.partition_index for one in found.topics[0].partitions] == [1]
+
+
+def test_a_topic_of_which_nothing_is_there_is_left_out(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        for index, expected in ((0, ["t"]), (7, [])):
+            body = Message(topics=[Message(topic="t", partitions=[index])])
+            (result,) = ask(broker, ApiKey.DescribeLogDirs, 2, body).results
+            assert [one.name for one in result.topics] == expected

@@ -15,6 +15,7 @@ from records.control import ControlRecordType
 from records.formats import V0
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.fetching import broker_of
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
 VERSIONS = range(12)
@@ -122,3 +123,14 @@ def test_a_partition_named_twice_is_refused_as_by_kafka(tmp_path: Path) -> None:
         body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
         answer = ask(broker, ApiKey.ListOffsets, 5, body)
     assert [one.error_code for one in answer.topics[0].partitions] == [42, 42]
+
+
+@pytest.mark.parametrize(("version", "timestamp"), [(6, -3), (7, -4), (8, -5), (9, -99)])
+def test_a_version_that_does_not_know_a_question_says_so_of_any_partition(
+    tmp_path: Path, version: int, timestamp: int
+) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        asked = [Message(partition_index=index, timestamp=timestamp) for index in (0, 7)]
+        body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
+        (topic,) = ask(broker, ApiKey.ListOffsets, version, body).topics
+        assert {one.error_code for one in topic.partitions} == {ErrorCode.UNSUPPORTED_VERSION}

@@ -141,7 +141,8 @@ def test_partitions_are_added_all_or_none(broker: Broker, producer: Producing) -
 
 
 def test_brokers_own_topics_take_no_transactions(producer: Producing) -> None:
-    assert producer.add((TRANSACTIONS_TOPIC, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+    for at in ((TRANSACTIONS_TOPIC, 0), (TRANSACTIONS_TOPIC, 7)):
+        assert producer.add(at) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
 
 
 def test_topics_of_old_formats_take_no_transactions(broker: Broker, producer: Producing) -> None:
@@ -198,7 +199,7 @@ def test_offsets_are_committed_for_members_of_this_generation_only(producer: Pro
     producer.commit_offset(7)
     assert producer.commit_offset(7, generation_id=1) is ErrorCode.UNKNOWN_MEMBER_ID
     assert producer.commit_offset(7, at=("u", 0)) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert producer.add_offsets("") is ErrorCode.INVALID_GROUP_ID
+    assert producer.add_offsets("") is ErrorCode.NONE  # as in Kafka, which takes no offsets of it
 
 
 # --- time
@@ -341,3 +342,34 @@ def test_a_broker_that_is_not_alone_coordinates_nothing(broker: Broker) -> None:
     assert partition is not None
     partition.assign(leadership, NOW)
     assert refusals(broker) == {ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
+
+
+def test_a_batch_of_a_transaction_without_a_name_is_refused(producer: Producing) -> None:
+    producer.write([b"a"])
+    producer.end()
+    producer.name = ""
+    assert producer.send() is ErrorCode.INVALID_REQUEST
+
+
+def test_a_producer_learns_that_it_is_fenced_before_its_group_is_looked_at(
+    broker: Broker, producer: Producing
+) -> None:
+    producer.add_offsets()
+    Producing(broker).begin()
+    assert producer.commit_offset(7, generation_id=9) is ErrorCode.INVALID_PRODUCER_EPOCH
+    producer.name = ""
+    assert producer.commit_offset(7) is ErrorCode.INVALID_REQUEST
+
+
+def test_metadata_that_is_too_large_is_looked_at_after_the_group(broker: Broker) -> None:
+    partition = Message(partition_index=0, committed_offset=1, committed_metadata="x" * 5000)
+    topics = [Message(name="t", partitions=[partition])]
+
+    def said(generation: int) -> int:
+        body = Message(group_id="g", generation_id_or_member_epoch=generation, topics=topics)
+        (topic,) = ask(broker, ApiKey.OffsetCommit, 8, body).topics
+        found: int = topic.partitions[0].error_code
+        return found
+
+    assert said(3) == ErrorCode.ILLEGAL_GENERATION
+    assert said(-1) == ErrorCode.OFFSET_METADATA_TOO_LARGE

@@ -1,0 +1,54 @@
+"""Does `serve --writable` answer any request as Kafka 3.9.1 does?
+
+The same requests go to both, made from the definitions of the messages, in the same state. What may
+differ is listed with its reason in docs/broker.md.
+
+    python -m bench.differences --operations 100000 --seed 1
+
+Java and Maven are needed. A failure ends with the command that repeats it."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from time import monotonic
+from typing import Final
+
+from tests.downconvert.broker.differences.run import Run
+from tests.downconvert.broker.differences.servers import side_by_side
+
+SHOWN: Final = 3  # differences of one kind
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--operations", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--stop-after", type=int, default=20, help="so many differences")
+    options = parser.parse_args(arguments)
+    print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
+    started, count = monotonic(), 0
+    with side_by_side() as servers:
+        run = Run(servers, options.seed)
+        seen = Counter[str]()
+        for difference in run.run(options.operations):
+            kind = f"{difference.operation.api.name} {difference.path}"
+            seen[kind] += 1
+            if seen[kind] <= SHOWN:
+                print(difference, flush=True)
+            count += 1
+            if count >= options.stop_after:
+                break
+    total = sum(run.asked.values())
+    print(f"{total:,} operations in {monotonic() - started:.0f} s: {dict(run.asked)}")
+    for said, times in run.allowed.most_common():
+        print(f"may differ, {times} times: {said}")
+    print(f"{count} differences")
+    if count:
+        again = f"--operations {options.operations} --seed {options.seed}"
+        print(f"reproduce: python -m bench.differences {again}")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,173 @@
+"""Answers as they are compared: ids by their tokens, records by what they say, lists in any order.
+
+Not here: what may differ all the same (may_differ.py)."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+from records import MemoryRecords, RecordsError, read_batch
+
+from .identities import Identities
+from .operations import Operation
+
+# What says nothing of the request: who answers, when, where it is kept, and in which words.
+SKIPPED: Final = {
+    "authorized_operations",
+    "cluster_authorized_operations",
+    "cluster_id",
+    "client_host",
+    "documentation",
+    "error_message",
+    "host",
+    "last_timestamp",
+    "log_append_time_ms",
+    "log_dir",
+    "port",
+    "throttle_time_ms",
+    "topic_authorized_operations",
+    "total_bytes",
+    "transaction_start_time_ms",
+    "usable_bytes",
+}
+NOTHING: Final = {"member": (None, ""), "producer": (None, -1), "session": (None, 0)}
+OF_BLOCK: Final = re.compile(r"b[0-9]+-|warm$")
+KEYS: Final = (
+    *("name", "topic", "topic_id", "partition", "partition_index", "index", "group_id"),
+    *("transactional_id", "resource_type", "resource_name", "member_id", "key", "producer_id"),
+)
+TOPIC_CONFIG: Final = 1  # where a setting comes from
+
+
+def plain(value: Any, side: int, identities: Identities, name: str = "") -> Any:
+    """A value without what is skipped: dictionaries, sorted lists, tokens."""
+    if isinstance(value, Message):
+        fields = vars(value)
+        if fields.get("name") == "retention.ms" and fields.get("config_source", 1) != TOPIC_CONFIG:
+            return {"name": "retention.ms"}  # which the tests' Kafka has of its own
+        return {
+            field: plain(one, side, identities, field)
+            for field, one in fields.items()
+            if field not in SKIPPED
+        }
+    if name == "records":
+        return _records(value, side, identities)
+    if isinstance(value, memoryview):
+        value = bytes(value)
+    if isinstance(value, list):
+        there = [one for one in value if not _is_of_others(one, identities.prefix)]
+        made = [plain(one, side, identities, name) for one in there]
+        return _by_key(made)
+    return identities.token(name, value, side)
+
+
+def _by_key(values: list[Any]) -> Any:
+    """Elements by what they are about, where they say it; sorted, where they do not. A topic that
+    comes twice, as Kafka answers of partitions that have an error, is one."""
+    found: dict[str, Any] = {}
+    for value in values:
+        key = _key(value)
+        before = found.get(key)
+        if before is not None and not isinstance(before.get("partitions"), dict):
+            return sorted(values, key=repr)
+        found[key] = value
+        if before is not None:
+            found[key] = {**value, "partitions": before["partitions"] | value["partitions"]}
+    return sorted(values, key=repr) if "" in found else found
+
+
+def _key(value: Any) -> str:
+    """What an element is about, if it says it: two answers are compared element by element."""
+    if not isinstance(value, dict):
+        return ""
+    if value.get("name") or value.get("topic"):
+        value = {**value, "topic_id": None}
+    return " ".join(str(value[name]) for name in KEYS if value.get(name) is not None)
+
+
+def _is_of_others(value: Any, prefix: str) -> bool:
+    """Whether it was made in another block of operations."""
+    if not isinstance(value, Message):
+        return False
+    fields = vars(value)
+    names = [fields.get(name) for name in ("group_id", "transactional_id", "name", "topic")]
+    return any(name and OF_BLOCK.match(name) and not name.startswith(prefix) for name in names)
+
+
+def _records(data: Any, side: int, identities: Identities) -> Any:
+    if not data:
+        return []
+    found: list[Any] = []
+    source = MemoryRecords(bytes(data))
+    try:
+        for header in source.batches():
+            producer = identities.token("producer_id", header.producer_id, side)
+            records: list[tuple[Any, ...]] = [
+                (one.offset, one.key, one.value, one.headers) for one in read_batch(source, header)
+            ]
+            if header.is_control:
+                records = [(one[0], one[1]) for one in records]
+            found.append(
+                (
+                    (header.magic, header.codec, header.timestamp_type, header.base_offset),
+                    (producer, header.producer_epoch, header.base_sequence, header.leader_epoch),
+                    records,
+                )
+            )
+    except RecordsError as error:
+        found.append(str(error))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where two answers differ: the names of the fields down to it, and what each has there.
+
+    around: the structures that it is a field of."""
+
+    path: str
+    kafka: Any
+    ours: Any
+    around: tuple[dict[str, Any], dict[str, Any]]
+
+    def is_in(self, field: str) -> bool:
+        return self.path.rpartition(".")[2] == field
+
+
+def differences(kafkas: Any, ours: Any, path: str = "", around: Any = ({}, {})) -> Iterator[Place]:
+    """Every place where two plain answers differ."""
+    if isinstance(kafkas, dict) and isinstance(ours, dict):
+        for name in sorted(kafkas.keys() | ours.keys()):
+            at = f"{path}.{name}" if path else name
+            yield from differences(kafkas.get(name), ours.get(name), at, (kafkas, ours))
+    elif isinstance(kafkas, list) and isinstance(ours, list) and len(kafkas) == len(ours):
+        for theirs, own in zip(kafkas, ours, strict=True):
+            yield from differences(theirs, own, path, around)
+    elif kafkas != ours:
+        yield Place(path, kafkas, ours, around)
+
+
+def learn(
+    operation: Operation, answers: tuple[Message, Message], identities: Identities
+) -> dict[str, Any]:
+    """Learns the ids of an answer: of the member, the producer or the session."""
+    known: dict[str, Any] = {}
+    kafkas, ours = answers
+    if hasattr(kafkas, "unreadable") or hasattr(ours, "unreadable"):
+        return known
+
+    def both(kind: str, name: str) -> None:
+        values = [vars(one).get(name) for one in answers]
+        if all(value not in NOTHING[kind] for value in values):
+            known[kind] = identities.learn(kind, *values)
+
+    match operation.api:
+        case ApiKey.JoinGroup:
+            both("member", "member_id")
+        case ApiKey.InitProducerId if not kafkas.error_code and not ours.error_code:
+            both("producer", "producer_id")
+        case ApiKey.Fetch:
+            both("session", "session_id")
+    return known

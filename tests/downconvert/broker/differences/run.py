@@ -1,0 +1,279 @@
+"""A run of operations against both servers, in blocks that begin with nothing.
+
+A block has topics, groups and transactional ids of its own. It ends early where a change was
+answered differently: the servers are not in step from then on.
+
+    for difference in run(servers, operations=500, seed=1): print(difference)"""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, Final
+
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .answers import Place, differences, learn, plain
+from .identities import KAFKA, OURS, SIDES, Identities
+from .may_differ import MAY_DIFFER
+from .operations import Operation, creation, operation
+from .servers import MOMENT, PATIENCE, Pair, Servers
+from .values import OWN_TOPICS, Known, Member
+
+BLOCK: Final = 250
+READING: Final = {
+    ApiKey.Fetch,
+    ApiKey.ListOffsets,
+    ApiKey.Metadata,
+    ApiKey.OffsetFetch,
+    ApiKey.FindCoordinator,
+    ApiKey.DescribeGroups,
+    ApiKey.ListGroups,
+    ApiKey.OffsetForLeaderEpoch,
+    ApiKey.DescribeConfigs,
+    ApiKey.DescribeCluster,
+    ApiKey.DescribeLogDirs,
+    ApiKey.DescribeProducers,
+    ApiKey.DescribeTransactions,
+    ApiKey.ListTransactions,
+    ApiKey.DescribeAcls,
+}
+AGAIN, PAUSE = 100, 0.02  # how often Kafka is asked again, and how long after (seconds)
+SESSIONS_SINCE: Final = 7
+WAITING: Final = {ApiKey.JoinGroup, ApiKey.SyncGroup}
+BUSY: Final = {"14", "15", "16", "51"}  # a coordinator that asks to be asked again
+ADMIN: Final = {
+    ApiKey.CreateTopics,
+    ApiKey.DeleteTopics,
+    ApiKey.CreatePartitions,
+    ApiKey.AlterConfigs,
+    ApiKey.IncrementalAlterConfigs,
+}
+
+
+# Each block begins with what most of its requests are about.
+BEGIN: Final = (
+    lambda known: creation(known.topics()[0], 1),
+    lambda known: creation(known.topics()[1], 3),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """An answer that differs, and where."""
+
+    number: int
+    operation: Operation
+    path: str
+    kafka: Any
+    ours: Any
+
+    def __str__(self) -> str:
+        said = f"{self.number}: {self.operation}\n  {self.path}"
+        return f"{said}\n    Kafka {str(self.kafka)[:300]}\n    here  {str(self.ours)[:300]}"
+
+
+@dataclass(slots=True)
+class Run:
+    """What has been asked so far."""
+
+    servers: Servers
+    seed: int
+    versions: Mapping[ApiKey, range] = field(default_factory=dict)
+    asked: Counter[str] = field(default_factory=Counter)
+    allowed: Counter[str] = field(default_factory=Counter)
+    is_in_step: bool = True  # in this block
+
+    def __post_init__(self) -> None:
+        theirs, ours = (self.servers.versions(side) for side in SIDES)
+        self.versions = {
+            api: _common(theirs[api], ours[api]) for api in ApiKey if api in theirs and api in ours
+        }
+
+    def run(self, operations: int) -> Iterator[Difference]:
+        done = block = 0
+        while done < operations:
+            for found in self._block(block, min(BLOCK, operations - done), done):
+                if isinstance(found, Difference):
+                    yield found
+                else:
+                    done += 1
+            block += 1
+
+    def _block(self, block: int, count: int, first: int) -> Iterator[Difference | None]:
+        random = Random(f"{self.seed}/{block}")
+        self.is_in_step = True
+        pairs = [Pair(self.servers.addresses) for _ in range(3)]
+        state = _Block(self, Known(block), Identities(f"b{block}-"), pairs)
+        try:
+            for number in range(first, first + count):
+                asked = operation(random, state.known, self.versions)
+                if number < first + len(BEGIN):
+                    asked = BEGIN[number - first](state.known)
+                free = [pair for pair in pairs if pair.asked is None]
+                if not free:
+                    return
+                self.asked[asked.api.name] += 1
+                yield None
+                for difference in state.ask(free[asked.client % len(free)], number, asked):
+                    yield difference
+                    self.is_in_step = self.is_in_step and asked.api in READING
+                if not self.is_in_step:
+                    return
+        finally:
+            for pair in pairs:
+                pair.close()
+
+    def may_differ(self, asked: Operation, place: Place) -> bool:
+        for one in MAY_DIFFER:
+            if one.applies(asked, place):
+                self.allowed[one.asked] += 1
+                self.is_in_step = self.is_in_step and one.keeps_step
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class _Block:
+    run: Run
+    known: Known
+    identities: Identities
+    pairs: list[Pair]
+    ids: list[dict[str, bytes]] = field(default_factory=lambda: [{}, {}])  # of topics, now
+
+    def ask(self, pair: Pair, number: int, asked: Operation) -> Iterator[Difference]:
+        for again in range(AGAIN + 1):
+            bodies = [self.identities.render(asked.body, side) for side in SIDES]
+            if again:  # what Kafka does behind an answer takes it a moment
+                time.sleep(PAUSE)
+                pair.send_again(bodies[KAFKA])
+            else:
+                pair.send(asked.api, asked.version, asked.body, bodies)
+            heard = pair.hear(MOMENT if asked.api in WAITING else PATIENCE)
+            if asked.api in WAITING and heard != [True, True]:
+                heard = pair.hear(PATIENCE / 10) if any(heard) else heard
+            if heard == [False, False]:
+                break  # it waits for others
+            if heard != [True, True]:
+                yield Difference(number, asked, "answered", *heard)
+                return
+            found = list(self._compared(pair, number, asked))
+            is_late = _may_be_asked_again(asked) or any(str(one.kafka) in BUSY for one in found)
+            if not found or not is_late or again == AGAIN:
+                yield from found
+                break
+        for other in self.pairs:
+            if other is not pair and other.asked is not None and any(other.hear(0.0)):
+                api, version, body = other.asked
+                earlier = Operation(api, version, body, 0)
+                heard = other.hear(PATIENCE / 10)
+                if heard == [True, True]:
+                    yield from self._compared(other, number, earlier)
+                else:
+                    yield Difference(number, earlier, "answered", *heard)
+        if asked.api in ADMIN:
+            yield from self._settled(number, asked)
+        if asked.api in (ApiKey.EndTxn, ApiKey.InitProducerId):
+            ids = Message(transactional_ids=self.known.transactional_ids())
+            self.run.servers.until(lambda: self._states(ids, KAFKA) == self._states(ids, OURS))
+
+    def _compared(self, pair: Pair, number: int, asked: Operation) -> Iterator[Difference]:
+        kafkas, ours = pair.answers()
+        if kafkas is None or ours is None:
+            pair.reconnect()
+            if kafkas is not ours:
+                ended = ["the connection ends" if one is None else one for one in (kafkas, ours)]
+                if not self.run.may_differ(asked, Place("", ended[0], ended[1], ({}, {}))):
+                    yield Difference(number, asked, "", ended[0], ended[1])
+            return
+        known = learn(asked, (kafkas, ours), self.identities)
+        theirs, own = (
+            plain(one, side, self.identities) for side, one in ((KAFKA, kafkas), (OURS, ours))
+        )
+        if not hasattr(kafkas, "unreadable") and not hasattr(ours, "unreadable"):
+            self._note(asked, kafkas, known)
+        for place in differences(theirs, own):
+            if not self.run.may_differ(asked, place):
+                yield Difference(number, asked, place.path, place.kafka, place.ours)
+
+    def _note(self, asked: Operation, answer: Message, known: dict[str, Any]) -> None:
+        """Remembers what the next requests need."""
+        body, state = asked.body, self.known
+        match asked.api:
+            case ApiKey.JoinGroup if "member" in known:
+                generation = max(getattr(answer, "generation_id", -1), -1)
+                state.members = [one for one in state.members if one.token != known["member"]]
+                state.members.append(Member(body.group_id, known["member"], generation))
+            case ApiKey.InitProducerId if "producer" in known:
+                state.producers[body.transactional_id] = known["producer"], answer.producer_epoch
+            case ApiKey.Produce:
+                for topic in answer.responses:
+                    for one in topic.partition_responses:
+                        if not one.error_code:
+                            state.note_sequences(body)
+            case ApiKey.Fetch if asked.version >= 7:
+                _, epoch = state.session
+                if answer.error_code or "session" not in known:
+                    state.session = (0, -1) if epoch else (0, 0)
+                else:
+                    state.session = known["session"], max(0, body.session_epoch) + 1
+
+    def _settled(self, number: int, asked: Operation) -> Iterator[Difference]:
+        """Kafka's brokers hear of a change a moment after it is answered."""
+        if not self.run.servers.until(lambda: self._topics(KAFKA) == self._topics(OURS)):
+            kafkas, ours = (self._topics(side) for side in SIDES)
+            yield Difference(number, asked, "topics, afterwards", kafkas, ours)
+        self.known.topic_ids = {
+            name: self.identities.learn("topic", self.ids[KAFKA][name], self.ids[OURS][name])
+            for name in self.ids[KAFKA].keys() & self.ids[OURS].keys()
+        }
+
+    def _states(self, asked: Message, side: int) -> list[tuple[str, str]]:
+        answer = self.run.servers.ask(side, ApiKey.DescribeTransactions, 0, asked)
+        return [(one.transactional_id, one.transaction_state) for one in answer.transaction_states]
+
+    def _topics(self, side: int) -> Any:
+        servers = self.run.servers
+        names = [*self.known.topics(), *OWN_TOPICS]
+        asked = Message(topics=[Message(name=name) for name in names])
+        there = servers.ask(side, ApiKey.Metadata, 12, asked).topics
+        found = {
+            one.name: {each.partition_index for each in one.partitions}
+            for one in there
+            if not one.error_code and one.name not in OWN_TOPICS
+        }
+        self.ids[side] = {one.name: bytes(one.topic_id) for one in there if not one.error_code}
+        resources = [Message(resource_type=2, resource_name=name) for name in found]
+        body = Message(resources=resources, include_synonyms=False)
+        configs = {
+            one.resource_name: {
+                each.name: each.value for each in one.configs if each.config_source == 1
+            }
+            for one in servers.ask(side, ApiKey.DescribeConfigs, 1, body).results
+        }
+        topics = [
+            Message(
+                name=name,
+                partitions=[Message(partition_index=index, timestamp=-1) for index in indices],
+            )
+            for name, indices in found.items()
+        ]
+        body = Message(replica_id=-1, topics=topics)
+        errors = {
+            (one.name, each.partition_index, each.error_code)
+            for one in servers.ask(side, ApiKey.ListOffsets, 1, body).topics
+            for each in one.partitions
+        }
+        return found, configs, errors
+
+
+def _may_be_asked_again(asked: Operation) -> bool:
+    """Whether Kafka gives the same answer again: it reads, and belongs to no fetch session."""
+    if asked.api is ApiKey.Fetch:
+        return asked.version < SESSIONS_SINCE or asked.body.session_epoch == -1
+    return asked.api in READING
+
+
+def _common(theirs: range, ours: range) -> range:
+    return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))

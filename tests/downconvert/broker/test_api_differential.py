@@ -1,0 +1,19 @@
+"""Any request to Kafka 3.9.1 and to this broker, in the same state: equal answers.
+
+More of them: `python -m bench.differences`. Not here: what is done for the comparison
+(differences/), what needs files of other brokers (test_differential.py)."""
+
+from .differences.run import Run
+from .differences.servers import side_by_side
+
+OPERATIONS = 400
+SEED = 7
+
+
+def test_any_request_is_answered_as_kafka_answers_it() -> None:
+    with side_by_side() as servers:
+        run = Run(servers, SEED)
+        found = [str(one) for one in run.run(OPERATIONS)]
+    assert not found, "\n".join(found[:5])
+    assert run.asked.total() == OPERATIONS
+    assert len(run.asked) > 25  # APIs

@@ -1,0 +1,88 @@
+"""The comparison with Kafka itself: that it notices, and that the page shows what may differ.
+
+Without Kafka; with it: test_api_differential.py."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.broker.handlers.apis import APIS
+from downconvert.broker.wire.schemas import ApiKey, Message
+
+from .asking import frame
+from .differences.answers import differences, plain
+from .differences.identities import KAFKA, OURS, Identities
+from .differences.may_differ import MAY_DIFFER
+from .differences.operations import WEIGHTS, operation
+from .differences.values import Known
+
+PAGE = Path(__file__).parents[3] / "docs" / "broker.md"
+HEADING = "## How `serve` differs from Kafka"
+VERSIONS = {api: APIS[api].versions for api in WEIGHTS}
+
+
+def test_the_page_shows_what_may_differ_and_why() -> None:
+    section = PAGE.read_text().split(f"{HEADING}\n")[1].split("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    expected = [f"| {one.asked} | {one.kafka} | {one.here} | {one.reason} |" for one in MAY_DIFFER]
+    assert rows[1:] == expected
+
+
+def test_every_request_can_be_written_and_every_api_is_asked() -> None:
+    random, known = Random(1), Known(0)
+    asked = set()
+    for _ in range(2000):
+        made = operation(random, known, VERSIONS)
+        body = Identities("b0-").render(made.body, OURS)
+        assert frame(made.api, made.version, body)
+        asked.add(made.api)
+    assert asked == set(WEIGHTS)
+
+
+def test_ids_are_the_same_where_both_servers_mean_the_same() -> None:
+    identities = Identities("b0-")
+    identities.learn("member", "kafkas", "ours")
+
+    def found(kafkas: str, ours: str) -> list[str]:
+        answers = [
+            plain(Message(member_id=one, error_code=0), side, identities)
+            for side, one in ((KAFKA, kafkas), (OURS, ours))
+        ]
+        return [place.path for place in differences(*answers)]
+
+    assert found("kafkas", "ours") == []
+    assert found("kafkas", "another") == ["member_id"]
+    assert found("", "") == []
+
+
+@pytest.mark.parametrize(
+    ("kafkas", "ours", "expected"),
+    [
+        ([("t", 0, 3), ("u", 0, 0)], [("u", 0, 0), ("t", 0, 3)], []),
+        ([("t", 0, 3)], [("t", 0, 0)], ["topics.t.partitions.0.error_code"]),
+        ([("t", 0, 3)], [("t", 1, 3)], ["topics.t.partitions.0", "topics.t.partitions.1"]),
+        ([("t", 0, 3)], [], ["topics.t"]),
+    ],
+)
+def test_answers_are_compared_topic_by_topic_and_partition_by_partition(
+    kafkas: list[tuple[str, int, int]], ours: list[tuple[str, int, int]], expected: list[str]
+) -> None:
+    answers = [
+        plain(
+            Message(
+                topics=[
+                    Message(
+                        name=name,
+                        partitions=[Message(partition_index=index, error_code=code)],
+                    )
+                    for name, index, code in one
+                ]
+            ),
+            side,
+            Identities("b0-"),
+        )
+        for side, one in ((KAFKA, kafkas), (OURS, ours))
+    ]
+    assert [place.path for place in differences(*answers)] == expected
+    assert ApiKey.Metadata in WEIGHTS

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from downconvert.storage.checkpoint import EpochEntry
-from downconvert.storage.metadata import topic_id_text
 from downconvert.storage.names import TopicPartition
 from records import BatchHeader
 from records.batch import NONE
@@ -19,7 +18,7 @@ from records.batch import NONE
 from .export_manifest import Exported
 from .jobs import JobError
 from .places import Place, where_changed
-from .replicas import leader_epochs, topic_id_of
+from .replicas import id_text_of, leader_epochs
 from .segment_files import PartitionLog
 from .staging import staged
 from .stored_headers import header_of, headers_near
@@ -48,9 +47,8 @@ def facts_of(log: PartitionLog) -> Facts:
     """OSError, StoreError: it cannot be read."""
     sides = tuple((name, blob) for name, blob in log.sides if name in OF_PARTITION)
     with staged(replace(log, segments=(), sides=sides), ()) as directory:
-        topic_id = topic_id_of(str(directory))
-        text = None if topic_id is None else topic_id_text(topic_id)
-        return Facts(log.topic_id or text, tuple(log.epochs) or tuple(leader_epochs(directory)))
+        topic_id = log.topic_id or id_text_of(str(directory))
+        return Facts(topic_id, tuple(log.epochs) or tuple(leader_epochs(directory)))
 
 
 def epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:

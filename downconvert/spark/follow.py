@@ -42,6 +42,10 @@ class FollowedLog(Protocol):
         """What to call it."""
 
     @property
+    def topic_id(self) -> str | None:
+        """The id of its topic, as text; None: not known."""
+
+    @property
     def start_offset(self) -> int: ...
 
     @property
@@ -123,9 +127,13 @@ class LogFollower:
         places: Places = {}
         for name, offset in offsets.items():
             log = self._current.get(name)
-            place = Place(offset, NONE if log is None else log.epoch_of(offset))
             known = (before or {}).get(name)
+            place = Place(offset) if log is None else _place_in(log, offset)
             is_known = place.epoch == NONE and known is not None and known.offset == offset
+            if known is not None and not known.is_of(place.topic_id):
+                is_known = False
+            elif is_known and known is not None and place.topic_id is not None:
+                known = known._replace(topic_id=place.topic_id)
             places[name] = known if known is not None and is_known else place
         return places
 
@@ -209,6 +217,9 @@ class LogFollower:
         if log is None:
             self._lost(f"{name} is gone; it was read up to offset {first}")
             return []
+        if not place.is_of(log.topic_id):
+            self._lost(f"{name} was deleted and made anew after it was seen to go up to {after}")
+            return []
         if log.end_offset < after:
             self._lost(f"{name} ends at {log.end_offset}, and was seen to go up to {after}")
         elif log.changed_from(place) is not None:
@@ -225,6 +236,12 @@ class LogFollower:
         if place is None:
             return first
         offset, end = place.offset, log.end_offset
+        if not place.is_of(log.topic_id):
+            self._lost(
+                f"{name} was deleted and made anew after it was read up to offset {offset}: it has "
+                f"the id {log.topic_id} now, and had {place.topic_id}"
+            )
+            return first
         if offset > end:
             self._lost(
                 f"{name} ends at {end}, and was read up to {offset}: it was truncated, or "
@@ -340,6 +357,10 @@ class LogFollower:
             reached[name], taken = log.advanced(starts[name], ends[name], share)
             left -= taken
         return reached
+
+
+def _place_in(log: FollowedLog, offset: int) -> Place:
+    return Place(offset, log.epoch_of(offset), topic_id=log.topic_id)
 
 
 def now() -> int:

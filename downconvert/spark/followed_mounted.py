@@ -24,7 +24,7 @@ from .kept import Kept
 from .options import Options
 from .places import Place, changed_from, epoch_of
 from .planner import cleaned_of, starting_offset, stretches
-from .replicas import look
+from .replicas import id_text_of, look
 from .splits import Split
 from .trees import find_directories, read_partition
 from .union import union_of
@@ -45,6 +45,10 @@ class MountedLog:
     @property
     def directory(self) -> str:
         return str(self._log.path)
+
+    @property
+    def topic_id(self) -> str | None:
+        return id_text_of(self.directory)
 
     @property
     def start_offset(self) -> int:
@@ -107,6 +111,7 @@ class MountedLogs:
         self._open_files = OpenFiles(OPEN_SEGMENTS_MAX)
         self._logs: dict[str, Log] = {}  # by directory
         self._epochs: dict[str, int] = {}  # of their last batches
+        self._topic_ids: dict[str, str | None] = {}
 
     def close(self) -> None:
         for log in self._logs.values():
@@ -162,7 +167,11 @@ class MountedLogs:
 
         A log that was truncated and written anew since may have no batch where it ended before.
         Then it is opened again."""
-        log = self._logs.get(directory)
+        log, topic_id = self._logs.get(directory), id_text_of(directory)
+        if log is not None and self._topic_ids[directory] != topic_id:  # made anew
+            self._logs.pop(directory).close()
+            log = None
+        self._topic_ids[directory] = topic_id
         if log is not None:
             epoch = epoch_of(log, log.end_offset)
             if epoch != NONE or self._epochs[directory] == NONE:

@@ -14,10 +14,11 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from downconvert.storage.checkpoint import EpochEntry
-from downconvert.storage.names import OFFSET_MAX, TopicPartition
+from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
+from .blobs import Blob
 from .boundaries import StoredBoundaries
 from .completeness import CleanerPoints
 from .follow import GONE, FollowedLog
@@ -28,7 +29,7 @@ from .options import Options
 from .places import Place, where_changed
 from .planner import cleaned_of, start_of, stretches
 from .range_records import Blocks, Direct, RangeRecords
-from .replicas import leader_epochs
+from .replicas import id_text_of, leader_epochs
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
 from .staging import staged
@@ -72,6 +73,15 @@ class StoredLog:
     def noted(self) -> str:
         """A path of this machine beside which the checkpoints of the broker are."""
         return self._log.noted
+
+    @property
+    def topic_id(self) -> str | None:
+        if self._log.topic_id is not None:
+            return self._log.topic_id
+        if self._log.is_mounted:
+            return id_text_of(self._log.directory)
+        sides = tuple(side for side in self._log.sides if side[0] == PARTITION_METADATA)
+        return self._kept.of(("topic", sides), partial(self._read_topic_id, sides))
 
     @property
     def start_offset(self) -> int:
@@ -158,6 +168,12 @@ class StoredLog:
         """What was made of files before, if they have not changed since. Those of this machine are
         read again: preallocated, they keep their size, and a clock's tick may hide a change."""
         return self._kept.of(key, make) if all(file.blobs for file in files) else make()
+
+    def _read_topic_id(self, sides: tuple[tuple[str, Blob], ...]) -> str | None:
+        if not sides:
+            return None
+        with staged(replace(self._log, segments=(), sides=sides), ()) as directory:
+            return id_text_of(str(directory))
 
     def _noted_epochs(self) -> list[EpochEntry]:
         with staged(replace(self._log, segments=()), ()) as directory:

@@ -3,8 +3,9 @@ record before it; and what a stream waits for.
 
 An offset alone does not say which record it was: a log that was truncated has others there. Offset
 and leader epoch together do (KIP-101, KIP-320). As JSON, in a query's checkpoint, a place is
-`{"offset": 123, "leaderEpoch": 4}`, or the offset alone where no epoch is known: in v0 and v1, in
-checkpoints of earlier versions, and where the record before was deleted or compacted. Where a
+`{"offset": 123, "leaderEpoch": 4, "topicId": "..."}`, or the offset alone where neither epoch nor
+id is known: in v0 and v1, in checkpoints of earlier versions, and where the record before was
+deleted or compacted. A topic that was deleted and made anew has another id. Where a
 stream waits for what may still be copied (gaps.py) there are "waitingSince" and "waitingUpTo", too:
 a query that runs for a moment each hour would wait for ever otherwise.
 
@@ -33,11 +34,17 @@ class Wait(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The next offset to read, and the leader epoch of the one before it; -1: not known."""
+    """The next offset to read, the leader epoch of the one before it (-1: not known), and the id of
+    the topic, as text (None: not known)."""
 
     offset: int
     epoch: int = NONE
     wait: Wait | None = None
+    topic_id: str | None = None
+
+    def is_of(self, topic_id: str | None) -> bool:
+        """Whether a topic with this id may be the one that was read."""
+        return None in (self.topic_id, topic_id) or self.topic_id == topic_id
 
 
 Places: TypeAlias = dict[TopicPartition, Place]
@@ -53,12 +60,14 @@ def to_json(places: Mapping[TopicPartition, Place]) -> Json:
     return found
 
 
-def _json(place: Place) -> int | dict[str, int]:
-    offset, epoch, wait = place
-    known = {"offset": offset, "leaderEpoch": epoch}
+def _json(place: Place) -> int | dict[str, Any]:
+    offset, epoch, wait, topic_id = place
+    known: dict[str, Any] = {"offset": offset, "leaderEpoch": epoch}
+    if topic_id is not None:
+        known["topicId"] = topic_id
     if wait is not None:
-        return known | {"waitingSince": wait.since, "waitingUpTo": wait.up_to}
-    return offset if epoch == NONE else known
+        known |= {"waitingSince": wait.since, "waitingUpTo": wait.up_to}
+    return offset if known == {"offset": offset, "leaderEpoch": NONE} else known
 
 
 def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Places:
@@ -75,15 +84,13 @@ def _place(given: object) -> Place:
     match given:
         case int(offset):
             return Place(offset)
-        case {
-            "offset": int(offset),
-            "leaderEpoch": int(epoch),
-            "waitingSince": int(since),
-            "waitingUpTo": int(up_to),
-        }:
-            return Place(offset, epoch, Wait(since, up_to))
-        case {"offset": int(offset), "leaderEpoch": int(epoch)}:
-            return Place(offset, epoch)
+        case {"offset": int(offset), "leaderEpoch": int(epoch), **others}:
+            wait = None
+            match others:
+                case {"waitingSince": int(since), "waitingUpTo": int(up_to)}:
+                    wait = Wait(since, up_to)
+            topic_id = others.get("topicId")
+            return Place(offset, epoch, wait, None if topic_id is None else str(topic_id))
     raise ValueError(f"not an offset in a checkpoint: {given!r}")
 
 

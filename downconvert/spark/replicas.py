@@ -122,3 +122,9 @@ def topic_id_of(directory: str) -> UUID | None:
         return read_topic_id(Path(directory))
     except (OSError, CorruptFileError):
         return None
+
+
+def id_text_of(directory: str) -> str | None:
+    """The same as text."""
+    topic_id = topic_id_of(directory)
+    return None if topic_id is None else topic_id_text(topic_id)

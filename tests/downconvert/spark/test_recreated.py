@@ -1,0 +1,82 @@
+"""A topic that is deleted and made anew under a stream is another topic."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import DataLossError
+from downconvert.spark.places import Json, Place, Wait, from_json, to_json
+from downconvert.storage import TopicPartition
+from tests.downconvert.storage.logs import batch
+
+from .reading import packed, partition
+from .test_follow import read, stream
+
+IDS = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+def made(path: Path, count: int, topic_id: str | None) -> None:
+    shutil.rmtree(path / "a-0", ignore_errors=True)
+    directory = partition(path, batch(*range(count), leader_epoch=0), "a-0")
+    if topic_id is not None:
+        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("count", [5, 10, 15])
+def test_what_was_read_of_the_former_topic_is_not_taken_for_the_new_ones(
+    tmp_path: Path, count: int, is_packed: bool, is_new: bool
+) -> None:
+    logs = tmp_path / "logs"
+    path = tmp_path / "logs.tar" if is_packed else logs
+
+    def make(count: int, topic_id: str) -> None:
+        made(logs, count, topic_id)
+        packed(logs)
+
+    make(10, IDS[0])
+    strict, lenient = stream(path), stream(path, failOnDataLoss=False)
+    start: Json = {"a": {"0": 0}}
+    place = lenient.latestOffset(start)
+    assert place == strict.latestOffset(start)
+    assert place == {"a": {"0": {"offset": 10, "leaderEpoch": 0, "topicId": IDS[0]}}}
+    assert len(read(lenient, start, place)) == 10
+    make(count, IDS[1])
+    if is_new:
+        strict, lenient = stream(path), stream(path, failOnDataLoss=False)
+    with pytest.raises(DataLossError, match="a-0 was deleted and made anew after it was read up"):
+        strict.latestOffset(place)
+    with pytest.warns(RuntimeWarning, match=f"has the id {IDS[1]} now, and had {IDS[0]}"):
+        end = lenient.latestOffset(place)
+    with pytest.warns(RuntimeWarning, match="was deleted and made anew"):
+        found = read(lenient, place, end)
+    assert found == [f"a-0:{offset}" for offset in range(count)]
+    assert end == {"a": {"0": {"offset": count, "leaderEpoch": 0, "topicId": IDS[1]}}}
+    assert lenient.latestOffset(end) == end
+    with pytest.raises(DataLossError, match="made anew after it was seen to go up to 10"):
+        read(stream(path), start, place)
+
+
+def test_checkpoints_without_an_id_are_read_on_from(tmp_path: Path) -> None:
+    made(tmp_path, 10, IDS[0])
+    source = stream(tmp_path)
+    before: Json = {"a": {"0": {"offset": 4, "leaderEpoch": 0}}}
+    end = source.latestOffset(before)
+    assert end["a"]["0"]["topicId"] == IDS[0]
+    assert read(source, before, end) == [f"a-0:{offset}" for offset in range(4, 10)]
+    made(tmp_path, 12, None)
+    assert stream(tmp_path).latestOffset(end)["a"]["0"]["offset"] == 12
+
+
+def test_a_place_comes_back_from_json() -> None:
+    name = TopicPartition("a", 0)
+    for place in (
+        Place(5),
+        Place(5, 3),
+        Place(5, topic_id="x"),
+        Place(5, 3, Wait(1, 2)),
+        Place(5, 3, Wait(1, 2), "x"),
+    ):
+        assert from_json(to_json({name: place})) == {name: place}

@@ -327,3 +327,69 @@ def test_what_old_producers_write_old_consumers_read(through: Through) -> None:
     produce(through, 0, message_set(0, b"a", b"b", codec=Codec.SNAPPY))
     produce(through, 2, message_set(1, b"c"))
     assert values_of(fetch(through, 0, 0)[0]) == [b"a", b"b", b"c"]
+
+
+def committed_through(broker: Broker, **options: Any) -> Through:
+    policy = ConversionPolicy(isolation="read_committed", **options)
+    return Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
+
+
+def fetches_of(through: Through) -> list[Any]:
+    return [ask.body for ask in through.asked if ask.api is ApiKey.Fetch]
+
+
+def test_a_committed_fetch_ends_at_the_last_stable_offset(broker: Broker) -> None:
+    """There the cluster has nothing more for it, though the high watermark is further on."""
+    undecided = batch(1, 2, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    append(broker, batch(0), undecided)
+    append(broker, batch(0), partition=1)
+    through = committed_through(broker)
+    first, second = fetch(through, 1, 1, 0)
+    assert (records_of(first), first.high_watermark) == ([], 3)
+    assert [record.offset for record in records_of(second)] == [0]
+    (asked,) = fetches_of(through)
+    assert asked.isolation_level == 1
+    (part,) = fetch(through, 1, 0)
+    assert [record.offset for record in records_of(part)] == [0]
+
+
+def test_only_the_first_of_several_requests_for_a_fetch_waits(
+    broker: Broker, through: Through
+) -> None:
+    """The others ask for what follows, which is there or is left to the next fetch."""
+    for offset in range(0, 8, 2):
+        append(broker, batch(offset, codec=Codec.GZIP))
+        broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
+    (part,) = fetch(through, 1, 0, wait=700)
+    assert [record.offset for record in records_of(part)] == [0, 2, 4, 6]
+    asked = fetches_of(through)
+    assert [(body.max_wait_ms, body.min_bytes) for body in asked] == [(700, 1)] + [(0, 0)] * 3
+
+
+@pytest.mark.parametrize("version", range(3))
+@pytest.mark.parametrize(
+    ("segments", "noise_size", "policy"),
+    [
+        (6, 10, ConversionPolicy(recode={"lz4": "none"})),  # the cluster is asked for each
+        (1, 4_000, ConversionPolicy(recode={"lz4": "none"}, trim_compressed=False)),  # two turns
+    ],
+)
+def test_a_hard_limit_holds_for_all_parts_of_an_answer_together(
+    broker: Broker, version: int, segments: int, noise_size: int, policy: ConversionPolicy
+) -> None:
+    """Records that become larger: a limit for each of the parts would let more of them through."""
+    through = Through(broker, GatewayConfig(bootstrap=(Address("c", 1),), policy=policy))
+    dice = Random(1)
+    for start in range(0, 120, 20):
+        values = [dice.randbytes(noise_size).ljust(6_000) for _ in range(20)]
+        records = [Record(start + n, 1, value=value) for n, value in enumerate(values)]
+        append(broker, build(records, magic=2, codec=Codec.LZ4))
+        if segments > 1:
+            broker.topics.partition("t", 0).log.writer.roll()  # type: ignore[union-attr]
+    (whole,) = fetch(through, version, 0, max_bytes=1 << 24)
+    assert len(records_of(whole)) == 120
+    size = len(whole.records) // 120
+    for limit in (100_000, 40 * size + 100, 60 * size + 100, 400_000, 600_000):
+        (part,) = fetch(through, version, 0, max_bytes=limit)
+        assert limit - 6_100 < len(part.records) <= limit
+        assert bytes(whole.records).startswith(bytes(part.records))

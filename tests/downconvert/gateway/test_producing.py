@@ -89,3 +89,22 @@ def test_acks_are_found_in_every_version(
 def test_half_a_request_has_no_acks() -> None:
     with pytest.raises(BadRequestError):
         producing.acks(memoryview(b"\0"), 0, 2)
+
+
+@pytest.mark.parametrize("broken_first", [False, True])
+def test_who_expects_nothing_and_is_refused_in_part_is_cut_off_and_the_rest_is_written(
+    broker: Broker, through: Through, broken_first: bool
+) -> None:
+    """The end of the connection is all that such a producer hears of an error."""
+    broken = bytearray(message_set(0, b"broken"))
+    broken[20] ^= 1
+    sets = [message_set(0, b"whole"), bytes(broken)]
+    partitions = [Message(index=0, records=sets[broken_first])]
+    partitions += [Message(index=1, records=sets[not broken_first])]
+    body = produce_body(None, acks=0)
+    body.topic_data[0].partition_data = partitions
+    reply = through.reply(frame(ApiKey.Produce, 0, body))
+    assert isinstance(reply, HangUp)
+    written = broker.topics.partition("t", int(broken_first))
+    assert written is not None
+    assert [record.value for record in written.log.records()] == [b"whole"]

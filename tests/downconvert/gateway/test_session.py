@@ -6,9 +6,11 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.access.rights import Access
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.exchanges import Answer, Ask, HangUp
 from downconvert.gateway.security import ClusterSecurity, Credentials
+from downconvert.gateway.session import Session
 from downconvert.gateway.topology import Address
 from tests.downconvert.broker.asking import frame
 
@@ -228,3 +230,43 @@ def test_a_cluster_that_tells_no_names_of_topics_gets_no_request_by_their_ids(
     answer = through.ask(ApiKey.DeleteTopics, 6, body)
     assert [one.error_code for one in answer.responses] == [ErrorCode.UNKNOWN_TOPIC_ID]
     assert ApiKey.DeleteTopics not in {asked.api for asked in through.asked}
+
+
+@pytest.mark.parametrize("version", [1, 3, 9])
+def test_a_produce_without_an_answer_of_which_a_part_is_not_allowed_ends_the_connection(
+    broker: Broker, version: int
+) -> None:
+    through = limited(broker, topics=("t",))
+    body = produce_body(message_set(2 if version >= 3 else 0, b"a"), acks=0)
+    request = frame(ApiKey.Produce, version, body)
+    assert not isinstance(through.reply(request), HangUp)
+    hidden = Message(name="hidden", partition_data=body.topic_data[0].partition_data)
+    body.topic_data.append(hidden)
+    assert isinstance(through.reply(frame(ApiKey.Produce, version, body)), HangUp)
+
+
+def test_clients_without_a_name_share_a_rate_per_address_and_those_with_one_per_name(
+    broker: Broker,
+) -> None:
+    """Rates are 1,000 bytes a second; what is sent beyond has to be waited for."""
+    through = limited(broker, producer_byte_rate=1000, consumer_byte_rate=1000)
+
+    def seconds(name: str, address: str, size: int, *, fetches: bool = True) -> float:
+        through.session = Session(through.shared, address, Advertised(HOST))
+        through.session.identified = replace(CONFIG.default, name=name, access=access)
+        if fetches:
+            fetch(through, 1, 0)
+            return through.session.charge(1, size, through.now)
+        produce(through, 1, message_set(0, b"a"))
+        return through.session.charge(size, 1, through.now)
+
+    access = through.config.access
+    assert seconds("", "10.0.0.1", 20_000) > 10
+    assert seconds("", "10.0.0.1", 1) > 10
+    assert seconds("", "10.0.0.2", 1) == 0
+    assert seconds("", "10.0.0.1", 1, fetches=False) == 0
+    assert seconds("ann", "10.0.0.1", 1) == 0
+    assert seconds("ann", "10.0.0.3", 20_000) > 10
+    assert seconds("ann", "10.0.0.4", 1) > 10
+    assert seconds("bob", "10.0.0.3", 1) == 0
+    assert seconds("", "10.0.0.3", 1) == 0

@@ -91,3 +91,28 @@ def asking(api: ApiKey, body: Message, to_version: int) -> tuple[Ask, Message]:
     with pytest.raises(StopIteration) as end:
         steps.send(Message())
     return asked, end.value.value
+
+
+def test_an_error_of_the_cluster_is_not_taken_for_no_offset_yet() -> None:
+    """A client that is told so begins anew, from the log's beginning or end."""
+    steps = translate(ApiKey.OffsetFetch, Message(group_id="g", topics=[]), 0, 1)
+    next(steps)
+    told = [
+        Message(partition_index=index, committed_offset=offset, error_code=code)
+        for index, (offset, code) in enumerate(
+            [
+                (-1, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+                (-1, ErrorCode.NONE),
+                (7, ErrorCode.NONE),
+                (-1, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+            ]
+        )
+    ]
+    with pytest.raises(StopIteration) as end:
+        steps.send(Message(topics=[Message(name="t", partitions=told)]))
+    assert [one.error_code for one in end.value.value.topics[0].partitions] == [
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NONE,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ]

@@ -32,27 +32,35 @@ def browser() -> str | None:
 
 def pictures(page: Path, into: Path, height: int = HEIGHT) -> Iterator[Path]:
     """A picture of each look. RuntimeError: the browser has made none."""
+    for look, (width, options) in LOOKS.items():
+        picture = into / f"{page.stem}-{look}.png"
+        if look == "phone":
+            with tempfile.TemporaryDirectory(prefix="phone-") as temporary:
+                frame = Path(temporary) / "phone.html"
+                frame.write_text(PHONE.format(page.resolve().as_uri(), height))
+                taken(frame, picture, 500, height, options)
+        else:
+            taken(page, picture, width, height, options)
+        yield picture
+
+
+def taken(
+    page: Path, picture: Path, width: int, height: int, options: tuple[str, ...] = ()
+) -> None:
+    """Takes one picture of a page, in pixels. RuntimeError: the browser has made none."""
     program = browser()
     if program is None:
         raise RuntimeError(f"none of {', '.join(BROWSERS)} is installed")
-    for look, (width, options) in LOOKS.items():
-        picture = into / f"{page.stem}-{look}.png"
-        with tempfile.TemporaryDirectory(prefix="browser-") as profile:
-            shown = page.resolve().as_uri()
-            if look == "phone":
-                frame = Path(profile) / "phone.html"
-                frame.write_text(PHONE.format(shown, height))
-                shown = frame.as_uri()
-            command = (
-                *(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *(f"--user-data-dir={profile}/profile", "--allow-file-access-from-files"),
-                *(f"--window-size={max(width, 500)},{height}", f"--screenshot={picture}"),
-                *(*options, shown),
-            )
-            subprocess.run(command, capture_output=True, check=False, timeout=SECONDS)
-        if not picture.exists():
-            raise RuntimeError(f"{program} has made no picture of {page}")
-        yield picture
+    with tempfile.TemporaryDirectory(prefix="browser-") as profile:
+        command = (
+            *(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+            *(f"--user-data-dir={profile}", "--allow-file-access-from-files", *options),
+            *(f"--window-size={width},{height}", f"--screenshot={picture.resolve()}"),
+            page.resolve().as_uri(),
+        )
+        subprocess.run(command, capture_output=True, check=False, timeout=SECONDS)
+    if not picture.exists():
+        raise RuntimeError(f"{program} has made no picture of {page}")
 
 
 @click.command()

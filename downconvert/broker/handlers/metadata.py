@@ -75,13 +75,10 @@ def _without_ids(asked: list[Message]) -> Message:
             name=one.name or "",
             topic_id=one.topic_id,
             error_code=ErrorCode.INVALID_REQUEST,
-            topic_authorized_operations=NOT_ASKED,
         )
         for one in asked
     ]
-    return Message(
-        brokers=[], controller_id=-1, topics=topics, cluster_authorized_operations=NOT_ASKED
-    )
+    return Message(brokers=[], controller_id=-1, topics=topics)
 
 
 def _may_write(exchange: Exchange, topic: str) -> bool:

@@ -15,8 +15,6 @@ from .operations import Operation
 
 # What says nothing of the request: who answers, when, where it is kept, and in which words.
 SKIPPED: Final = {
-    "authorized_operations",
-    "cluster_authorized_operations",
     "cluster_id",
     "client_host",
     "documentation",
@@ -27,7 +25,6 @@ SKIPPED: Final = {
     "log_dir",
     "port",
     "throttle_time_ms",
-    "topic_authorized_operations",
     "total_bytes",
     "transaction_start_time_ms",
     "usable_bytes",
@@ -67,6 +64,8 @@ def _by_key(values: list[Any]) -> Any:
     """Elements by what they are about, where they say it; sorted, where they do not. A topic that
     comes twice, as Kafka answers of partitions that have an error, is one."""
     found: dict[str, Any] = {}
+    if not all(map(_key, values)):
+        return sorted(values, key=repr)
     for value in values:
         key = _key(value)
         before = found.get(key)
@@ -75,7 +74,7 @@ def _by_key(values: list[Any]) -> Any:
         found[key] = value
         if before is not None:
             found[key] = {**value, "partitions": before["partitions"] | value["partitions"]}
-    return sorted(values, key=repr) if "" in found else found
+    return found
 
 
 def _key(value: Any) -> str:

@@ -154,6 +154,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
+        """The offset of the last record that the entry had when it was written (compaction may
+        have taken it)."""
         return wrapped(self.base_offset + self.last_offset_delta)
 
     @property
@@ -163,16 +165,20 @@ class BatchHeader(NamedTuple):
 
     @property
     def timestamp_type(self) -> TimestampType:
+        """Whether timestamps are the producer's, or those of the append to the log."""
         if self.magic == V0:
             return TimestampType.NONE
         return TimestampType(self.attributes >> 3 & 1)
 
     @property
     def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction. Always False before v2."""
         return self.magic == V2 and bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
+        """Whether it holds a control record (a transaction marker) in place of data. Always False
+        before v2."""
         return self.magic == V2 and bool(self.attributes & CONTROL)
 
     @property

@@ -100,14 +100,17 @@ class FileRecords:
 
     @property
     def size(self) -> int:
+        """Bytes of the range. Fixed when it was made."""
         return self._size
 
     @property
     def origin(self) -> int:
+        """The position of the first byte in the whole file or buffer, in bytes."""
         return self._origin
 
     @property
     def name(self) -> str:
+        """What to call it in a message to a person: the path of the file."""
         return self._access.name
 
     @property
@@ -122,6 +125,7 @@ class FileRecords:
 
     @property
     def view(self) -> memoryview | None:
+        """All of the bytes, where the file is mapped; else None."""
         return self._view
 
     def fileno(self) -> int:
@@ -130,6 +134,10 @@ class FileRecords:
         return self.file.fileno()
 
     def read_into(self, target: memoryview, position: int) -> int:
+        """Reads into `target` from `position` on, in bytes of this range.
+
+        Returns the bytes read: fewer than fit only at the end. ValueError: a negative position.
+        OSError; ClosedRecordsError: the file was closed."""
         if position < 0:
             raise ValueError(f"a read at {position}: negative position")
         left = self._size - position
@@ -145,12 +153,18 @@ class FileRecords:
         return read
 
     def batches(self) -> Iterator[BatchHeader]:
+        """The headers of the whole entries, in their order. Bodies are not read.
+
+        CorruptRecordsError: what is there is no entry. A torn last entry ends them."""
         first = self._first
         if first is None:
             return read_headers(self)
         return chain((first,), read_headers(self, first.size))
 
     def slice(self, position: int, size: int) -> "FileRecords":
+        """A range of this one: `size` bytes from `position` on, cut off at its end.
+
+        ValueError: one of them is negative, or it begins after the end."""
         check_slice(self, position, size)
         size = min(size, self._size - position)
         view = None if self._view is None else self._view[position : position + size]

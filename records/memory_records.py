@@ -23,14 +23,17 @@ class MemoryRecords:
 
     @property
     def size(self) -> int:
+        """Bytes of the range. Fixed when it was made."""
         return len(self._view)
 
     @property
     def origin(self) -> int:
+        """The position of the first byte in the whole buffer, in bytes."""
         return self._origin
 
     @property
     def name(self) -> str:
+        """What to call it in a message to a person."""
         return "memory"
 
     @property
@@ -39,6 +42,9 @@ class MemoryRecords:
         return self._view
 
     def read_into(self, target: memoryview, position: int) -> int:
+        """Reads into `target` from `position` on, in bytes of this range.
+
+        Returns the bytes read: fewer than fit only at the end. ValueError: a negative position."""
         if position < 0:
             raise ValueError(f"a read at {position}: negative position")
         found = self._view[position : position + len(target)]
@@ -46,9 +52,15 @@ class MemoryRecords:
         return len(found)
 
     def batches(self) -> Iterator[BatchHeader]:
+        """The headers of the whole entries, in their order. Bodies are not read.
+
+        CorruptRecordsError: what is there is no entry. A torn last entry ends them."""
         return read_headers(self)
 
     def slice(self, position: int, size: int) -> "MemoryRecords":
+        """A range of this one: `size` bytes from `position` on, cut off at its end.
+
+        ValueError: one of them is negative, or it begins after the end."""
         check_slice(self, position, size)
         part = MemoryRecords(self._view[position : position + size])
         part._origin = self._origin + position

@@ -93,6 +93,7 @@ class LazyDownConvertSend:
 
     @property
     def completed(self) -> bool:
+        """Whether all bytes that were promised have been written."""
         return self._sent == self.size
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:

@@ -76,6 +76,7 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.cluster_seeds --seeds 10
 	$(BIN)/python -m bench.isolation --minutes 0.1
 	$(BIN)/python -m bench.soak --minutes 0.1
+	$(BIN)/python -m bench.soak --fast --minutes 90
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0 --rounds 1
 
 old-clients: build ## run real old clients of six registries against downconvert serve and the gateway (hours), write docs/old-clients.md

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from threading import Lock
-from typing import Any
+from typing import Any, Final
 
-from downconvert.broker.series import BUCKETS
+from downconvert.broker.series import BUCKETS, OTHERS
 
 from .census import merged
 from .topology import Address
+
+BROKERS_MAX: Final = 100  # addresses: where brokers are replaced, others come for ever
 
 
 class End(StrEnum):
@@ -93,12 +95,21 @@ class Counters:
 
     def broker_failed(self, address: str) -> None:
         with self._lock:
-            self._failures[address] += 1
+            oldest = _oldest(self._failures, address)
+            if oldest is not None:
+                self._failures[OTHERS] += self._failures.pop(oldest)
+            self._failures[address] = self._failures.pop(address, 0) + 1
 
     def broker_answered(self, address: Address, seconds: float) -> None:
         """So long after it had been asked, its answer began."""
+        name, table = str(address), self._broker_latencies
         with self._lock:
-            _add_one(self._broker_latencies, str(address), seconds)
+            oldest = _oldest(table, name)
+            if oldest is not None:
+                _add({OTHERS: table.pop(oldest)}, table)
+            if name in table:
+                table[name] = table.pop(name)  # it is the last one that was counted
+            _add_one(table, name, seconds)
 
     def errors_told(self, api: str, codes: Mapping[int, int]) -> None:
         """How often an answer says each. `api`: as of `request_served`."""
@@ -127,6 +138,14 @@ class Counters:
             figures.errors = self._errors.copy()
             figures.latencies = _copies(self._latencies)
             figures.broker_latencies = _copies(self._broker_latencies)
+
+
+def _oldest(table: Mapping[str, Any], name: str) -> str | None:
+    """What is to be counted as one of the others, so that this broker has a row; None: it has one,
+    or there is room. The last that was counted is the last in the table."""
+    if name in table or len(table) < BROKERS_MAX:
+        return None
+    return next(one for one in table if one != OTHERS)
 
 
 def _copies(latencies: Mapping[str, Latency]) -> dict[str, Latency]:

@@ -4,6 +4,7 @@ Not here: the event loop (loop.py), several processes behind one port (processes
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
@@ -56,13 +57,14 @@ class Gateway(Startable):
 
     `config` may be replaced: it applies to later connections. Certificates and addresses of the
     cluster need `reload`. `listeners`: None: it opens its ports itself. `ledgers`: None: it has
-    its own."""
+    its own. `clock`: seconds, as those of its event loop."""
 
     def __init__(
         self,
         config: GatewayConfig,
         listeners: ListensFor | None = None,
         ledgers: Ledgers | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.config = config
         self.census = ClientCensus()
@@ -82,6 +84,7 @@ class Gateway(Startable):
         self.cluster_tls = tls_context(config.security)
         self.places = Places()
         self.lines = LineBudget()
+        self._clock = clock
         self._loop = ServingLoop(self)
 
     def start(self) -> None:
@@ -154,7 +157,7 @@ class Gateway(Startable):
         if reason is not None:
             self.counters.broker_failed(str(address))
         if is_news:
-            now = time.monotonic()
+            now = self._clock()
             if reason is None:
                 self.lines.write(
                     LOG, now, logging.INFO, "again", "broker %s answers again", address

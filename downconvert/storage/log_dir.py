@@ -129,6 +129,8 @@ class Logs(Mapping[TopicPartition, Log]):
             if gone.name == str(partition):
                 raise
             LOG.warning("%s cannot be removed, but with the next start: %s", gone, error)
+        self._opened_before.discard(partition)
+        self._said.pop(partition, None)
         with suppress(DiskFullError):  # making a partition of that name writes the files first
             self._session.checkpoints.forget(partition)
 

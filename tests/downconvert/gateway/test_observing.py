@@ -15,9 +15,10 @@ from downconvert.gateway.figures import Counters, Figures, total
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from tests.downconvert.broker.asking import frame
 from tests.ports import LOOPBACK, free_ports
 
-from .serving import TIMEOUT, Wire, cluster, gateway
+from .serving import LENGTH, TIMEOUT, Wire, cluster, gateway
 from .talk import fetch_body
 from .test_server import wait_for
 
@@ -152,12 +153,15 @@ def test_names_of_any_kind_break_no_line_of_the_metrics(observed: tuple[Gateway,
     hostile = 'a"b\n} 7\\'
     with Wire(running_address(observed)) as client:
         body = Message(client_software_name=hostile, client_software_version="1")
-        client.ask(ApiKey.ApiVersions, 3, body)
-        client.ask(ApiKey.Metadata, 9, Message(topics=[]))
+        assert client.ask(ApiKey.ApiVersions, 3, body).error_code == ErrorCode.INVALID_REQUEST
+        data = frame(ApiKey.Metadata, 9, Message(topics=[]), hostile)
+        client.socket.sendall(LENGTH.pack(len(data)) + data)
+        client.receive()
     lines = got(address, "/metrics").splitlines()
     assert not any(line.startswith("}") for line in lines)
     rows = json.loads(got(address, "/clients"))
-    assert f"{hostile} 1" in {row["software"] for row in rows}
+    assert hostile in {row["client_id"] for row in rows}
+    assert {row["software"] for row in rows} == {""}
 
 
 def running_address(observed: tuple[Gateway, Address]) -> Address:

@@ -1,0 +1,89 @@
+"""What are all commands and options? docs/commands.md, written from the command itself.
+
+    python -m bench.command_reference
+
+A test compares the file with what this would write."""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import click
+
+from downconvert.cli.app import COMMANDS, app
+from downconvert.cli.lazy_group import LazyGroup
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "commands.md"
+HEAD: Final = """# Commands
+
+This page is written from the command's own help (`python -m bench.command_reference`). `downconvert COMMAND --help`
+prints the same.
+
+Exit codes: 0 done, 1 a check failed, 2 bad input, 130 interrupted, 141 nobody reads the output any more.
+
+Shells complete commands, options and values. Put the line for yours into its startup file:
+
+```sh
+eval "$(_DOWNCONVERT_COMPLETE=bash_source downconvert)"  # ~/.bashrc
+eval "$(_DOWNCONVERT_COMPLETE=zsh_source downconvert)"   # ~/.zshrc
+_DOWNCONVERT_COMPLETE=fish_source downconvert | source   # ~/.config/fish/config.fish
+```
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    lines = [HEAD]
+    with click.Context(app, info_name="downconvert", **app.context_settings) as context:
+        for name in COMMANDS:
+            command = app.get_command(context, name)
+            assert command is not None
+            lines += _described(command, context, name)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _described(command: click.Command, parent: click.Context, name: str) -> Iterator[str]:
+    with click.Context(command, info_name=name, parent=parent) as context:
+        yield f"## {context.command_path}"
+        yield ""
+        yield f"```\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```"
+        yield ""
+        yield from _prose(command.help or "")
+        options = [one for one in command.params if isinstance(one, click.Option)]
+        rows = [_row(option, context) for option in options if not option.hidden]
+        if rows:
+            yield "| option | what it does | default |"
+            yield "|---|---|---|"
+            yield from rows
+            yield ""
+        if isinstance(command, LazyGroup):
+            for below in command.entries:
+                found = command.get_command(context, below)
+                assert found is not None
+                yield from _described(found, context, below)
+
+
+def _prose(text: str) -> Iterator[str]:
+    """Paragraphs of a help text; those that are not wrapped there are examples or lists."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        is_code = paragraph.startswith("\b\n")
+        yield f"```\n{paragraph.removeprefix(chr(8)).strip()}\n```" if is_code else paragraph
+        yield ""
+
+
+def _row(option: click.Option, context: click.Context) -> str:
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    if not option.is_flag:
+        names += f" `{option.make_metavar(context)}`"
+    record = option.get_help_extra(context)
+    help_text, _, default = (option.help or "").partition("[default: ")
+    default, _, rest = default.partition("]")
+    default = default or str(record.get("default", ""))
+    cells = (names, f"{help_text.strip()}{rest}", f"`{default}`" if default else "")
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference())
+    print(PAGE)

@@ -1,0 +1,16 @@
+"""The command reference is what the command says of itself."""
+
+from bench.command_reference import PAGE, reference
+from downconvert.cli.app import COMMANDS
+from downconvert.cli.spark import JOBS
+
+
+def test_the_page_is_what_the_command_says() -> None:
+    text = PAGE.read_text()
+    assert text == reference(), "run: python -m bench.command_reference"
+
+
+def test_it_has_every_command_and_job() -> None:
+    text = PAGE.read_text()
+    for name in (*COMMANDS, *(f"spark {job}" for job in JOBS)):
+        assert f"\n## downconvert {name}\n" in text

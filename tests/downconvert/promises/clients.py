@@ -1,0 +1,107 @@
+"""How clients of one log ask: each in its own format, from its own offset, under its own policy and
+limits, through a channel of its own.
+
+Not here: what they are to get (world.py)."""
+
+import os
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Final
+
+from downconvert import ConversionPolicy
+
+CHUNK_SIZES: Final = (128, 300, 1_000, 8 * 1024, 128 * 1024)
+WRAPPER_SIZES: Final = (2_048, 8_192, 65_536, 1 << 20, None)
+RECODES: Final[tuple[dict[str, str], ...]] = (
+    dict(ConversionPolicy().recode),
+    {"zstd": "none"},
+    {"zstd": "snappy", "gzip": "lz4"},
+    {"zstd": "gzip", "lz4": "none", "snappy": "gzip"},
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asks:
+    """to_magic: the format that the client reads. max_bytes: of the log, at least a batch. hard:
+    bytes of the answer that the client has room for, but for a first message; None: any."""
+
+    to_magic: int
+    policy: ConversionPolicy
+    max_bytes: int
+    hard: int | None
+
+
+def any_policy(random: Random, *, is_kafka: bool = False) -> ConversionPolicy:
+    if is_kafka:
+        return replace(ConversionPolicy.kafka(), chunk_size=random.choice(CHUNK_SIZES))
+    wrapper_size_max = random.choice(WRAPPER_SIZES)
+    chunk_sizes = [each for each in CHUNK_SIZES if each <= (wrapper_size_max or 1 << 20)]
+    return ConversionPolicy(
+        chunk_size=random.choice(chunk_sizes),
+        size=random.choice(("exact", "exact", "exact", "exact", "estimate", "auto")),
+        recode=random.choice(RECODES),
+        trim_compressed=random.random() < 0.85,
+        split_at_gaps=random.random() < 0.7,
+        wrapper_size_max=wrapper_size_max,
+        compression_level=random.choice(("fast", "fast", "kafka")),
+    )
+
+
+def any_asks(random: Random, size: int) -> Asks:
+    """How a client asks for a log of so many bytes."""
+    is_kafka = random.random() < 0.1
+    policy = any_policy(random, is_kafka=is_kafka)
+    is_hard = policy.trim_compressed and random.random() < 0.3
+    return Asks(
+        random.choice((0, 1, 1)),
+        policy,
+        random.choice((1, size // 4, size // 2, 2 * size)),
+        random.choice((1, 100, size // 4, size // 2, size)) if is_hard else None,
+    )
+
+
+class Taken:
+    """A channel that takes some of what it is given, or nothing."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self.taken = bytearray()
+
+    @property
+    def channel(self) -> Any:
+        return self
+
+    def write(self, data: memoryview) -> int | None:
+        if self._random.random() < 0.1:
+            return None
+        size = len(data) if self._random.random() < 0.5 else self._random.randint(0, len(data))
+        self.taken += data[:size]
+        return size
+
+    def drain(self) -> None:
+        """Takes what has been written."""
+
+    def close(self) -> None:
+        """The client has gone."""
+
+
+class Piped:
+    """A pipe, which the kernel writes to by itself."""
+
+    def __init__(self) -> None:
+        self._reader, writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(writer, False)
+        self.channel = os.fdopen(writer, "wb", buffering=0)
+        self.taken = bytearray()
+
+    def drain(self) -> None:
+        while True:
+            try:
+                self.taken += os.read(self._reader, 1 << 20)
+            except BlockingIOError:
+                return
+
+    def close(self) -> None:
+        self.channel.close()
+        os.close(self._reader)

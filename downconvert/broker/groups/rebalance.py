@@ -113,7 +113,6 @@ class Rebalance:
             if member.sync_reply is not None:
                 self.answer_sync(member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS))
                 self.reset_session_timer(member, now)
-        self.unsynced.clear()
         self._sync_deadline = None
         timeout = self.members.rebalance_timeout
         self._is_initial = self.state is State.EMPTY

@@ -60,13 +60,13 @@ def _alter(
             check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             if asked.resource_type != ResourceType.TOPIC:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "only topics' settings can be altered")
-            if not asked.resource_name:
-                said = "Default topic resources are not allowed."
-                raise ApiError(ErrorCode.INVALID_REQUEST, said)
             _check_each(asked.configs)
             with broker.topics.lock:
                 # In Kafka's order: a tool is told first what is wrong with what it asks.
                 own = altered(broker.topics.configs.kept(asked.resource_name), asked.configs)
+                if not asked.resource_name:
+                    said = "Default topic resources are not allowed."
+                    raise ApiError(ErrorCode.INVALID_REQUEST, said)
                 check_name(asked.resource_name)
                 own = check(own)
                 topic = topic_of(broker, asked.resource_name)

@@ -40,7 +40,8 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
         said = f"Creation of internal topic {name} is prohibited."
         raise ApiError(ErrorCode.INVALID_REQUEST, said)
     check_free(broker, name)
-    config = check({one.name: one.value for one in topic.configs})
+    given = {one.name: one.value for one in topic.configs}
+    config = check(given)
     count = _partitions_count(broker, topic)
     topic_id = bytes(16)
     if not validate_only:
@@ -51,7 +52,7 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
         num_partitions=count,
         replication_factor=1,
         error_message=None,
-        configs=topic_configs(broker, config),
+        configs=topic_configs(broker, given),
     )
 
 

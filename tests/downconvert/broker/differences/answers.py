@@ -83,7 +83,8 @@ def _key(value: Any) -> str:
         return ""
     if value.get("name") or value.get("topic"):
         value = {**value, "topic_id": None}
-    return " ".join(str(value[name]) for name in KEYS if value.get(name) is not None)
+    named = (value[name] for name in KEYS if value.get(name) is not None)
+    return " ".join("''" if one == "" else str(one) for one in named)
 
 
 def _is_of_others(value: Any, prefix: str) -> bool:
@@ -163,6 +164,12 @@ def learn(
             known[kind] = identities.learn(kind, *values)
 
     match operation.api:
+        case ApiKey.CreateTopics if not operation.body.validate_only:
+            own = {one.name: getattr(one, "topic_id", b"") for one in ours.topics}
+            for one in kafkas.topics:
+                ids = bytes(getattr(one, "topic_id", b"")), bytes(own.get(one.name, b""))
+                if all(any(id_) for id_ in ids):
+                    identities.learn("topic", *ids)
         case ApiKey.JoinGroup:
             both("member", "member_id")
         case ApiKey.InitProducerId if not kafkas.error_code and not ours.error_code:

@@ -20,7 +20,7 @@ GROUPS: Final = (
 ALTERING: Final = (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs)
 LOOKING: Final = (
     *(ApiKey.Fetch, ApiKey.ListOffsets, ApiKey.DescribeLogDirs, ApiKey.DescribeProducers),
-    *(ApiKey.OffsetForLeaderEpoch, ApiKey.Produce),
+    *(ApiKey.OffsetForLeaderEpoch, ApiKey.Produce, ApiKey.DescribeConfigs),
 )
 COMMITS: Final = (ApiKey.OffsetCommit, ApiKey.OffsetFetch)
 Applies: TypeAlias = Callable[[Operation, Place], bool]
@@ -62,7 +62,9 @@ def _only_ours(place: Place) -> bool:
     if (place.kafka, place.ours) == (69, 0):
         return True
     own = place.ours
-    return place.kafka is None and isinstance(own, dict) and not own.get("protocol_type", True)
+    if not isinstance(own, dict) or place.kafka is not None:
+        return False
+    return "partitions" in own or not own.get("protocol_type", True)
 
 
 def _is_recoded(place: Place) -> bool:
@@ -89,7 +91,28 @@ def _is_cut(asked: Operation, place: Place) -> bool:
     return is_rest and all(one[0] < max(offsets) for one in left_out)
 
 
+def _is_forgotten(place: Place) -> bool:
+    """Whether Kafka does not know any more who joins."""
+    is_known = place.around[1].get("error_code") == 0 or place.path.startswith("members.")
+    return is_known and place.around[0].get("error_code", 25) == 25
+
+
+def _is_by_time(asked: Operation, place: Place) -> bool:
+    if asked.api is not ApiKey.ListOffsets:
+        return False
+    times = {each.timestamp for one in asked.body.topics for each in one.partitions}
+    fields = ("offset", "timestamp", "leader_epoch")
+    return any(time >= 0 or time == -3 for time in times) and any(map(place.is_in, fields))
+
+
 MAY_DIFFER: Final = (
+    MayDiffer(
+        "ListOffsets by time, after a transaction",
+        "may be its marker",
+        "is a record",
+        "A marker is no record: no consumer gets it.",
+        _is_by_time,
+    ),
     MayDiffer(
         "Fetch that begins a session of no partitions",
         "the session's id",
@@ -277,6 +300,10 @@ MAY_DIFFER: Final = (
         "is gone when any topic is deleted",
         "is there",
         "The member is about to join.",
-        lambda asked, place: asked.api in GROUPS and _only_ours(place),
+        lambda asked, place: (
+            (asked.api in GROUPS and _only_ours(place))
+            or (asked.api is ApiKey.JoinGroup and _is_forgotten(place))
+        ),
+        keeps_step=False,
     ),
 )

@@ -13,7 +13,8 @@ from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import Leadership
 from downconvert.broker.topic_configs import AppendConfig
 from downconvert.storage import Log, TopicPartition
-from records import FileRecords
+from records import FileRecords, Record, TimestampType, build
+from records.formats import V2
 from tests.downconvert.storage.logs import batch
 
 CONFIG = AppendConfig.of({}, BrokerConfig())
@@ -235,3 +236,51 @@ def test_a_broker_that_is_started_again_leads_nothing_until_it_is_told_so(logs: 
 def test_epochs_go_on_where_the_log_has_been_led_before(logs: list[Log]) -> None:
     logs[0].writer.begin_epoch(9)
     assert Partition(TopicPartition("t", 0), logs[0], LEADER).leader_epoch == 9
+
+
+def idempotent(sequence: int, epoch: int) -> bytes:
+    records = [Record(number, 1000, TimestampType.CREATE, b"k") for number in range(2)]
+    return build(records, magic=V2, producer_id=5, producer_epoch=epoch, base_sequence=sequence)
+
+
+def send(partition: Partition, data: bytes) -> int:
+    """The first offset of a producer's batch, which may be there already."""
+    prepared = prepare(memoryview(data), CONFIG, 1)
+    assert prepared is not None
+    return partition.append(prepared, 1).base_offset
+
+
+def test_after_a_truncation_the_new_leaders_batches_are_known_and_not_those_cut_off(
+    replicas: tuple[Partition, Partition],
+) -> None:
+    """Both end at the same offset, and are of the same producer."""
+    old, new = replicas
+    assert send(old, idempotent(0, 0)) == 0
+    fetch(old, new)
+    assert send(old, idempotent(2, 0)) == 2
+    for partition in replicas:
+        partition.assign(leadership(epoch=2, version=2, leader=FOLLOWER), 0.0)
+    assert send(new, idempotent(0, 1)) == 2
+    parted = new.divergence(old.end_offset, 1)
+    assert parted == EpochEnd(1, 2)
+    assert old.truncate(parted) == 2
+    old.append_from_leader(bytes_of(new.read(2, 1 << 20, new.bound(LEADER))), 0)
+    for partition in replicas:
+        partition.assign(leadership(epoch=3, version=3), 0.0)
+    assert send(old, idempotent(0, 1)) == 2
+    assert send(old, idempotent(2, 1)) == 4
+
+
+def test_a_replica_that_starts_again_knows_no_batch_from_before(
+    replicas: tuple[Partition, Partition],
+) -> None:
+    old, new = replicas
+    assert send(old, idempotent(0, 0)) == 0
+    for partition in replicas:
+        partition.assign(leadership(epoch=2, version=2, leader=FOLLOWER), 0.0)
+    assert send(new, idempotent(0, 1)) == 0
+    old.restart_at(0)
+    old.append_from_leader(bytes_of(new.read(0, 1 << 20, new.bound(LEADER))), 0)
+    for partition in replicas:
+        partition.assign(leadership(epoch=3, version=3), 0.0)
+    assert send(old, idempotent(0, 1)) == 0

@@ -357,3 +357,13 @@ def test_a_session_of_somebody_else_tells_nothing(broker: Broker) -> None:
     body.session_id, body.session_epoch = session.session_id, 1
     told = ask(broker, ApiKey.Fetch, 11, body, client=client)
     assert OTHER not in repr(told)
+
+
+def test_who_may_only_read_a_topic_does_not_delete_it_by_its_id(broker: Broker) -> None:
+    client = client_of(broker, Access(topics=("*",), written_topics=("mine-*",)))
+    topics = [Message(name=None, topic_id=broker.topics[name].id) for name in (MINE, OTHER)]
+    body = Message(topics=topics, timeout_ms=0)
+    told = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
+    codes = {bytes(one.topic_id): one.error_code for one in told}
+    assert codes == {topics[0].topic_id: 0, topics[1].topic_id: DENIED}
+    assert set(broker.topics) == {OTHER}

@@ -248,7 +248,11 @@ class Connection:
             )
             if answer is not None:
                 send, end = answer
-                await self._send(send)
+                try:
+                    await self._send(send)
+                except ConnectionEndedError:  # what the client sent before it closed is handled
+                    if not (self._client.has_ended and self._client.available):
+                        raise
                 if end is not None:
                     raise end
         except (UnreachableError, TimeoutError) as error:

@@ -138,6 +138,9 @@ class Upstream:
         if CORRELATION.unpack_from(self.stream.available, LENGTH.size)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
         seconds = charge(size)
+        if client.has_ended:  # it hears nothing, and what it has sent before that is handled
+            await self.stream.pour(lambda _piece: None, size)
+            return
         if seconds and throttle is not None:
             start = await self._throttled_start(throttle, size, seconds)
             client.send(start)

@@ -153,3 +153,19 @@ def test_every_option_is_reported() -> None:
     }
     expected = {renamed.get(name, name) for name in fields} - {None}
     assert expected <= {name.lower() for name in told}
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_tutorial_runs_in_its_order(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    partition(tmp_path / "logs", batch(0, 1, 2) + batch(3, 4), "orders-0")
+    text = (ROOT / "docs" / "tutorial-spark.md").read_text()
+    blocks = re.findall(r"^```python\n((?:.*\n)*?)```$", text, flags=re.MULTILINE)
+    code = "".join(blocks)
+    here = {"s3://backup/kafka": str(tmp_path / "logs"), "/tmp/orders": str(tmp_path / "out")}
+    for there, path in here.items():
+        assert there in code
+        code = code.replace(there, path)
+    exec(compile(code, "tutorial-spark.md", "exec"), {})
+    said = capsys.readouterr().out
+    assert "|orders|        0|    5|" in said
+    assert "5 records\n" in said

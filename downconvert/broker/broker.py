@@ -115,9 +115,10 @@ class Broker(BrokerState):
         if not guard.identities.is_needed:
             client.access = guard.access
         elif header.api not in sasl.BEFORE:
-            client.access = guard.find(client.address, None, client.certificate)
-            if client.access is None:
+            found = guard.identify(client.address, None, client.certificate)
+            if found is None:
                 raise FailedLoginError(f"{header.api.name} before authentication")
+            client.access, client.rule = found.access, found.rule
 
     def _quota(self, exchange: Exchange) -> Quota | None:
         """What an exchange takes of its client's rate: a produce its request, a fetch its

@@ -40,6 +40,8 @@ class Client:
     software_version: str = ""
     principal: str | None = None  # once authenticated
     proved: Proved | None = None  # by what
+    claimed: str = ""  # the user of its last login, proved or not
+    rule: int | None = None  # for its address, where it has shown nothing else
     refusal: str = ""  # why a login failed that it was told of; it may leave without a word
     certificate: str | None = None  # the name in it
     access: Access | None = None  # what it may do; None: that is not known yet

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from records.logged import log_of
 
+from .access.identity import in_line, principal_of
 from .contribution import ConvertedSend
 from .endings import End
 from .errors import ErrorCode
@@ -40,8 +41,9 @@ def log_end(
         "requests": client.requests,
         "seconds": round(seconds, 3),
     }
-    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]"
-    who = fields["client_id"], fields["software"] or "unknown software"
+    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s%s]"
+    principal = in_line(fields["user"] or "", client.claimed)
+    who = fields["client_id"], fields["software"] or "unknown software", principal
     said = (client.address, why, end.value, client.requests, seconds, *who)
     extra = {"fields": fields}
     if end in WARNED:
@@ -105,5 +107,6 @@ def _fields_of(client: Client) -> dict[str, Any]:
         "client": client.address,
         "client_id": client.client_id[:SHOWN_MAX],
         "software": software[:SHOWN_MAX],
-        "user": client.principal or client.certificate,
+        "user": principal_of(client.principal, client.certificate, client.rule) or None,
+        "claimed": client.claimed,
     }

@@ -104,6 +104,16 @@ class Connection:
         return self._session.address
 
     @property
+    def principal(self) -> str:
+        """Who it is, as far as that is known."""
+        return self._session.principal
+
+    @property
+    def claimed(self) -> str:
+        """The user that its last login was for."""
+        return self._session.claimed
+
+    @property
     def client_id(self) -> str:
         """As of the last request."""
         return self._session.client_id

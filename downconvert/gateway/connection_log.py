@@ -6,6 +6,7 @@ rest is counted. Times in seconds of the event loop's clock."""
 import logging
 from typing import Final
 
+from downconvert.broker.access.identity import in_line
 from downconvert.broker.line_budget import LineBudget
 from records.logged import log_of
 
@@ -23,14 +24,17 @@ def log_end(
     """A connection has ended after so long: its client, why it ended, what it did."""
     fields = {
         "client": connection.client_address,
+        "principal": connection.principal,
+        "claimed": connection.claimed,
         "client_id": connection.client_id,
         "software": connection.software,
         "reason": str(reason),
         "requests": connection.requests,
         "seconds": round(seconds, 3),
     }
-    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s]"
-    who = connection.client_id, connection.software or UNKNOWN
+    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s%s]"
+    principal = in_line(connection.principal, connection.claimed)
+    who = connection.client_id, connection.software or UNKNOWN, principal
     said = (connection.client_address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
     if reason in WARNED:

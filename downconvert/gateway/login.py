@@ -19,6 +19,7 @@ from downconvert.broker.credentials import (
     session_lifetime_ms,
 )
 from downconvert.broker.errors import ErrorCode
+from downconvert.broker.series import NAME_MAX
 from downconvert.broker.wire.decoder import decode
 from downconvert.broker.wire.responses import ResponseSend
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -37,6 +38,7 @@ class Login:
 
     def __init__(self, identities: Identities, address: str, failed: FailedLogins) -> None:
         self.proved: Proved | None = None
+        self.claimed = ""  # the user of the last login, proved or not
         self.refusal = ""  # of a token, which the client has been told and may not have confirmed
         self._identities = identities
         self._address = address
@@ -110,6 +112,7 @@ class Login:
         login = self._login
         assert login is not None
         wait = login.begin(token, now)
+        self.claimed = login.claimed[:NAME_MAX]
         if wait:
             yield Pause(wait)
             now += wait

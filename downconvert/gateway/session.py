@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from downconvert.broker.access import permissions, replica_ids
 from downconvert.broker.access.guard import is_checked
+from downconvert.broker.access.identity import principal_of
 from downconvert.broker.access.permissions import Permission
 from downconvert.broker.access.rights import Access
 from downconvert.broker.credentials import Proved
@@ -155,6 +156,18 @@ class Session:
     def credentials(self) -> Credentials | None:
         """The credentials with which the cluster is asked for this client."""
         return (self.identified or self.shared.config.default).credentials
+
+    @property
+    def principal(self) -> str:
+        """Who the client is, for logs; empty: it has shown nothing, and no rule is for it."""
+        rule = None if self.identified is None else self.identified.rule
+        user = None if self._proved is None else self._proved.name
+        return principal_of(user, self._certificate, rule)
+
+    @property
+    def claimed(self) -> str:
+        """The user of its last login, who it may not be."""
+        return "" if self._login is None else self._login.claimed
 
     @property
     def refusal(self) -> str:

@@ -30,6 +30,11 @@ class DelayedLogin:
         return self.authentication.is_raw
 
     @property
+    def claimed(self) -> str:
+        """The user that it is about, of whom nothing is proved yet; empty: it has not said."""
+        return self._claim.user
+
+    @property
     def refusal(self) -> str:
         """Why a token was refused whose client has been told, and has to confirm it; empty: none
         was."""

@@ -57,9 +57,19 @@ class Guard:
         groups: Iterable[str] = (),
     ) -> Access | None:
         """The rights of a client that has shown this of itself; None: it has none."""
-        default = Identified(name="", access=self.access, credentials=None)
-        found = self.identities.find(default, address, user, certificate, groups)
+        found = self.identify(address, user, certificate, groups)
         return None if found is None else found.access
+
+    def identify(
+        self,
+        address: str,
+        user: str | None = None,
+        certificate: str | None = None,
+        groups: Iterable[str] = (),
+    ) -> Identified[None] | None:
+        """As `find`, and which rule has matched."""
+        default = Identified(name="", access=self.access, credentials=None)
+        return self.identities.find(default, address, user, certificate, groups)
 
 
 def is_limited(access: Access) -> bool:

@@ -44,6 +44,7 @@ class Identified(Generic[C]):
     name: str  # for the log
     access: Access
     credentials: C  # towards a cluster
+    rule: int | None = field(default=None, compare=False)  # which has matched, from 1 on
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,13 +120,27 @@ class Identities(Generic[C]):
 
         `default`: those of clients that have shown who they are, where there are no rules."""
         name = user or certificate or address
-        for rule in self.rules:
+        for number, rule in enumerate(self.rules, start=1):
             if rule.fits(address, user, certificate, groups):
-                return Identified(name=name, access=rule.access, credentials=rule.credentials)
+                return Identified(
+                    name=name, access=rule.access, credentials=rule.credentials, rule=number
+                )
         is_known = user is not None or certificate is not None or not self.is_needed
         if self.rules or not is_known:
             return None
         return Identified(name=name, access=default.access, credentials=default.credentials)
+
+
+def principal_of(user: str | None, certificate: str | None, rule: int | None) -> str:
+    """Whom logs call a client: by what it has proved, or by the rule for its address."""
+    return user or certificate or ("" if rule is None else f"rule {rule}")
+
+
+def in_line(principal: str, claimed: str) -> str:
+    """For the end of a line: who a client is, or says that it is."""
+    if principal:
+        return f", principal {principal!r:.100}"
+    return f", claims to be {claimed!r:.100}" if claimed else ""
 
 
 def common_name(certificate: Any) -> str | None:

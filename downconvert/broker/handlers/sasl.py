@@ -23,6 +23,7 @@ from downconvert.broker.endings import End
 from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Client, Exchange
 from downconvert.broker.owner import Owner
+from downconvert.broker.series import NAME_MAX
 from downconvert.broker.state import BrokerState
 from downconvert.broker.wire.requests import Request, RequestHeader
 from downconvert.broker.wire.schemas import ApiKey, Message
@@ -156,6 +157,7 @@ def _begin(attempt: _Attempt, now: float) -> None:
     """Looks at a token, no sooner than guessing may be."""
     broker, exchange = attempt.broker, attempt.exchange
     wait = attempt.login.begin(attempt.token, now)
+    exchange.client.claimed = attempt.login.claimed[:NAME_MAX]
     if wait:
         broker.purgatory.watch(attempt, (), now, now + wait, exchange)
     else:

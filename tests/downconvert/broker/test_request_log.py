@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from downconvert.broker.access.guard import Guard
+from downconvert.broker.access.identity import ClientRule, Identities, Users
+from downconvert.broker.access.rights import Access
 from downconvert.broker.limits import Limits
 from downconvert.broker.wire.schemas import ApiKey, Message
 
@@ -16,6 +19,10 @@ NAME = "downconvert.broker.request_log"
 
 def fields(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
     return [vars(record)["fields"] for record in caplog.records if record.name == NAME]
+
+
+def ended(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [one for one in fields(caplog) if "reason" in one]
 
 
 @pytest.fixture
@@ -50,6 +57,32 @@ def test_each_connections_end_is_a_line_that_says_why(
     assert ends[2]["client_id"] == "test"
     assert ends[2]["client"] == "127.0.0.1"
     assert "[client_closed after 1 requests in " in log.text
+
+
+def test_each_end_says_who_the_client_was_or_claimed_to_be(
+    tmp_path: Path, log: pytest.LogCaptureFixture
+) -> None:
+    with serving(tmp_path) as server:
+        rules = (
+            ClientRule(access=Access(), credentials=None, user="ann"),
+            ClientRule(access=Access(), credentials=None),
+        )
+        identities = Identities(users=Users({"ann": "secret"}), rules=rules)
+        server.broker.guard = Guard(identities=identities)
+        for number, password in enumerate(("secret", "wrong", None), start=1):
+            with Talk(server.address) as talk:
+                if password is not None:
+                    talk.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+                    token = f"\0ann\0{password}".encode()
+                    talk.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
+                if password != "wrong":
+                    talk.ask(ApiKey.Metadata, 1, Message(topics=[]))
+            wait_for(lambda number=number: len(ended(log)) == number)
+    ends = ended(log)
+    assert [one["user"] for one in ends] == ["User:ann", None, "rule 2"]
+    assert [one["claimed"] for one in ends] == ["ann", "ann", ""]
+    for said in ("principal 'User:ann'", "claims to be 'ann'", "principal 'rule 2'"):
+        assert said in log.text
 
 
 def test_what_is_refused_is_one_line_for_each_kind_and_connection(

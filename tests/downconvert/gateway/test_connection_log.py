@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker.access.identity import Users
+from downconvert.broker.access.rights import Access, parse_network
 from downconvert.broker.line_budget import LINES_MAX
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.gateway.identity import ClientRule, Identities
 
 from .serving import Wire, cluster, gateway
 from .test_server import wait_for
@@ -36,3 +39,30 @@ def test_the_failure_of_a_broker_makes_few_lines_that_say_how_many_it_hit(
     assert len(ends) <= (LINES_MAX + 1) * (seconds + 2)
     told = [int(line.split()[1]) for line in ends if line.startswith("and ")]
     assert sum(told) + len(ends) - len(told) == CLIENTS + 3 * (CLIENTS // 2)
+
+
+def test_each_end_says_who_the_client_was_or_claimed_to_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "downconvert.gateway")
+    host = parse_network("127.0.0.1")
+    rules = (
+        ClientRule(access=Access(), credentials=None, user="ann"),
+        ClientRule(access=Access(), credentials=None, networks=(host,)),
+    )
+    identities = Identities(users=Users({"ann": "secret"}), rules=rules)
+    with cluster(tmp_path, "t") as (_, port), gateway(port, identities=identities) as running:
+        for password in ("secret", "wrong", None):
+            with Wire(running.address) as client:
+                if password is not None:
+                    client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+                    token = f"\0ann\0{password}".encode()
+                    client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
+                if password != "wrong":
+                    client.ask(ApiKey.Metadata, 1, Message(topics=[]))
+            wait_for(lambda: len(running.places) == 0)
+    ends = [one for one in caplog.records if " requests in " in one.getMessage()]
+    said = [one.getMessage().partition("unknown software")[2] for one in ends]
+    assert said == [", principal 'ann']", ", claims to be 'ann']", ", principal 'rule 2']"]
+    fields = [(one.fields["principal"], one.fields["claimed"]) for one in ends]  # type: ignore[attr-defined]
+    assert fields == [("ann", "ann"), ("", "ann"), ("rule 2", "")]

@@ -1,26 +1,31 @@
 """A client's request, of which perhaps only the beginning has arrived.
 
-That is enough to forward most requests. Others are read whole, into memory, up to a limit."""
+That is enough to forward most requests. Others are read whole, into memory: each up to a limit,
+and all together up to another."""
 
-from asyncio import timeout
+from asyncio import sleep, timeout
 from struct import Struct
 from typing import Final
 
 from downconvert.broker.errors import BadRequestError
+from downconvert.broker.limits import RequestMemory
 
 from .config import Limits
 from .streams import Stream
 
 LENGTH: Final = Struct(">i")
+MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is read on
 PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are looked at before it is passed on
 
 
 class ClientRequest:
-    """`prefix`: its beginning, or all of it after `whole`."""
+    """`prefix`: its beginning, or all of it after `whole`. `memory`: of all that are read whole."""
 
-    def __init__(self, client: Stream, size: int, limits: Limits) -> None:
+    def __init__(self, client: Stream, size: int, limits: Limits, memory: RequestMemory) -> None:
         self._client = client
         self._limits = limits
+        self._memory = memory
+        self._taken = 0  # bytes of that
         self.size = size
         self.prefix = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
         client.consume(len(self.prefix))
@@ -37,12 +42,21 @@ class ClientRequest:
         async with timeout(self._limits.receive_timeout):
             while self._left:
                 await self._client.ensure(1)
-                piece = self._client.available[: self._left]
-                whole += piece
-                self._left -= len(piece)
-                self._client.consume(len(piece))
-        self.prefix = memoryview(bytes(whole))
+                size = min(len(self._client.available), self._left)
+                while not self._memory.take(self, size):
+                    await sleep(MEMORY_RETRY)
+                self._taken += size
+                whole += self._client.available[:size]
+                self._left -= size
+                self._client.consume(size)
+        self.prefix = memoryview(whole)
         return self.prefix
+
+    def release(self) -> None:
+        """It is over: its bytes are not needed any more."""
+        taken, self._taken = self._taken, 0
+        if taken:
+            self._memory.release(self, taken)
 
     async def pass_to(self, other: Stream) -> None:
         """Passes it on as it is."""

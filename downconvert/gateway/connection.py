@@ -250,7 +250,8 @@ class Connection:
             self._client.close()
 
     async def _exchange(self, size: int) -> None:
-        request = ClientRequest(self._client, size, self._session.shared.config.limits)
+        shared = self._session.shared
+        request = ClientRequest(self._client, size, shared.config.limits, shared.requests)
         try:
             # While it is sent, which may take long, nothing but it and the request is held.
             answer = await self._reply(
@@ -268,6 +269,8 @@ class Connection:
         except (UnreachableError, TimeoutError) as error:
             reason = str(error) or "it has not arrived whole in time"
             raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
+        finally:
+            request.release()
 
     async def _handle(self, request: ClientRequest, size: int) -> Reply:
         """What becomes of a request, once the cluster has been asked what the session wants to

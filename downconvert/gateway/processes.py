@@ -272,6 +272,6 @@ def _share(config: GatewayConfig, count: int) -> GatewayConfig:
     limits = config.limits
     shares = {
         name: -(-getattr(limits, name) // count)
-        for name in ("connections", "connections_per_address", "memory")
+        for name in ("connections", "connections_per_address", "memory", "requests_memory")
     }
     return replace(config, limits=replace(limits, **shares))

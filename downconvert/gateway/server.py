@@ -15,6 +15,7 @@ from downconvert.broker.access.rights import ConfigError
 from downconvert.broker.access.tokens import keep
 from downconvert.broker.buffered_send import MemoryBudget
 from downconvert.broker.lifecycle import Startable
+from downconvert.broker.limits import RequestMemory
 from downconvert.broker.line_budget import LineBudget
 from downconvert.broker.places import NoPlaceError, Place, Places
 from downconvert.broker.process_figures import cpu_seconds, resident_bytes
@@ -74,6 +75,7 @@ class Gateway(Startable):
         self.quotas = Quotas(ledgers.quotas)
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
+        self.requests = RequestMemory(config.limits.requests_memory)
         self.topology = Topology(config.bootstrap, config.ports(config.listen.port))
         self.cluster_failure: str | None = "the cluster has not answered yet"
         self.listeners = listeners or Listeners(
@@ -180,6 +182,7 @@ class Gateway(Startable):
             self.budget,
             self.failed_logins,
             self.quotas,
+            self.requests,
         )
 
     def admit(self, address: str) -> Place:

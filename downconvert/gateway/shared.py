@@ -6,6 +6,7 @@ from downconvert.broker.access.failed_logins import FailedLogins
 from downconvert.broker.access.ledger import Ledger, OwnLedger
 from downconvert.broker.access.quotas import Quotas
 from downconvert.broker.buffered_send import MemoryBudget
+from downconvert.broker.limits import RequestMemory
 
 from .census import ClientCensus
 from .config import GatewayConfig, Limits
@@ -23,7 +24,7 @@ class Ledgers:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`room`: the budget of conversions that are kept in memory."""
+    """`room`: the budget of conversions that are kept in memory; `requests`: that of requests."""
 
     config: GatewayConfig
     topology: Topology
@@ -31,3 +32,4 @@ class Shared:
     room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
     failed_logins: FailedLogins = field(default_factory=FailedLogins)
     quotas: Quotas = field(default_factory=Quotas)
+    requests: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))

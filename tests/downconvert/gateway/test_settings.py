@@ -10,7 +10,7 @@ from downconvert.gateway.settings import SECRET_VARIABLE, build, load
 from downconvert.gateway.topology import Address
 
 FILE = """
-bootstrap = ["kafka-1:9092", "kafka-2"]
+bootstrap = ["kafka-1:9092", "kafka-2:9092"]
 listen = "0.0.0.0:19092"
 topics = ["metrics-*"]
 networks = ["10.0.0.0/8"]
@@ -48,7 +48,7 @@ def test_a_file_says_everything(tmp_path: Path) -> None:
 
 
 def test_blanks_around_names_are_none_of_them() -> None:
-    config = build({"bootstrap": "k", "topics": "zz*, g1", "groups": [" a ", "b,c "]}, {})
+    config = build({"bootstrap": "k:1", "topics": "zz*, g1", "groups": [" a ", "b,c "]}, {})
     assert config.access.topics == ("zz*", "g1")
     assert config.access.groups == ("a", "b", "c")
 
@@ -56,7 +56,7 @@ def test_blanks_around_names_are_none_of_them() -> None:
 def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("from-file\n")
     cluster = {"sasl": "PLAIN", "secret_file": str(tmp_path / "secret")}
-    config = build({"bootstrap": "kafka", "cluster": cluster}, {})
+    config = build({"bootstrap": "kafka:9092", "cluster": cluster}, {})
     assert config.security.credentials is not None
     assert config.security.credentials.secret == "from-file"
 
@@ -65,27 +65,27 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
     ("settings", "said"),
     [
         ({}, "--bootstrap"),
-        ({"bootstrap": "k", "lisen": "x"}, "'lisen' is not a setting; there are: .*listen"),
-        ({"bootstrap": "k", "cluster": {"tsl": True}}, "'tsl' is not a setting of .cluster."),
-        ({"bootstrap": "k", "limits": {"connections": 0}}, "above 0"),
-        ({"bootstrap": "k", "limits": {"connections": "many"}}, "above 0"),
-        ({"bootstrap": "k", "read_only": "yes"}, "of type bool"),
+        ({"bootstrap": "k:1", "lisen": "x"}, "'lisen' is not a setting; there are: .*listen"),
+        ({"bootstrap": "k:1", "cluster": {"tsl": True}}, "'tsl' is not a setting of .cluster."),
+        ({"bootstrap": "k:1", "limits": {"connections": 0}}, "above 0"),
+        ({"bootstrap": "k:1", "limits": {"connections": "many"}}, "above 0"),
+        ({"bootstrap": "k:1", "read_only": "yes"}, "of type bool"),
         ({"bootstrap": [1]}, "list of texts"),
-        ({"bootstrap": "k", "networks": ["10.0/8"]}, "no network"),
-        ({"bootstrap": "k", "cluster": {"sasl": "PLAIN"}}, SECRET_VARIABLE),
-        ({"bootstrap": "k", "cluster": {"sasl": "PLAIN", "secret_file": "/no"}}, "secret"),
-        ({"bootstrap": "k", "recode": {"zip": "gzip"}}, "conversion"),
-        ({"bootstrap": "k", "isolation": "both"}, "isolation"),
-        ({"bootstrap": "k", "recode_rules": [{"client": "x"}]}, "names no codec"),
-        ({"bootstrap": "k", "recode_rules": [{"zip": "gzip"}]}, "recode_rules.*'zip'"),
-        ({"bootstrap": "k", "recode_rules": ["lz4=gzip"]}, r"write \[\[recode_rules\]\]"),
-        ({"bootstrap": "k", "tls_cert": "c"}, "--tls-key"),
-        ({"bootstrap": "k", "node_ports": {"a": 1}}, "broker ids"),
-        ({"bootstrap": "k", "topics": ""}, "topics is an empty list"),
-        ({"bootstrap": "k", "groups": [" , "]}, "groups is an empty list"),
-        ({"bootstrap": "k", "networks": []}, "networks is an empty list"),
-        ({"bootstrap": "k", "topics": "a", "observe": True}, "passes everything through"),
-        ({"bootstrap": "k", "read_only": True, "observe": True}, "passes everything through"),
+        ({"bootstrap": "k:1", "networks": ["10.0/8"]}, "no network"),
+        ({"bootstrap": "k:1", "cluster": {"sasl": "PLAIN"}}, SECRET_VARIABLE),
+        ({"bootstrap": "k:1", "cluster": {"sasl": "PLAIN", "secret_file": "/no"}}, "secret"),
+        ({"bootstrap": "k:1", "recode": {"zip": "gzip"}}, "conversion"),
+        ({"bootstrap": "k:1", "isolation": "both"}, "isolation"),
+        ({"bootstrap": "k:1", "recode_rules": [{"client": "x"}]}, "names no codec"),
+        ({"bootstrap": "k:1", "recode_rules": [{"zip": "gzip"}]}, "recode_rules.*'zip'"),
+        ({"bootstrap": "k:1", "recode_rules": ["lz4=gzip"]}, r"write \[\[recode_rules\]\]"),
+        ({"bootstrap": "k:1", "tls_cert": "c"}, "--tls-key"),
+        ({"bootstrap": "k:1", "node_ports": {"a": 1}}, "broker ids"),
+        ({"bootstrap": "k:1", "topics": ""}, "topics is an empty list"),
+        ({"bootstrap": "k:1", "groups": [" , "]}, "groups is an empty list"),
+        ({"bootstrap": "k:1", "networks": []}, "networks is an empty list"),
+        ({"bootstrap": "k:1", "topics": "a", "observe": True}, "passes everything through"),
+        ({"bootstrap": "k:1", "read_only": True, "observe": True}, "passes everything through"),
     ],
 )
 def test_what_makes_no_sense_says_what_to_write(settings: dict[str, object], said: str) -> None:
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_toml_is_named(tmp_path: Path) -> None:
 
 def test_rules_for_some_clients_go_before_those_that_every_gateway_has() -> None:
     rules = [{"client": "sarama*", "topic": "logs-*", "lz4": "none"}]
-    config = build({"bootstrap": "k", "recode_rules": rules}, {})
+    config = build({"bootstrap": "k:1", "recode_rules": rules}, {})
     assert config.recode_rules == (
         RecodeRule({"lz4": "none"}, topic="logs-*", client="sarama*"),
         *DEFAULT_RULES,

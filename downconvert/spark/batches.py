@@ -59,7 +59,7 @@ def _batch(heads: Heads, entries: Entries, schema: Any) -> Iterator[Any]:
     if not len(heads):
         return
     split, table = entries.split, heads.table()
-    wanted = (table.last_offset >= split.first_offset) & (table.base_offset < split.end_offset)
+    wanted = (table.last_offset >= split.first_offset) & (table.base_offset < split.read_until)
     constants = {"topic": split.topic, "partition": split.partition, "segment": entries.path}
     arrays = []
     for field in schema:

@@ -103,17 +103,20 @@ def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
     ]
     at = bisect_left(log.segments, file.base_offset, key=lambda one: one.base_offset)
     if at and not log.segments[at - 1].is_clipped:
-        found.append(replace(log.segments[at - 1], next_offset=file.next_offset))
+        found.append(replace(log.segments[at - 1], next_offset=OFFSET_MAX))
     return tuple(found)
 
 
-def is_cleaned(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> bool:
-    """Whether compaction has removed what is between the end of a segment's records and the next
-    segment. `end`: the offset after its records; `cleaned`: how far a cleaner has been; `headers`:
-    of the segment, of which no more are read than are needed."""
+def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
+    """The offset up to which compaction has removed what is between the end of a segment's records
+    and the next segment; `end` where it has not. `end`: the offset after its records; `cleaned`:
+    how far a cleaner has been; `headers`: of the segment, of which no more are read than are
+    needed."""
     if _is_indexed_beyond(file, end):
-        return False
-    return cleaned >= file.next_offset or _has_gap(headers)
+        return end
+    if cleaned > file.base_offset:  # what is after that, it has not removed
+        return max(end, min(cleaned, file.next_offset))
+    return file.next_offset if _has_gap(headers) else end
 
 
 def _has_gap(headers: Iterable[BatchHeader]) -> bool:
@@ -182,22 +185,24 @@ def is_unwritten(records: Records, position: int) -> bool:
     return True
 
 
-def scan(file: SegmentFile, start: int, end: int) -> Iterator[Stretch]:
+def scan(file: SegmentFile, start: int, end: int, cleaned: int = 0) -> Iterator[Stretch]:
     """What a segment has of the offsets from `start` up to `end`, in order: by the headers of its
     batches and their checksums. What a cleaner has removed between two batches counts as had.
+    `cleaned`: how far one has been.
 
     FileNotFoundError: it is gone. SegmentChangedError, StoreError."""
     whole = Split("", 0, file, 0, file.size, start, end)
     found = opened(whole)
     try:
         position = found.boundaries().before_offset(start)
-        yield from _scanned(file, found.records, position, start, min(end, file.next_offset))
+        end = min(end, file.next_offset)
+        yield from _scanned(file, found.records, position, start, end, cleaned)
     finally:
         found.close()
 
 
 def _scanned(
-    file: SegmentFile, records: Records, position: int, start: int, end: int
+    file: SegmentFile, records: Records, position: int, start: int, end: int, cleaned: int
 ) -> Iterator[Stretch]:
     at, epoch = max(start, file.base_offset), NONE  # what was found so far, and not yielded,
     first, last = position, position  # is between these bytes
@@ -235,6 +240,11 @@ def _scanned(
         position += header.size
     if at < min(after, end):
         yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
+    at = max(at, after)
+    if position == records.size and at < end and not is_last(file):
+        until = min(end, cleaned_until(file, after, cleaned, ()))
+        if at < until:
+            yield Stretch(at, until, State.COMPACTED, NONE, file)
 
 
 def _after(records: Records, position: int, after: int) -> BatchHeader | None:
@@ -254,16 +264,12 @@ def mended(split: Split, start: int, end: int) -> list[Stretch]:
     """The offsets from `start` up to `end` as other copies of a split's log have them, in order:
     stretches of their segments, and what none has."""
     found: list[Stretch] = []
-    _mend(split.copies, split.epochs, start, end, found)
+    _mend(split, split.copies, start, end, found)
     return found
 
 
 def _mend(
-    copies: Sequence[SegmentFile],
-    epochs: Sequence[EpochEntry],
-    start: int,
-    end: int,
-    found: list[Stretch],
+    split: Split, copies: Sequence[SegmentFile], start: int, end: int, found: list[Stretch]
 ) -> None:
     at = start
     for index, file in enumerate(copies):
@@ -272,12 +278,13 @@ def _mend(
         if not file.base_offset < end or not at < file.next_offset:
             continue
         try:
-            pieces = [one for one in scan(file, at, end) if _is_of(one, epochs)]
+            scanned = scan(file, at, end, split.cleaned)
+            pieces = [one for one in scanned if _is_of(one, split.epochs)]
         except (OSError, RecordsError):
             continue
         for piece in pieces:
             if piece.start > at:
-                _mend(copies[index + 1 :], epochs, at, piece.start, found)
+                _mend(split, copies[index + 1 :], at, piece.start, found)
             found.append(piece)
             at = piece.end
     if at < end:
@@ -287,7 +294,7 @@ def _mend(
 def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
     """Whether records are those of the log with these leader epochs, as far as is known."""
     if piece.state is not State.WHOLE:
-        return False
+        return piece.state is State.COMPACTED
     known = [entry for entry in epochs if entry.start_offset <= piece.start]
     if piece.epoch == NONE or not known:
         return True

@@ -23,7 +23,7 @@ from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V2
 
 from .checksums import is_sound
-from .completeness import State, Stretch, is_cleaned, is_last, is_unwritten, mended
+from .completeness import State, Stretch, cleaned_until, is_last, is_unwritten, mended
 from .errors import CorruptSegmentError, MissingOffsetsError
 from .opening import OpenedSegment, opened
 from .options import Mode, Options
@@ -103,6 +103,12 @@ class Entries:
             self.position = self.end = self.size  # nothing of it is wanted
             self._is_reported = True
             return
+        if lost is not None and lost[1] <= self.split.first_offset:
+            self._go_on_at(following, lost)  # neither is that
+            return
+        if lost is not None:
+            lost = max(lost[0], self.split.first_offset), lost[1]
+        absent: list[tuple[int, int] | None] = [lost]
         if self.split.copies and lost is not None:
             start, end = lost
             absent = yield from self._mended(start, min(end, self.split.end_offset))
@@ -112,12 +118,13 @@ class Entries:
         if self.options.mode is Mode.FAILFAST:
             raise CorruptSegmentError(self.path, damage)
         self._go_on_at(following, lost)
-        offsets = _offsets(lost)
-        if following is None:
-            left = f"{offsets}; nothing after it in this segment can be read"
-        else:
-            left = f"; reading goes on at byte {following}{offsets}"
-        yield from self._report(entry, f"{damage}{left}", lost, schema)
+        for one in absent:
+            offsets = _offsets(one)
+            if following is None:
+                left = f"{offsets}; nothing after it in this segment can be read"
+            else:
+                left = f"; reading goes on at byte {following}{offsets}"
+            yield from self._report(entry, f"{damage}{left}", one, schema)
 
     def after_last(self, near: int, schema: Any) -> Iterator[Any]:
         """Handles offsets between the last entry of a segment and the next segment, where the
@@ -131,13 +138,14 @@ class Entries:
         if until <= split.first_offset:
             return
         after, _ = self._offset_after(near, self.size)
-        start = max(after, split.first_offset)
+        start = max(min(after, file.valid_until), split.first_offset)
         if start >= until:
             return
         absent = yield from self._mended(start, until)
-        if not absent or is_cleaned(file, after, split.cleaned, self.records.batches()):
+        if not absent:
             return
-        for first, last in absent:
+        known = cleaned_until(file, after, split.cleaned, self.records.batches())
+        for first, last in ((max(first, known), last) for first, last in absent if last > known):
             what = (
                 f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "
                 f"{self.path} ends at {after}, and the next segment begins at {file.next_offset}"
@@ -163,13 +171,13 @@ class Entries:
             pass
         return following if following <= position else entry
 
-    def _mended(self, start: int, end: int) -> Generator[Any, None, list[tuple[int, int]]]:
+    def _mended(self, start: int, end: int) -> Generator[Any, None, list[Any]]:
         """Yields what other copies have of some offsets; returns which offsets none has."""
-        absent: list[tuple[int, int]] = []
+        absent: list[Any] = []
         for piece in mended(self.split, start, end):
             if piece.state is State.WHOLE:
                 yield from self._read(_split_of(piece, self.split))
-            else:
+            elif piece.state is State.MISSING:
                 absent.append((piece.start, piece.end))
         return absent
 
@@ -189,7 +197,6 @@ class Entries:
             end = None if damaged is None else damaged.last_offset + 1
         if start is None or end is None:
             return None
-        start = max(start, self.split.first_offset)
         return (start, end) if start < end else None
 
     def _start_of(self, entry: int, near: int) -> int | None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from records import CorruptRecordsError
+from records.formats import V2
 
 from .bounds import Bounds
 from .jobs import JobError, Json, run_tasks, watched
@@ -160,6 +161,8 @@ def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:
                     position, following = following, following + header.size
             except (StopIteration, CorruptRecordsError):  # skipped damage is before it
                 header = position = None
+            if header is not None and header.magic == V2 and header.base_offset > row["offset"]:
+                header = position = None  # it was read from another copy
             yield {
                 "topic": split.topic,
                 "partition": split.partition,

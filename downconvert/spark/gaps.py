@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from .completeness import State, is_cleaned, lent, mended
+from .completeness import State, cleaned_until, lent, mended
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
 from .stored_headers import headers_near, last_header
@@ -67,10 +67,10 @@ def is_missing(log: PartitionLog, cleaned: int, file: SegmentFile, gap: Gap) -> 
     them. `cleaned`: how far one has been. FileNotFoundError, StoreError."""
     copies = lent(log, file)
     whole = Split(*log.topic_partition, file, 0, file.size, *gap, copies=copies, epochs=log.epochs)
-    if copies and all(found.state is State.WHOLE for found in mended(whole, *gap)):
+    if copies and all(found.state is not State.MISSING for found in mended(whole, *gap)):
         return False
     with headers_near(file, file.base_offset) as headers:
-        return not is_cleaned(file, end_of(file), cleaned, headers)
+        return cleaned_until(file, end_of(file), cleaned, headers) < gap.end
 
 
 def _changed(file: SegmentFile) -> int:

@@ -48,7 +48,7 @@ class Gatherer:
             times = max(low, INT64_MIN), min(bounds.time_max // MICROSECONDS, INT64_MAX)
         offsets = (
             max(split.first_offset, bounds.offset_min, INT64_MIN),
-            min(split.end_offset - 1, bounds.offset_max, INT64_MAX),
+            min(split.read_until - 1, bounds.offset_max, INT64_MAX),
         )
         keys, values, lists = (name in names for name in ("key", "value", "headers"))
         self.columns = ArrowColumns(ROWS_MAX, BYTES_MAX, keys, values, lists, offsets, times)

@@ -56,7 +56,7 @@ class _RowReader:
         self._accumulator = Accumulator(self._gatherer, options.max_record_bytes)
         self._bounds = bounds
         self._first_offset = max(split.first_offset, bounds.offset_min)
-        self._last_offset = min(split.end_offset - 1, bounds.offset_max)
+        self._last_offset = min(split.read_until - 1, bounds.offset_max)
         self._transcoder = Transcoder(V0, self._first_offset, 0, bool(split.aborted))
         self._inflation = Inflation(
             entries.records, self._transcoder, self._accumulator, verify=options.verify_crc

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from downconvert.storage.checkpoint import EpochEntry
-from downconvert.storage.names import Kind, State, TopicPartition
+from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition
 from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
 
@@ -17,6 +17,7 @@ from .blobs import Blob
 class SegmentFile:
     """A log file as it was when it was found; `next_offset`: the base offset of the next one.
 
+    valid_until: a later leader has truncated what it has from this offset on.
     blobs: where its files are, if they are not in a directory that is mounted; then `directory` is
     what to call it. is_clipped: it has offsets from `next_offset` on, too, which the next one has.
     Of a gzipped log `size` is what it takes as it is."""
@@ -28,6 +29,7 @@ class SegmentFile:
     next_offset: int
     blobs: tuple[tuple[Kind, Blob], ...] = ()
     is_clipped: bool = False
+    valid_until: int = OFFSET_MAX
 
     def open(self) -> Segment:
         """The files of a segment in a directory that is mounted."""

@@ -57,6 +57,11 @@ class Split:
     def size(self) -> int:
         return self.end - self.start
 
+    @property
+    def read_until(self) -> int:
+        """The offset up to which records of this segment are wanted."""
+        return min(self.end_offset, self.segment.valid_until)
+
 
 def split(whole: Split, size_max: int) -> Iterator[Split]:
     """Stretches of a stretch, of about `size_max` bytes."""

@@ -63,7 +63,8 @@ def _from_the_beginning(
     if first >= base or deleted >= base:
         return replace(log, start_offset=max(deleted, min(first, base)) if log.segments else first)
     before = [file for file in earliest.segments if file.base_offset < base]
-    before[-1] = replace(before[-1], next_offset=base, is_clipped=before[-1].next_offset > base)
+    valid = min(before[-1].next_offset, base)
+    before[-1] = replace(before[-1], next_offset=base, valid_until=valid, is_clipped=True)
     sides = log.sides
     if log.is_mounted:
         sides = tuple(_sides(Path(log.directory)))

@@ -102,8 +102,9 @@ def test_what_a_cleaner_has_removed_is_not_missing(tmp_path: Path, level: str) -
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 10\n")
     assert offsets(tmp_path) == [0, 1, 2, 10]
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 9\n")
-    with pytest.raises(MissingOffsetsError):
+    with pytest.raises(MissingOffsetsError, match="offsets 9 up to 10"):
         rows(tmp_path, level=level)
+    (tmp_path / "cleaner-offset-checkpoint").unlink()
     segment(directory, 0, batch(0, 2))  # offsets are missing inside, too
     assert offsets(tmp_path) == [0, 2, 10]
 

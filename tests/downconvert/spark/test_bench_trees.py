@@ -1,0 +1,33 @@
+"""What is left of logs is read wholly, or what is missing is named: some of the seeds of
+`python -m bench.trees`."""
+
+from pathlib import Path
+
+import pytest
+
+from bench import trees
+from bench.tree_model import generated
+
+
+@pytest.mark.parametrize("first", range(0, 24, 4))
+def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: int) -> None:
+    for seed in range(first, first + 4):
+        (tmp_path / str(seed)).mkdir()
+        trees.check(seed, tmp_path / str(seed))
+
+
+# Each was read wrongly once: a prefix of a truncated copy, offsets reported and read, a neighbour
+# taken for another copy.
+@pytest.mark.parametrize("seed", [76, 82, 97])
+def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
+    assert trees.check(seed, tmp_path) in (False, True)
+
+
+def test_the_model_notices_what_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = trees.rows
+    monkeypatch.setattr(trees, "rows", lambda *path, **options: read(*path, **options)[1:])
+    seed = next(seed for seed in range(20) if not generated(seed).is_refused)
+    with pytest.raises(trees.WrongError, match=r"nothing says so|were not read"):
+        trees.check(seed, tmp_path)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from downconvert.storage import Log, LogDir, StorageError
-from downconvert.storage.layout import check_links, read_layout
+from downconvert.storage.layout import check_writable, read_layout
 from downconvert.storage.names import Kind, file_name
 from downconvert.storage.recovery import Recovery
 from downconvert.storage.segment_recovery import check_segment
@@ -17,6 +17,7 @@ from records.units import format_count, format_size
 
 from .app import BAD_INPUT
 from .failure import CommandError, no_partitions, shortened
+from .stopped import written_partition
 from .terminal import name_the_backend, progress
 
 
@@ -64,7 +65,8 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
 def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery | str]]:
     """The partitions' names, and what was done; or why nothing was."""
     if _is_partition(directory):
-        with Log.open(directory.resolve(), writable=True, verify_all=everything) as log:
+        path = written_partition(directory)
+        with Log.open(path, writable=True, verify_all=everything) as log:
             yield directory.name, log.writer.recovery
         return
     with LogDir.open(directory, writable=True, verify_all=everything) as log_dir:
@@ -84,7 +86,7 @@ def _surveyed(directory: Path) -> Iterator[tuple[str, Recovery | str]]:
             partitions = [directory / str(partition) for partition in log_dir.logs]
     for path in partitions:
         try:
-            check_links(path, read_layout(path))
+            check_writable(path, read_layout(path))
             with Log.open(path) as log:
                 yield path.name, Recovery([check_segment(segment) for segment in log.segments])
         except (OSError, StorageError) as error:

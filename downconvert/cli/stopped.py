@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from downconvert.storage import Log, LogConfig, LogDir
+from downconvert.storage.names import parse_partition
 
 from .failure import CommandError
 
@@ -39,7 +40,8 @@ def stopped_logs(
     if not directory.is_dir():
         raise CommandError(f"{directory}: is not a directory")
     if any(directory.glob("*.log")):
-        with Log.open(directory.resolve(), writable=writable, config=config) as log:
+        path = written_partition(directory) if writable else directory.resolve()
+        with Log.open(path, writable=writable, config=config) as log:
             yield iter([log])
         return
     if not topics:
@@ -52,6 +54,17 @@ def stopped_logs(
         if not found:
             raise CommandError(f"{directory}: has no topic {' or '.join(topics)}")
         yield (log_dir.logs[name] for name in found)
+
+
+def written_partition(directory: Path) -> Path:
+    """The full path of a partition's directory that is to be written. CommandError: it is a link,
+    which may lead out of the log directory, or has the name of none."""
+    if directory.is_symlink():
+        raise CommandError(f"{directory}: is a link: name the directory that it leads to")
+    path = directory.resolve()
+    if parse_partition(path.name) is None:
+        raise CommandError(f"{path}: has segments, but not a partition's name, such as orders-0")
+    return path
 
 
 def _is_meant(topic: str, patterns: Sequence[str]) -> bool:

@@ -26,7 +26,8 @@ class Layout:
     live: list[FileName] = field(default_factory=list)  # files of segments, in their final place
     swaps: list[FileName] = field(default_factory=list)
     leftovers: list[FileName] = field(default_factory=list)  # of no use any more
-    links: list[str] = field(default_factory=list)  # names of those that are symbolic links
+    # Names of those that are symbolic links, or directories, and why they are not written.
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 def read_layout(directory: Path) -> Layout:
@@ -44,6 +45,7 @@ def read_layout(directory: Path) -> Layout:
                 continue
             try:
                 if entry.is_dir():
+                    layout.refused[entry.name] = "is a directory, and not a file of the log"
                     continue
                 is_file = entry.is_file()
             except OSError:  # a link to itself
@@ -52,7 +54,7 @@ def read_layout(directory: Path) -> Layout:
                 _check_is_gone(entry)
                 continue
             if entry.is_symlink():
-                layout.links.append(entry.name)
+                layout.refused[entry.name] = IS_LINK
             if name.state is State.SWAP:
                 swaps.append(name)
             elif name.state is not State.LIVE:
@@ -85,13 +87,14 @@ def _check_is_gone(entry: os.DirEntry[str]) -> None:
     raise CorruptFileError("is no regular file, nor a link to one", entry.path)
 
 
-def check_links(directory: Path, layout: Layout) -> None:
+def check_writable(directory: Path, layout: Layout) -> None:
     """CorruptFileError: the directory or one of its segments' files is a link, which may lead out
-    of the log directory, or to the file of another log. Such a log is read, and not written."""
+    of the log directory, or to the file of another log; or there is a directory in the place of a
+    file. Such a log is read, and not written."""
     if directory.is_symlink():
         raise CorruptFileError(IS_LINK, str(directory))
-    for name in layout.links:
-        raise CorruptFileError(IS_LINK, str(directory / name))
+    for name, reason in layout.refused.items():
+        raise CorruptFileError(reason, str(directory / name))
 
 
 def replaced(layout: Layout, swap_end: int) -> list[int]:

@@ -19,7 +19,7 @@ from .checkpoint import EpochEntry, read_epochs, write_epochs
 from .config import LogConfig
 from .errors import CorruptFileError
 from .files import Files
-from .layout import Layout, check_links, orphans, read_layout, replaced
+from .layout import Layout, check_writable, orphans, read_layout, replaced
 from .leader_epochs import add_epoch
 from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
 from .open_files import OpenFiles
@@ -71,7 +71,7 @@ class RecoveredLog:
 
         CorruptFileError: the directory or one of its files is a link, and nothing was changed."""
         layout = read_layout(self.path)
-        check_links(self.path, layout)
+        check_writable(self.path, layout)
         layout = self._tidy(layout)
         self.snapshots = layout.snapshots
         self.segments = Segments(Segment(self.path, base, self._open_files) for base in layout.logs)

@@ -106,6 +106,8 @@ def upgrade_in_place(
     """Upgrades into a new directory, and renames; the old one is kept, under the path returned.
 
     LogInUseError: a broker has the directory open."""
+    if source.is_symlink() and _is_partition(source):
+        raise UpgradeError(f"{source} is a link: name the directory that it leads to")
     source = source.resolve()
     lock = DirectoryLock(source.parent if _is_partition(source) else source)
     try:

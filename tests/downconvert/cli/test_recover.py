@@ -75,6 +75,31 @@ def test_a_partition_with_a_link_is_left_as_it_is_and_the_others_are_recovered(
     assert outside.read_bytes() == b"of somebody else" * 100
 
 
+@pytest.mark.parametrize("name", ["recover", "compact", "retention", "upgrade"])
+def test_a_link_to_a_partition_is_not_written_through_even_if_it_is_named(
+    tmp_path: Path, command: Command, name: str
+) -> None:
+    outside, link = tmp_path / "outside" / "d-0", tmp_path / "logs" / "a-0"
+    outside.mkdir(parents=True)
+    link.parent.mkdir()
+    (outside / FIRST).write_bytes(batch(0) + b"torn")
+    link.symlink_to(outside)
+    before = files(tmp_path)
+    options = {"retention": ["--retention-ms", 1], "upgrade": ["--in-place"]}.get(name, [])
+    ran = command(name, *options, link)
+    assert ran.code == 2
+    assert "is a link: name the directory that it leads to" in one_line(ran.err)
+    assert files(tmp_path) == before
+
+
+def test_a_directory_that_is_no_partitions_is_refused(tmp_path: Path, command: Command) -> None:
+    (tmp_path / FIRST).write_bytes(batch(0) + b"torn")
+    (tmp_path / "no partition").mkdir()
+    (tmp_path / FIRST).rename(tmp_path / "no partition" / FIRST)
+    ran = command("recover", tmp_path / "no partition")
+    assert (ran.code, "not a partition's name" in one_line(ran.err)) == (2, True)
+
+
 def test_one_partition_alone(log_dir: Path, command: Command) -> None:
     ran = command("recover", "--json", log_dir / "damaged-0")
     found = json.loads(ran.out)

@@ -129,6 +129,17 @@ def test_nothing_is_changed_where_a_file_is_a_link(path: Path, kind: Kind, clean
     assert target.read_bytes() == b"of somebody else"
 
 
+@pytest.mark.parametrize("kind", [Kind.LOG, Kind.OFFSET_INDEX, Kind.SNAPSHOT])
+def test_nothing_is_changed_where_a_file_is_a_directory(path: Path, kind: Kind) -> None:
+    damage(path, 20, 2)
+    (path / file_name(20, kind)).unlink(missing_ok=True)
+    (path / file_name(20, kind)).mkdir()
+    before = {file: file.read_bytes() for file in path.iterdir() if file.is_file()}
+    with pytest.raises(CorruptFileError, match="is a directory, and not a file of the log"):
+        recover(path)
+    assert before == {file: file.read_bytes() for file in path.iterdir() if file.is_file()}
+
+
 def test_damage_in_a_directory_that_was_closed_is_found_at_its_end(path: Path) -> None:
     data = (path / file_name(20, Kind.LOG)).read_bytes()
     (path / file_name(20, Kind.LOG)).write_bytes(data + b"x" * 50)

@@ -141,6 +141,18 @@ def test_the_first_example_of_the_readme_runs_as_it_stands_and_prints_what_is_sa
     assert (ran.stdout, ran.stderr) == (printed, "")
 
 
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_no_page_installs_what_is_not_published(path: Path) -> None:
+    """How to install is said in README.md and index.md; other pages name the extra."""
+    assert "install lazy-downconvert" not in path.read_text()
+    assert "'lazy-downconvert[" not in path.read_text()
+
+
+def test_the_first_page_says_what_only_a_clone_has() -> None:
+    for text in (README, (DOCS / "index.md").read_text()):
+        assert "`python -m bench…`" in text
+
+
 def test_the_readme_says_in_one_place_how_to_get_the_package() -> None:
     """Until it is on an index; then this place changes."""
     assert README.count("git clone") == 1

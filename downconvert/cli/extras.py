@@ -38,5 +38,8 @@ def words_for(module: str) -> str | None:
         return f"{package} is missing: pip install {DISTRIBUTION}"
     if package in EXTRA_OF:
         extra = EXTRA_OF[package]
-        return f"this needs the extra '{extra}': pip install '{DISTRIBUTION}[{extra}]'"
+        return (
+            f"this needs the extra '{extra}': pip install '{DISTRIBUTION}[{extra}]', or in a clone "
+            f"'.[{extra}]'"
+        )
     return None

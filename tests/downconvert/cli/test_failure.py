@@ -17,7 +17,10 @@ from .running import Command, one_line
 
 def test_a_package_that_is_missing_is_told_how_to_get() -> None:
     words = in_words(ModuleNotFoundError(name="kafka.protocol"))
-    assert words == "this needs the extra 'broker': pip install 'lazy-downconvert[broker]'"
+    assert words == (
+        "this needs the extra 'broker': pip install 'lazy-downconvert[broker]', or in a clone "
+        "'.[broker]'"
+    )
 
 
 def test_a_module_of_our_own_that_is_not_here_is_a_defect() -> None:

@@ -11,6 +11,10 @@ EXTRAS_demo = broker,report,spark
 EXTRAS_dev = dev
 EXTRAS_dist = dist
 EXTRAS_docs = docs
+EXTRAS_mutants = dev,mutants
+# Since which commit lines are looked at, and how many mistakes are tried.
+SINCE = main
+SAMPLE = 100
 SOURCES := pyproject.toml $(wildcard native/Cargo.* native/src/*.rs native/src/*/*.rs)
 
 # What the demonstration converts, and for whom. The reference gets as much as it can do in the same time.
@@ -20,7 +24,7 @@ DEMO_WORKLOADS = --generate record=100,size=$(1),seed=1 \
 NATIVE_DEMO = $(call DEMO_WORKLOADS,48MiB,16MiB,12MiB) --max-bytes 4MiB --consumers 12 --slow 4
 REFERENCE_DEMO = $(call DEMO_WORKLOADS,1MiB,1MiB,1MiB) --max-bytes 512KiB --consumers 4
 
-.PHONY: help demo demo-audit demo-old-client test test-all build lint bench-smoke old-clients judges dist docs clean
+.PHONY: help demo demo-audit demo-old-client test test-all build lint bench-smoke old-clients judges mutants dist docs clean
 .DEFAULT_GOAL := help
 
 help: ## what there is
@@ -80,6 +84,9 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.soak --fast --minutes 90
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0 --rounds 1
 
+mutants: $(VENV)/mutants.$(KERNEL) ## small mistakes in the lines that have changed (SINCE=main): what do the tests not notice?
+	$(if $(CARGO),PATH="$(dir $(CARGO)):$$PATH" )$(BIN)/python -m bench.mutation_testing --since $(SINCE) --sample $(SAMPLE)
+
 old-clients: build ## run real old clients of six registries against downconvert serve and the gateway (hours), write docs/old-clients.md
 	$(BIN)/python -m tests.clients.run --serve --json build/serve.jsonl
 	$(BIN)/python -m bench.gateway clients --json build/gateway.jsonl
@@ -113,7 +120,7 @@ clean: ## remove the environment and everything built
 	rm -rf $(VENV) build demo dist site native/target *.egg-info records/*.so
 
 # Made again when the kernel's source or the list of requirements changes, or when cargo has come.
-$(addprefix $(VENV)/,$(addsuffix .$(KERNEL),demo dev dist docs)): $(VENV)/%.$(KERNEL): $(SOURCES)
+$(addprefix $(VENV)/,$(addsuffix .$(KERNEL),demo dev dist docs mutants)): $(VENV)/%.$(KERNEL): $(SOURCES)
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed (make PYTHON=/path/to/python3.12 ...)"; exit 1; }
 	@test -n "$(CARGO)" || echo "no cargo: running on the Python reference, slowly. The kernel needs Rust: https://rustup.rs"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

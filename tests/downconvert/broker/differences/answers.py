@@ -164,7 +164,7 @@ def learn(
             known[kind] = identities.learn(kind, *values)
 
     match operation.api:
-        case ApiKey.CreateTopics if not operation.body.validate_only:
+        case ApiKey.CreateTopics if not getattr(operation.body, "validate_only", False):
             own = {one.name: getattr(one, "topic_id", b"") for one in ours.topics}
             for one in kafkas.topics:
                 ids = bytes(getattr(one, "topic_id", b"")), bytes(own.get(one.name, b""))

@@ -141,7 +141,7 @@ MAY_DIFFER: Final = (
         "No topic is made.",
         lambda asked, place: (
             asked.api is ApiKey.CreateTopics
-            and asked.body.validate_only
+            and getattr(asked.body, "validate_only", False)
             and place.is_in("topic_id")
         ),
     ),

@@ -1,0 +1,195 @@
+"""Do the tests notice small mistakes in what has been changed?
+
+cosmic-ray puts mistakes into the changed lines of Python, one at a time, and each file's own tests
+run against each. cargo-mutants does the same for the kernel, with its tests in Rust.
+
+    make mutants                                       # lines changed since main
+    make mutants SINCE=HEAD~3 SAMPLE=50
+    python -m bench.mutation_testing --folder downconvert/broker --sample 200 --seed 1
+
+All is done in a copy: nothing here is written to. A mistake that no test could notice is named in
+its line: `# pragma: no mutate`, and why. The exit code is 1 where a mistake was not noticed."""
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Final
+
+PRODUCT: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
+KERNEL: Final = "native"
+COMPILED: Final = "records/_kernel.abi3.so"
+TEST_SECONDS: Final = 120  # of one run of a file's tests; a mistake may make it endless
+IMPORTING_MAX: Final = 4  # tests that import a file, beside those of its name
+HUNK: Final = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+
+
+def changed_lines(since: str) -> dict[str, set[int]]:
+    """By file of the product, the numbers of the lines that have changed since a commit."""
+    base = _git("merge-base", since, "HEAD").strip()
+    found: defaultdict[str, set[int]] = defaultdict(set)
+    path = ""
+    for line in _git("diff", "--unified=0", base, "--", *PRODUCT).splitlines():
+        if line.startswith("+++ "):
+            path = line.removeprefix("+++ b/")
+        elif hunk := HUNK.match(line):
+            first, count = int(hunk[1]), int(hunk[2] or 1)
+            found[path] |= set(range(first, first + count))
+    return {path: lines for path, lines in found.items() if path.endswith(".py") and lines}
+
+
+def tests_of(path: str) -> list[str]:
+    """The tests of a file: those of its name, and some that import it; else those of its folder."""
+    file = Path(path)
+    folder = Path("tests") / file.parent
+    own = folder / f"test_{file.stem}.py"
+    module = ".".join(file.with_suffix("").parts)
+    said = re.compile(rf"^from {re.escape(module)} import ", re.MULTILINE)
+    found = [own] if own.exists() else []
+    importing = (
+        test for test in sorted(Path("tests").rglob("test_*.py")) if said.search(test.read_text())
+    )
+    found += [test for test in importing if test not in found][:IMPORTING_MAX]
+    return [str(test) for test in found] or [str(folder)]
+
+
+def try_file(
+    copy: Path, path: str, lines: set[int] | None, sample: int, random: Random
+) -> tuple[Counter[str], list[str]]:
+    """The outcomes of the mistakes in a file, and those that nothing noticed. `lines`: where they
+    are; None: anywhere. At most `sample` of them."""
+    from cosmic_ray.work_db import WorkDB, use_db
+    from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
+
+    tests = " ".join(tests_of(path))
+    command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider -m 'not others' {tests}"
+    (copy / "mutants.toml").write_text(
+        f'[cosmic-ray]\nmodule-path = "{path}"\ntimeout = {TEST_SECONDS}.0\n'
+        f'excluded-modules = []\ntest-command = "{command}"\n'
+        '[cosmic-ray.distributor]\nname = "local"\n'
+    )
+    session = copy / "session.sqlite"
+    session.unlink(missing_ok=True)
+    _tool(copy, "cosmic-ray", "init", "mutants.toml", session.name)
+    _tool(copy, "cr-filter-pragma", session.name)
+    with use_db(str(session), WorkDB.Mode.open) as work:
+        pending = sorted(work.pending_work_items, key=lambda one: one.job_id)
+        inside = [
+            one for one in pending if lines is None or lines & set(range(*_rows(one.mutations[0])))
+        ]
+        inside.sort(key=lambda one: repr(one.mutations))
+        kept = {one.job_id for one in random.sample(inside, min(sample, len(inside)))}
+        for one in pending:
+            if one.job_id not in kept:
+                skipped = WorkResult(worker_outcome=WorkerOutcome.SKIPPED)
+                work.set_result(one.job_id, skipped)
+    _tool(copy, "cosmic-ray", "exec", "mutants.toml", session.name)
+    outcomes, missed = Counter[str](), []
+    with use_db(str(session), WorkDB.Mode.open) as work:
+        for job_id, result in work.results:
+            if job_id in kept:
+                noticed = result.test_outcome is not TestOutcome.SURVIVED
+                outcomes["noticed" if noticed else "missed"] += 1
+                if not noticed:
+                    missed.append(result.diff or job_id)
+    return outcomes, missed
+
+
+def _rows(mutation: object) -> tuple[int, int]:
+    start, end = (getattr(mutation, name)[0] for name in ("start_pos", "end_pos"))
+    return start, end + 1
+
+
+def try_kernel(since: str) -> int:
+    """Runs cargo-mutants over what has changed in the kernel; its exit code."""
+    diff = _git("diff", _git("merge-base", since, "HEAD").strip(), "--", KERNEL)
+    if not diff.strip():
+        return 0
+    if subprocess.run(("cargo", "mutants", "--version"), capture_output=True).returncode:
+        print("the kernel has changed, and its mistakes need: cargo install cargo-mutants")
+        return 1
+    with TemporaryDirectory(prefix="mutants-") as directory:
+        named = Path(directory) / "kernel.diff"
+        named.write_text(diff)
+        command = ("cargo", "mutants", "--dir", KERNEL, "--in-diff", str(named))
+        return subprocess.run((*command, "--output", directory), check=False).returncode
+
+
+def _copy(target: Path) -> None:
+    """What git knows, as it is now, and the compiled kernel."""
+    for name in _git("ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+        if Path(name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(name, target / name)
+    if Path(COMPILED).exists():
+        shutil.copy2(COMPILED, target / COMPILED)
+
+
+def _git(*arguments: str) -> str:
+    return subprocess.run(("git", *arguments), capture_output=True, text=True, check=True).stdout
+
+
+def _tool(directory: Path, name: str, *arguments: str) -> None:
+    tool = Path(sys.executable).with_name(name)
+    subprocess.run((str(tool), *arguments), cwd=directory, check=True, capture_output=True)
+
+
+def _files(folder: str) -> list[str]:
+    return sorted(str(path) for path in Path(folder).rglob("*.py") if path.name != "__init__.py")
+
+
+def try_all(
+    files: Mapping[str, set[int] | None], sample: int, seed: int
+) -> dict[str, Counter[str]]:
+    """The outcomes by folder. Prints what nothing noticed."""
+    by_folder: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    with TemporaryDirectory(prefix="mutants-") as directory:
+        copy = Path(directory)
+        _copy(copy)
+        for number, (path, lines) in enumerate(files.items()):
+            share = sample // len(files) + (number < sample % len(files))
+            if not share:
+                continue
+            random = Random(f"{seed}/{path}")
+            outcomes, missed = try_file(copy, path, lines, share, random)
+            by_folder[str(Path(path).parent)] += outcomes
+            print(f"{path}: {dict(outcomes)}", flush=True)
+            for diff in missed:
+                print(f"not noticed:\n{diff}", flush=True)
+    return dict(by_folder)
+
+
+def _shuffled(files: Iterable[str], seed: int) -> dict[str, set[int] | None]:
+    ordered = list(files)
+    Random(seed).shuffle(ordered)
+    return dict.fromkeys(ordered)
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--since", default="main", help="the commit from which lines have changed")
+    parser.add_argument("--folder", help="all lines of a folder, whatever has changed")
+    parser.add_argument("--sample", type=int, default=100, help="so many mistakes at most")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    files: dict[str, set[int] | None] = (
+        _shuffled(_files(options.folder), options.seed)
+        if options.folder
+        else dict(changed_lines(options.since))
+    )
+    print(f"{len(files)} files, at most {options.sample} mistakes, seed {options.seed}", flush=True)
+    by_folder = try_all(files, options.sample, options.seed) if files else {}
+    for folder, outcomes in sorted(by_folder.items()):
+        print(f"{folder}: {outcomes['noticed']} of {outcomes.total()} noticed")
+    kernel = 0 if options.folder else try_kernel(options.since)
+    return 1 if kernel or any(one["missed"] for one in by_folder.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

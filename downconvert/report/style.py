@@ -27,6 +27,7 @@ pre { margin: 0; padding: 12px 16px; background: var(--code); border-radius: 8px
   white-space: pre-wrap; overflow-wrap: anywhere; }
 code { background: var(--code); border-radius: 4px; padding: 1px 5px; font-size: 0.88em;
   overflow-wrap: anywhere; }
+td code { white-space: nowrap; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px;
   padding: 28px 32px; margin-top: 28px; overflow-x: auto; }
 .what { color: var(--dim); margin: 2px 0 0; }

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from records.units import format_count
+
 # What may go wrong; `faults.py` does it.
 FAULTS: Final = (
     "delays",  # the way between two hosts is slow
@@ -66,7 +68,8 @@ class ClusterOptions:
     def describe(self) -> list[str]:
         """All of it, a line each, for the first lines of a run."""
         lines = [
-            f"seed {self.seed}, {self.brokers} brokers, {self.partitions} partitions with "
+            f"seed {self.seed}, {format_count(self.brokers, 'broker')}, "
+            f"{format_count(self.partitions, 'partition')} with "
             f"{self.replicas} replicas, min.insync.replicas {self.min_insync}",
             f"{self.seconds:g} s with faults every {self.fault_every:.2f} s: "
             f"{', '.join(self.faults) or 'none'}",

@@ -81,7 +81,7 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.cluster_seeds --seeds 10
 	$(BIN)/python -m bench.isolation --minutes 0.1
 	$(BIN)/python -m bench.soak --minutes 0.1
-	$(BIN)/python -m bench.soak --fast --minutes 90
+	$(BIN)/python -m bench.soak --fast --minutes 180
 	$(BIN)/downconvert simulate --generate size=2MiB --generate codec=mixed,size=2MiB --to-magic 0 --rounds 1
 
 mutants: $(VENV)/mutants.$(KERNEL) ## small mistakes in the lines that have changed (SINCE=main): what do the tests not notice?

@@ -56,10 +56,11 @@ class Sample:
 
 @dataclass(slots=True)
 class FastSoak:
-    """Samples, and how many seconds of the world there were in one of ours."""
+    """Samples, how many seconds of the world there were in one of ours, and requests in all."""
 
     samples: list[Sample] = field(default_factory=list)
     speed: float = 0.0
+    requests: int = 0
 
 
 class Lines(logging.Handler):
@@ -92,6 +93,7 @@ def soak(directory: Path, seconds: float, seed: int, samples: int = SAMPLES) -> 
                     found.samples.append(sample(made, written / (made.now - last)))
                     next_sample, last = made.now + every, made.now
             found.speed = made.now / (time.perf_counter() - began)
+            found.requests = made.requests
     finally:
         log.removeHandler(lines)
         log.setLevel(level)
@@ -166,7 +168,8 @@ def growth(found: FastSoak) -> list[str]:
 def report(found: FastSoak) -> Iterator[str]:
     """The figures at the beginning, in the middle and at the end, one a line."""
     first, middle, last = (found.samples[at] for at in (0, len(found.samples) // 2, -1))
-    yield f"{last.seconds / 3600:.1f} hours, {found.speed:,.0f} times as fast as real ones"
+    hours = last.seconds / 3600
+    yield f"{hours:.1f} hours, {found.speed:,.0f} times as fast; {found.requests:,} requests"
     yield f"{'':46}{'begin':>12}{'middle':>12}{'end':>12}"
     for name in ("descriptors", "memory", "lines"):
         values = (getattr(one, name) for one in (first, middle, last))

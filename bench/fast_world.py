@@ -47,7 +47,7 @@ from tests.downconvert.gateway.cluster import Through, modern
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
 from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, UnsyncedFile
 
-STEP: Final = 60.0  # seconds of the world, so that an hour takes some seconds
+STEP: Final = 120.0  # seconds of the world, so that an hour takes some seconds
 EPOCH: Final = 1_700_000_000.0  # its time of day when it begins
 NAMES_MAX: Final = 200  # of a ledger or a census, so that they are full soon
 TOPICS: Final = 12  # at a time
@@ -123,6 +123,7 @@ class World:
         self.through = Through(behind, config)
         self.places = list[Place]()
         self.topics = list[str]()
+        self.requests = 0  # that were made
         self._client_ids = 0
         self._last_maintenance = 0.0
 
@@ -166,6 +167,7 @@ class World:
 
     def ask(self, client: Client, api: ApiKey, version: int, body: Message) -> None:
         """And takes the answer, if it comes soon; leaves else."""
+        self.requests += 1
         data = memoryview(frame(api, version, body, self.pod()))
         exchange = self.broker.handle(client, data, self.now)
         for _ in range(10):
@@ -177,6 +179,11 @@ class World:
             while not exchange.send.completed:
                 exchange.send.write_to(channel)
         self.broker.finished(exchange, self.now)
+
+    def ask_gateway(self, api: ApiKey, version: int, body: Message, client_id: str) -> None:
+        """By the session of `through`."""
+        self.requests += 1
+        self.through.reply(frame(api, version, body, client_id))
 
     def topic(self) -> str:
         return self.random.choice(self.topics) if self.topics else "none"
@@ -269,18 +276,18 @@ def clients_use_the_gateway(world: World) -> None:
     through.now = EPOCH + world.now
     user = world.random.choice((*USERS, world.pod()))
     token = f"\0{user}\0{USERS.get(user, 'guess')}".encode()
-    through.reply(frame(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"), name))
-    through.reply(frame(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=token), name))
+    world.ask_gateway(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"), name)
+    world.ask_gateway(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=token), name)
     if user not in USERS:
         return
-    through.reply(frame(ApiKey.Metadata, 1, Message(topics=None), name))
+    world.ask_gateway(ApiKey.Metadata, 1, Message(topics=None), name)
     version = world.random.choice((0, 1, 3, 4, 12))
     for api, body in (
         (ApiKey.Fetch, fetch_body(0, max_bytes=1000)),
         (ApiKey.Produce, produce_body(message_set(0, b"x"))),
     ):
         with suppress(BadRequestError):
-            through.reply(frame(api, version if api is ApiKey.Fetch else 0, body, name))
+            world.ask_gateway(api, version if api is ApiKey.Fetch else 0, body, name)
 
 
 def brokers_fail_and_are_replaced(world: World) -> None:

@@ -8,7 +8,7 @@ from downconvert.broker.access.ledger import Entry, OwnLedger
 from downconvert.broker.places import Places
 
 SEED = 3
-HOURS = 1.5
+HOURS = 3
 
 
 def test_nothing_grows_with_time_alone(tmp_path: Path) -> None:

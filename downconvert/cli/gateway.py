@@ -148,6 +148,11 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
     help="Show which clients use old versions, from the --http of a gateway.",
 )
 @click.option(
+    "--by",
+    type=click.Choice(("principal", "rule", "prefix")),
+    help="With --report: in groups, by who clients are, the rule for them, or their ids' prefix.",
+)
+@click.option(
     "--html",
     metavar="FILE",
     type=OutputFile(),
@@ -162,6 +167,7 @@ def gateway(
     as_json: bool,
     check: bool,
     report: str | None,
+    by: str | None,
     html: Path | None,
     **flags: Any,
 ) -> None:
@@ -182,7 +188,7 @@ def gateway(
     if report is not None:
         from .gateway_report import show
 
-        show(report, html, as_json=as_json)
+        show(report, html, by, as_json=as_json)
         return
     from downconvert.broker.access.rights import ConfigError
     from downconvert.gateway.config import GatewayConfig

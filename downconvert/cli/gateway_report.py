@@ -16,11 +16,16 @@ from records.units import format_count, format_size
 from .failure import CommandError, reason
 from .grid import grid, output
 from .invocation import command_line
+from .report_groups import Group, grouped
 
 TIMEOUT: Final = 10.0  # seconds
 COLUMNS: Final = (
     *("software", "address", "requests", "translated", "converted"),
     *("first seen", "last seen"),
+)
+GROUP_COLUMNS: Final = (
+    *("old clients", "requests", "translated"),
+    *("first seen", "last seen", "last old"),
 )
 AGES: Final = (  # the first release that asks Fetch in this version
     (0, "0.8"),
@@ -30,11 +35,14 @@ AGES: Final = (  # the first release that asks Fetch in this version
 )
 
 
-def show(url: str, html: Path | None, *, as_json: bool) -> None:
-    """Prints what the gateway at `url` has counted, and writes it to `html`."""
+def show(url: str, html: Path | None, by: str | None, *, as_json: bool) -> None:
+    """Prints what the gateway at `url` has counted, and writes it to `html`; `by`: in groups."""
     rows = _fetched(url)
+    groups = [] if by is None else grouped(rows, by)
     if as_json:
-        click.echo(json.dumps(rows))
+        click.echo(json.dumps([one.figures() for one in groups] if by is not None else rows))
+    elif by is not None:
+        _print_groups(groups, by)
     else:
         _print(rows)
     if html is not None:
@@ -43,7 +51,7 @@ def show(url: str, html: Path | None, *, as_json: bool) -> None:
         need = sum(bool(client["translated"]) for client in clients)
         words = f"{need} of {format_count(len(clients), 'client')} need the gateway."
         lead = f"What the gateway at {url} has seen."
-        parts = _sections(rows)
+        parts = _sections(rows) if by is None else _group_sections(groups, by)
         is_good = not need if clients else None
         page = framed(title, words, command_line(), parts, is_good=is_good, lead=lead)
         write_page(html, page)
@@ -122,6 +130,42 @@ def _print(rows: list[dict[str, Any]]) -> None:
     console.print(f"\n{len(old)} of {len(clients)} clients need the gateway.")
     for client in old:
         console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}")
+
+
+def _group_cells(group: Group) -> tuple[str, ...]:
+    return (
+        f"{len(group.old_clients)} of {len(group.clients)}",
+        f"{group.requests:,}",
+        f"{group.translated:,}",
+        _when(group.first_seen),
+        _when(group.last_seen),
+        "never" if group.last_old is None else _when(group.last_old),
+    )
+
+
+def _print_groups(groups: list[Group], by: str) -> None:
+    table = grid(by, *GROUP_COLUMNS)
+    for group in groups:
+        style = "yellow" if group.old_clients else None
+        table.add_row(_shown(group.name), *_group_cells(group), style=style)
+    console = output()
+    console.print(table)
+    old = [group for group in groups if group.old_clients]
+    console.print(f"\n{len(old)} of {len(groups)} need the gateway.")
+    for group in old:
+        console.print(f"  {_shown(group.name)}: {', '.join(sorted(group.old))}")
+
+
+def _group_sections(groups: list[Group], by: str) -> Iterator[str]:
+    yield f"<section><table><thead><tr><th>{by}</th>"
+    yield "".join(f"<th>{column}</th>" for column in GROUP_COLUMNS) + "</tr></thead><tbody>"
+    for group in groups:
+        kind = "bad" if group.old_clients else "same"
+        yield f'<tr><td><span class="{kind}">{escape(_shown(group.name))}</span>'
+        if group.old:
+            yield f'<br><span class="same">{escape(", ".join(sorted(group.old)))}</span>'
+        yield "</td>" + "".join(f"<td>{cell}</td>" for cell in _group_cells(group)) + "</tr>"
+    yield "</tbody></table></section>"
 
 
 def _shown(name: str) -> str:

@@ -39,6 +39,8 @@ class ClientKey(NamedTuple):
     address: str
     api: str
     version: int
+    principal: str = ""  # who it has proved to be, or the rule for its address
+    rule: str = ""  # the one that is for it
 
 
 @dataclass(slots=True)
@@ -78,6 +80,7 @@ class ClientCensus:
         """Counts a request. Returns the key under which what follows is to be counted."""
         key = key._replace(
             client_id=key.client_id[:NAME_MAX],
+            principal=key.principal[:NAME_MAX],
             software=key.software[:NAME_MAX],
             api=key.api if key.api in KNOWN_APIS else OTHERS,
             version=key.version if key.version in VERSIONS else NO_VERSION,

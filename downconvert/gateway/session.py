@@ -242,7 +242,12 @@ class Session:
         client_id = header.client_id or ""
         self.client_id = client_id[:NAME_MAX]
         self.api = headers.NAMES.get(header.key, OTHER)
-        client = ClientKey(client_id, self.software, self.address, header.api_name, header.version)
+        rule = None if self.identified is None else self.identified.rule
+        client = ClientKey(
+            *(client_id, self.software, self.address, header.api_name, header.version),
+            principal=self.principal,
+            rule="" if rule is None else f"rule {rule}",
+        )
         is_translated = not passes and header.api is not ApiKey.ApiVersions
         self._client = self.shared.census.see(client, now, translated=is_translated)
         if LOG.isEnabledFor(logging.DEBUG):

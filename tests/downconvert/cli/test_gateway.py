@@ -268,6 +268,22 @@ def test_the_report_is_a_table_lines_for_programs_and_a_page(
     assert "Fetch v0, Produce v0" in page.read_text()
 
 
+@pytest.mark.parametrize(("by", "name"), [("principal", "(none)"), ("prefix", "test")])
+def test_the_report_is_of_groups_too(
+    observed: tuple[Running, str], command: Command, tmp_path: Path, by: str, name: str
+) -> None:
+    _, url = observed
+    (group,) = json.loads(command("gateway", "--report", url, "--by", by, "--json").out)
+    assert (group["name"], group["old_clients"], group["clients"]) == (name, 1, 1)
+    assert group["old"] == ["Fetch v0", "Produce v0"]
+    assert group["first_seen"] <= group["last_old"] <= group["last_seen"]
+    page = tmp_path / "old.html"
+    ran = command("gateway", "--report", url, "--by", by, "--html", page)
+    assert "1 of 1 need the gateway." in ran.out
+    assert f"{name}: Fetch v0, Produce v0" in ran.out
+    assert f"<th>{by}</th>" in page.read_text()
+
+
 def test_what_a_client_calls_itself_does_no_harm(
     observed: tuple[Running, str], command: Command, tmp_path: Path
 ) -> None:

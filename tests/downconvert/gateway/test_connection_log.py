@@ -66,3 +66,5 @@ def test_each_end_says_who_the_client_was_or_claimed_to_be(
     assert said == [", principal 'ann']", ", claims to be 'ann']", ", principal 'rule 2']"]
     fields = [(one.fields["principal"], one.fields["claimed"]) for one in ends]  # type: ignore[attr-defined]
     assert fields == [("ann", "ann"), ("", "ann"), ("rule 2", "")]
+    rows = [(row["principal"], row["rule"]) for row in running.census.rows()]
+    assert rows == [("ann", "rule 1"), ("rule 2", "rule 2")]

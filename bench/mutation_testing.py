@@ -44,7 +44,7 @@ def changed_lines(since: str) -> dict[str, set[int]]:
     return {path: lines for path, lines in found.items() if path.endswith(".py") and lines}
 
 
-def tests_of(path: str) -> list[str]:
+def own_tests(path: str) -> list[str]:
     """The tests of a file: those of its name, and some that import it; else those of its folder."""
     file = Path(path)
     folder = Path("tests") / file.parent
@@ -67,7 +67,7 @@ def try_file(
     from cosmic_ray.work_db import WorkDB, use_db
     from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 
-    tests = " ".join(tests_of(path))
+    tests = " ".join(own_tests(path))
     command = f"{sys.executable} -m pytest -q -x -p no:cacheprovider -m 'not others' {tests}"
     (copy / "mutants.toml").write_text(
         f'[cosmic-ray]\nmodule-path = "{path}"\ntimeout = {TEST_SECONDS}.0\n'

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.mutation_testing import changed_lines
-from bench.mutation_testing import tests_of as tests_belonging_to
+from bench.mutation_testing import changed_lines, own_tests
 
 
 def git(*arguments: str) -> None:
@@ -35,10 +34,10 @@ def test_the_lines_that_have_changed_are_those_of_the_product(
 
 
 def test_a_files_tests_are_those_of_its_name_and_some_that_import_it() -> None:
-    found = tests_belonging_to("downconvert/broker/topic_settings.py")
+    found = own_tests("downconvert/broker/topic_settings.py")
     assert found[0] == "tests/downconvert/broker/test_topic_settings.py"
     assert "tests/downconvert/broker/handlers/test_describe_configs.py" in found
 
 
 def test_a_file_without_tests_of_its_own_has_those_of_its_folder() -> None:
-    assert tests_belonging_to("records/no_such_file.py") == ["tests/records"]
+    assert own_tests("records/no_such_file.py") == ["tests/records"]

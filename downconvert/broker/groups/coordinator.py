@@ -238,6 +238,12 @@ class Groups:
         for group_id in changed:
             self._expire_group(group_id, now, expires=False)
 
+    def forget_groups_that_are_over(self, now: float) -> None:
+        """Forgets all groups that have neither members nor offsets. Kafka does when it deletes a
+        topic."""
+        for group_id in self.ids():
+            self._expire_group(group_id, now, expires=False)
+
     # --- all groups
 
     def ids(self) -> list[str]:

@@ -1,7 +1,6 @@
 """DeleteTopics: by name, and from version 6 on by id, too. Groups forget their offsets in it."""
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 from downconvert.broker.errors import ApiError, ErrorCode
@@ -21,24 +20,32 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     asked = body.topics
     if exchange.request.version < IDS_VERSION:
         asked = [Message(name=name, topic_id=NO_ID) for name in body.topic_names]
-    counts = Counter((one.name, bytes(one.topic_id)) for one in asked)
-    answers = [_deleted(broker, one, counts) for one in _first_of_each(asked)]
+    named = [(_topic_of(broker, one), one) for one in asked]
+    counts = Counter(topic for topic, _ in named)
+    firsts = dict(reversed(named))
+    answers = [
+        _deleted(broker, firsts[topic], is_twice=count > 1) for topic, count in counts.items()
+    ]
     gone = {answer.name for answer in answers if not answer.error_code}
-    broker.groups.forget_topics(gone, now)
+    if gone:
+        broker.groups.forget_topics(gone, now)
+        broker.groups.forget_groups_that_are_over(now)
     exchange.reply(Message(responses=answers))
 
 
-def _first_of_each(asked: Iterable[Message]) -> list[Message]:
-    return list({(one.name, bytes(one.topic_id)): one for one in asked}.values())
+def _topic_of(broker: BrokerState, asked: Message) -> str | bytes:
+    """What is asked for, whether by its name or its id; an id that no topic has is itself."""
+    if asked.name is not None:
+        return str(asked.name)
+    topic = broker.topics.by_id(bytes(asked.topic_id))
+    return bytes(asked.topic_id) if topic is None else topic.name
 
 
-def _deleted(
-    broker: BrokerState, asked: Message, counts: Counter[tuple[str | None, bytes]]
-) -> Message:
+def _deleted(broker: BrokerState, asked: Message, *, is_twice: bool) -> Message:
     answer = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
     try:
         check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if counts[asked.name, bytes(asked.topic_id)] > 1:
+        if is_twice:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the topic comes more than once")
         with broker.topics.lock:
             topic = clients_own(broker, _name(broker, asked))

@@ -44,6 +44,8 @@ def plain(value: Any, side: int, identities: Identities, name: str = "") -> Any:
         fields = vars(value)
         if fields.get("name") == "retention.ms" and fields.get("config_source", 1) != TOPIC_CONFIG:
             return {"name": "retention.ms"}  # which the tests' Kafka has of its own
+        if fields.get("name") == "retention.ms":
+            fields = fields | {"synonyms": []}
         return {
             field: plain(one, side, identities, field)
             for field, one in fields.items()

@@ -16,6 +16,7 @@ from .operations import Operation
 TOPIC, BROKER, NO_TYPE = 2, 4, 99  # types of resources
 GROUPS: Final = (
     *(ApiKey.DescribeGroups, ApiKey.ListGroups, ApiKey.OffsetDelete, ApiKey.DeleteGroups),
+    *(ApiKey.LeaveGroup, ApiKey.OffsetCommit, ApiKey.TxnOffsetCommit),
 )
 ALTERING: Final = (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs)
 LOOKING: Final = (
@@ -49,7 +50,7 @@ def _continues(place: Place) -> bool:
 
 def _only_kafkas(place: Place) -> bool:
     """A group that Kafka lists without members, or of which it deletes nothing."""
-    if (place.kafka, place.ours) in (("Empty", "Dead"), (0, 69)):
+    if (place.kafka, place.ours) in (("Empty", "Dead"), (0, 69), (25, 22)):
         return True
     theirs: Any = place.kafka if place.ours is None else None
     return isinstance(theirs, dict) and ("partitions" in theirs or not theirs.get("protocol_type"))
@@ -59,7 +60,7 @@ def _only_ours(place: Place) -> bool:
     """A group here that has never had a member."""
     if (place.kafka, place.ours) == ("Dead", "Empty"):
         return not place.around[1]["protocol_type"]
-    if (place.kafka, place.ours) == (69, 0):
+    if (place.kafka, place.ours) in ((69, 0), (25, 0)):
         return True
     own = place.ours
     if not isinstance(own, dict) or place.kafka is not None:
@@ -106,6 +107,13 @@ def _is_by_time(asked: Operation, place: Place) -> bool:
 
 
 MAY_DIFFER: Final = (
+    MayDiffer(
+        "Fetch in a session by ids, of a topic that was deleted",
+        "3, UNKNOWN_TOPIC_OR_PARTITION",
+        "100, UNKNOWN_TOPIC_ID",
+        "The id is what the client named. It asks for metadata in both cases.",
+        lambda asked, place: asked.api is ApiKey.Fetch and (place.kafka, place.ours) == (3, 100),
+    ),
     MayDiffer(
         "ListOffsets by time, after a transaction",
         "may be its marker",

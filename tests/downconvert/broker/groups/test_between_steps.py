@@ -165,3 +165,19 @@ def test_members_that_were_there_before_a_restart_have_a_session_to_come_back(
         assert state_of(broker, 209.9) == "Stable"
         broker.tick(210.1)
         assert state_of(broker, 210.1) == "Empty"
+
+
+def test_a_group_that_is_over_goes_when_a_topic_is_deleted(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", group_initial_rebalance_delay_ms=0) as broker:
+        member = joined(broker, 100.0)
+        deleting = Message(topic_names=["t"], timeout_ms=1000)
+        ask_broker(broker, ApiKey.DeleteTopics, 1, deleting, now=101.0)
+        assert state_of(broker, 101.0) == "Stable"
+        leaving = Message(group_id="g", member_id=member)
+        ask_broker(broker, ApiKey.LeaveGroup, 1, leaving, now=102.0)
+        assert state_of(broker, 102.0) == "Empty"
+        ask_broker(broker, ApiKey.DeleteTopics, 1, deleting, now=103.0)
+        assert state_of(broker, 103.0) == "Empty"  # there was nothing to delete
+        broker.topics.create("t", 1, {}, 0)
+        ask_broker(broker, ApiKey.DeleteTopics, 1, deleting, now=104.0)
+        assert state_of(broker, 104.0) == "Dead"

@@ -71,6 +71,16 @@ def test_a_topic_that_comes_twice_is_refused_once(tmp_path: Path) -> None:
         assert list(broker.topics) == ["t"]
 
 
+def test_a_topic_that_comes_by_its_name_and_by_its_id_is_refused_once(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        by_name = Message(name="t", topic_id=bytes(16))
+        by_id = Message(name=None, topic_id=broker.topics["t"].id)
+        body = Message(topics=[by_name, by_id], timeout_ms=1000)
+        (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert (answer.name, answer.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+        assert "t" in broker.topics
+
+
 def test_a_topic_has_a_name_or_an_id(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         body = Message(topics=[Message(name=None, topic_id=bytes(16))], timeout_ms=1000)

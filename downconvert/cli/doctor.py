@@ -61,10 +61,10 @@ def doctor(
 ) -> int:
     """Name the clients that would break with Kafka 4, before the upgrade.
 
-    SOURCE is a broker's request log (kafka.request.logger at DEBUG), a packet capture (pcap or
-    pcapng), a page of metrics with DeprecatedRequestsPerSec, or what `downconvert gateway --report
-    HOST:PORT --json` prints; a file, also with gzip, a URL, or - for standard input. Times are as
-    logs have them, without a zone.
+    SOURCE is a file, also with gzip, a URL, or - for standard input. It holds a broker's request
+    log (kafka.request.logger at DEBUG), a packet capture (pcap or pcapng), a page of metrics with
+    DeprecatedRequestsPerSec, or what `downconvert gateway --report HOST:PORT --json` prints. Times
+    are as logs have them, without a zone.
 
     \b
     downconvert doctor kafka-request.log*

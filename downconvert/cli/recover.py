@@ -31,9 +31,9 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
 
     DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
     before the first batch that is damaged or not whole: --dry-run shows first what that would be.
-    Segments after that are set aside, and so is what is cut off, if it has whole batches or all of
-    its file was cut: as files whose names end in .aside, in the partition's directory. Indexes and
-    snapshots are built again, and interrupted renamings and deletions completed.
+    Segments after that are set aside, as files whose names end in .aside in the partition's
+    directory. So is what is cut off, if it has whole batches or all of its file was cut. Indexes
+    and snapshots are built again, and interrupted renamings and deletions completed.
 
     \b
     downconvert recover --dry-run /var/kafka

@@ -90,14 +90,9 @@ class ConversionPolicy:
             self.isolation in ("read_uncommitted", "read_committed"),
             "isolation is read_uncommitted or read_committed",
         )
-        _check(
-            self.wrapper_size_max is None or self.wrapper_size_max >= self.chunk_size,
-            "wrapper_size_max is at least chunk_size",
-        )
-        _check(
-            self.record_size_max is None or self.record_size_max >= self.chunk_size,
-            "record_size_max is at least chunk_size",
-        )
+        for name in "wrapper_size_max", "record_size_max":
+            size = getattr(self, name)
+            _check(size is None or size >= CHUNK_SIZE_MIN, f"{name} is at least {CHUNK_SIZE_MIN}")
         for codec, target_codec in self.recode.items():
             _check_recode(codec, target_codec)
         object.__setattr__(self, "recode", MappingProxyType(dict(self.recode)))

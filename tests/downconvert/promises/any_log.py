@@ -23,8 +23,9 @@ Content: TypeAlias = Callable[[Random, int], bytes]
 
 
 class AnyLog(NamedTuple):
-    """data: its bytes. truth: what consumers are to get, in order."""
+    """start: its first offset. data: its bytes. truth: what consumers are to get, in order."""
 
+    start: int
     data: bytes
     truth: tuple[Found, ...]
 
@@ -50,7 +51,7 @@ CONTENTS: Final[tuple[Content, ...]] = (_zeros, _noise, _half, _text)
 
 def any_log(random: Random, *, is_large: bool, has_zstd: bool = True) -> AnyLog:
     """Some batches. `is_large`: up to megabytes, where the usual log has kilobytes."""
-    offset = random.choice((0, 0, 7, 2**31 - 20))
+    offset = start = random.choice((0, 0, 7, 2**31 - 20))
     parts: list[bytes] = []
     truth: list[Found] = []
     for _ in range(random.choice((1, 2, 4, 8, 16))):
@@ -67,7 +68,7 @@ def any_log(random: Random, *, is_large: bool, has_zstd: bool = True) -> AnyLog:
             parts.append(_batch(random, records, has_zstd=has_zstd))
             truth += ((each.offset, each.key, each.value) for each in records)
             offset = records[-1].offset + random.choice((1, 1, 1, 5))
-    return AnyLog(b"".join(parts), tuple(truth))
+    return AnyLog(start, b"".join(parts), tuple(truth))
 
 
 def _batch(random: Random, records: list[Record], *, has_zstd: bool) -> bytes:

@@ -34,15 +34,13 @@ class Asks:
 def any_policy(random: Random, *, is_kafka: bool = False) -> ConversionPolicy:
     if is_kafka:
         return replace(ConversionPolicy.kafka(), chunk_size=random.choice(CHUNK_SIZES))
-    wrapper_size_max = random.choice(WRAPPER_SIZES)
-    chunk_sizes = [each for each in CHUNK_SIZES if each <= (wrapper_size_max or 1 << 20)]
     return ConversionPolicy(
-        chunk_size=random.choice(chunk_sizes),
+        chunk_size=random.choice(CHUNK_SIZES),
         size=random.choice(("exact", "exact", "exact", "exact", "estimate", "auto")),
         recode=random.choice(RECODES),
         trim_compressed=random.random() < 0.85,
         split_at_gaps=random.random() < 0.7,
-        wrapper_size_max=wrapper_size_max,
+        wrapper_size_max=random.choice(WRAPPER_SIZES),
         compression_level=random.choice(("fast", "fast", "kafka")),
     )
 

@@ -293,9 +293,7 @@ class World:
         self, asks: Asks, offset: int, part: tuple[int, int], limit: int | None
     ) -> bytes:
         """What is sent without caches, and whatever else there is."""
-        size_max = asks.policy.wrapper_size_max
-        chunk_size = CHUNK_SIZE if size_max is None else min(CHUNK_SIZE, size_max)
-        policy = replace(asks.policy, chunk_size=chunk_size)
+        policy = replace(asks.policy, chunk_size=CHUNK_SIZE)
         key = (asks.to_magic, offset, part, policy, limit)
         if key not in self._alone:
             records = MemoryRecords(self.bytes_of(*part))

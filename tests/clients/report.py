@@ -35,11 +35,11 @@ tests.clients.report build/serve.jsonl build/gateway.jsonl`. `python -m tests.cl
 
 """
 _TOPICS: Final = """
-The topics (`tests/clients/topics.py`): each codec; all of them mixed in one log; keys, values and
-headers that are null or empty; append time; small records, one a batch and four hundred in one;
-records of 1 MB; a log that begins in the middle of a compressed batch; compacted logs of small
-segments whose batches have lost records at their ends, or all of them; and transactions that are
-committed, aborted or open, with a marker or with open data at the end.
+The topics (`tests/clients/topics.py`) have each codec, and all of them mixed in one log. Keys,
+values and headers are null or empty in some, and times are append times. Records are small, one a
+batch and four hundred in one, or of 1 MB. One log begins in the middle of a compressed batch.
+Compacted logs of small segments have batches that lost records at their ends, or all of them.
+Transactions are committed, aborted or open, with a marker or with open data at the end.
 
 A client is asked for partitions that are assigned to it, or joins a group. Each is a small program
 in `tests/clients/programs`, fetched with its registry's own tool into `build/clients`. Nothing is

@@ -21,15 +21,15 @@ and against the gateway before that. What to do about a client that broke is in
 [kafka-4-broke-my-client.md](kafka-4-broke-my-client.md); libraries by themselves are in
 [old-clients.md](old-clients.md).
 
-`python -m tests.clients.applications --markdown docs/applications.md` makes this page again: it
+`python -m tests.clients.applications --markdown docs/applications.md` makes this page again. It
 fetches each application from its registry into `build/applications`, starts the brokers and the
-gateway, and runs one trial after the other. `--only`, `--setting` and `--target` choose; each file
+gateway, and runs one trial after the other. `--only`, `--setting` and `--target` choose. Each file
 in `tests/clients/applications` is one kind of application, with its configuration. """
 
 _HOW: Final = f"""
 A trial is one application, in one setting, at a topic of its own of one partition. What produces is
-given {COUNT} records, which are read back from the cluster itself; what consumes finds {COUNT}
-records there, which are looked for in what it hands out; what watches is asked for the number of
+given {COUNT} records, which are read back from the cluster itself. What consumes finds {COUNT}
+records there, which are looked for in what it hands out. What watches is asked for the number of
 records that a group is behind, which is {COUNT}. "all" is all of them; "twice" counts those that
 came more than once, as they may from anybody who tries again.
 """

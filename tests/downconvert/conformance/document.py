@@ -31,12 +31,12 @@ CONFIG: Final = BrokerConfig(
 )
 HEAD: Final = """# Does it serve old clients?
 
-`downconvert conformance HOST:PORT` judges any broker that says so: it writes topics to it, fetches
-them in every version of Fetch that the broker offers and with limits of one byte, of about the
-first batch, and of 1 MiB, and says which rules were not kept, by which versions and topics, with
-the first bytes in question, and whom it hurts. `--html FILE` makes a page, `--json` an object; the
-exit code is 0 where all is right. Its topics are deleted in the end. Brokers that speak TLS or want
-a login are judged, too:
+`downconvert conformance HOST:PORT` judges any broker that says so. It writes topics to it, and
+fetches them in every version of Fetch that the broker offers, with limits of one byte, of about the
+first batch, and of 1 MiB. It says which rules were not kept, by which versions and topics, with the
+first bytes in question, and whom it hurts. `--html FILE` makes a page, `--json` an object. The exit
+code is 0 where all is right. Its topics are deleted in the end. Brokers that speak TLS or want a
+login are judged, too:
 
     DOWNCONVERT_SASL_SECRET=... downconvert conformance kafka.example:9093 --ca ca.pem \\
         --sasl SCRAM-SHA-512 --username tester

@@ -71,6 +71,7 @@ bench-smoke: build ## the benchmarks, small: that they run, and convert rightly
 	$(BIN)/python -m bench.pings --seconds 0.5 --only batches
 	$(BIN)/python -m bench.mutations --count 2000
 	$(BIN)/python -m bench.promises --cases 200
+	$(BIN)/python -m bench.rights --only "topics, groups"
 	$(BIN)/python -m bench.index_lookup --smoke
 	$(BIN)/python -m bench.spark --smoke
 	$(BIN)/python -m bench.zero_copy --smoke

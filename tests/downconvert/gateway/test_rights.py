@@ -43,7 +43,9 @@ def claimed(broker: Broker, replica_id: int) -> Message:
 
 
 @pytest.mark.parametrize("api", replica_ids.SINCE)
-@pytest.mark.parametrize("options", [{}, {"access": Access(is_read_only=True)}])
+@pytest.mark.parametrize(
+    "options", [{}, {"access": Access(is_read_only=True)}, {"is_observing": True}]
+)
 def test_no_client_is_a_follower(broker: Broker, api: ApiKey, options: dict[str, Any]) -> None:
     """The cluster would count what a follower fetches as copied, and acknowledge it."""
     through = Through(broker, replace(CONFIG, **options))

@@ -92,7 +92,7 @@ class LazyDownConvertRecords:
     @property
     def is_whole(self) -> bool:
         """Whether a send has all of the records. Otherwise the range ends early: before damage or a
-        refusal, or where what is compressed again might not all fit. What follows is for the next
+        refusal, or where enough has been compressed again. What follows is for the next
         fetch, from the offset after the last record sent; nothing may be added to the answer."""
         return self._plan.is_whole
 

@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import Final
 
-from records import FileRecords, MemoryRecords
+from records import CorruptRecordsError, FileRecords, MemoryRecords
 
 from .cleanable import Cleanable, cleanable
 from .compaction import Cleaner, CompactionCount, LastOfProducers, note_latest
@@ -83,10 +83,15 @@ class Compaction:
         InterruptedPassError; CorruptRecordsError: what cannot be read; OSError, StorageError: the
         disk. After an error the log is as it was but for groups of segments that were done."""
         done = 0
-        for read in self._work:
-            done += read
-            if done >= size:
-                return True
+        try:
+            for read in self._work:
+                done += read
+                if done >= size:
+                    return True
+        except CorruptRecordsError:
+            with self._lock:
+                self._check()  # what was being read may have been truncated: that is no damage
+            raise
         return False
 
     def close(self) -> None:

@@ -50,7 +50,7 @@ class OffsetOverflowError(StorageError):
 
     def __init__(self, offset: int, base_offset: int, path: str) -> None:
         self.offset = offset
-        super().__init__(f"{path}: offset {offset} is too far above the base offset {base_offset}")
+        super().__init__(f"{path}: offset {offset} does not fit the base offset {base_offset}")
 
 
 class DiskFullError(StorageError):

@@ -190,9 +190,10 @@ class SegmentWriter:
 
         DiskFullError, or any other OSError: the segment is as it was."""
         position, next_offset = self.position, self.next_offset
-        if headers[-1].last_offset - self.segment.base_offset > RELATIVE_MAX:
-            path = str(self.segment.path())
-            raise OffsetOverflowError(headers[-1].last_offset, self.segment.base_offset, path)
+        base_offset = self.segment.base_offset
+        for offset in (headers[0].last_offset, headers[-1].last_offset):
+            if not 0 <= offset - base_offset <= RELATIVE_MAX:
+                raise OffsetOverflowError(offset, base_offset, str(self.segment.path()))
         self._know()
         log = self._open_log()
         self._is_synced = self._is_unchanged = False

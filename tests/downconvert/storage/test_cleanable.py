@@ -71,3 +71,14 @@ def test_truncation_takes_the_cleaner_point_along(log: Log) -> None:
     log.writer.note_cleaner_point(8)
     log.writer.truncate_to(5)
     assert log.writer.cleaner_point == 5
+
+
+def test_nothing_from_the_last_stable_offset_on_is_dirty_whatever_bound_is_given(log: Log) -> None:
+    options = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    log.writer.append(batch(10, **options))
+    for offset in range(11, 15):
+        log.writer.append(batch(offset))
+    assert log.last_stable_offset == 10 < log.segments[-1].base_offset
+    for up_to in (None, 12, 15, 10**6):
+        assert cleanable(log, CONFIG, 10**6, up_to=up_to).end == 10
+    assert cleanable(log, CONFIG, 10**6, up_to=4).end == 4

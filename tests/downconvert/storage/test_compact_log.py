@@ -8,7 +8,8 @@ from random import Random
 import pytest
 
 from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
-from downconvert.storage.compact_log import compact
+from downconvert.storage.cleanable import cleanable
+from downconvert.storage.compact_log import Compaction, InterruptedPassError, compact
 from downconvert.storage.faulty_disk import FaultyDisk, Killed
 from downconvert.storage.files import Files
 from records.builder import build
@@ -157,3 +158,39 @@ def test_segments_whose_offsets_do_not_fit_one_index_are_not_joined(tmp_path: Pa
         compact(log, LogConfig(), now=1000, files=UNSYNCED)
         assert offsets(log.records()) == before
         assert [segment.base_offset for segment in log.segments][:2] == [0, far]
+
+
+def steps_of(one: Compaction, count: int = 10**6) -> int:
+    """Takes so many steps, of a batch each; returns how many there were."""
+    return next((number for number in range(count) if not one.step(1)), count)
+
+
+@pytest.mark.parametrize("change", ["truncate", "close"])
+@pytest.mark.parametrize("left", [0, 1, 5, 40, 80])
+def test_a_pass_that_is_overtaken_at_any_step_notes_and_puts_back_nothing(
+    tmp_path: Path, change: str, left: int
+) -> None:
+    """Also where nothing is left but to note how far it came."""
+    passes = []
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        log_dir = opened(tmp_path / name)
+        log = log_dir.logs.create(PARTITION)
+        fill(log, Random(1), 60)
+        part = cleanable(log, CONFIG, 1000)
+        passes.append(Compaction(log, CONFIG, part, now=1000, buffer_size=24_000))
+    count = steps_of(passes[0])
+    assert steps_of(passes[1], count - left) == count - left
+    if change == "truncate":
+        log.writer.truncate_to(20)
+    else:
+        log_dir.close()
+        log_dir = opened(tmp_path / "second")
+    end = log_dir.logs[PARTITION].end_offset
+    with pytest.raises(InterruptedPassError):
+        steps_of(passes[1])
+    log = log_dir.logs[PARTITION]
+    assert (log.writer.cleaner_point, log.end_offset) == (0, end)
+    assert end == 60 or max(offsets(log.records())) == end - 1 < 20
+    assert not list(log.path.glob("*.cleaned"))
+    log_dir.close()

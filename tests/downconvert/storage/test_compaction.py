@@ -185,3 +185,14 @@ def test_the_end_of_a_transaction_stays_emptied_if_its_producer_has_nothing_else
     assert clean(twice, producers=fenced, now=6000)[0] == twice
     assert headers(clean(twice, now=6000)[0]) == [(1, 1, 1)]  # its producer has expired
     assert headers(clean(once, now=5000, horizon=9000)[0]) == [(1, 1, 1)]
+
+
+def test_the_end_of_a_transaction_goes_by_the_data_of_its_own_and_not_of_an_earlier_one() -> None:
+    """Two transactions of one producer; the data of the second is gone already."""
+    first = transaction(0, b"a") + marker(1, ControlRecordType.COMMIT)
+    data = first + marker(2, ControlRecordType.COMMIT)
+    cleaned, _ = clean(data, now=1000, horizon=5000)
+    headers = list(MemoryRecords(cleaned).batches())
+    assert [header.has_delete_horizon for header in headers] == [False, False, True]
+    left, _ = clean(cleaned, now=5000, horizon=9000)
+    assert left == first

@@ -1,6 +1,8 @@
 """After a disk has failed nothing is written to it, and nothing counts that may be lost."""
 
 import logging
+import os
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -9,9 +11,11 @@ import pytest
 from downconvert.storage import DiskFullError, Log, LogDir, LogDirOfflineError, TopicPartition
 from downconvert.storage.checkpoint import read_offsets
 from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.files import DiskFile, WritableFile
 from downconvert.storage.names import CLEAN_SHUTDOWN, RECOVERY_POINTS
+from records.kernel import Buffer
 
-from .logs import batch, offsets
+from .logs import UnsyncedDisk, batch, offsets
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 BIG: Final = 10_000  # bytes: more than a page
@@ -125,3 +129,49 @@ def test_a_full_disk_is_said_once_and_counted_and_is_no_failure(
     assert log.offline_reason is None
     log_dir.close()
     assert (disk.root / CLEAN_SHUTDOWN).exists()
+
+
+class LateFile(DiskFile):
+    """One of a file system that finds out late that it has no room: NFS with a quota, say."""
+
+    refused = ""
+
+    def sync(self) -> None:
+        if self.refused == "sync":
+            raise DiskFullError(str(self.path))
+
+    def truncate(self, size: int) -> None:
+        if self.refused == "truncate" and size < os.fstat(self.fileno()).st_size:
+            raise DiskFullError(str(self.path))
+        super().truncate(size)
+
+    def write_at(self, data: Buffer, position: int) -> None:
+        if self.refused == "truncate":
+            super().write_at(memoryview(data)[:3], position)
+            raise DiskFullError(str(self.path))
+        super().write_at(data, position)
+
+
+class LateDisk(UnsyncedDisk):
+    def open(self, path: Path) -> WritableFile:
+        return LateFile(path)
+
+
+@pytest.mark.parametrize("refused", ["sync", "truncate"])
+def test_a_disk_that_is_full_where_that_loses_something_is_no_disk_to_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    """A sync that finds no room may have dropped what it was to write. A truncation that finds none
+    leaves what it was to take back."""
+    with LogDir.open(tmp_path, writable=True, files=LateDisk()) as log_dir:
+        log = log_dir.logs.create(ONE)
+        log.writer.append(batch(0))
+        monkeypatch.setattr(LateFile, "refused", refused)
+        change = log.writer.flush if refused == "sync" else partial(log.writer.append, batch(1))
+        with pytest.raises(LogDirOfflineError):
+            change()
+        monkeypatch.setattr(LateFile, "refused", "")
+        for change in (log.writer.flush, partial(log.writer.append, batch(1))):
+            with pytest.raises(LogDirOfflineError):
+                change()
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()

@@ -187,3 +187,33 @@ def test_a_log_that_is_only_a_swap_is_read(path: Path) -> None:
     made = segment(path, 0, batch(0), batch(1))
     made.path().rename(path / file_name(0, Kind.LOG, State.SWAP))
     assert offsets(Log.open(path).records()) == [0, 1]
+
+
+OPEN = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
+
+
+@pytest.mark.parametrize("longer", [-1, 0, 1, 5])
+def test_a_truncation_by_another_is_noticed_however_long_the_log_is_again(
+    path: Path, broker: Log, longer: int
+) -> None:
+    """The reader has followed producers, of whom the truncation takes one with its transaction."""
+    broker.writer.append(batch(0, producer_id=1, **OPEN))
+    for offset in range(1, 9):
+        broker.writer.append(batch(offset))
+    broker.writer.append(batch(9, producer_id=2, **OPEN))
+    log = Log.open(path)
+    assert sorted(one.producer_id for one in log.producers()) == [1, 2]
+    log_file = path / file_name(0, Kind.LOG)
+    before = log_file.stat().st_size
+    broker.writer.truncate_to(7)
+    for offset in range(7, 10 + longer):
+        broker.writer.append(batch(offset, producer_id=3, producer_epoch=5, base_sequence=offset))
+    after = log_file.stat().st_size
+    assert (after > before) - (after < before) == (longer > 0) - (longer < 0)
+    assert log.end_offset == 10 + longer
+    assert sorted(one.producer_id for one in log.producers()) == [1, 3]
+    assert log.last_stable_offset == 0
+    broker.writer.truncate_to(0)
+    write(broker, 6 + longer)
+    assert log.last_stable_offset == log.end_offset == 12 + 2 * longer
+    assert log.producers() == []

@@ -6,7 +6,9 @@ from random import Random
 import pytest
 
 from downconvert.storage import LogConfig, OffsetOverflowError
+from downconvert.storage.faulty_disk import FaultyDisk
 from downconvert.storage.names import Kind
+from downconvert.storage.open_files import OpenFiles
 from downconvert.storage.segment import Segment
 from downconvert.storage.segment_recovery import check_segment, rebuild_segment
 from records.formats import Codec
@@ -92,3 +94,23 @@ def test_offsets_that_go_back_are_indexed_as_far_as_they_rise(tmp_path: Path) ->
     found = made.find(98, made.size)
     assert found is not None
     assert found[1].last_offset == 99
+
+
+@pytest.mark.parametrize("torn", [b"", b"torn"])
+def test_what_recovery_calls_good_is_on_the_disk_by_then(tmp_path: Path, torn: bytes) -> None:
+    """What it read may have been in memory only, and the machine may die right after."""
+    for seed in range(20):
+        place, left = tmp_path / f"{seed}", tmp_path / f"{seed}-left"
+        indexed_segment(place, 0)
+        disk = FaultyDisk(place, random=Random(seed))
+        made = Segment(place, 0, OpenFiles())
+        file = disk.open(made.path())
+        for number, data in enumerate((*BATCHES, torn)):
+            file.write_at(data, number * len(BATCHES[0]))  # and nobody syncs it
+        file.close()
+        report = check_segment(made)
+        rebuild_segment(made, report, CONFIG, disk, lambda *_: None)
+        assert report.next_offset == 100
+        left.mkdir()
+        disk.survivors(left)
+        assert (left / made.path().name).read_bytes() == b"".join(BATCHES)

@@ -43,6 +43,13 @@ def test_an_offset_that_does_not_fit_the_segment_is_an_error(
     append(made, batch(base + 2**31 - 1))
 
 
+def test_an_offset_below_the_segments_is_an_error(tmp_path: Path) -> None:
+    made = writer(tmp_path)
+    with pytest.raises(OffsetOverflowError):
+        append(made, batch(39))
+    assert made.position == 0
+
+
 def test_the_next_offset_is_after_the_last_batch(tmp_path: Path) -> None:
     made = writer(tmp_path)
     assert made.next_offset == 40

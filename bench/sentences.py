@@ -77,7 +77,7 @@ KNOWN: Final[dict[str, int]] = {
     "conversion.md": 5,
     "gateway.md": 15,
     "performance.md": 10,
-    "spark.md": 20,
+    "spark.md": 15,
     "storage.md": 5,
 }
 

@@ -11,6 +11,7 @@ from records.sends import NOTHING
 
 from . import pipes
 from .event_loop import READABLE, WRITABLE, EventLoop
+from .unsent import unsent
 
 IS_POSSIBLE: Final = hasattr(os, "splice")
 WORTHWHILE: Final = 128 * 1024  # bytes: below that, a pipe costs more than the copies
@@ -57,6 +58,7 @@ class Splice:
         self._in_pipe = 0
         self._patience = patience
         self._moved_at = self._loop.time()
+        self._unsent = 0  # bytes that the target had not taken when it had no room
         self._timer: asyncio.TimerHandle | None = None
         self._watched: int | None = None  # the one of the two that the loop watches
         # The loop watches a file for one purpose, and has the sockets: copies are other files.
@@ -93,6 +95,8 @@ class Splice:
             return
         try:
             file = self._move()
+            if file == self._target:
+                self._unsent = unsent(file)
             self._watch(file)
         except (OSError, SourceEndedError, TargetEndedError) as error:
             self.ended.set_exception(error)
@@ -165,9 +169,12 @@ class Splice:
             return
         patience = self._patience[self.waits_for_target]
         left = None if patience is None else self._moved_at + patience - self._loop.time()
-        if left is not None and left <= 0:
-            self.ended.set_exception(SilenceError)
-            return
+        if patience is not None and left is not None and left <= 0:
+            before, self._unsent = self._unsent, unsent(self._target)
+            if not (self.waits_for_target and self._unsent < before):
+                self.ended.set_exception(SilenceError)
+                return
+            self._moved_at, left = self._loop.time(), patience  # it takes bytes, though few
         limits = [one for one in (left, *self._patience) if one is not None]
         if limits:
             self._timer = self._loop.call_later(min(limits), self._look_again)

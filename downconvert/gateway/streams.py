@@ -17,6 +17,7 @@ from . import splicing
 from .deadline import Deadline
 from .ended import ConnectionEndedError
 from .pouring import Pouring
+from .unsent import unsent
 
 BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
@@ -231,7 +232,10 @@ class Stream(asyncio.BufferedProtocol):
             if self.transport.is_closing():
                 raise ConnectionEndedError(self.peer)
             self._writer = asyncio.get_running_loop().create_future()
-            await self._moves(self._writer, lambda: -self.transport.get_write_buffer_size())
+            await self._moves(
+                self._writer,
+                lambda: -self.transport.get_write_buffer_size() - unsent(self._file),
+            )
 
     async def flushed(self) -> None:
         """Waits until nothing is left to be written; for plain sockets, since one of TLS always has
@@ -265,7 +269,7 @@ class Stream(asyncio.BufferedProtocol):
         loop.add_writer(direct.fileno(), self._wake, self._writer)
         try:
             if not self.transport.is_closing():
-                await self._moves(self._writer, lambda: 0)
+                await self._moves(self._writer, lambda: -unsent(direct.fileno()))
         finally:
             loop.remove_writer(direct.fileno())
         if self.transport.is_closing():

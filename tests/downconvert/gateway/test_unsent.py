@@ -1,0 +1,129 @@
+"""A client that reads slowly is not silent, however it is written to."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+
+import pytest
+
+from downconvert.gateway.streams import Stream
+from downconvert.gateway.unsent import unsent
+
+SEND_BUFFER = 128 * 1024  # bytes; the system doubles that
+PATIENCE = 0.3  # seconds; the reader needs longer than that for a third of the buffer
+PIECE, PAUSE = 1500, 0.01  # bytes, and seconds between two of them
+SIZE = 2 * SEND_BUFFER + 100_000
+Write = Callable[[Stream, Stream, socket.socket], Awaitable[None]]
+
+
+async def past_the_transport(_: Stream, client: Stream, __: socket.socket) -> None:
+    direct = await client.direct()
+    assert direct is not None
+    left = memoryview(bytes(SIZE))
+    with direct:
+        while left:
+            try:
+                left = left[direct.send(left) :]
+            except BlockingIOError:
+                await client.takes_again(direct)
+
+
+async def through_the_transport(_: Stream, client: Stream, __: socket.socket) -> None:
+    client.transport.write(bytes(SIZE))
+    await client.flushed()
+
+
+async def spliced(broker: Stream, client: Stream, behind: socket.socket) -> None:
+    sending = asyncio.get_running_loop().sock_sendall(behind, bytes(SIZE))
+    await asyncio.gather(sending, broker.copy_to(client, SIZE))
+
+
+WAYS = [past_the_transport, through_the_transport, spliced]
+
+
+def pair(receive_buffer: int, send_buffer: int) -> tuple[socket.socket, socket.socket]:
+    """One that sends, and one that receives, over TCP."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.socket()
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+        near.connect(listener.getsockname())
+        far, _ = listener.accept()
+    near.setblocking(False)
+    far.setblocking(False)
+    return near, far
+
+
+@pytest.fixture
+def sockets() -> Iterator[tuple[socket.socket, socket.socket, socket.socket, socket.socket]]:
+    """Towards the client, the client, towards the cluster, the cluster."""
+    behind, upstream = pair(1 << 20, 1 << 20)
+    near, far = pair(16_384, SEND_BUFFER)
+    yield near, far, upstream, behind
+    for one in (near, far, upstream, behind):
+        one.close()
+
+
+def run(sockets: tuple[socket.socket, ...], way: Write, *, pauses_after: int) -> None:
+    """Writes by one of the ways. The client stops reading after so many bytes."""
+    near, far, upstream, behind = sockets
+    is_over = threading.Event()
+
+    def read() -> None:
+        got = 0
+        far.setblocking(True)
+        far.settimeout(5)
+        with suppress(OSError):
+            while not is_over.is_set() and got < pauses_after and (piece := far.recv(PIECE)):
+                got += len(piece)
+                time.sleep(PAUSE)
+        is_over.wait(10)
+
+    async def write() -> None:
+        loop = asyncio.get_running_loop()
+        client, broker = Stream("the client", PATIENCE), Stream("the broker", 60.0)
+        await loop.connect_accepted_socket(lambda: client, near)
+        await loop.connect_accepted_socket(lambda: broker, upstream)
+        try:
+            await way(broker, client, behind)
+        finally:
+            client.abort()
+            broker.abort()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        asyncio.run(write())
+    finally:
+        is_over.set()
+        reader.join()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bytes_that_a_slow_reader_takes_are_a_sign_of_life(
+    sockets: tuple[socket.socket, ...], way: Write
+) -> None:
+    run(sockets, way, pauses_after=SIZE)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_reader_that_takes_nothing_more_is_silent(
+    sockets: tuple[socket.socket, ...], way: Write
+) -> None:
+    with pytest.raises(TimeoutError, match="the client has neither sent nor taken a byte"):
+        run(sockets, way, pauses_after=20_000)
+
+
+def test_of_a_closed_file_nothing_is_known() -> None:
+    near, far = socket.socketpair()
+    number = near.fileno()
+    near.send(b"some")
+    assert unsent(number) > 0
+    far.recv(4)
+    assert unsent(number) == 0
+    near.close()
+    far.close()
+    assert unsent(number) == 0

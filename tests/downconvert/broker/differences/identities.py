@@ -3,6 +3,7 @@
 A token stands for both of them. Requests are made with tokens, and rendered for each server;
 answers are compared with tokens in place of ids."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +12,7 @@ from downconvert.broker.wire.schemas import Message
 
 KAFKA, OURS = 0, 1
 SIDES: Final = (KAFKA, OURS)
+UNHEARD: Final = re.compile(r"-[0-9a-f]{8}-[0-9a-f-]{27}$")  # how a member's id ends
 # The fields that hold each kind.
 KINDS: Final = {
     "topic_id": "topic",
@@ -84,7 +86,11 @@ class Identities:
     def token(self, field: str, value: Any, side: int) -> Any:
         """The token of a value that a server answered; the value itself, where none is known."""
         kind = KINDS.get(field)
-        return value if kind is None else self._tokens[side].get((kind, value), value)
+        if kind is None:
+            return value
+        if kind == "member" and UNHEARD.search(str(value)):  # unless it has joined
+            return self._tokens[side].get((kind, value), "a member that waits")
+        return self._tokens[side].get((kind, value), value)
 
     def all(self, kind: str) -> Iterable[Token]:
         return (token for token in self._values if token.kind == kind)

@@ -12,11 +12,12 @@ from downconvert.broker.wire.schemas import ApiKey
 
 from .answers import Place
 from .operations import Operation
+from .values import UNKNOWN_ID
 
 TOPIC, BROKER, NO_TYPE = 2, 4, 99  # types of resources
 GROUPS: Final = (
     *(ApiKey.DescribeGroups, ApiKey.ListGroups, ApiKey.OffsetDelete, ApiKey.DeleteGroups),
-    *(ApiKey.LeaveGroup, ApiKey.OffsetCommit, ApiKey.TxnOffsetCommit),
+    *(ApiKey.LeaveGroup, ApiKey.OffsetCommit, ApiKey.TxnOffsetCommit, ApiKey.JoinGroup),
 )
 ALTERING: Final = (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs)
 LOOKING: Final = (
@@ -50,7 +51,7 @@ def _continues(place: Place) -> bool:
 
 def _only_kafkas(place: Place) -> bool:
     """A group that Kafka lists without members, or of which it deletes nothing."""
-    if (place.kafka, place.ours) in (("Empty", "Dead"), (0, 69), (25, 22)):
+    if (place.kafka, place.ours) in (("Empty", "Dead"), (0, 69), (25, 22), (23, 25)):
         return True
     theirs: Any = place.kafka if place.ours is None else None
     return isinstance(theirs, dict) and ("partitions" in theirs or not theirs.get("protocol_type"))
@@ -107,6 +108,20 @@ def _is_by_time(asked: Operation, place: Place) -> bool:
 
 
 MAY_DIFFER: Final = (
+    MayDiffer(
+        "Fetch that adds a partition of an unknown topic id to its session, and forgets it at once",
+        "100, UNKNOWN_TOPIC_ID",
+        "nothing",
+        "The client has said that it does not want it.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and place.ours is None
+            and any(
+                getattr(one, "topic_id", None) == UNKNOWN_ID
+                for one in asked.body.forgotten_topics_data
+            )
+        ),
+    ),
     MayDiffer(
         "Fetch in a session by ids, of a topic that was deleted",
         "3, UNKNOWN_TOPIC_OR_PARTITION",
@@ -200,6 +215,7 @@ MAY_DIFFER: Final = (
         "as version 1",
         "Clients of 0.8 commit with it. Kafka kept that in ZooKeeper.",
         lambda asked, _: asked.api in COMMITS and asked.version == 0,
+        keeps_step=False,
     ),
     MayDiffer(
         "Fetch, versions 0 to 3: where the records of an answer end",

@@ -124,6 +124,25 @@ def test_what_is_predicted_is_promised_up_to_what_a_response_may_have(
     assert not lazy.is_whole
 
 
+def test_what_is_compressed_again_after_almost_all_that_a_response_may_have_fits_into_the_rest(
+    tmp_path: Path,
+) -> None:
+    """Two plain records that leave 100 KiB of it, and half a mebibyte that follows."""
+    value_size = (RESPONSE_SIZE_MAX - 100 * KiB) // 2
+    pieces = []
+    for offset in range(2):
+        head = b"\0" + varint(0) + varint(0) + varint(-1) + varint(value_size)
+        record = varint(len(head) + value_size + 1) + head
+        body_size = len(record) + value_size + 1
+        data = header(offset, body_size, Codec.NONE, 1) + record
+        pieces.append((data, BATCH_HEADER_SIZE + body_size))
+    recompressed = b"".join(batch(20 * n, Codec.ZSTD, size=5_000) for n in range(1, 11))
+    with with_holes(tmp_path / "large.log", [*pieces, (recompressed, len(recompressed))]) as log:
+        lazy = LazyDownConvertRecords(log, 1)
+        assert RESPONSE_SIZE_MAX - 100 * KiB < lazy.size <= RESPONSE_SIZE_MAX
+        assert not lazy.is_whole
+
+
 # --- what is compressed again after what is not
 
 

@@ -72,6 +72,8 @@ class RecoveredLog:
         CorruptFileError: the directory or one of its files is a link, and nothing was changed."""
         layout = read_layout(self.path)
         check_writable(self.path, layout)
+        if self._set_damaged_swaps_aside(layout):
+            layout = read_layout(self.path)
         layout = self._tidy(layout)
         self.snapshots = layout.snapshots
         self.segments = Segments(Segment(self.path, base, self._open_files) for base in layout.logs)
@@ -98,6 +100,21 @@ class RecoveredLog:
         self.segments[-1].release()  # it may be long until somebody reads it
 
     # --- files
+
+    def _set_damaged_swaps_aside(self, layout: Layout) -> bool:
+        """A cleaner's file is whole before it is called a swap. One that is not, and whose segment
+        is there, does not take its place."""
+        found = False
+        for name in layout.swaps:
+            live = self.path / file_name(name.offset, Kind.LOG)
+            if name.kind is not Kind.LOG or not live.exists():
+                continue
+            segment = Segment(self.path, name.offset, self._open_files, State.SWAP)
+            if check_segment(segment).bytes_cut:
+                found = True
+                self._set_aside(segment)
+            segment.release()
+        return found
 
     def _tidy(self, layout: Layout) -> Layout:
         """Removes and renames files, by the rules of layout.py."""
@@ -149,6 +166,7 @@ class RecoveredLog:
                 behind = [s for s in self.segments if s.base_offset > segment.base_offset]
                 for following in reversed(behind):
                     self._set_aside(following)
+                    self.segments.remove(following)
                 self._files.sync_directory(self.path)
                 if not report.good_size or holds_batch(segment, report.good_size):
                     tail = copy_aside(segment, report.good_size, self._files)
@@ -164,7 +182,6 @@ class RecoveredLog:
         self.report.set_aside.append(move_aside(segment.path(), self._files).name)
         for kind in SEGMENT_KINDS:
             self._remove(segment.path(kind).name)
-        self.segments.remove(segment)
 
     # --- what is known of the records
 

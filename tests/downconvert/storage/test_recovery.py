@@ -179,6 +179,20 @@ def test_a_swap_is_completed(path: Path) -> None:
     assert not list(path.glob("*.swap"))
 
 
+@pytest.mark.parametrize("content", [bytes(500), batch(3) + b"torn"])
+def test_a_swap_that_is_not_whole_replaces_nothing(path: Path, content: bytes) -> None:
+    before = (path / file_name(0, Kind.LOG)).read_bytes()
+    swap = file_name(0, Kind.LOG, State.SWAP)
+    (path / swap).write_bytes(content)
+    (path / file_name(0, Kind.OFFSET_INDEX, State.SWAP)).write_bytes(b"of that")
+    log = recover(path)
+    assert (bases(log), log.end_offset) == ([0, 10, 20], 30)
+    assert (path / file_name(0, Kind.LOG)).read_bytes() == before
+    assert log.report.set_aside == [f"{swap}.aside"]
+    assert (path / f"{swap}.aside").read_bytes() == content
+    assert not list(path.glob("*.swap"))
+
+
 def test_a_swap_that_was_interrupted_between_two_names_is_completed(path: Path) -> None:
     """The old files are gone, and its index has its name already."""
     cleaned = indexed_segment(path.parent / "cleaned", 0, batch(3), batch(17))

@@ -174,11 +174,16 @@ class _Taker:
                 return None
             stats = replace(chunk.kept.stats)
         start = 0
-        if key.first_offset == WHOLE and first.base_offset < self._asker.offset and at == 0:
+        if key.first_offset == WHOLE and at == 0 and self._may_begin_before(first):
             start, before = chunk.start_of(self._asker.offset)
             stats.records_converted = max(0, stats.records_converted - before)
         stats.bytes_out = len(chunk.kept.data) - start
         return chunk, stats, start
+
+    def _may_begin_before(self, first: BatchHeader) -> bool:
+        """Whether a first batch may have records below the offset asked for."""
+        is_told = first.magic == V2 or not first.codec
+        return not is_told or first.base_offset < self._asker.offset
 
     def _is_own(self, first: BatchHeader) -> bool:
         """Whether a first batch becomes something else for a client that begins in its midst. A

@@ -20,7 +20,15 @@ from downconvert.broker.partition import Partition
 from downconvert.broker.planning_slots import PlanningSlots
 from downconvert.broker.reading_converted import Reader, read_converted
 from downconvert.broker.wire.schemas import ApiKey
-from records import Codec, MemoryRecords, Record, build, build_marker, read
+from records import (
+    Codec,
+    MemoryRecords,
+    Record,
+    TimestampType,
+    build,
+    build_marker,
+    read,
+)
 from records.compressed import Decompressed
 from records.control import ControlRecordType
 from records.formats import BATCH_HEADER_SIZE
@@ -175,6 +183,25 @@ def test_no_turn_is_longer_for_a_large_batch(
     assert found == list(range(len(found)))
     assert len(found) > len(HALVES) // 5  # a fetch need not bring all of a large batch
     assert not broker.planning_slots._holders
+
+
+@pytest.mark.parametrize("kept", [0, 2**24])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_a_batch_that_becomes_plain_begins_with_the_record_that_was_asked_for(
+    magic: int, kept: int, tmp_path: Path
+) -> None:
+    """Also where it is shared: a compressed message of v0 or v1 does not say where it begins."""
+    kind = TimestampType.CREATE if magic else TimestampType.NONE
+    records = [Record(n, n if magic else -1, kind, None, b"value") for n in range(5)]
+    data = build(records, magic=magic, codec=Codec.LZ4)
+    config: dict[str, Any] = {
+        "conversions_kept_bytes": kept,
+        "policy": ConversionPolicy(recode={"lz4": "none"}),
+    }
+    with broker_of(tmp_path, {"events": {0: [data]}}, **config) as broker:
+        for offset in 0, 3, 4, 3:
+            found = records_of(fetch(broker, 2, "events", offset))
+            assert [one.offset for one in found] == list(range(offset, 5))
 
 
 @pytest.mark.parametrize("kept", [0, 2**24])

@@ -27,6 +27,7 @@ KERNEL: Final = "native"
 COMPILED: Final = "records/_kernel.abi3.so"
 TEST_SECONDS: Final = 120  # of one run of a file's tests; a mistake may make it endless
 IMPORTING_MAX: Final = 4  # tests that import a file, beside those of its name
+BESIDE_MAX: Final = 12
 HUNK: Final = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
 
@@ -45,7 +46,8 @@ def changed_lines(since: str) -> dict[str, set[int]]:
 
 
 def own_tests(path: str) -> list[str]:
-    """The tests of a file: those of its name, and some that import it; else those of its folder."""
+    """The tests of a file: those of its name, some that import it, and those of a small folder;
+    where there are none, those of its folder."""
     file = Path(path)
     folder = Path("tests") / file.parent
     own = folder / f"test_{file.stem}.py"
@@ -56,6 +58,9 @@ def own_tests(path: str) -> list[str]:
         test for test in sorted(Path("tests").rglob("test_*.py")) if said.search(test.read_text())
     )
     found += [test for test in importing if test not in found][:IMPORTING_MAX]
+    beside = sorted(folder.glob("test_*.py"))
+    if len(beside) <= BESIDE_MAX:  # of a small folder all: some test several files together
+        found += [test for test in beside if test not in found]
     return [str(test) for test in found] or [str(folder)]
 
 
@@ -108,7 +113,7 @@ def _rows(mutation: object) -> tuple[int, int]:
 
 def try_kernel(since: str) -> int:
     """Runs cargo-mutants over what has changed in the kernel; its exit code."""
-    diff = _git("diff", _git("merge-base", since, "HEAD").strip(), "--", KERNEL)
+    diff = _git("diff", f"--relative={KERNEL}", _git("merge-base", since, "HEAD").strip())
     if not diff.strip():
         return 0
     if subprocess.run(("cargo", "mutants", "--version"), capture_output=True).returncode:
@@ -117,8 +122,9 @@ def try_kernel(since: str) -> int:
     with TemporaryDirectory(prefix="mutants-") as directory:
         named = Path(directory) / "kernel.diff"
         named.write_text(diff)
-        command = ("cargo", "mutants", "--dir", KERNEL, "--in-diff", str(named))
-        return subprocess.run((*command, "--output", directory), check=False).returncode
+        command = ("cargo", "mutants", "--no-default-features", "--dir", KERNEL)
+        where = ("--in-diff", str(named), "--output", directory)
+        return subprocess.run((*command, *where), check=False).returncode
 
 
 def _copy(target: Path) -> None:

@@ -107,7 +107,24 @@ def _is_by_time(asked: Operation, place: Place) -> bool:
     return any(time >= 0 or time == -3 for time in times) and any(map(place.is_in, fields))
 
 
+def _is_without_markers(place: Place) -> bool:
+    """Whether Kafka has the same batches, and control batches, of whose records only keys count."""
+    theirs, own = place.kafka, place.ours
+    if not isinstance(theirs, list) or not isinstance(own, list):
+        return False
+    return [one for one in theirs if all(len(record) > 2 for record in one[2])] == own
+
+
 MAY_DIFFER: Final = (
+    MayDiffer(
+        "Fetch of a range of nothing but markers, by a client that reads uncommitted",
+        "the markers",
+        "nothing, or what follows them",
+        "The client would leave them out.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch and place.is_in("records") and _is_without_markers(place)
+        ),
+    ),
     MayDiffer(
         "Fetch that adds a partition of an unknown topic id to its session, and forgets it at once",
         "100, UNKNOWN_TOPIC_ID",

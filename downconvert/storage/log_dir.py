@@ -76,8 +76,8 @@ class Logs(Mapping[TopicPartition, Log]):
         """The log of a partition, or an empty offline one if it cannot be opened: for callers that
         go on with the other partitions. KeyError: there is none."""
         try:
+            read_topic_id(self._path / str(partition))  # before anything is recovered
             log = self[partition]
-            read_topic_id(log.path)
         except (OSError, RecordsError) as error:
             reason = str(error)
             if self._said.get(partition) != reason:  # once: a follower lists the directory often

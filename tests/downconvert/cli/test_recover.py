@@ -92,6 +92,17 @@ def test_a_link_to_a_partition_is_not_written_through_even_if_it_is_named(
     assert files(tmp_path) == before
 
 
+def test_a_partition_that_is_left_as_it_is_was_not_recovered_before(
+    log_dir: Path, command: Command
+) -> None:
+    (log_dir / "damaged-0" / "partition.metadata").write_bytes(b"no metadata")
+    before = files(log_dir / "damaged-0")
+    ran = command("recover", log_dir)
+    assert ran.code == 2
+    assert "damaged-0: left as it is: " in ran.out
+    assert files(log_dir / "damaged-0") == before
+
+
 def test_a_directory_that_is_no_partitions_is_refused(tmp_path: Path, command: Command) -> None:
     (tmp_path / FIRST).write_bytes(batch(0) + b"torn")
     (tmp_path / "no partition").mkdir()

@@ -127,7 +127,8 @@ class Tree:
             last = copy.present()[-1]
             ends.append(last.base)
             for number, one in last.whole():
-                if last.broken.get(number) == "header" and not last.is_indexed:
+                is_broken = last.broken.get(number) == "header"
+                if is_broken and (not last.is_indexed or one is last.batches[-1]):
                     break  # where such a copy ends cannot be told
                 ends.append(one.last + 1)
         return max(floor, start), max(ends)
@@ -139,9 +140,9 @@ class Tree:
         found: set[int] = set()
         cleaned: set[int] = set()
         for copy in self.copies:
-            if copy.is_valid and copy.pieces:
+            if copy.pieces:
                 held = copy.held()
-                found |= held
+                found |= held if copy.is_valid else set()
                 cleaned |= {at for at in self.truth if copy.covers(at)} - held
         return {offset for offset in found - cleaned if start <= offset < end}
 

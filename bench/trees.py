@@ -48,7 +48,9 @@ def check(seed: int, path: Path) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found, absent = _query(tree, logs)
-            _stream(tree, logs, found, is_whole=not absent)
+            # A stream takes damage behind which nothing can be found for the end of the log.
+            inside = [one for one in absent if one[1] < 2**63]
+            _stream(tree, logs, found, is_whole=not absent, may_end=not inside)
             _export(tree, logs, path / "lake", found, is_whole=not absent)
     except WrongError:
         raise
@@ -87,7 +89,7 @@ def _query(tree: Tree, logs: Path) -> tuple[list[int], list[tuple[int, int]]]:
     return found, absent
 
 
-def _stream(tree: Tree, logs: Path, found: list[int], *, is_whole: bool) -> None:
+def _stream(tree: Tree, logs: Path, found: list[int], *, is_whole: bool, may_end: bool) -> None:
     """In any steps, with restarts."""
     chance = random.Random(tree.seed)
     place: Json = {"a": {"0": 0}}
@@ -107,9 +109,11 @@ def _stream(tree: Tree, logs: Path, found: list[int], *, is_whole: bool) -> None
                 source = stream(logs)
                 source.prepareForTriggerAvailableNow()
     except RecordsError:
-        _expect(tree, not is_whole, "a stream fails, and a query reports nothing")
+        # The driver cannot tell damage from what is still copied in a segment that was cleaned.
+        is_unclear = tree.is_hurt and any(copy.cleaned for copy in tree.copies)
+        _expect(tree, not is_whole or is_unclear, "a stream fails, and a query reports nothing")
         return
-    _expect(tree, is_whole, f"a stream reads {streamed} and ends well, though some is missing")
+    _expect(tree, may_end, f"a stream reads {streamed} and ends well, though some is missing")
     _expect(tree, streamed == found, f"a stream reads {streamed}, and a query {found}")
 
 

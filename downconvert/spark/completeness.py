@@ -241,7 +241,7 @@ def _scanned(
     if at < min(after, end):
         yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
     at = max(at, after)
-    if position == records.size and at < end and not is_last(file):
+    if position == records.size and at < end and not is_last(file) and not file.is_clipped:
         until = min(end, cleaned_until(file, after, cleaned, ()))
         if at < until:
             yield Stretch(at, until, State.COMPACTED, NONE, file)
@@ -264,8 +264,39 @@ def mended(split: Split, start: int, end: int) -> list[Stretch]:
     """The offsets from `start` up to `end` as other copies of a split's log have them, in order:
     stretches of their segments, and what none has."""
     found: list[Stretch] = []
-    _mend(split, split.copies, start, end, found)
-    return found
+    others = [one for one in split.copies if one.path != split.segment.path]
+    _mend(split, others, start, end, found)
+    cleaned = (
+        [
+            one
+            for file in others
+            if file.base_offset < end and start < file.next_offset
+            for one in _scanned_or_none(file, start, end, split.cleaned)
+            if one.state is State.COMPACTED
+        ]
+        if any(one.state is State.MISSING for one in found)
+        else []
+    )
+    return [left for one in found for left in _without(one, cleaned)]
+
+
+def _without(whole: Stretch, cleaned: Sequence[Stretch]) -> Iterator[Stretch]:
+    """What is missing, but for what a cleaner has removed; what is not, as it is."""
+    at = whole.start
+    for one in sorted(cleaned, key=lambda one: one.start):
+        if whole.state is State.MISSING and at < one.end and one.start < whole.end:
+            if at < one.start:
+                yield whole._replace(start=at, end=one.start)
+            at = min(one.end, whole.end)
+    if at < whole.end:
+        yield whole._replace(start=at)
+
+
+def _scanned_or_none(file: SegmentFile, start: int, end: int, cleaned: int) -> list[Stretch]:
+    try:
+        return list(scan(file, start, end, cleaned))
+    except (OSError, RecordsError):  # it is gone
+        return []
 
 
 def _mend(
@@ -277,11 +308,7 @@ def _mend(
             return
         if not file.base_offset < end or not at < file.next_offset:
             continue
-        try:
-            scanned = scan(file, at, end, split.cleaned)
-            pieces = [one for one in scanned if _is_of(one, split.epochs)]
-        except (OSError, RecordsError):
-            continue
+        pieces = [one for one in _scanned_or_none(file, at, end, 0) if _is_of(one, split.epochs)]
         for piece in pieces:
             if piece.start > at:
                 _mend(split, copies[index + 1 :], at, piece.start, found)
@@ -294,7 +321,7 @@ def _mend(
 def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
     """Whether records are those of the log with these leader epochs, as far as is known."""
     if piece.state is not State.WHOLE:
-        return piece.state is State.COMPACTED
+        return False
     known = [entry for entry in epochs if entry.start_offset <= piece.start]
     if piece.epoch == NONE or not known:
         return True

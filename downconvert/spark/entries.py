@@ -197,7 +197,8 @@ class Entries:
             end = None if damaged is None else damaged.last_offset + 1
         if start is None or end is None:
             return None
-        return (start, end) if start < end else None
+        is_known = start < end or start >= self.split.end_offset
+        return (start, end) if is_known else None
 
     def _start_of(self, entry: int, near: int) -> int | None:
         """The offset after what is before an entry; None: it cannot be told."""
@@ -205,10 +206,12 @@ class Entries:
             return self._resumed[1]
         if not entry:
             return self.split.segment.base_offset
-        after, end = self._offset_after(near, entry)
-        if end < entry:
-            after, end = self._offset_after(0, entry)
-        return after if end == entry else self._base_offset(entry)
+        for begin in (near, self._resumed[0], self.split.start, 0):
+            if 0 <= begin < entry:
+                after, end = self._offset_after(begin, entry)
+                if end == entry:
+                    return after
+        return self._base_offset(entry)
 
     def _base_offset(self, position: int) -> int | None:
         """That of the entry there; None: it does not say."""

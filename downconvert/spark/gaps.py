@@ -62,11 +62,23 @@ def end_of(file: SegmentFile) -> int:
     return file.base_offset if header is None else max(file.base_offset, header.last_offset + 1)
 
 
-def is_missing(log: PartitionLog, cleaned: int, file: SegmentFile, gap: Gap) -> bool:
+def is_missing(
+    log: PartitionLog, cleaned_of: Callable[[SegmentFile], int], file: SegmentFile, gap: Gap
+) -> bool:
     """Whether offsets after a segment of a log are in no copy of it, and no cleaner has removed
-    them. `cleaned`: how far one has been. FileNotFoundError, StoreError."""
+    them. `cleaned_of`: how far one has been. FileNotFoundError, StoreError."""
+    cleaned = cleaned_of(file)
     copies = lent(log, file)
-    whole = Split(*log.topic_partition, file, 0, file.size, *gap, copies=copies, epochs=log.epochs)
+    whole = Split(
+        *log.topic_partition,
+        file,
+        0,
+        file.size,
+        *gap,
+        copies=copies,
+        epochs=log.epochs,
+        cleaned=cleaned,
+    )
     if copies and all(found.state is not State.MISSING for found in mended(whole, *gap)):
         return False
     with headers_near(file, file.base_offset) as headers:

@@ -5,7 +5,7 @@ Only names, sizes and index entries are read, except for bounds by time or by tr
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -226,16 +226,23 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
         return starting_offset(opened, name, end, options)
 
 
-def cleaned_of(log: PartitionLog, options: Options, cleaners: CleanerPoints) -> int:
-    """The offset up to which compaction has removed what a log lacks."""
+def cleaned_of(
+    log: PartitionLog, options: Options, cleaners: CleanerPoints
+) -> Callable[[SegmentFile], int]:
+    """The offset up to which compaction has removed what the copy lacks that a segment is of."""
     name = log.topic_partition
     if options.is_compacted(name.topic):
-        return OFFSET_MAX
-    return cleaners.of(name, [log.noted, *(other.noted for other in log.others)])
+        return lambda _: OFFSET_MAX
+    noted = {one.directory: one.noted for one in (*log.others, log)}
+    return lambda file: cleaners.of(name, [noted.get(file.directory, log.noted)])
 
 
 def stretches(
-    log: PartitionLog, start: int, end: int, transactions: Committed | None, cleaned: int
+    log: PartitionLog,
+    start: int,
+    end: int,
+    transactions: Committed | None,
+    cleaned: Callable[[SegmentFile], int],
 ) -> Iterator[Split]:
     """A stretch of each segment, which hold the offsets from `start` up to `end`. `cleaned`: how
     far a cleaner has been."""
@@ -262,7 +269,7 @@ def stretches(
             aborted,
             copies=copies,
             epochs=log.epochs if copies else (),
-            cleaned=cleaned,
+            cleaned=cleaned(file),
         )
 
 

@@ -58,7 +58,7 @@ def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
 def last_header(file: SegmentFile) -> BatchHeader | None:
     """The header of the last whole batch that is not the next segment's; None: there is none."""
     found = None
-    with headers_near(file, file.next_offset) as headers, suppress(CorruptRecordsError):
+    with headers_near(file, file.next_offset - 1) as headers, suppress(CorruptRecordsError):
         for header in headers:
             if header.base_offset >= file.next_offset:
                 break

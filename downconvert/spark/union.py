@@ -28,12 +28,13 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     log = next(log for log, copy in found if copy is leader)
     ranked = sorted(found, key=lambda one: (one[1].epoch, one[1].end_offset), reverse=True)
     others = [
-        (_up_to(other, min(copy.end_offset, leader.end_of_epoch(copy.epoch))), copy)
+        (_up_to(other, leader.end_of_epoch(copy.epoch)), copy)
         for other, copy in ranked
         if copy is not leader
     ]
     others = [(other, copy) for other, copy in others if other.segments]
-    end = max((other.segments[-1].next_offset for other, _ in others), default=0)
+    ends = (min(copy.end_offset, leader.end_of_epoch(copy.epoch)) for _, copy in others)
+    end = max(ends, default=0)
     if log.segments and end > leader.end_offset:
         log = replace(log, segments=(*log.segments[:-1], _with_end(log.segments[-1], end)))
     log = _from_the_beginning(log, leader, [other for other, _ in others])

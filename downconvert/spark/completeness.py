@@ -264,7 +264,8 @@ def mended(split: Split, start: int, end: int) -> list[Stretch]:
     """The offsets from `start` up to `end` as other copies of a split's log have them, in order:
     stretches of their segments, and what none has."""
     found: list[Stretch] = []
-    others = [one for one in split.copies if one.path != split.segment.path]
+    own = split.segment.directory, split.segment.base_offset
+    others = [one for one in split.copies if (one.directory, one.base_offset) != own]
     _mend(split, others, start, end, found)
     cleaned = (
         [

@@ -6,18 +6,18 @@ writes to are closed: a broker may have ten thousand partitions.
 
 Not here: what age and size do to a log (maintenance.py)."""
 
-import logging
 import os
 from struct import Struct
 from typing import Final
 
 from downconvert.storage import StorageError
 from records.backend import file_stamps
+from records.logged import log_of
 
 from .partition import Partition
 from .state import BrokerState
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 STAMP: Final = Struct("<QQQ")  # of a file: time, size, inode
 IDLE_MAX: Final = 30.0  # seconds without an append after which files are closed
 RELEASED_MAX: Final = 100  # logs whose files are closed in one look: each is flushed before

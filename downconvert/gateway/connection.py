@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from downconvert.broker.errors import BadRequestError
 from downconvert.broker.places import EVICTED, Place
 from downconvert.broker.wire.responses import ResponseSend
-from downconvert.broker.wire.schemas import Message
+from downconvert.broker.wire.schemas import ApiKey, Message
 from records import RecordsError
 
 from . import headers
@@ -299,7 +299,9 @@ class Connection:
                     said = await self._ask(upstream, step, request)
                     self._is_small &= upstream.answer_size <= MEMORY_MAX
                     takes_time = not self._is_small
-                    until = perf_counter() + SOON if self._is_small else 0.0
+                    # A turn of a fetch is short; a producer's batch is written again in one.
+                    is_short = self._is_small and step.api is ApiKey.Fetch
+                    until = perf_counter() + SOON if is_short else 0.0
                 case _:
                     return step
 

@@ -54,7 +54,8 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
     magic = magic_of(old[0].version) if old else None
     if magic is None:
         return Shares()
-    policy = parse_policy(options.policy)
+    # With an exact size an answer ends after what was made before it; here all of it is measured.
+    policy = replace(parse_policy(options.policy), size="estimate")
     with LogDir.open(directory) as log_dir:
         records = log_dir.logs[TopicPartition(TOPIC, 0)].read(0, RANGE_SIZE)
         read = _seconds(lambda: _read(records, policy.chunk_size))

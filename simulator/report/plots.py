@@ -89,7 +89,8 @@ def memory_over_time(whose: str, modes: Mapping[Mode, Rounds[Run]]) -> str:
             seconds = [second for second, _ in line]
             sizes = [size / MiB for _, size in line]
             axes.plot(seconds, sizes, DASHES[mode], color=COLOURS[mode], linewidth=1.6)
-            end_label(axes, mode, (seconds[-1], sizes[-1]), COLOURS[mode])
+            if line:  # a short round may have ended before its first sample
+                end_label(axes, mode, (seconds[-1], sizes[-1]), COLOURS[mode])
             axes.fill_between(seconds, sizes, color=COLOURS[mode], alpha=0.08, linewidth=0)
         axes.set_xlabel("seconds since the first request")
         axes.set_ylabel("MiB above idle")

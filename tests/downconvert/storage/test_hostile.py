@@ -93,7 +93,7 @@ def test_only_this_projects_errors_come_out_of_a_directory(
 
     def recover() -> None:
         with LogDir.open(tmp_path, writable=True, files=UNSYNCED, verify_all=True) as log_dir:
-            assert list(log_dir.logs)
+            assert [log.writer.recovery for log in log_dir.logs.values()]
         with LogDir.open(tmp_path, writable=True, files=UNSYNCED, verify_all=True) as log_dir:
             for log in log_dir.logs.values():
                 assert log.writer.recovery.bytes_cut == 0

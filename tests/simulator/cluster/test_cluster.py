@@ -87,7 +87,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
         Partition,
         "await_controller",
         lambda _self, _high_watermark: None,
-        7,
+        15,
         "where before there was",
     ),
     "fetching as an earlier life of the broker": (
@@ -101,7 +101,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
         LeaderEpochs,
         "truncate_from_end",
         lambda _self, _end_offset: None,
-        4,
+        6,
         "not settled",
     ),
 }

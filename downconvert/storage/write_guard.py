@@ -5,15 +5,16 @@ there. So the log is offline from when that is noticed.
 
 Not here: a directory whose disk has failed (fence.py), how often it is looked (the broker)."""
 
-import logging
 from pathlib import Path
 from typing import Final
+
+from records.logged import log_of
 
 from .errors import LogDirOfflineError
 from .fence import FencedFiles
 from .segment_writer import SegmentWriter
 
-LOG: Final = logging.getLogger(__name__)
+LOG: Final = log_of(__name__)
 
 
 class WriteGuard:

@@ -54,14 +54,15 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
     magic = magic_of(old[0].version) if old else None
     if magic is None:
         return Shares()
-    # With an exact size an answer ends after what was made before it; here all of it is measured.
-    policy = replace(parse_policy(options.policy), size="estimate")
+    policy = parse_policy(options.policy)
+    # What is compressed again has an exact size only as far as it was made before it is sent.
+    all_of_it = replace(policy, size="estimate")
     with LogDir.open(directory) as log_dir:
         records = log_dir.logs[TopicPartition(TOPIC, 0)].read(0, RANGE_SIZE)
         read = _seconds(lambda: _read(records, policy.chunk_size))
         decompressed = read + _seconds(lambda: _decompress(records))
         plain = LazyDownConvertRecords(records, magic, policy=replace(policy, recode=UNCOMPRESSED))
-        whole = LazyDownConvertRecords(records, magic, policy=policy)
+        whole = LazyDownConvertRecords(records, magic, policy=all_of_it)
         with Path(os.devnull).open("wb", buffering=0) as nowhere, _drained() as channel:
             converted = _seconds(lambda: _write(plain.to_send(), nowhere))
             compressed = _seconds(lambda: _write(whole.to_send(), nowhere))

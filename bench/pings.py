@@ -26,6 +26,7 @@ from typing import Final, NamedTuple, TypeAlias
 import click
 
 from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.conversion.made import ENOUGH
 from records import Codec, Record, build
 from records.units import KiB, MiB
 
@@ -97,7 +98,7 @@ def fetch_again(frame: bytes, address: Address, count: Counter) -> None:
     with Wire(address) as wire:
         while True:
             wire.send(frame)
-            if wire.drain() < MiB:
+            if wire.drain() < ENOUGH:
                 raise RuntimeError("the consumer is answered next to nothing")
             count.value += 1
 

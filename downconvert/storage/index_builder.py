@@ -93,8 +93,8 @@ class IndexBuilder:
 
     def finish(self) -> None:
         """The segment is rolled or closed: notes its highest timestamp, and trims the files."""
+        self.is_synced = False  # their new sizes, too: recovery will not look at a rolled segment
         if self.max_timestamp > self.times.last[0]:
-            self.is_synced = False
             self.times.append(self.max_timestamp, self.max_timestamp_offset, last=True)
         self._trim()
 

@@ -43,7 +43,7 @@ def test_an_audit_says_what_is_to_be_done(source: Path, tmp_path: Path, command:
     ran = command("spark", "audit", source, "--report", tmp_path / "audit.html")
     assert (ran.code, ran.err) == (0, "")
     assert "Kafka 4: 1 topic of 2 still to be rewritten" in ran.out
-    assert "1 topic of 2 still holds" in (tmp_path / "audit.html").read_text()
+    assert "Not ready for Kafka 4: 1 of 2 topics holds" in (tmp_path / "audit.html").read_text()
     found = json.loads(command("spark", "audit", source, "--topics", "n*", "--json").out)
     (topic,) = found["topics"]
     assert (topic["name"], topic["records"], topic["ready_for_kafka_4"]) == ("new", 3, True)

@@ -120,7 +120,8 @@ def test_the_commands_run(
 def test_what_is_sent_to_a_cluster_runs(tmp_path: Path) -> None:
     """The last example: the archive that a line of Python writes, and `spark-submit`."""
     broker(tmp_path / "kafka")
-    (line,) = re.findall(r'`python -c "(from pathlib.*?)"` writes', WHOLE)
+    (line,) = re.findall(r'`python -c "(from pathlib[^`]*?)"` writes', WHOLE)
+    line = line.replace("\n", " ")
     environment = os.environ | {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable}
     subprocess.run([sys.executable, "-c", line], cwd=tmp_path, check=True, env=environment)
     submit = next(block for block in examples("sh") if block.startswith("spark-submit"))

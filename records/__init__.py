@@ -6,9 +6,10 @@ convert.
 Not here: converting (downconvert), segments with their indexes (storage)."""
 
 from .batch import BatchHeader
-from .builder import build, build_empty, build_marker
-from .columns import Columns
-from .control import ControlRecordType, EndTransactionMarker
+from .batches.builder import build, build_empty, build_marker
+from .batches.columns import Columns
+from .batches.control import ControlRecordType, EndTransactionMarker
+from .batches.reader import read, read_batch
 from .errors import (
     ClosedRecordsError,
     CorruptRecordsError,
@@ -16,12 +17,11 @@ from .errors import (
     RecordTooLargeError,
     UnsupportedCodecError,
 )
-from .file_records import FileRecords
+from .files.file_records import FileRecords
+from .files.memory_records import MemoryRecords
+from .files.source import Records
 from .formats import Codec, TimestampType
-from .memory_records import MemoryRecords
-from .reader import read, read_batch
 from .record import Record
-from .source import Records
 
 __all__ = [
     "BatchHeader",

@@ -36,6 +36,8 @@ from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
+ENTRY_SIZE_MIN: Final = PREFIX.size + MESSAGE_SIZE_MIN
+OFFSET_MIN, OFFSET_MAX = -(2**63), 2**63 - 1  # of 64-bit integers
 SEQUENCE_MAX: Final = 2**31 - 1  # sequence numbers wrap to 0 after it
 NONE: Final = -1  # producer id, producer epoch, sequence and leader epoch where there is none
 
@@ -86,8 +88,10 @@ class BatchHeader(NamedTuple):
         left = len(buffer) - at
         if at < 0 or left < ENTRY_HEAD_SIZE:
             raise ValueError("the head of the entry is not whole in the buffer")
-        size = entry_size(buffer, at, origin + position)
+        size: int = PREFIX.size + SIZE_FIELD.unpack_from(buffer, at + SIZE_AT)[0]
         magic = buffer[at + MAGIC_AT]
+        if magic > V2 or size < ENTRY_SIZE_MIN:
+            entry_size(buffer, at, origin + position)  # says what is wrong
         if magic == V2:
             if size < BATCH_HEADER_SIZE:
                 raise CorruptRecordsError("batch is smaller than its header", origin + position)
@@ -108,8 +112,9 @@ class BatchHeader(NamedTuple):
                 base_sequence,
                 records_count,
             ) = BATCH_HEADER.unpack_from(buffer, at)
-            codec = codec_of(attributes, origin + position)
-            return cls(
+            number = attributes & CODEC_MASK
+            codec = CODECS[number] if number < len(CODECS) else codec_of(number, origin + position)
+            fields = (
                 position,
                 magic,
                 size,
@@ -126,6 +131,7 @@ class BatchHeader(NamedTuple):
                 records_count,
                 codec,
             )
+            return tuple.__new__(cls, fields)  # as `cls(*fields)`, without a function in between
         if size < MESSAGE_OVERHEAD[magic]:
             raise CorruptRecordsError("message is smaller than its header", origin + position)
         head = MESSAGE_HEAD[magic]
@@ -156,7 +162,12 @@ class BatchHeader(NamedTuple):
     def last_offset(self) -> int:
         """The offset of the last record that the entry had when it was written (compaction may
         have taken it)."""
-        return wrapped(self.base_offset + self.last_offset_delta)
+        last = self.base_offset + self.last_offset_delta
+        return last if OFFSET_MIN <= last <= OFFSET_MAX else wrapped(last)
+
+    def at(self, position: int) -> Self:
+        """The same entry, at another position."""
+        return tuple.__new__(type(self), (position, *self[1:]))
 
     @property
     def last_sequence(self) -> int:

@@ -11,10 +11,10 @@ from .backend import crc32
 from .batch import BatchHeader
 from .crc32c import crc32c
 from .errors import CorruptRecordsError
+from .files.source import Records
+from .files.window import Stretch, Window
 from .formats import ATTRIBUTES_AT_BATCH, CRC, CRC_AT_LEGACY, MAGIC_AT, V2
 from .kernel import Buffer
-from .source import Records
-from .window import Stretch, Window
 
 WINDOW_SIZE: Final = 64 * 1024  # bytes
 MISMATCH: Final = "checksum does not match"

@@ -9,7 +9,7 @@ CORRUPT_MESSAGE: Final = 2
 
 
 class RecordsError(Exception):
-    """What every error of this project derives from."""
+    """The base of all errors of this project."""
 
 
 class ClosedRecordsError(RecordsError, ValueError):
@@ -48,7 +48,7 @@ class UnsupportedCodecError(RecordsError):
 
 
 class RecordTooLargeError(RecordsError):
-    """A record beyond `record_size_max`, which the policy refuses to convert."""
+    """A record beyond `record_size_max` of who reads it."""
 
     def __init__(self, size: int, limit: int, position: int) -> None:
         self.size = size

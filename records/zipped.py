@@ -5,7 +5,8 @@ copied to a temporary file, which is gone when it is loaded.
 Importing this module does it, so that `records._kernel` is there afterwards. Where the package is
 in a directory, or a zip has no kernel of this system, nothing happens.
 
-Not here: what the kernel has (native.py), who makes such a zip (downconvert/spark/shipping.py)."""
+Not here: what the kernel has (native.py), who makes such a zip
+(downconvert/spark/jobs/shipping.py)."""
 
 import sys
 import tempfile

@@ -3,16 +3,16 @@
 A client skips records before the offset that it asked for, and control batches. An entry that is
 not whole (cut off, or filler) ends the answer for it.
 
-Not here: reading records to use them (records.reader)."""
+Not here: reading records to use them (records.batches.reader)."""
 
 from struct import Struct
 from typing import Final
 
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.backend import Transcoder
+from records.batches.reader import read_batch
 from records.formats import V2
 from records.kernel import ROW_SIZE, Outcome
-from records.reader import read_batch
 
 _ROWS: Final = 1024  # a call
 _OFFSET: Final = Struct("=q")  # the first field of a row

@@ -9,11 +9,11 @@ from random import Random
 from typing import Final
 
 from downconvert.storage import LogConfig
-from downconvert.storage.files import DISK
-from downconvert.storage.index_builder import write_indexes
+from downconvert.storage.disk.files import DISK
+from downconvert.storage.indexes.index_builder import write_indexes
 from records import FileRecords
-from records.builder import build
-from records.columns import Columns
+from records.batches.builder import build
+from records.batches.columns import Columns
 from records.formats import V2, Codec
 from records.record import Headers
 

@@ -95,7 +95,9 @@ def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float
     result: list[tuple[float, int]] = []
     start = 0
     for bucket in range(1, buckets + 1):
-        end = bisect_right(times, first + (last - first) * bucket / buckets)
+        # The last bucket ends with the line, however the division is rounded.
+        bound = last if bucket == buckets else first + (last - first) * bucket / buckets
+        end = bisect_right(times, bound)
         if end > start:
             result.append(max(line[start:end], key=lambda point: point[1]))
             start = end

@@ -3,7 +3,7 @@
 A length or a count that the bytes claim allocates nothing. Whatever is wrong is an error of the
 cursor's kind that says what and where.
 
-Not here: what is read (primitives.py; of requests, broker/wire/decoder.py)."""
+Not here: what is read (primitives.py; of requests, protocol/decoder.py)."""
 
 from typing import ClassVar, Final
 

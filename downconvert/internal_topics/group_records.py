@@ -5,7 +5,7 @@ A key begins with its type: 0 and 1, an offset; 2, a group; others belong to lat
 Sources: Kafka's definitions of OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and
 GroupMetadataValue.
 
-Not here: the log that they are in (broker/groups/offsets.py, spark/state_tables.py)."""
+Not here: the log that they are in (broker/groups/offsets.py, spark/read/state_tables.py)."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias

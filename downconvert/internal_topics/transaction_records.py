@@ -5,7 +5,8 @@ A key and a value begin with their versions. Version 0 of a value is the one tha
 with newer transactions switched on. Sources: Kafka's definitions of TransactionLogKey and
 TransactionLogValue.
 
-Not here: the log that they are in (broker/transactions/state_topic.py, spark/state_tables.py)."""
+Not here: the log that they are in (broker/transactions/state_topic.py,
+spark/read/state_tables.py)."""
 
 from collections import defaultdict
 from typing import Final

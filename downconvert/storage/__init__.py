@@ -24,13 +24,13 @@ from .errors import (
     OffsetOverflowError,
     StorageError,
 )
+from .indexes.offset_index import OffsetIndex
+from .indexes.time_index import TimeIndex
+from .indexes.transaction_index import AbortedTransaction
 from .log import Log
 from .log_dir import LogDir
 from .names import TopicPartition
-from .offset_index import OffsetIndex
-from .segment import Segment
-from .time_index import TimeIndex
-from .transaction_index import AbortedTransaction
+from .segments.segment import Segment
 
 __all__ = [
     "AbortedTransaction",

@@ -16,9 +16,9 @@ from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.checksum import verify_checksum
 from records.formats import BATCH_HEADER_SIZE
 
-from .files import TEMPORARY_SUFFIX, Files
-from .offset_index import RELATIVE_MAX
-from .segment import Segment
+from .disk.files import TEMPORARY_SUFFIX, Files
+from .indexes.offset_index import RELATIVE_MAX
+from .segments.segment import Segment
 
 SUFFIX: Final = ".aside"
 WINDOW_SIZE: Final = 1 << 20  # bytes

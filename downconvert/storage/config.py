@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from .entry_file import INDEX_SIZE_MAX
+from .disk.entry_file import INDEX_SIZE_MAX
 
 DAY: Final = 24 * 60 * 60 * 1000  # milliseconds
 LONG_MAX: Final = 2**63 - 1

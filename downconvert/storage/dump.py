@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from .checkpoint import read_epochs, read_offsets
-from .metadata import read_meta_properties, read_topic_id, topic_id_text
+from .checkpoints.checkpoint import read_epochs, read_offsets
+from .checkpoints.metadata import read_meta_properties, read_topic_id, topic_id_text
+from .indexes.offset_index import OffsetIndex
+from .indexes.time_index import TimeIndex
+from .indexes.transaction_index import read_transactions
 from .names import (
     CLEANER_POINTS,
     HIGH_WATERMARKS,
@@ -20,10 +23,7 @@ from .names import (
     Kind,
     parse_file_name,
 )
-from .offset_index import OffsetIndex
-from .producer_state import read_snapshot
-from .time_index import TimeIndex
-from .transaction_index import read_transactions
+from .producers.producer_state import read_snapshot
 
 Entry: TypeAlias = Mapping[str, int | str]  # by names as Kafka's dump tool prints them
 

@@ -13,7 +13,7 @@ KAFKA_STORAGE_ERROR: Final = 56
 
 
 class StorageError(RecordsError):
-    """What every error of the log on disk derives from."""
+    """The base of all errors of the log on disk."""
 
 
 class OffsetOutOfRangeError(StorageError):
@@ -54,7 +54,7 @@ class OffsetOverflowError(StorageError):
 
 
 class DiskFullError(StorageError):
-    """No room for what was to be written. What was there before is as it was."""
+    """The disk is full. Data that was there before is unchanged."""
 
     def __init__(self, path: str) -> None:
         self.path = path

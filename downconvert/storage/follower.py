@@ -13,16 +13,16 @@ from records import CorruptRecordsError
 from records.backend import file_stamps
 from records.kernel_functions import STAMP_SIZE
 
-from .checkpoint import read_offsets
+from .checkpoints.checkpoint import read_offsets
+from .disk.files import read_file
+from .disk.open_files import OpenFiles
 from .errors import CorruptFileError
-from .files import read_file
 from .layout import Layout, read_layout, replaced
 from .names import LOG_STARTS, Kind, State, file_name, parse_partition
-from .open_files import OpenFiles
-from .producers import Producers
-from .segment import Segment
-from .segments import Segments
-from .tail import Tail, next_offset_of
+from .producers.producers import Producers
+from .segments.segment import Segment
+from .segments.segments import Segments
+from .segments.tail import Tail, next_offset_of
 
 # How often a look starts over because files are gone. A broker deletes and cleans now and then.
 ATTEMPTS: Final = 8

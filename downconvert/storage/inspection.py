@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from records import BatchHeader, Codec, CorruptRecordsError, FileRecords
+from records.batches.reader import read_batch
 from records.formats import NO_TIMESTAMP, V2
-from records.reader import read_batch
 
 from .log import Log
 from .names import Kind
-from .transactions import AbortedRanges
+from .producers.transactions import AbortedRanges
 
 
 @dataclass(slots=True)

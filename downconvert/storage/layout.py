@@ -12,8 +12,8 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .disk.files import IS_LINK
 from .errors import CorruptFileError
-from .files import IS_LINK
 from .names import SEGMENT_KINDS, FileName, Kind, State, parse_file_name
 
 

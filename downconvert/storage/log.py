@@ -12,27 +12,27 @@ from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
-from records.file_records import SharedFile
+from records.batches.reader import Record, read
+from records.files.file_records import SharedFile
 from records.paths import named
-from records.reader import Record, read
 
 from .config import LogConfig
+from .disk.files import DISK, Files
+from .disk.open_files import OpenFiles
 from .errors import LogDirOfflineError, OffsetOutOfRangeError
-from .files import DISK, Files
 from .follower import ATTEMPTS, Follower, LogView
+from .indexes.transaction_index import AbortedTransaction
 from .log_writer import LogWriter
 from .names import TopicPartition, parse_file_name, parse_partition
 from .offline import OfflineView
-from .open_files import OpenFiles
-from .producer_state import ProducerState
-from .producers import Producers
+from .producers.producer_state import ProducerState
+from .producers.producers import Producers
+from .producers.runs import runs_of
+from .producers.transactions import AbortedRanges, aborted_between
 from .recovery import RecoveredLog
-from .runs import runs_of
-from .segment import Segment
-from .segments import Segments
+from .segments.segment import Segment
+from .segments.segments import Segments
 from .session import Session
-from .transaction_index import AbortedTransaction
-from .transactions import AbortedRanges, aborted_between
 
 Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 Found = TypeVar("Found")
@@ -245,7 +245,10 @@ class Log:
         negative size."""
         if max_bytes < 0:
             raise ValueError(f"a read of {max_bytes} bytes")
-        return self._retried(lambda: self._read(offset, max_bytes, up_to))
+        try:
+            return self._read(offset, max_bytes, up_to)
+        except FileNotFoundError:
+            return self._retried(lambda: self._read(offset, max_bytes, up_to))
 
     def upper_bound(self, records: FileRecords) -> int:
         """An offset after all records of a range that `read` returned, and not far after them."""
@@ -326,9 +329,9 @@ class Log:
             # Mostly all of it may be read, and its end need not be searched.
             if end_offset < after and (bound := segment.find(end_offset, end)) is not None:
                 end = bound[0]
-            found = segment.read(offset, max_bytes, end)
+            found = segment.read(offset, max_bytes, end, is_last=following is None)
             if found is not None:
-                return found.settled() if view.segments.is_last(segment) else found.sealed()
+                return found
         return FileRecords(_no_file(), 0, 0)
 
     def _ranges(self, offset: int) -> Iterator[FileRecords]:

@@ -18,15 +18,15 @@ from records import RecordsError
 from records.logged import log_of
 from records.paths import named
 
-from .checkpoint import read_offsets, write_offsets
+from .checkpoints.checkpoint import read_offsets, write_offsets
+from .checkpoints.metadata import MetaProperties, read_meta_properties, read_topic_id
 from .config import LogConfig
+from .disk.fence import FencedFiles
+from .disk.files import DISK, Files
+from .disk.open_files import OpenFiles
 from .errors import DiskFullError
-from .fence import FencedFiles
-from .files import DISK, Files
 from .log import Log
-from .metadata import MetaProperties, read_meta_properties, read_topic_id
 from .names import DELETED_PARTITION, HIGH_WATERMARKS, TopicPartition, parse_partition
-from .open_files import OpenFiles
 from .recovery import Recovery
 from .session import Session
 

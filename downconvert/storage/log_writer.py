@@ -14,23 +14,23 @@ from records import CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
 from records.logged import log_of
 
-from .appended import check_appended, first_offset
-from .checkpoint import EpochEntry
-from .checkpoints import PartitionCheckpoints
+from .checkpoints.checkpoint import EpochEntry
+from .checkpoints.checkpoints import PartitionCheckpoints
+from .checkpoints.leader_epochs import LeaderEpochs
+from .checkpoints.log_start import LogStart
 from .config import LogConfig
+from .disk.fence import FencedFiles
+from .disk.open_files import OpenFiles
 from .errors import StorageError
-from .fence import FencedFiles
-from .leader_epochs import LeaderEpochs
-from .log_start import LogStart
-from .open_files import OpenFiles
-from .producer_state import ProducerState
-from .producers import Producers
+from .producers.producer_state import ProducerState
+from .producers.producers import Producers
 from .recovery import RecoveredLog
-from .segment import Segment
 from .segment_directory import SegmentDirectory
-from .segment_writer import SegmentWriter
-from .tail import Tail
-from .write_guard import WriteGuard
+from .segments.appended import check_appended, first_offset
+from .segments.segment import Segment
+from .segments.segment_writer import SegmentWriter
+from .segments.tail import Tail
+from .segments.write_guard import WriteGuard
 
 LOG: Final = log_of(__name__)
 

@@ -2,9 +2,9 @@
 
 from records import CorruptRecordsError
 
-from .producers import Producers
-from .segment import Segment
-from .segments import Segments
+from .producers.producers import Producers
+from .segments.segment import Segment
+from .segments.segments import Segments
 
 
 class OfflineView:

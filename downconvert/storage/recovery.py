@@ -15,20 +15,20 @@ from pathlib import Path
 from records import BatchHeader, CorruptRecordsError, FileRecords
 
 from .aside import copy_aside, holds_batch, move_aside
-from .checkpoint import EpochEntry, read_epochs, write_epochs
+from .checkpoints.checkpoint import EpochEntry, read_epochs, write_epochs
+from .checkpoints.leader_epochs import add_epoch
 from .config import LogConfig
+from .disk.files import Files
+from .disk.open_files import OpenFiles
 from .errors import CorruptFileError
-from .files import Files
+from .indexes.transaction_index import AbortedTransaction
 from .layout import Layout, check_writable, orphans, read_layout, replaced
-from .leader_epochs import add_epoch
 from .names import LEADER_EPOCHS, SEGMENT_KINDS, Kind, State, file_name
-from .open_files import OpenFiles
-from .producers import Producers
-from .segment import Segment
-from .segment_recovery import SegmentReport, check_segment, rebuild_segment
-from .segments import Segments
-from .tail import Tail, next_offset_of
-from .transaction_index import AbortedTransaction
+from .producers.producers import Producers
+from .segments.segment import Segment
+from .segments.segment_recovery import SegmentReport, check_segment, rebuild_segment
+from .segments.segments import Segments
+from .segments.tail import Tail, next_offset_of
 
 
 @dataclass(slots=True)

@@ -9,13 +9,13 @@ after a crash (layout.py)."""
 from collections.abc import Sequence
 from pathlib import Path
 
+from .disk.fence import FencedFiles
+from .disk.open_files import OpenFiles
 from .errors import StorageError
-from .fence import FencedFiles
 from .names import SEGMENT_KINDS, Kind, State, file_name
-from .open_files import OpenFiles
-from .producer_state import ProducerStates, write_snapshot
-from .segment import Segment
-from .segments import Segments
+from .producers.producer_state import ProducerStates, write_snapshot
+from .segments.segment import Segment
+from .segments.segments import Segments
 
 
 class SegmentDirectory:

@@ -9,10 +9,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-from .checkpoints import Checkpoints
+from .checkpoints.checkpoints import Checkpoints
+from .disk.fence import FencedFiles
+from .disk.files import Files, open_for_writing, replace_file
 from .errors import LogInUseError
-from .fence import FencedFiles
-from .files import Files, open_for_writing, replace_file
 from .names import CLEAN_SHUTDOWN, LOCK
 
 # What brokers write since 3.9; before, the file was empty. Its being there is what counts.

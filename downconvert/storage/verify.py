@@ -15,10 +15,10 @@ from records import BatchHeader, FileRecords
 from records.formats import V0, V2
 
 from .errors import StorageError
+from .indexes.offset_index import OffsetIndex
+from .indexes.time_index import TimeIndex
+from .indexes.transaction_index import read_transactions
 from .names import Kind, file_name
-from .offset_index import OffsetIndex
-from .time_index import TimeIndex
-from .transaction_index import read_transactions
 
 
 @dataclass(frozen=True, slots=True)

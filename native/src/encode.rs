@@ -1,6 +1,6 @@
 //! Rows to records: the records of a v2 batch, or v0 and v1 messages. The way back from `columns`.
 //!
-//! Not here: batch headers, wrappers and their checksums (records/builder.py).
+//! Not here: batch headers, wrappers and their checksums (records/batches/builder.py).
 
 use crate::item::Item;
 use crate::layout::{self, ROW_SIZE, SIZE_MAX, V0, V1, V2};

@@ -13,12 +13,17 @@ compressed messages (inner_offsets.py), what a record is (record.py)."""
 from collections.abc import Iterator
 from typing import Final
 
-from .backend import Transcoder, make_inner_records, make_records
-from .batch import NONE, BatchHeader
-from .checksum import MISMATCH, check_entry, verify_checksum
+from records.backend import Transcoder, make_inner_records, make_records
+from records.batch import NONE, BatchHeader
+from records.checksum import MISMATCH, check_entry, verify_checksum
+from records.errors import CorruptRecordsError, RecordTooLargeError
+from records.files.source import Records
+from records.files.window import WINDOW_SIZE, Stretch, Window
+from records.formats import BATCH_HEADER_SIZE, V0, V2, TimestampType
+from records.kernel import ROW_SIZE, Outcome
+from records.record import Record
+
 from .compressed import CompressedBytes, DecompressedWindow
-from .errors import CorruptRecordsError, RecordTooLargeError
-from .formats import BATCH_HEADER_SIZE, V0, V2, TimestampType
 from .inner_offsets import (
     EVERY_OFFSET,
     NO_MESSAGES,
@@ -27,10 +32,6 @@ from .inner_offsets import (
     are_relative,
     offset_delta,
 )
-from .kernel import ROW_SIZE, Outcome
-from .record import Record
-from .source import Records
-from .window import WINDOW_SIZE, Stretch, Window
 
 COMPRESSED_WINDOW_SIZE: Final = 16 * 1024  # bytes
 

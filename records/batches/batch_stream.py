@@ -7,13 +7,14 @@ Not here: a batch whose records are all in memory (builder.py)."""
 
 from typing import Final
 
+from records.codecs import CodecLevel, open_encoder
+from records.errors import RecordTooLargeError
+from records.formats import BATCH_HEADER_SIZE, V2, Codec, TimestampType
+from records.record import Headers, Record
+from records.varint import varint, varlong
+
 from .builder import attributes_of, encoded_records, v2_batch
-from .codecs import CodecLevel, open_encoder
 from .columns import Columns, encoded_headers
-from .errors import RecordTooLargeError
-from .formats import BATCH_HEADER_SIZE, V2, Codec, TimestampType
-from .record import Headers, Record
-from .varint import varint, varlong
 
 CHUNK: Final = 256 * 1024  # bytes of keys and values that are encoded at once
 PIECE: Final = 64 * 1024  # bytes of a large record that are compressed at once

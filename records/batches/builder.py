@@ -12,13 +12,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
-from .backend import encode
-from .batch import NONE
-from .codecs import CodecLevel, compress
-from .columns import Columns
-from .control import KEY, MARKER, ControlRecordType
-from .crc32c import crc32c
-from .formats import (
+from records.backend import encode
+from records.batch import NONE
+from records.codecs import CodecLevel, compress
+from records.crc32c import crc32c
+from records.formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
@@ -37,8 +35,11 @@ from .formats import (
     Codec,
     TimestampType,
 )
-from .kernel import ROW_SIZE, Outcome
-from .record import Record
+from records.kernel import ROW_SIZE, Outcome
+from records.record import Record
+
+from .columns import Columns
+from .control import KEY, MARKER, ControlRecordType
 from .wrapper import wrapper
 
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence

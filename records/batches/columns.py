@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Self, TypeAlias
 
-from .formats import TimestampType
-from .kernel import ROW_FIELDS
-from .record import Headers, Record
-from .varint import varint
+from records.formats import TimestampType
+from records.kernel import ROW_FIELDS
+from records.record import Headers, Record
+from records.varint import varint
 
 FIELDS: Final = len(ROW_FIELDS)
 AT: Final = {name: index for index, name in enumerate(ROW_FIELDS)}

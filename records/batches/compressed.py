@@ -9,13 +9,14 @@ the bytes (reader.py; downconvert)."""
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Self
 
-from .batch import BatchHeader
-from .codecs import Decoder, decompress, open_decoder
-from .errors import CorruptRecordsError
-from .formats import BATCH_HEADER_SIZE, V2, Codec
-from .kernel import Buffer
-from .source import Records
-from .window import Stretch, Window
+from records.batch import BatchHeader
+from records.codecs import Decoder, decompress, open_decoder
+from records.errors import CorruptRecordsError
+from records.files.source import Records
+from records.files.window import Stretch, Window
+from records.formats import BATCH_HEADER_SIZE, V2, Codec
+from records.kernel import Buffer
+
 from .wrapper import value_range
 
 STEP_SIZE: Final = 32 * 1024  # bytes that are skipped in one step

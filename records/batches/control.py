@@ -10,7 +10,7 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, Self
 
-from .errors import CorruptRecordsError
+from records.errors import CorruptRecordsError
 
 KEY: Final = Struct(">hh")  # version, type
 MARKER: Final = Struct(">hi")  # version, coordinator epoch

@@ -12,13 +12,14 @@ what they recode at once (native/src/transcoder/recode.rs, reference/recode.py).
 from collections.abc import Callable, Generator
 from typing import Final, TypeAlias
 
-from .backend import Transcoder
-from .batch import wrapped
+from records.backend import Transcoder
+from records.batch import wrapped
+from records.errors import CorruptRecordsError
+from records.formats import V0, V1
+from records.kernel import ROW_SIZE, Outcome
+from records.record import ROW
+
 from .compressed import DecompressedWindow
-from .errors import CorruptRecordsError
-from .formats import V0, V1
-from .kernel import ROW_SIZE, Outcome
-from .record import ROW
 
 EVERY_OFFSET: Final = -(2**63)
 ROWS_MAX: Final = 256  # in one call of the kernel

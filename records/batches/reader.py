@@ -13,11 +13,12 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from .backend import read_entries
-from .batch import BatchHeader
+from records.backend import read_entries
+from records.batch import BatchHeader
+from records.files.source import Records, read_headers
+from records.record import Record
+
 from .batch_reader import ENTRY_SIZE_MAX, BatchReader, body_size_max
-from .record import Record
-from .source import Records, read_headers
 
 __all__ = ["Record", "read", "read_batch", "read_rows"]
 

@@ -7,9 +7,10 @@ Not here: what is inside (the kernel), offsets and timestamps of what is inside 
 
 from typing import Final
 
-from .backend import crc32
-from .errors import CorruptRecordsError
-from .formats import (
+from records.backend import crc32
+from records.errors import CorruptRecordsError
+from records.files.source import TRUNCATED, Records
+from records.formats import (
     CRC,
     CRC_AT_LEGACY,
     MAGIC_AT,
@@ -19,8 +20,7 @@ from .formats import (
     SIZE_FIELD,
     V1,
 )
-from .kernel import Buffer
-from .source import TRUNCATED, Records
+from records.kernel import Buffer
 
 NULL: Final = SIZE_FIELD.pack(-1)
 

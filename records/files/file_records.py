@@ -10,8 +10,9 @@ from io import FileIO
 from itertools import chain
 from typing import Final
 
-from .batch import BatchHeader
-from .errors import ClosedRecordsError
+from records.batch import BatchHeader
+from records.errors import ClosedRecordsError
+
 from .source import check_slice, read_headers
 from .zero_copy import ZeroCopySend
 
@@ -46,7 +47,7 @@ class FileRecords:
     and so is sending it: the descriptor may be another file's then. A slice of a slice follows the
     rules of every slice (Kafka's does not work)."""
 
-    __slots__ = ("_access", "_first", "_origin", "_size", "_view", "is_sealed", "is_settled")
+    __slots__ = ("_access", "_origin", "_size", "_view", "first", "is_sealed", "is_settled")
 
     def __init__(
         self,
@@ -59,14 +60,16 @@ class FileRecords:
         is_settled: bool = False,
         first: BatchHeader | None = None,
     ) -> None:
-        """`is_sealed`: see `sealed`. `is_settled`: see `settled`. `first`: see `beginning_with`."""
+        """`is_sealed`: see `sealed`. `is_settled`: see `settled`. `first`: the
+        header of the first entry, which has just been read: `batches` does not read it again. The
+        entry must be whole in the range."""
         self._access = _Access(file)
         self._origin = origin
         self._size = size
         self._view = view
         self.is_sealed = is_sealed
         self.is_settled = is_settled
-        self._first = first
+        self.first = first
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, mapped: bool = False) -> "FileRecords":
@@ -143,7 +146,9 @@ class FileRecords:
         left = self._size - position
         if len(target) > left:
             target = target[: max(left, 0)]
-        file = self.file  # held until it is read: another thread may close it
+        file = self._access.file  # held until it is read: another thread may close it
+        if file is None or file.closed:
+            file = self.file  # says that
         read = os.preadv(file.fileno(), (target,), self._origin + position)
         while read < len(target):  # only where the file was truncated, or for more than 2 GiB
             more = os.preadv(file.fileno(), (target[read:],), self._origin + position + read)
@@ -156,7 +161,7 @@ class FileRecords:
         """The headers of the whole entries, in their order. Bodies are not read.
 
         CorruptRecordsError: what is there is no entry. A torn last entry ends them."""
-        first = self._first
+        first = self.first
         if first is None:
             return read_headers(self)
         return chain((first,), read_headers(self, first.size))
@@ -168,7 +173,7 @@ class FileRecords:
         check_slice(self, position, size)
         size = min(size, self._size - position)
         view = None if self._view is None else self._view[position : position + size]
-        first = self._first
+        first = self.first
         if first is not None and (position or first.size > size):
             first = None
         part = FileRecords.__new__(FileRecords)
@@ -176,17 +181,10 @@ class FileRecords:
         part._origin = self._origin + position
         part._size = size
         part._view = view
-        part._first = first
+        part.first = first
         part.is_sealed = self.is_sealed
         part.is_settled = self.is_settled
         return part
-
-    def beginning_with(self, first: BatchHeader) -> "FileRecords":
-        """The same range, of whose first entry the header has just been read: `batches` does not
-        read it again. The entry must be whole in the range."""
-        same = self.slice(0, self._size)
-        same._first = first._replace(position=0)
-        return same
 
     def sealed(self) -> "FileRecords":
         """The same range of a file to which nobody writes any more. What is found out about it may

@@ -4,8 +4,9 @@ Not here: records in a file (file_records.py)."""
 
 from collections.abc import Iterator
 
-from .batch import BatchHeader
-from .kernel import Buffer
+from records.batch import BatchHeader
+from records.kernel import Buffer
+
 from .source import check_slice, read_headers
 
 

@@ -7,9 +7,9 @@ Not here: the two of them (file_records.py, memory_records.py), what a header ho
 from collections.abc import Iterator
 from typing import Final, Protocol, Self
 
-from .batch import BatchHeader, entry_size
-from .errors import CorruptRecordsError
-from .formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
+from records.batch import SIZE_AT, BatchHeader, entry_size
+from records.errors import CorruptRecordsError
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, PREFIX, SIZE_FIELD
 
 # One read serves the headers of some twenty small batches, and costs little more than 61 bytes
 # where batches are large and it serves one. A page, so that bodies stay on the disk.
@@ -70,6 +70,7 @@ def read_headers(records: Records, position: int = 0) -> Iterator[BatchHeader]:
     A tail of up to 17 bytes, and an entry that runs past the end, end it without an error. A size
     that no entry has, and an unknown magic or codec, are errors (rules 1-3 of a log, kernel.py)."""
     size, origin = records.size, records.origin
+    parse = BatchHeader.parse
     window = memoryview(bytearray(min(WINDOW_SIZE, size)))
     start = end = 0  # the positions that the window holds
     while (remaining := size - position) > IGNORED_TAIL_SIZE:
@@ -80,8 +81,9 @@ def read_headers(records: Records, position: int = 0) -> Iterator[BatchHeader]:
             if head_end > end:
                 raise CorruptRecordsError(TRUNCATED, origin + position)
         at = position - start
-        if entry_size(window, at, origin + position) > remaining:
+        if PREFIX.size + SIZE_FIELD.unpack_from(window, at + SIZE_AT)[0] > remaining:
+            entry_size(window, at, origin + position)  # what has no such magic is no torn entry
             return
-        header = BatchHeader.parse(window, at, position, origin)
+        header = parse(window, at, position, origin)
         yield header
         position += header.size

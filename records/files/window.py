@@ -7,8 +7,9 @@ Not here: decompressed bytes (compressed.py), what the bytes mean (reader.py).""
 
 from typing import Final, Protocol
 
-from .errors import CorruptRecordsError
-from .kernel import UNKNOWN, Buffer
+from records.errors import CorruptRecordsError
+from records.kernel import UNKNOWN, Buffer
+
 from .source import TRUNCATED, Records
 
 WINDOW_SIZE: Final = 32 * 1024  # bytes, unless a record is larger

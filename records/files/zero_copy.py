@@ -8,8 +8,9 @@ import os
 from io import FileIO
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from records.errors import CorruptRecordsError
+
 from .channel import is_plain_socket
-from .errors import CorruptRecordsError
 from .sends import PendingBytes
 from .source import TRUNCATED, Records
 
@@ -33,10 +34,20 @@ class FileRange(Records, Protocol):
 class ZeroCopySend:
     """A range of a file on its way out. It never sends a byte after the range."""
 
-    __slots__ = ("_channel", "_copied", "_error", "_records", "_sendfile", "_sent", "_spare")
+    __slots__ = (
+        "_channel",
+        "_copied",
+        "_error",
+        "_records",
+        "_sendfile",
+        "_sent",
+        "_spare",
+        "size",
+    )
 
     def __init__(self, records: FileRange) -> None:
         self._records = records
+        self.size = records.size
         self._sent = 0
         self._error: CorruptRecordsError | None = None
         self._channel: Any = None
@@ -45,16 +56,21 @@ class ZeroCopySend:
         self._copied = PendingBytes()  # what has been read into it and not been taken yet
 
     @property
-    def size(self) -> int:
-        return self._records.size
-
-    @property
     def remaining(self) -> int:
-        return self._records.size - self._sent
+        return self.size - self._sent
 
     @property
     def completed(self) -> bool:
-        return self._sent == self._records.size
+        return self._sent == self.size
+
+    def copy_to(self, buffer: memoryview) -> bool:
+        """Copies all of it to the beginning of `buffer`, and sends nothing: its caller does, and
+        `skip`s that. False: it cannot, and `write_to` says why."""
+        return self._records.read_into(buffer[: self.size], 0) == self.size
+
+    def skip(self, size: int) -> None:
+        """So many bytes have gone out in another way. To be called before any `write_to`."""
+        self._sent += size
 
     def write_to(
         self,

@@ -16,7 +16,7 @@ from downconvert.cli.failure import CommandError, in_words, shortened
 from downconvert.cli.grid import output
 from downconvert.cli.terminal import Step, name_the_backend, progress
 from downconvert.cli.values import POLICY, POLICY_HELP, SIZE, OutputFile
-from downconvert.storage.segment_files import segment_files
+from downconvert.storage.segments.segment_files import segment_files
 from records.backend import NAME
 from records.units import plain_size
 from simulator import (

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from downconvert.broker.wire.decoder import Cursor, decode, reader
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.protocol.decoder import Cursor, decode, reader
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 
 from .context import Context
 from .network import Connection

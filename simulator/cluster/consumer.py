@@ -5,7 +5,7 @@ record is read before it is committed, and high watermarks do not go back."""
 
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import TopicPartition
 from records import MemoryRecords, RecordsError, read
 from records.formats import V0, V1, V2

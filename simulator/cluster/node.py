@@ -16,7 +16,7 @@ from typing import Final
 from downconvert.broker import BadRequestError, Broker, BrokerConfig, Client, Exchange
 from downconvert.broker.replication.replica_manager import Replication
 from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
-from downconvert.storage.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
 from records import RecordsError
 
 from .context import Context

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import TopicPartition
 from records import Record, TimestampType, build
 from records.formats import V0, V1, V2, Codec

@@ -14,7 +14,7 @@ from struct import Struct
 from time import perf_counter
 from typing import Final
 
-from records.sends import PendingBytes, Send
+from records.files.sends import PendingBytes, Send
 from records.units import KiB
 
 from .fetches import Fetch

@@ -17,7 +17,6 @@ import xxhash
 from downconvert.cli.advice import advice
 from records import (
     CorruptRecordsError,
-    RecordTooLargeError,
     UnsupportedCodecError,
 )
 from simulator.collector import Collector
@@ -117,7 +116,7 @@ def _scan(
         fetch = index.fetch(file, batch, end, first_offset)
         try:
             read_on = answer(plan, responses, fetch)
-        except (CorruptRecordsError, UnsupportedCodecError, RecordTooLargeError) as error:
+        except (CorruptRecordsError, UnsupportedCodecError) as error:
             plan.endings[file] = _ending(error)
             index.end_before(min(error.position, fetch.position + fetch.size - 1))
             continue  # with the batches before it
@@ -132,7 +131,7 @@ def _scan(
         yield fetch.position + fetch.size
 
 
-def _ending(error: CorruptRecordsError | UnsupportedCodecError | RecordTooLargeError) -> Ending:
+def _ending(error: CorruptRecordsError | UnsupportedCodecError) -> Ending:
     return Ending(error.position, f"{error}{advice(error)}")
 
 

@@ -12,8 +12,8 @@ from typing import Self
 from downconvert import LazyDownConvertRecords, LazyDownConvertSend, eager
 from downconvert.conversion.policies import parse_policy
 from records import FileRecords
-from records.channel import Write, writer
-from records.sends import Send
+from records.files.channel import Write, writer
+from records.files.sends import Send
 from simulator.modes import Mode
 
 from .fetches import Fetch

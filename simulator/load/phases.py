@@ -19,14 +19,14 @@ from time import thread_time
 from typing import Any, Final
 
 from downconvert import LazyDownConvertRecords
-from downconvert.broker.fetch_versions import magic_of
-from downconvert.broker.network_thread import TURN_SIZE
+from downconvert.broker.network.network_thread import TURN_SIZE
 from downconvert.conversion.policies import parse_policy
+from downconvert.protocol.fetch_versions import magic_of
 from downconvert.storage import LogDir, TopicPartition
 from records import FileRecords
 from records.codecs import decompress
+from records.files.sends import Send
 from records.formats import BATCH_HEADER_SIZE, V2, Codec
-from records.sends import Send
 from records.units import GiB, MiB
 
 from .options import LoadOptions

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.broker import Broker, BrokerConfig, Client
-from downconvert.broker.fetch_versions import magic_of
-from downconvert.broker.wire.decoder import Cursor, decode, reader
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
 from downconvert.conversion.eager import eager
 from downconvert.conversion.policies import parse_policy
+from downconvert.protocol.decoder import Cursor, decode, reader
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.fetch_versions import magic_of
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from downconvert.storage import LogDir
 from simulator.children import SimulationError
 from simulator.collector import Collector

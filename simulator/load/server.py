@@ -11,14 +11,14 @@ from time import thread_time
 from typing import Any
 
 from downconvert.broker import Broker, BrokerConfig, Client, Exchange
-from downconvert.broker.fetch_versions import magic_of
 from downconvert.broker.owner import Owner
 from downconvert.broker.server import Server
-from downconvert.broker.wire.responses import ResponseSend
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.fetch_versions import magic_of
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir
 from records.backend import NAME
-from records.channel import writer
+from records.files.channel import writer
 from simulator.children import Parent
 from simulator.collector import Collector
 from simulator.measure import Cpu, Memory
@@ -85,8 +85,8 @@ class _MeasuredSend:
         self.size = send.size
 
     @property
-    def remaining(self) -> int:
-        return self._send.remaining
+    def sent(self) -> int:
+        return self._send.sent
 
     @property
     def completed(self) -> bool:
@@ -110,12 +110,13 @@ class _EagerSend:
         self._send = send
         self._phases = phases
         self._left: memoryview | None = None
-        self.remaining = self.size = send.size
+        self.size = send.size
+        self.sent = 0
         self.records = send.records
 
     @property
     def completed(self) -> bool:
-        return not self.remaining
+        return self.sent == self.size
 
     def close(self) -> None:
         self._send.close()
@@ -128,8 +129,8 @@ class _EagerSend:
             written = writer(channel)(self._left)
         finally:
             self._phases.sent(thread_time() - started)
-        self.remaining -= written
-        self._left = self._left[written:] if self.remaining else memoryview(b"")
+        self.sent += written
+        self._left = memoryview(b"") if self.completed else self._left[written:]
         return written
 
     def _made(self) -> bytearray:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.storage import LogDir, TopicPartition
-from downconvert.storage.checkpoint import read_offsets, write_offsets
-from downconvert.storage.files import DISK
+from downconvert.storage.checkpoints.checkpoint import read_offsets, write_offsets
+from downconvert.storage.disk.files import DISK
 from downconvert.storage.names import RECOVERY_POINTS
 from simulator.generate import generate
 from simulator.workload import Workload

@@ -13,8 +13,8 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark.jobs import Json, run_tasks, watched
-from downconvert.spark.progress import Step, no_step
+from downconvert.spark.jobs.jobs import Json, run_tasks, watched
+from downconvert.spark.jobs.progress import Step, no_step
 from records.units import KiB, MiB, plain_size
 from simulator import Mode, Options, Workload, generate, simulate
 

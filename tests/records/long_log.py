@@ -14,13 +14,15 @@ from .examples import EVERY_CODEC, batch, damaged, message, record
 
 CHUNK = 1024
 EVERYTHING = 2**40
-LOG = b"".join(
+BATCHES = [
     batch(
         *(record(delta, b"key", b"value %d " % delta * 7) for delta in range(12)),
         base_offset=12 * index,
     )
     for index in range(200)
-)
+]
+LOG = b"".join(BATCHES)  # more than a pipe or a socket holds
+SHORT_LOG = b"".join(BATCHES[:12])  # a few chunks
 
 
 def converted(kernel: ModuleType, log: bytes) -> bytes:

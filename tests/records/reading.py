@@ -5,8 +5,8 @@ import gzip
 import pytest
 
 from records import CorruptRecordsError, MemoryRecords
+from records.batches.reader import Record, read
 from records.kernel import Buffer
-from records.reader import Record, read
 
 from .examples import batch
 

@@ -12,7 +12,7 @@ from records.formats import (
 from records.kernel import Outcome
 
 from .kernels import each_kernel
-from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, converted, opened
+from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, SHORT_LOG, converted, opened
 
 
 @each_kernel
@@ -28,7 +28,7 @@ def test_what_is_measured_from_a_file_is_what_measure_says(
     budget: int,
 ) -> None:
     entry, outcome, inside = DECISIONS[what] if what else (b"", Outcome.END, None)
-    log = LOG + entry
+    log = SHORT_LOG + entry
     position = size = 0
     with opened(tmp_path / "log", log, mapped=mapped) as source:
         transcoder = kernel.Transcoder(V1, 0, 1, False)
@@ -42,7 +42,7 @@ def test_what_is_measured_from_a_file_is_what_measure_says(
                 break
             assert budget <= consumed < budget + chunk_size
     again = kernel.Transcoder(V1, 0, 1, False)
-    end = len(log) if inside is None else len(LOG) + inside
+    end = len(log) if inside is None else len(SHORT_LOG) + inside
     assert (position, ended) == (end, outcome)
     assert size == again.measure(log, 0, end, end, EVERYTHING)[1]
     assert transcoder.totals == again.totals

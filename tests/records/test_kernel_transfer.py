@@ -20,7 +20,7 @@ from records.kernel import Outcome
 from . import raw, transferring
 from .examples import EVERY_CODEC
 from .kernels import each_kernel
-from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, converted, opened
+from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, SHORT_LOG, converted, opened
 from .transferring import Channel, send
 
 channel = pytest.fixture(params=transferring.KINDS)(transferring.channel)
@@ -158,13 +158,13 @@ def test_what_has_to_be_decided_comes_back_where_it_is(
     kernel: ModuleType, tmp_path: Path, channel: Channel, what: str, mapped: bool
 ) -> None:
     entry, outcome, inside = DECISIONS[what]
-    log = LOG + entry
+    log = SHORT_LOG + entry
     with opened(tmp_path / "log", log, mapped=mapped) as source:
         transcoder = kernel.Transcoder(V1, 0, 1, False)
         position, ended = send(transcoder, source, len(log), channel)
         assert ended == outcome
-        assert position == (len(log) if inside is None else len(LOG) + inside)
-        assert channel.taken[: len(converted(kernel, LOG))] == converted(kernel, LOG)
+        assert position == (len(log) if inside is None else len(SHORT_LOG) + inside)
+        assert channel.taken[: len(converted(kernel, SHORT_LOG))] == converted(kernel, SHORT_LOG)
         left = len(log) - position
         window = (log, position, len(log), left)
         assert transcoder.damage is None

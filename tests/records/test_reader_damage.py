@@ -8,8 +8,8 @@ from contextlib import suppress
 import pytest
 
 from records import CorruptRecordsError, MemoryRecords
+from records.batches.reader import read_batch
 from records.formats import V0, V1
-from records.reader import read_batch
 from tests import corpus
 
 from .examples import batch, message, record, wrapper

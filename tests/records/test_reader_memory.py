@@ -8,20 +8,20 @@ from pathlib import Path
 import pytest
 
 from records import MemoryRecords, RecordTooLargeError
-from records.reader import read
+from records.batches.reader import read
 from records.units import MiB
 
 from .examples import batch, message, record
 from .reading import GZIP
 
 RECORD_SIZE = 1_000_000  # bytes
-RECORDS = 300
+RECORDS = 80
 
 # The high-water mark of this process alone; getrusage also counts what it was forked from.
 CHILD = """
 import sys
 from records import FileRecords
-from records.reader import read
+from records.batches.reader import read
 
 def peak():
     with open("/proc/self/status") as status:
@@ -37,13 +37,13 @@ with FileRecords.open(sys.argv[2]) as log:
 
 
 @pytest.mark.parametrize("kind", ["v2", "v1"])
-def test_a_batch_that_expands_to_300_mb_is_read_in_a_few_of_its_records(
+def test_a_batch_that_expands_to_anything_is_read_in_a_few_of_its_records(
     kind: str, tmp_path: Path
 ) -> None:
     small, bomb = tmp_path / "small", tmp_path / "bomb"
     small.write_bytes(entry(kind, 1))
     bomb.write_bytes(entry(kind, RECORDS))
-    assert bomb.stat().st_size < 5 * MiB
+    assert bomb.stat().st_size < MiB
     child = subprocess.run(
         [sys.executable, "-c", CHILD, small, bomb], capture_output=True, text=True, check=True
     )

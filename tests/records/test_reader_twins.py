@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from records import CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError, build
+from records.batches.reader import read, read_batch
 from records.formats import Codec
 from records.kernel import Buffer
-from records.reader import read, read_batch
 from tests.backends import NAMES, running_on
 from tests.damage import mutated
 from tests.strategies import SMALL_CONTENTS, Segment, segments

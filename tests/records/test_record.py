@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from records import MemoryRecords, Record, TimestampType, build, python_record
-from records.reader import read
+from records.batches.reader import read
 
 from .examples import GAPS
 from .reading import all_records

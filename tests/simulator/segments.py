@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from records import Codec, TimestampType
-from records.builder import build, build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build, build_marker
+from records.batches.control import ControlRecordType
 from records.record import Record
 
 

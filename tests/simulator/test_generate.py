@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage.offset_index import OffsetIndex
+from downconvert.storage.indexes.offset_index import OffsetIndex
 from downconvert.storage.verify import verify_indexes
 from records import Codec, FileRecords
-from records.reader import Record, read
+from records.batches.reader import Record, read
 from records.units import KiB
 from simulator import Workload, generate
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .errors import CorruptFileError
-from .files import Files, read_file, replace_file
-from .names import TopicPartition
+from downconvert.storage.disk.files import Files, read_file, replace_file
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.names import TopicPartition
 
 VERSION: Final = 0
 INTEGER: Final = re.compile(r"-?[0-9]{1,19}")

@@ -11,10 +11,11 @@ from pathlib import Path
 from threading import RLock
 from typing import Final
 
+from downconvert.storage.disk.files import Files
+from downconvert.storage.errors import CorruptFileError, DiskFullError
+from downconvert.storage.names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
+
 from .checkpoint import read_offsets, write_offsets
-from .errors import CorruptFileError, DiskFullError
-from .files import Files
-from .names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS, TopicPartition
 
 NOTED: Final = (RECOVERY_POINTS, LOG_STARTS, CLEANER_POINTS)
 

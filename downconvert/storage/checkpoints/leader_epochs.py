@@ -8,11 +8,11 @@ Not here: the file's format (checkpoint.py), what followers ask of epochs (broke
 from collections.abc import Iterable
 from pathlib import Path
 
+from downconvert.storage.disk.files import Files
+from downconvert.storage.names import LEADER_EPOCHS
 from records import BatchHeader
 
 from .checkpoint import EpochEntry, write_epochs
-from .files import Files
-from .names import LEADER_EPOCHS
 
 
 class LeaderEpochs:

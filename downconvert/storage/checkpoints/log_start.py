@@ -6,8 +6,9 @@ writes the start once a minute."""
 
 from contextlib import suppress
 
+from downconvert.storage.errors import DiskFullError
+
 from .checkpoints import PartitionCheckpoints
-from .errors import DiskFullError
 
 
 class LogStart:

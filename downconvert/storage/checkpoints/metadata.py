@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from .errors import CorruptFileError
-from .files import Files, read_file, replace_file
-from .names import META_PROPERTIES, PARTITION_METADATA
+from downconvert.storage.disk.files import Files, read_file, replace_file
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.names import META_PROPERTIES, PARTITION_METADATA
 
 TOPIC_ID: Final = re.compile(r"[A-Za-z0-9_-]{22}")
 METADATA: Final = re.compile(r"version: ([0-9]+)\r?\ntopic_id: (\S+)\s*")

@@ -10,10 +10,11 @@ Not here: cleaning (compact_log.py)."""
 from dataclasses import dataclass
 from itertools import pairwise
 
-from .config import LogConfig
-from .log import Log
+from downconvert.storage.config import LogConfig
+from downconvert.storage.log import Log
+from downconvert.storage.segments.segment import Segment
+
 from .retention import youngest
-from .segment import Segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,21 +17,21 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from typing import Final
 
+from downconvert.storage.config import LogConfig
+from downconvert.storage.disk.files import Files
+from downconvert.storage.disk.open_files import OpenFiles
+from downconvert.storage.errors import StorageError
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX
+from downconvert.storage.log import Log
+from downconvert.storage.names import SEGMENT_KINDS, State
+from downconvert.storage.producers.transactions import AbortedRanges
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segment_writer import SegmentWriter
 from records import CorruptRecordsError, FileRecords, MemoryRecords
 
 from .cleanable import Cleanable, cleanable
 from .compaction import Cleaner, CompactionCount, LastOfProducers, note_latest
-from .config import LogConfig
-from .errors import StorageError
-from .files import Files
-from .log import Log
-from .names import SEGMENT_KINDS, State
-from .offset_index import RELATIVE_MAX
 from .offset_map import BUFFER_SIZE, OffsetMap
-from .open_files import OpenFiles
-from .segment import Segment
-from .segment_writer import SegmentWriter
-from .transactions import AbortedRanges
 
 NO_LOCK: Final = nullcontext()
 NANOSECONDS: Final = 1_000_000  # in a millisecond

@@ -14,14 +14,14 @@ offset, codec and producer."""
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
+from downconvert.storage.producers.producer_state import ProducerState, read_marker
+from downconvert.storage.producers.transactions import AbortedRanges
 from records import BatchHeader, Records, TimestampType
-from records.builder import build, build_empty
+from records.batches.builder import build, build_empty
+from records.batches.reader import Record, read_batch
 from records.formats import V2
-from records.reader import Record, read_batch
 
 from .offset_map import OffsetMap
-from .producer_state import ProducerState, read_marker
-from .transactions import AbortedRanges
 
 
 @dataclass(slots=True)

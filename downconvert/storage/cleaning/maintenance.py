@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from downconvert.storage.config import LogConfig
+from downconvert.storage.log import Log
 from records.units import format_count, format_size
 
 from .cleanable import Cleanable, cleanable
 from .compact_log import NO_LOCK, Compaction, InterruptedPassError
 from .compaction import CompactionCount
-from .config import LogConfig
-from .log import Log
 from .offset_map import BUFFER_SIZE
 from .retention import Removable, removable
 

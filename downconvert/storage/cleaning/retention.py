@@ -10,9 +10,9 @@ Not here: removing them (log_writer.py)."""
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .config import LogConfig
-from .log import Log
-from .segment import Segment
+from downconvert.storage.config import LogConfig
+from downconvert.storage.log import Log
+from downconvert.storage.segments.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from records import BatchHeader, Codec, Records, TimestampType
-from records.builder import build
+from records.batches.builder import build
+from records.batches.reader import Record, read_batch
 from records.checksum import verify_checksum
 from records.formats import V2
-from records.reader import Record, read_batch
 
 # Keys and values of one batch. A producer puts together 16 KB, by default; compressed, it may be
 # set to send as much as a broker takes.

@@ -12,18 +12,25 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
+from downconvert.storage.config import LogConfig
+from downconvert.storage.disk.files import DISK, Files, replace_file
+from downconvert.storage.disk.open_files import OpenFiles
+from downconvert.storage.errors import StorageError
+from downconvert.storage.log import Log
+from downconvert.storage.names import (
+    CLEAN_SHUTDOWN,
+    LOCK,
+    Kind,
+    State,
+    parse_file_name,
+    parse_partition,
+)
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segment_writer import SegmentWriter
+from downconvert.storage.session import DirectoryLock
 from records import MemoryRecords
-from records.reader import Record, read
+from records.batches.reader import Record, read
 
-from .config import LogConfig
-from .errors import StorageError
-from .files import DISK, Files, replace_file
-from .log import Log
-from .names import CLEAN_SHUTDOWN, LOCK, Kind, State, parse_file_name, parse_partition
-from .open_files import OpenFiles
-from .segment import Segment
-from .segment_writer import SegmentWriter
-from .session import DirectoryLock
 from .upgrade import UpgradeCount, upgrade_batches, upgraded
 
 IN_WORK_SUFFIX: Final = ".upgraded"

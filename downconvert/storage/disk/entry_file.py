@@ -14,9 +14,9 @@ import os
 from pathlib import Path
 from typing import Final
 
+from downconvert.storage.errors import CorruptIndexError
 from records.kernel import Buffer
 
-from .errors import CorruptIndexError
 from .files import Files, WritableFile
 
 INDEX_SIZE_MAX: Final = 10 * 1024 * 1024  # bytes; Kafka's segment.index.bytes
@@ -29,13 +29,15 @@ class EntryFile:
     For reading, `open`: exactly the entries that there are now are mapped. For writing,
     `open_writable`: the file is extended to `size_max`, and all of it is mapped."""
 
-    __slots__ = ("_file", "_map", "count", "entry_size", "path")
+    __slots__ = ("_file", "_map", "count", "entry_size", "path", "view")
 
     def __init__(self, path: Path, entry_size: int) -> None:
         self.path = path
         self.entry_size = entry_size
         self.count = 0
         self._map: mmap.mmap | None = None
+        # The mapped bytes: entries, and after them the room for more.
+        self.view: mmap.mmap | bytes = b""
         self._file: WritableFile | None = None
 
     @classmethod
@@ -50,6 +52,7 @@ class EntryFile:
                     self._map = mmap.mmap(fd, self.count * entry_size, access=mmap.ACCESS_READ)
                 except ValueError as error:  # cut between the two steps
                     raise CorruptIndexError("was cut while it was opened", str(path)) from error
+                self.view = self._map
         finally:
             os.close(fd)
         return self
@@ -71,17 +74,12 @@ class EntryFile:
             capacity = max(size_max // entry_size, self.count)
             file.truncate(self.count * entry_size)  # what follows is zeros, whatever it was before
             file.truncate(capacity * entry_size)
-            self._map = mmap.mmap(file.fileno(), capacity * entry_size)
+            self._map = self.view = mmap.mmap(file.fileno(), capacity * entry_size)
         except BaseException:
             file.close()
             raise
         self._file = file
         return self
-
-    @property
-    def view(self) -> mmap.mmap | bytes:
-        """The mapped bytes: entries, and after them the room for more."""
-        return b"" if self._map is None else self._map
 
     @property
     def capacity(self) -> int:
@@ -133,7 +131,7 @@ class EntryFile:
         self.count = 0
         if self._map is not None:
             self._map.close()
-            self._map = None
+            self._map, self.view = None, b""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -17,9 +17,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from downconvert.storage.errors import DiskFullError
 from records.kernel import Buffer
 
-from .errors import DiskFullError
 from .files import DISK, WritableFile
 
 PAGE_SIZE: Final = 4096

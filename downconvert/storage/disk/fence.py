@@ -14,10 +14,10 @@ import os
 from pathlib import Path
 from typing import Final
 
+from downconvert.storage.errors import DiskFullError, LogDirOfflineError, StorageError
 from records.kernel import Buffer
 from records.logged import log_of
 
-from .errors import DiskFullError, LogDirOfflineError, StorageError
 from .files import TEMPORARY_SUFFIX, Files, WritableFile
 
 LOG: Final = log_of(__name__)

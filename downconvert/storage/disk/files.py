@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
+from downconvert.storage.errors import CorruptFileError, DiskFullError
 from records.kernel import Buffer
-
-from .errors import CorruptFileError, DiskFullError
 
 # A file that replaces another is written under this name first. Kafka's are called the same, and a
 # broker removes what a crash leaves of them.

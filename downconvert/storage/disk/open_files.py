@@ -67,23 +67,21 @@ class OpenFiles:
     Several logs share it, and each may be read by another thread. So `release` may be called at any
     time, also while the holder reads: what is being read must stay open until then."""
 
-    __slots__ = ("_holders", "_lock", "_max", "_newest", "written")
+    __slots__ = ("_holders", "_lock", "_max", "newest", "written")
 
     def __init__(self, holders_max: int | None = None, written: WrittenFiles | None = None) -> None:
         """`holders_max`: as many as `segments_max` says, where it is None."""
         self.written = WrittenFiles() if written is None else written
         self._holders: OrderedDict[int, Releasable] = OrderedDict()
         self._lock = Lock()
-        self._newest: Releasable | None = None  # the last one in it, if that is known
+        self.newest: Releasable | None = None  # who used its files last, if that is known
         self._max = segments_max() if holders_max is None else holders_max
 
     def used(self, holder: Releasable) -> None:
-        """`holder` has files open, and uses them now."""
-        if holder is self._newest:
-            return
+        """`holder` has files open, and uses them now. For one that is not `newest`."""
         oldest = None
         with self._lock:
-            self._newest = self._holders[id(holder)] = holder
+            self.newest = self._holders[id(holder)] = holder
             self._holders.move_to_end(id(holder))
             if len(self._holders) > self._max:
                 _, oldest = self._holders.popitem(last=False)
@@ -93,5 +91,5 @@ class OpenFiles:
     def released(self, holder: Releasable) -> None:
         """`holder` has closed its files."""
         with self._lock:
-            self._newest = None
+            self.newest = None
             self._holders.pop(id(holder), None)

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from downconvert.storage.config import LogConfig
+from downconvert.storage.disk.files import Files
+from downconvert.storage.errors import OffsetOverflowError
+from downconvert.storage.names import Kind, file_name
 from records import BatchHeader, FileRecords
 from records.formats import NO_TIMESTAMP
 
-from .config import LogConfig
-from .errors import OffsetOverflowError
-from .files import Files
-from .names import Kind, file_name
 from .offset_index import RELATIVE_MAX, OffsetIndex
 from .time_index import TimeIndex
 

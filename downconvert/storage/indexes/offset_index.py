@@ -11,7 +11,8 @@ from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
-from .errors import CorruptIndexError
+from downconvert.storage.errors import CorruptIndexError
+
 from .segment_index import SegmentIndex
 
 ENTRY: Final = Struct(">ii")  # offset - base offset, position

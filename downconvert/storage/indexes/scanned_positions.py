@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from records import BatchHeader, FileRecords
-from records.file_records import SharedFile
+from records.files.file_records import SharedFile
 from records.units import KiB
 
 INTERVAL: Final = 64 * KiB  # bytes of a log between two places, at first

@@ -7,9 +7,10 @@ from pathlib import Path
 from struct import Struct
 from typing import ClassVar, Self
 
-from .entry_file import INDEX_SIZE_MAX, EntryFile
-from .errors import CorruptIndexError
-from .files import Files
+from downconvert.storage.disk.entry_file import INDEX_SIZE_MAX, EntryFile
+from downconvert.storage.disk.files import Files
+from downconvert.storage.errors import CorruptIndexError
+
 from .search import WarmSearch
 
 

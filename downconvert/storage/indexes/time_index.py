@@ -10,9 +10,9 @@ Not here: when an entry is due (index_builder.py), the scan (segment.py)."""
 from struct import Struct
 from typing import Final
 
+from downconvert.storage.errors import CorruptIndexError
 from records.formats import NO_TIMESTAMP
 
-from .errors import CorruptIndexError
 from .offset_index import RELATIVE_MAX
 from .segment_index import SegmentIndex
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
 
-from .errors import CorruptIndexError
-from .files import Files, WritableFile, read_file
+from downconvert.storage.disk.files import Files, WritableFile, read_file
+from downconvert.storage.errors import CorruptIndexError
 
 ENTRY: Final = Struct(">hqqqq")
 VERSION: Final = 0

@@ -13,14 +13,13 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
+from downconvert.storage.disk.files import Files, read_file, replace_file
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from records import BatchHeader, Records
-from records.control import ControlRecordType, EndTransactionMarker
+from records.batches.control import ControlRecordType, EndTransactionMarker
+from records.batches.reader import read_batch
 from records.crc32c import crc32c
-from records.reader import read_batch
-
-from .errors import CorruptFileError
-from .files import Files, read_file, replace_file
-from .transaction_index import AbortedTransaction
 
 SNAPSHOT_HEAD: Final = Struct(">hIi")  # version, CRC-32C of what follows it, entries
 SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from downconvert.storage.errors import CorruptFileError, StorageError
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.names import Kind, file_name
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segments import Segments
 from records import BatchHeader, CorruptRecordsError, Records
 
-from .errors import CorruptFileError, StorageError
-from .names import Kind, file_name
 from .producer_state import ProducerStates, read_marker, read_snapshot
-from .segment import Segment
-from .segments import Segments
-from .transaction_index import AbortedTransaction
 
 
 class Producers:

@@ -8,10 +8,9 @@ Not here: leaving the records out (log.py)."""
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.segments.segments import Segments
 from records import BatchHeader
-
-from .segments import Segments
-from .transaction_index import AbortedTransaction
 
 
 def aborted_between(

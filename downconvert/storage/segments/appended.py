@@ -5,11 +5,10 @@ Kafka, compressed data is not read."""
 
 from collections.abc import Sequence
 
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.checksum import verify_checksum
 from records.formats import V2, Codec
-
-from .offset_index import RELATIVE_MAX
 
 
 def check_appended(records: MemoryRecords, end_offset: int) -> list[BatchHeader]:

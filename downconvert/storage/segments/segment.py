@@ -14,17 +14,16 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, Generic, TypeVar
 
+from downconvert.storage.disk.open_files import OpenFiles
+from downconvert.storage.indexes.offset_index import OffsetIndex
+from downconvert.storage.indexes.scanned_positions import ScannedPositions
+from downconvert.storage.indexes.time_index import TimeIndex
+from downconvert.storage.indexes.transaction_index import AbortedTransaction, read_transactions
+from downconvert.storage.names import Kind, State, file_name
 from records import BatchHeader, CorruptRecordsError, FileRecords
-from records.file_records import SharedFile
+from records.batches.reader import Record, read_batch
+from records.files.file_records import SharedFile
 from records.formats import V2
-from records.reader import Record, read_batch
-
-from .names import Kind, State, file_name
-from .offset_index import OffsetIndex
-from .open_files import OpenFiles
-from .scanned_positions import ScannedPositions
-from .time_index import TimeIndex
-from .transaction_index import AbortedTransaction, read_transactions
 
 # How far a log may grow before a process that does not write it opens its indexes again.
 INDEXES_AGE_MAX: Final = 1024 * 1024  # bytes
@@ -114,16 +113,24 @@ class Segment:
                 return records.origin + header.position, header
         return None
 
-    def read(self, offset: int, max_bytes: int, end: int) -> FileRecords | None:
+    def read(
+        self, offset: int, max_bytes: int, end: int, *, is_last: bool = True
+    ) -> FileRecords | None:
         """From the batch that holds `offset` on: at most `max_bytes`, but at least one batch.
 
-        None where there is no such batch."""
+        None where there is no such batch. `is_last`: it is appended to; else it is sealed."""
         found = self.find(offset, end)
         if found is None:
             return None
         position, first = found
-        records = self.slice(position, min(end, position + max(max_bytes, first.size)))
-        return records.beginning_with(first)
+        return FileRecords(
+            self._log(),
+            position,
+            min(end - position, max(max_bytes, first.size)),
+            is_sealed=not is_last,
+            is_settled=is_last,
+            first=first.at(0),
+        )
 
     def slice_from(self, offset: int, end: int) -> FileRecords:
         """The range from a batch at or before the one that holds `offset`, near to it."""
@@ -186,7 +193,8 @@ class Segment:
         file = self._file
         if file is None:
             file = self._file = SharedFile(self.location())
-        self._open_files.used(self)
+        if self._open_files.newest is not self:
+            self._open_files.used(self)
         return file
 
     def _offset_index(self, log_size: int) -> OffsetIndex | None:
@@ -231,7 +239,7 @@ class Segment:
             if not position or entry > offset:  # none, or entries that are not sorted
                 break
             if position > 0:
-                records = self.slice(position, end)
+                records = FileRecords(self._log(), position, max(0, end - position))
                 headers = self._fitting(records, entry)
                 if headers is not None:
                     return records, headers

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+from downconvert.storage.config import LogConfig
+from downconvert.storage.disk.files import Files
+from downconvert.storage.errors import OffsetOverflowError
+from downconvert.storage.indexes.index_builder import new_indexes
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX
+from downconvert.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
+from downconvert.storage.names import Kind
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.checksum import verify_checksum
 
-from .config import LogConfig
-from .errors import OffsetOverflowError
-from .files import Files
-from .index_builder import new_indexes
-from .names import Kind
-from .offset_index import RELATIVE_MAX
 from .segment import Segment
-from .transaction_index import AbortedTransaction, TransactionIndex
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
+from downconvert.storage.config import LogConfig
+from downconvert.storage.disk.files import Files, WritableFile
+from downconvert.storage.errors import OffsetOverflowError, StorageError
+from downconvert.storage.indexes.index_builder import IndexBuilder, open_both
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX, OffsetIndex
+from downconvert.storage.indexes.time_index import TimeIndex
+from downconvert.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
+from downconvert.storage.names import Kind
 from records import BatchHeader
 from records.formats import NO_TIMESTAMP
 from records.kernel import Buffer
 
-from .config import LogConfig
-from .errors import OffsetOverflowError, StorageError
-from .files import Files, WritableFile
-from .index_builder import IndexBuilder, open_both
-from .names import Kind
-from .offset_index import RELATIVE_MAX, OffsetIndex
 from .segment import Segment
-from .time_index import TimeIndex
-from .transaction_index import AbortedTransaction, TransactionIndex
 
 INDEX_FILES: Final = 4  # of two indexes: each has a descriptor, and another that its mapping keeps
 

@@ -7,10 +7,10 @@ Not here: cutting a torn tail off (recovery.py)."""
 
 from typing import Final
 
+from downconvert.storage.names import OFFSET_MAX
 from records import BatchHeader, CorruptRecordsError
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
-from .names import OFFSET_MAX
 from .segment import Segment
 
 # The beginning of an entry, as a file has it that was extended beforehand (`preallocate=true`).

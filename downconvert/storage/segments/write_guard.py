@@ -8,10 +8,10 @@ Not here: a directory whose disk has failed (fence.py), how often it is looked (
 from pathlib import Path
 from typing import Final
 
+from downconvert.storage.disk.fence import FencedFiles
+from downconvert.storage.errors import LogDirOfflineError
 from records.logged import log_of
 
-from .errors import LogDirOfflineError
-from .fence import FencedFiles
 from .segment_writer import SegmentWriter
 
 LOG: Final = log_of(__name__)

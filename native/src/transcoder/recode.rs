@@ -255,7 +255,7 @@ impl Recode {
 }
 
 /// The offset field of the last message inside: in v1 it tells what all of them are relative to
-/// (records/inner_offsets.py).
+/// (records/batches/inner_offsets.py).
 fn last_inner_offset(body: &[u8]) -> Option<i64> {
     let settings = super::Settings {
         to_magic: V1,

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any, Final
 
 from downconvert.storage import LogDir
-from downconvert.storage.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
 
 from .history import History
 from .workload import PARTITION, Workload

@@ -16,7 +16,7 @@ from typing import Final
 
 from downconvert.storage.names import CLEAN_SHUTDOWN, LOG_STARTS, RECOVERY_POINTS
 from downconvert.storage.session import CLEAN
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V0, V1, V2, TimestampType
 from records.record import Record
 

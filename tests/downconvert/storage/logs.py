@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from downconvert.storage import LogConfig
-from downconvert.storage.files import Disk, DiskFile, WritableFile
+from downconvert.storage.disk.files import Disk, DiskFile, WritableFile
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import Kind, file_name
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.segment import Segment
-from downconvert.storage.segment_writer import SegmentWriter
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segment_writer import SegmentWriter
 from records import MemoryRecords
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V0, V2, TimestampType
 from records.record import Record
 

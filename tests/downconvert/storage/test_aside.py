@@ -7,8 +7,8 @@ import pytest
 
 from downconvert.storage import aside
 from downconvert.storage.aside import copy_aside, holds_batch, move_aside
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.errors import DiskFullError
-from downconvert.storage.faulty_disk import FaultyDisk
 from downconvert.storage.names import parse_file_name
 
 from .logs import UNSYNCED, batch, segment

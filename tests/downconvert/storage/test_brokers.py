@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.storage import Log, LogConfig, LogDir, TopicPartition
 from downconvert.storage.names import Kind
-from downconvert.storage.producer_state import read_snapshot
+from downconvert.storage.producers.producer_state import read_snapshot
 from records.checksum import verify_checksum
 
 from . import brokers

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from downconvert.storage import DiskFullError
-from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 
 from .deaths import look, machine_dies, process_is_killed
 from .history import History

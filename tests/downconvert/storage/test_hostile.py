@@ -9,11 +9,11 @@ from random import Random
 import pytest
 
 from downconvert.storage import Log, LogConfig, LogDir
-from downconvert.storage.compact_log import compact
+from downconvert.storage.cleaning.compact_log import compact
+from downconvert.storage.cleaning.upgrade_log import survey_upgrade
 from downconvert.storage.dump import can_dump, dump_entries
 from downconvert.storage.inspection import inspect_log
 from downconvert.storage.names import parse_file_name
-from downconvert.storage.upgrade_log import survey_upgrade
 from downconvert.storage.verify import verify_indexes
 from records import RecordsError
 

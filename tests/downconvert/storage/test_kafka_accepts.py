@@ -8,10 +8,10 @@ from random import Random
 import pytest
 
 from downconvert.storage import Log, LogConfig, LogDir, TopicPartition
-from downconvert.storage.compact_log import compact
-from downconvert.storage.upgrade_log import upgrade
-from records.builder import build, build_marker
-from records.control import ControlRecordType
+from downconvert.storage.cleaning.compact_log import compact
+from downconvert.storage.cleaning.upgrade_log import upgrade
+from records.batches.builder import build, build_marker
+from records.batches.control import ControlRecordType
 from records.formats import V0, V1, V2, Codec, TimestampType
 from records.record import Record
 

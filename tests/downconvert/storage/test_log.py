@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from downconvert.storage import Log, LogConfig, OffsetOutOfRangeError
-from downconvert.storage.checkpoint import write_offsets
-from downconvert.storage.files import DISK
+from downconvert.storage.checkpoints.checkpoint import write_offsets
+from downconvert.storage.disk.files import DISK
 from downconvert.storage.names import TopicPartition
-from downconvert.storage.segment import Segment
+from downconvert.storage.segments.segment import Segment
 from records import CorruptRecordsError
-from records.builder import build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build_marker
+from records.batches.control import ControlRecordType
 from records.formats import V0, V1, V2, Codec
 
 from .logs import UNSYNCED, batch, indexed_segment, offsets, segment

@@ -16,8 +16,8 @@ from downconvert.storage import (
     LogDirOfflineError,
     TopicPartition,
 )
-from downconvert.storage.checkpoint import read_offsets
-from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.checkpoints.checkpoint import read_offsets
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from records import read
 
 from .logs import UNSYNCED, UnsyncedDisk, batch, offsets, segment

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import DiskFullError, Log, LogConfig
-from downconvert.storage.checkpoint import EpochEntry, read_epochs, read_offsets
-from downconvert.storage.faulty_disk import FaultyDisk
-from downconvert.storage.files import Files
+from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, read_offsets
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.files import Files
 from downconvert.storage.names import Kind, TopicPartition, file_name
-from downconvert.storage.producer_state import read_snapshot
+from downconvert.storage.producers.producer_state import read_snapshot
 from records import CorruptRecordsError
-from records.builder import build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build_marker
+from records.batches.control import ControlRecordType
 from records.formats import V0, V1, Codec
 
 from .logs import UNSYNCED, batch, offsets

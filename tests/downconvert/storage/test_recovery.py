@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import LogConfig
-from downconvert.storage.checkpoint import EpochEntry, read_epochs, write_epochs
+from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, write_epochs
+from downconvert.storage.disk.files import DISK
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.files import DISK
 from downconvert.storage.names import Kind, State, file_name
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.producer_state import ProducerState, ProducerStates, write_snapshot
+from downconvert.storage.producers.producer_state import (
+    ProducerState,
+    ProducerStates,
+    write_snapshot,
+)
 from downconvert.storage.recovery import RecoveredLog
 
 from .logs import UNSYNCED, batch, indexed_segment, segment

@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import DiskFullError
-from downconvert.storage.faulty_disk import FaultyDisk
-from downconvert.storage.fence import FencedFiles
-from downconvert.storage.files import Files
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.fence import FencedFiles
+from downconvert.storage.disk.files import Files
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import Kind, State, file_name
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.producer_state import ProducerStates
-from downconvert.storage.segment import Segment
+from downconvert.storage.producers.producer_state import ProducerStates
 from downconvert.storage.segment_directory import SegmentDirectory
-from downconvert.storage.segments import Segments
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segments import Segments
 
 from .logs import UNSYNCED, batch, indexed_segment
 

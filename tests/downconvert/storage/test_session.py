@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import Log, LogDir, LogInUseError, TopicPartition
-from downconvert.storage.files import DISK
+from downconvert.storage.disk.files import DISK
 from downconvert.storage.session import DirectoryLock, Session
 
 from .logs import UNSYNCED, batch

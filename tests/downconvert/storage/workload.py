@@ -10,12 +10,12 @@ from random import Random
 from typing import Any, Final
 
 from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
-from downconvert.storage.files import DISK, Files
-from downconvert.storage.maintenance import Maintenance
-from downconvert.storage.offset_map import SLOT_SIZE
-from downconvert.storage.retention import removable
-from records.builder import build, build_marker
-from records.control import ControlRecordType
+from downconvert.storage.cleaning.maintenance import Maintenance
+from downconvert.storage.cleaning.offset_map import SLOT_SIZE
+from downconvert.storage.cleaning.retention import removable
+from downconvert.storage.disk.files import DISK, Files
+from records.batches.builder import build, build_marker
+from records.batches.control import ControlRecordType
 from records.formats import V0, V1, V2, Codec, TimestampType
 from records.record import Record
 

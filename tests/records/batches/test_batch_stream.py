@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from records import Codec, MemoryRecords, Record, RecordTooLargeError, build, read
-from records.batch_stream import CHUNK, BatchStream
+from records.batches.batch_stream import CHUNK, BatchStream
 from records.formats import TimestampType
 
 PRODUCER = (7, 1, 5)

@@ -9,18 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from records import BatchHeader, MemoryRecords
-from records.builder import build, build_empty, build_marker
+from records.batches.builder import build, build_empty, build_marker
+from records.batches.columns import Columns
+from records.batches.control import ControlRecordType
+from records.batches.reader import read
 from records.codecs import decompress
-from records.columns import Columns
-from records.control import ControlRecordType
 from records.formats import BATCH_HEADER_SIZE, MESSAGE_OVERHEAD, V0, V1, V2, Codec, TimestampType
-from records.reader import read
 from records.record import Record
 from tests import corpus
 from tests.other_readers import OTHER_READERS, OtherReader, as_others_tell
+from tests.records.examples import CHECKSUMS, TWO_RECORDS
 from tests.strategies import SMALL_CONTENTS, UTF8_HEADERS, batches, placed, record_lists
-
-from .examples import CHECKSUMS, TWO_RECORDS
 
 CREATE, LOG_APPEND = TimestampType.CREATE, TimestampType.LOG_APPEND
 TIMESTAMP_TYPES = {"NoTimestampType": CREATE, "CreateTime": CREATE, "LogAppendTime": LOG_APPEND}

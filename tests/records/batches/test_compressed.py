@@ -6,11 +6,11 @@ from typing import Final
 import pytest
 
 from records import Codec, CorruptRecordsError, MemoryRecords, Record, build
-from records.compressed import CompressedBytes, DecompressedWindow
+from records.batches.compressed import CompressedBytes, DecompressedWindow
+from records.batches.wrapper import wrapper
+from records.files.source import TRUNCATED, Records
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
 from records.kernel import Buffer
-from records.source import TRUNCATED, Records
-from records.wrapper import wrapper
 from tests.damage import damaged
 
 BODY: Final = random.Random(1).randbytes(5000) + bytes(5000)

@@ -3,10 +3,9 @@
 import pytest
 
 from records import CorruptRecordsError, MemoryRecords
-from records.control import ControlRecordType, EndTransactionMarker
-from records.reader import read_batch
-
-from .examples import batch, record
+from records.batches.control import ControlRecordType, EndTransactionMarker
+from records.batches.reader import read_batch
+from tests.records.examples import batch, record
 
 ABORT = bytes.fromhex("00000000")
 COMMIT = bytes.fromhex("00000001")

@@ -3,11 +3,10 @@
 import pytest
 
 from records import CorruptRecordsError
-from records.compressed import DecompressedWindow
+from records.batches.compressed import DecompressedWindow
+from records.batches.inner_offsets import ROWS_MAX, OffsetScan, are_relative, offset_delta
 from records.formats import PREFIX, V0, V1
-from records.inner_offsets import ROWS_MAX, OffsetScan, are_relative, offset_delta
-
-from .examples import message
+from tests.records.examples import message
 
 POSITION = 5000
 

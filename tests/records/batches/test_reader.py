@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from records import BatchHeader, CorruptRecordsError, FileRecords, MemoryRecords, TimestampType
+from records.batches.reader import Record, read, read_batch
+from records.files.source import TRUNCATED
+from records.files.window import WINDOW_SIZE
 from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1
-from records.reader import Record, read, read_batch
-from records.source import TRUNCATED
-from records.window import WINDOW_SIZE
 from tests import corpus
-
-from .examples import (
+from tests.records.examples import (
     DELETE_HORIZON,
     GAPS,
     TWO_RECORDS,
@@ -27,7 +26,7 @@ from .examples import (
     varint,
     wrapper,
 )
-from .reading import GZIP, LOG_APPEND, ORIGIN, all_records, gzipped, until_damage
+from tests.records.reading import GZIP, LOG_APPEND, ORIGIN, all_records, gzipped, until_damage
 
 # --- everything that Kafka wrote
 

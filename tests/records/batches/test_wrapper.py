@@ -5,9 +5,9 @@ from zlib import crc32
 import pytest
 
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
+from records.batches.wrapper import value_range
 from records.checksum import verify_checksum
 from records.formats import MESSAGE_HEAD
-from records.wrapper import value_range
 
 RECORDS = [Record(offset=n, timestamp=n, key=b"k", value=b"value") for n in range(20)]
 

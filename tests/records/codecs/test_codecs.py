@@ -55,8 +55,8 @@ def test_a_stream_is_the_same_whatever_its_windows_and_targets(
         data = payload(size)
         compressed = compress(codec, data, magic=magic, compression_level="fast")
         for windows, targets in [
-            (of(1), of(16384)),
-            (of(16384), of(1)),
+            (of(1 if len(compressed) <= 2000 else 61), of(16384)),  # one by one, or misaligned
+            (of(16384), of(1 if size <= 1000 else 61)),
             (of(ALL), of(10**6)),
             (between(1, 5000, seed=1), between(1, 5000, seed=2)),
         ]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from records.channel import writer
+from records.files.channel import writer
 
 DATA = memoryview(bytes(range(256)))
 

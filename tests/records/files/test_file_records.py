@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from records import FileRecords
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
 
@@ -165,7 +165,7 @@ def test_a_first_header_that_was_just_read_is_not_read_again(
     path.write_bytes(b"".join(build(numbered(n, n + 2), magic=V2) for n in (0, 2)))
     with FileRecords.open(path) as records:
         headers = list(records.batches())
-        known = records.beginning_with(headers[0])
+        known = FileRecords(records.file, 0, records.size, first=headers[0])
         assert list(known.batches()) == list(known.sealed().batches()) == headers
         assert list(known.slice(0, headers[0].size).batches()) == headers[:1]
         assert not list(known.slice(0, headers[0].size - 1).batches())  # the batch is not whole

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from records.sends import PendingBytes, Send, close
+from records.files.sends import PendingBytes, Send, close
 
 
 class Channel:

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from records import CorruptRecordsError, FileRecords, MemoryRecords, Records
+from records.files.source import TRUNCATED, WINDOW_SIZE
 from records.formats import V0, V1
-from records.source import TRUNCATED, WINDOW_SIZE
-
-from .examples import GAPS, TWO_RECORDS, batch, damaged, message, record
+from tests.records.examples import GAPS, TWO_RECORDS, batch, damaged, message, record
 
 Opened = Callable[[bytes], Records]
 

@@ -5,9 +5,9 @@ import random
 import pytest
 
 from records import CorruptRecordsError, MemoryRecords
+from records.files.source import TRUNCATED
+from records.files.window import Stretch, Window
 from records.kernel import UNKNOWN
-from records.source import TRUNCATED
-from records.window import Stretch, Window
 
 DATA = random.Random(1).randbytes(10_000)
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from records import CorruptRecordsError, FileRecords
-from records.source import TRUNCATED
-from records.zero_copy import BUFFER_SIZE, ZeroCopySend
+from records.files.source import TRUNCATED
+from records.files.zero_copy import BUFFER_SIZE, ZeroCopySend
 
 DATA = random.Random(1).randbytes(3 * BUFFER_SIZE + 1000)
 POSITION, SIZE = 500, 2 * BUFFER_SIZE + 700

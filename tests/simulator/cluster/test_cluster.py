@@ -12,7 +12,7 @@ from downconvert.broker.handlers import produce
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.replica import Replicas
 from downconvert.broker.replication.replica_manager import Replication
-from downconvert.storage.leader_epochs import LeaderEpochs
+from downconvert.storage.checkpoints.leader_epochs import LeaderEpochs
 from simulator.cluster.cluster import SETTLES, simulate_cluster
 from simulator.cluster.options import FAULTS, options_for
 from simulator.cluster.truth import InvariantError

@@ -6,15 +6,15 @@ from random import Random
 import pytest
 
 from downconvert.storage import CorruptFileError, TopicPartition
-from downconvert.storage.checkpoint import (
+from downconvert.storage.checkpoints.checkpoint import (
     EpochEntry,
     read_epochs,
     read_offsets,
     write_epochs,
     write_offsets,
 )
-from downconvert.storage.faulty_disk import FaultyDisk, Killed
-from downconvert.storage.files import DISK
+from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.disk.files import DISK
 
 OFFSETS = {TopicPartition("a", 0): 5, TopicPartition("b-c", 12): 2**63 - 1}
 

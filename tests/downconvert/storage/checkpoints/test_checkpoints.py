@@ -4,11 +4,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from downconvert.storage import TopicPartition
-from downconvert.storage.checkpoint import read_offsets
-from downconvert.storage.checkpoints import Checkpoints
+from downconvert.storage.checkpoints.checkpoint import read_offsets
+from downconvert.storage.checkpoints.checkpoints import Checkpoints
 from downconvert.storage.names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS
-
-from .logs import UNSYNCED
+from tests.downconvert.storage.logs import UNSYNCED
 
 
 def test_each_log_has_its_own_and_they_are_read_again(tmp_path: Path) -> None:

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import DiskFullError, Log
-from downconvert.storage.checkpoint import EpochEntry, read_epochs
-from downconvert.storage.faulty_disk import FaultyDisk
-from downconvert.storage.leader_epochs import LeaderEpochs
+from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs
+from downconvert.storage.checkpoints.leader_epochs import LeaderEpochs
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.names import LEADER_EPOCHS
 from records import MemoryRecords
-
-from .logs import UNSYNCED, batch
+from tests.downconvert.storage.logs import UNSYNCED, batch
 
 
 @pytest.fixture

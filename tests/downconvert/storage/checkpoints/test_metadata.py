@@ -6,8 +6,7 @@ from uuid import UUID
 import pytest
 
 from downconvert.storage import CorruptFileError, LogDir
-from downconvert.storage.files import DISK
-from downconvert.storage.metadata import (
+from downconvert.storage.checkpoints.metadata import (
     MetaProperties,
     read_meta_properties,
     read_topic_id,
@@ -15,6 +14,7 @@ from downconvert.storage.metadata import (
     write_meta_properties,
     write_topic_id,
 )
+from downconvert.storage.disk.files import DISK
 
 
 def test_brokers_wrote_these(real: Path) -> None:

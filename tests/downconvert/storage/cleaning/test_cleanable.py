@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import Log, LogConfig
-from downconvert.storage.cleanable import cleanable
-
-from .logs import UNSYNCED, batch
+from downconvert.storage.cleaning.cleanable import cleanable
+from tests.downconvert.storage.logs import UNSYNCED, batch
 
 CONFIG = LogConfig(segment_bytes=len(batch(0)), cleanup_policy=frozenset({"compact"}))
 

@@ -8,15 +8,14 @@ from random import Random
 import pytest
 
 from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
-from downconvert.storage.cleanable import cleanable
-from downconvert.storage.compact_log import Compaction, InterruptedPassError, compact
-from downconvert.storage.faulty_disk import FaultyDisk, Killed
-from downconvert.storage.files import Files
-from records.builder import build
+from downconvert.storage.cleaning.cleanable import cleanable
+from downconvert.storage.cleaning.compact_log import Compaction, InterruptedPassError, compact
+from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.disk.files import Files
+from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
-
-from .logs import UNSYNCED, offsets
+from tests.downconvert.storage.logs import UNSYNCED, offsets
 
 CONFIG = LogConfig(segment_bytes=2000, index_interval_bytes=100, segment_index_bytes=4800)
 PARTITION = TopicPartition("table", 0)

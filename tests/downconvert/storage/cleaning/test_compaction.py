@@ -5,21 +5,21 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from downconvert.storage.compaction import (
+from downconvert.storage.cleaning.compaction import (
     Cleaner,
     CompactionCount,
     LastOfProducers,
     note_latest,
 )
-from downconvert.storage.offset_map import OffsetMap
-from downconvert.storage.producer_state import ProducerState
-from downconvert.storage.transaction_index import AbortedTransaction
-from downconvert.storage.transactions import AbortedRanges
+from downconvert.storage.cleaning.offset_map import OffsetMap
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.producers.producer_state import ProducerState
+from downconvert.storage.producers.transactions import AbortedRanges
 from records import MemoryRecords
-from records.builder import build, build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build, build_marker
+from records.batches.control import ControlRecordType
+from records.batches.reader import read
 from records.formats import V0, V1, V2, Codec, TimestampType
-from records.reader import read
 from records.record import Record
 
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}

@@ -8,16 +8,15 @@ from random import Random
 import pytest
 
 from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
-from downconvert.storage.faulty_disk import FaultyDisk
-from downconvert.storage.files import Files
-from downconvert.storage.maintenance import Done, Kind, Maintenance
-from downconvert.storage.offset_map import SLOT_SIZE
+from downconvert.storage.cleaning.maintenance import Done, Kind, Maintenance
+from downconvert.storage.cleaning.offset_map import SLOT_SIZE
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.files import Files
 from records import CorruptRecordsError
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
-
-from .logs import UNSYNCED, batch, offsets
+from tests.downconvert.storage.logs import UNSYNCED, batch, offsets
 
 COMPACT = LogConfig(segment_bytes=2000, segment_ms=10**14, cleanup_policy=frozenset({"compact"}))
 DELETE = LogConfig(segment_bytes=2000, segment_ms=10**14, retention_ms=1000)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from downconvert.storage.offset_map import SLOT_SIZE, OffsetMap
+from downconvert.storage.cleaning.offset_map import SLOT_SIZE, OffsetMap
 
 
 @given(st.lists(st.binary(max_size=3)), st.integers(2, 300))

@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 
 from downconvert.storage import Log, LogConfig
+from downconvert.storage.cleaning.retention import (
+    apply_retention,
+    removable,
+    segments_to_remove,
+    youngest,
+)
 from downconvert.storage.names import Kind
-from downconvert.storage.retention import apply_retention, removable, segments_to_remove, youngest
 from records.formats import V0
-
-from .logs import UNSYNCED, batch, offsets
+from tests.downconvert.storage.logs import UNSYNCED, batch, offsets
 
 
 def count(segments: list[tuple[int, int]], config: LogConfig, now: int) -> int:

@@ -4,15 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from downconvert.storage.upgrade import COMPRESSED_SIZE_MAX, UpgradeCount, upgrade_batches, upgraded
+from downconvert.storage.cleaning.upgrade import (
+    COMPRESSED_SIZE_MAX,
+    UpgradeCount,
+    upgrade_batches,
+    upgraded,
+)
 from records import CorruptRecordsError, MemoryRecords, RecordTooLargeError
-from records.builder import build
+from records.batches.builder import build
+from records.batches.reader import read
 from records.formats import V0, V1, V2, Codec, TimestampType
-from records.reader import read
 from records.record import Record
 from tests import strategies
-
-from .logs import batch
+from tests.downconvert.storage.logs import batch
 
 
 def upgrade(data: bytes) -> tuple[bytes, UpgradeCount]:

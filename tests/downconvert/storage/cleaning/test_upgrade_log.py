@@ -7,16 +7,20 @@ from shutil import copytree
 import pytest
 
 from downconvert.storage import Log, LogDir, LogInUseError
+from downconvert.storage.cleaning.upgrade_log import (
+    UpgradeError,
+    survey_upgrade,
+    upgrade,
+    upgrade_in_place,
+)
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.errors import DiskFullError
-from downconvert.storage.faulty_disk import FaultyDisk
 from downconvert.storage.session import DirectoryLock
-from downconvert.storage.upgrade_log import UpgradeError, survey_upgrade, upgrade, upgrade_in_place
 from records import CorruptRecordsError
 from records.formats import V2, TimestampType
 from records.record import Record
-
-from . import brokers
-from .logs import UNSYNCED, batch, indexed_segment, offsets
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, offsets
 
 
 @pytest.mark.parametrize("directory", brokers.directories())
@@ -117,7 +121,9 @@ def test_what_is_damaged_must_be_recovered_first(source: Path) -> None:
 def test_what_was_not_written_as_it_was_read_is_noticed(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("downconvert.storage.upgrade_log.upgraded", lambda record: record.key)
+    monkeypatch.setattr(
+        "downconvert.storage.cleaning.upgrade_log.upgraded", lambda record: record.key
+    )
     with pytest.raises(UpgradeError, match="the record at offset 0 is not as it was"):
         upgrade(source, tmp_path / "out-0", files=UNSYNCED)
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage.entry_file import EntryFile, used_entries
+from downconvert.storage.disk.entry_file import EntryFile, used_entries
+from downconvert.storage.disk.files import DISK
 from downconvert.storage.errors import DiskFullError
-from downconvert.storage.files import DISK
 
 ENTRY = b"\x00\x01\x02\x03\x04\x05\x06\x07"
 

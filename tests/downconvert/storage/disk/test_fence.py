@@ -9,13 +9,12 @@ from typing import Final
 import pytest
 
 from downconvert.storage import DiskFullError, Log, LogDir, LogDirOfflineError, TopicPartition
-from downconvert.storage.checkpoint import read_offsets
-from downconvert.storage.faulty_disk import FaultyDisk
-from downconvert.storage.files import DiskFile, WritableFile
+from downconvert.storage.checkpoints.checkpoint import read_offsets
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.files import DiskFile, WritableFile
 from downconvert.storage.names import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from records.kernel import Buffer
-
-from .logs import UnsyncedDisk, batch, offsets
+from tests.downconvert.storage.logs import UnsyncedDisk, batch, offsets
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 BIG: Final = 10_000  # bytes: more than a page

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.storage.disk.files import DISK, read_file, replace_file
 from downconvert.storage.errors import CorruptFileError, DiskFullError
-from downconvert.storage.files import DISK, read_file, replace_file
 
 
 def test_a_file_is_written_by_position(tmp_path: Path) -> None:

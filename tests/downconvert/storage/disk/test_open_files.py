@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage.open_files import (
+from downconvert.storage.disk.open_files import (
     OPEN_SEGMENTS_MAX,
     OPEN_SEGMENTS_MIN,
     OpenFiles,
     segments_max,
 )
-from downconvert.storage.segment import Segment
+from downconvert.storage.segments.segment import Segment
 from records import FileRecords
-from records.file_records import SharedFile
-
-from .logs import batch, indexed_segment
+from records.files.file_records import SharedFile
+from tests.downconvert.storage.logs import batch, indexed_segment
 
 
 class Holder:

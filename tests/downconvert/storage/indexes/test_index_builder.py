@@ -3,10 +3,9 @@
 from pathlib import Path
 
 from downconvert.storage import OffsetIndex, TimeIndex
-from downconvert.storage.index_builder import IndexBuilder
+from downconvert.storage.indexes.index_builder import IndexBuilder
 from records import MemoryRecords
-
-from .logs import UNSYNCED, batch
+from tests.downconvert.storage.logs import UNSYNCED, batch
 
 ONE = len(batch(0))
 

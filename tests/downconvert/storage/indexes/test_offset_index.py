@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import CorruptIndexError, OffsetIndex
-from downconvert.storage.files import DISK
+from downconvert.storage.disk.files import DISK
 from tests import corpus
 
 KAFKAS_BASE = 8589934592

@@ -8,12 +8,11 @@ from typing import Final
 
 import pytest
 
-from downconvert.storage.scanned_positions import INTERVAL, PLACES_MAX, ScannedPositions
+from downconvert.storage.indexes.scanned_positions import INTERVAL, PLACES_MAX, ScannedPositions
 from records import FileRecords
-from records.file_records import SharedFile
+from records.files.file_records import SharedFile
 from records.units import KiB
-
-from .logs import batch, segment
+from tests.downconvert.storage.logs import batch, segment
 
 HEAD: Final = 61  # bytes of a batch without its records
 

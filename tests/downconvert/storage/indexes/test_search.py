@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from downconvert.storage.search import MARK_EVERY, MARKS_AFTER, WARM_SIZE, WarmSearch
+from downconvert.storage.indexes.search import MARK_EVERY, MARKS_AFTER, WARM_SIZE, WarmSearch
 
 ENTRIES = {8: Struct(">q"), 12: Struct(">q4x")}
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import AbortedTransaction, CorruptIndexError
-from downconvert.storage.files import DISK
-from downconvert.storage.transaction_index import ENTRY, TransactionIndex, read_transactions
+from downconvert.storage.disk.files import DISK
+from downconvert.storage.indexes.transaction_index import ENTRY, TransactionIndex, read_transactions
 
 ENTRIES = [
     AbortedTransaction(0, 0, 10, 11),

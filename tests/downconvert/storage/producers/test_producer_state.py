@@ -7,8 +7,8 @@ import pytest
 from crc32c import crc32c
 
 from downconvert.storage import AbortedTransaction, CorruptFileError
-from downconvert.storage.files import DISK
-from downconvert.storage.producer_state import (
+from downconvert.storage.disk.files import DISK
+from downconvert.storage.producers.producer_state import (
     ProducerState,
     ProducerStates,
     read_marker,
@@ -16,10 +16,9 @@ from downconvert.storage.producer_state import (
     write_snapshot,
 )
 from records import MemoryRecords
-from records.builder import build_marker
-from records.control import ControlRecordType
-
-from .logs import batch
+from records.batches.builder import build_marker
+from records.batches.control import ControlRecordType
+from tests.downconvert.storage.logs import batch
 
 SNAPSHOT = "txn-none-0/00000000000000000193.snapshot"
 

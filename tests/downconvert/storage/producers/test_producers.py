@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from downconvert.storage import AbortedTransaction, Log, LogConfig, LogDir, TopicPartition
-from downconvert.storage.compact_log import compact
-from downconvert.storage.producers import Producers
+from downconvert.storage.cleaning.compact_log import compact
+from downconvert.storage.producers.producers import Producers
 from records import BatchHeader, Records
-from records.builder import build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build_marker
+from records.batches.control import ControlRecordType
 from records.formats import V1
-
-from .logs import UNSYNCED, batch, offsets, segment
+from tests.downconvert.storage.logs import UNSYNCED, batch, offsets, segment
 
 PARTITION: Final = TopicPartition("t", 0)
 CONFIG: Final = LogConfig(segment_bytes=700, index_interval_bytes=100)

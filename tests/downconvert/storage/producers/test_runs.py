@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage.runs import Run, runs, runs_of
-from downconvert.storage.transactions import AbortedRanges
+from downconvert.storage.producers.runs import Run, runs, runs_of
+from downconvert.storage.producers.transactions import AbortedRanges
 from records import BatchHeader, CorruptRecordsError, FileRecords, build_marker
-from records.control import ControlRecordType
-
-from .logs import batch, segment
+from records.batches.control import ControlRecordType
+from tests.downconvert.storage.logs import batch, segment
 
 MARKER = build_marker(ControlRecordType.COMMIT, offset=4, timestamp=0, producer_id=1)
 

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage.files import DISK
-from downconvert.storage.segments import Segments
-from downconvert.storage.transaction_index import AbortedTransaction, TransactionIndex
-from downconvert.storage.transactions import AbortedRanges, aborted_between
+from downconvert.storage.disk.files import DISK
+from downconvert.storage.indexes.transaction_index import AbortedTransaction, TransactionIndex
+from downconvert.storage.producers.transactions import AbortedRanges, aborted_between
+from downconvert.storage.segments.segments import Segments
 from records import MemoryRecords
-
-from .logs import batch, segment
+from tests.downconvert.storage.logs import batch, segment
 
 ENTRIES = [
     AbortedTransaction(0, 0, 10, 11),

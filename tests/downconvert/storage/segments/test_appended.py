@@ -2,11 +2,10 @@
 
 import pytest
 
-from downconvert.storage.appended import check_appended, first_offset
+from downconvert.storage.segments.appended import check_appended, first_offset
 from records import CorruptRecordsError, MemoryRecords
 from records.formats import V0, V1, Codec
-
-from .logs import batch
+from tests.downconvert.storage.logs import batch
 
 
 def test_sound_batches_of_any_format_may_follow() -> None:

@@ -5,14 +5,13 @@ from random import Random
 
 import pytest
 
+from downconvert.storage.disk.open_files import OpenFiles
+from downconvert.storage.indexes.offset_index import ENTRY
 from downconvert.storage.names import Kind
-from downconvert.storage.offset_index import ENTRY
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.segment import Segment
+from downconvert.storage.segments.segment import Segment
 from records import CorruptRecordsError
 from records.formats import V0, V1, V2, Codec
-
-from .logs import batch, indexed_segment, segment
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage.segment_files import segment_files
+from downconvert.storage.segments.segment_files import segment_files
 from tests.simulator.segments import batch, written
 
 

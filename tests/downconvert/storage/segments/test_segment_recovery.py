@@ -6,14 +6,13 @@ from random import Random
 import pytest
 
 from downconvert.storage import LogConfig, OffsetOverflowError
-from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import Kind
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.segment import Segment
-from downconvert.storage.segment_recovery import check_segment, rebuild_segment
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segment_recovery import check_segment, rebuild_segment
 from records.formats import Codec
-
-from .logs import UNSYNCED, batch, indexed_segment, segment
+from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
 
 BATCHES = [batch(n, n + 1, size=200) for n in range(0, 100, 2)]
 CONFIG = LogConfig(index_interval_bytes=500)

@@ -8,14 +8,13 @@ from random import Random
 import pytest
 
 from downconvert.storage import LogConfig, OffsetOverflowError
-from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.open_files import OpenFiles, WrittenFiles
 from downconvert.storage.names import Kind
-from downconvert.storage.open_files import OpenFiles, WrittenFiles
-from downconvert.storage.segment import Segment
-from downconvert.storage.segment_writer import SegmentWriter
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segment_writer import SegmentWriter
 from records.formats import Codec
-
-from .logs import UNSYNCED, append, batch, segment
+from tests.downconvert.storage.logs import UNSYNCED, append, batch, segment
 
 CONFIG = LogConfig(index_interval_bytes=0)
 
@@ -182,11 +181,12 @@ def test_what_was_flushed_is_safe_also_where_files_were_closed_before(
     tmp_path: Path, releases: bool
 ) -> None:
     place, left = tmp_path / "log", tmp_path / "left"
+    config = LogConfig(index_interval_bytes=0, segment_index_bytes=1024)
     for seed in range(20):
         made = segment(place, 0)
-        SegmentWriter(made, 0, 0, CONFIG, UNSYNCED).abandon()  # its files have their names
+        SegmentWriter(made, 0, 0, config, UNSYNCED).abandon()  # its files have their names
         disk = FaultyDisk(place, random=Random(seed))
-        one = SegmentWriter(made, 0, 0, CONFIG, disk)
+        one = SegmentWriter(made, 0, 0, config, disk)
         data = batch(0, size=9000)
         append(one, data)
         append(one, batch(1))

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage.tail import Tail, next_offset_of
+from downconvert.storage.segments.tail import Tail, next_offset_of
 from records.formats import V0
-
-from .logs import batch, indexed_segment, segment
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 
 def test_an_empty_segment_ends_where_it_begins(tmp_path: Path) -> None:

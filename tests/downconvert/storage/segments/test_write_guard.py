@@ -6,9 +6,8 @@ import pytest
 
 from downconvert.storage import LogDirOfflineError
 from downconvert.storage.names import Kind, file_name
-
-from .logs import batch
-from .test_log_writer import opened, path
+from tests.downconvert.storage.logs import batch
+from tests.downconvert.storage.test_log_writer import opened, path
 
 __all__ = ["path"]
 

@@ -1,0 +1,1 @@
+"""Small text files that Kafka keeps beside logs."""

@@ -1,0 +1,1 @@
+"""Retention, compaction, and logs rewritten in a newer format."""

@@ -1,0 +1,1 @@
+"""Idempotent and transactional producers, as the log knows them."""

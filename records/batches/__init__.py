@@ -1,0 +1,1 @@
+"""Batches: read, made, decompressed."""

@@ -1,0 +1,1 @@
+"""Records in files and in memory, and how they are sent."""

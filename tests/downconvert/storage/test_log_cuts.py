@@ -1,0 +1,186 @@
+"""What a log is after it was cut at one of its ends, and what the next opening finds."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from downconvert.storage import DiskFullError, Log, LogConfig, LogDir
+from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, read_offsets
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.names import TopicPartition
+from records.formats import V0
+
+from .logs import UNSYNCED, batch, offsets
+
+POINTS = "recovery-point-offset-checkpoint"
+PARTITION = TopicPartition("topic", 0)
+OPEN = {"base_sequence": 0, "producer_epoch": 0, "transactional": True}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    return path
+
+
+def opened(path: Path, count: int = 0) -> Log:
+    """A log of segments of three batches, to which so many are appended."""
+    config = LogConfig(segment_bytes=3 * len(batch(0)))
+    log = Log.open(path, writable=True, config=config, files=UNSYNCED)
+    for offset in range(log.end_offset, log.end_offset + count):
+        log.writer.append(batch(offset))
+    return log
+
+
+def bases(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def test_two_segments_that_a_recovery_has_read_are_not_read_by_the_next(path: Path) -> None:
+    opened(path, 6).abandon()
+    (path.parent / POINTS).unlink()
+    for bases_read in ([0, 3], [3]):
+        log = opened(path)
+        assert [report.base_offset for report in log.writer.recovery.checked] == bases_read
+        log.abandon()
+
+
+def test_no_segment_that_was_truncated_comes_back_behind_what_was_written_after(
+    tmp_path: Path,
+) -> None:
+    for seed in range(30):
+        root, left = tmp_path / f"{seed}", tmp_path / f"{seed}-left"
+        (root / "topic-0").mkdir(parents=True)
+        left.mkdir()
+        opened(root / "topic-0", 9).close()
+        disk = FaultyDisk(root, random=Random(seed))
+        log = Log.open(root / "topic-0", writable=True, files=disk)
+        log.writer.truncate_to(2)
+        log.writer.append(batch(2, timestamp=1))
+        log.writer.flush()
+        disk.survivors(left)
+        with Log.open(left / "topic-0", writable=True, files=UNSYNCED) as found:
+            assert (bases(found), offsets(found.records())) == ([0], [0, 1, 2]), seed
+        log.abandon()
+
+
+def test_only_what_is_left_of_a_truncated_batch_counts_as_flushed(path: Path) -> None:
+    log = opened(path, 2)
+    log.writer.append(batch(2, 3, 4))
+    log.writer.flush()
+    log.writer.truncate_to(4)
+    assert log.end_offset == 2
+    assert log.writer.flushed_offset == 2
+
+
+def test_a_truncation_of_the_batch_that_the_start_is_in_leaves_an_empty_log_there(
+    path: Path,
+) -> None:
+    with opened(path, 2) as log:
+        log.writer.append(batch(2, 3, 4, 5))
+        log.writer.delete_records(4)
+        log.writer.truncate_to(5)
+        assert (log.start_offset, log.end_offset) == (4, 4)
+        log.writer.append(batch(4))
+    with opened(path) as log:
+        assert (log.start_offset, offsets(log.records())) == (4, [4])
+
+
+def test_a_log_that_starts_again_has_no_snapshot_of_what_was_there(path: Path) -> None:
+    with opened(path, 2) as log:
+        assert log.writer.producers == {}
+    with opened(path) as log:
+        assert log.writer.snapshots == [2]
+        log.writer.truncate_fully_and_start_at(100)
+        assert log.writer.snapshots == []
+        assert list(path.glob("*.snapshot")) == []
+
+
+def test_a_log_that_starts_again_lower_has_no_recovery_point_above_its_end(path: Path) -> None:
+    log = opened(path, 9)
+    log.writer.truncate_fully_and_start_at(2)
+    assert read_offsets(path.parent / POINTS).get(PARTITION, 0) <= 2
+    log.abandon()
+
+
+def test_a_segment_that_ends_where_the_log_begins_now_is_removed(path: Path) -> None:
+    with opened(path, 9) as log:
+        log.writer.delete_records(3)
+        assert (log.start_offset, bases(log)) == (3, [3, 6])
+
+
+def test_removing_the_oldest_segment_moves_no_start_back(path: Path) -> None:
+    """The start that a broker has noted may be behind segments that are still there."""
+    opened(path, 9).close()
+    (path.parent / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 7\n")
+    with opened(path) as log:
+        assert (log.start_offset, bases(log)) == (7, [0, 3, 6])
+        log.writer.remove_oldest(1)
+        assert (log.start_offset, bases(log)) == (7, [3, 6])
+
+
+@pytest.mark.parametrize("producer_id", [0, 1])
+def test_before_a_producer_appends_those_before_it_are_known_whatever_its_id(
+    tmp_path: Path, producer_id: int
+) -> None:
+    """Also of a log without snapshots that was closed cleanly, as old brokers leave them."""
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        log.writer.append(batch(0, producer_id=5, **OPEN))
+    for snapshot in (tmp_path / "topic-0").glob("*.snapshot"):
+        snapshot.unlink()
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        log = log_dir.logs[PARTITION]
+        log.writer.append(batch(1, producer_id=producer_id, **OPEN))
+        assert log.last_stable_offset == 0
+        assert sorted(log.writer.producers) == [producer_id, 5]
+
+
+def test_a_log_that_is_closed_unchanged_gets_the_snapshot_that_it_lacks(path: Path) -> None:
+    opened(path, 2).close()
+    for snapshot in path.glob("*.snapshot"):
+        snapshot.unlink()
+    with opened(path) as log:
+        assert log.writer.producers == {}
+    assert [snapshot.name for snapshot in path.glob("*.snapshot")] == [f"{2:020}.snapshot"]
+
+
+def test_after_a_crash_without_snapshots_the_next_segment_begins_with_one(path: Path) -> None:
+    opened(path, 2).abandon()
+    with opened(path) as log:
+        log.writer.roll()
+        assert log.writer.snapshots == [2]
+
+
+def test_epochs_that_there_was_no_room_to_forget_are_forgotten_by_the_next_append(
+    path: Path,
+) -> None:
+    disk = FaultyDisk(path.parent)
+    with Log.open(path, writable=True, files=disk) as log:
+        log.writer.append(batch(0, leader_epoch=0) + batch(1, leader_epoch=1))
+        disk.fill_for(path / "leader-epoch-checkpoint.tmp")
+        with pytest.raises(DiskFullError):
+            log.writer.truncate_to(1)
+        disk.fill(is_full=False)
+        log.writer.append(batch(1, leader_epoch=0))
+        assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
+
+
+def test_a_segment_that_was_emptied_is_as_old_as_what_is_appended_next(path: Path) -> None:
+    config = LogConfig(segment_ms=5000)
+    with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:
+        log.writer.append(batch(0, magic=V0), now=1000)
+        log.writer.truncate_to(0)
+        log.writer.append(batch(0, magic=V0), now=10_000)
+        assert not log.writer.is_roll_due(10_500)
+
+
+def test_a_producer_whose_transaction_is_open_is_not_forgotten(path: Path) -> None:
+    with opened(path) as log:
+        log.writer.append(batch(0, producer_id=5, **OPEN))
+        log.writer.append(batch(1, producer_id=6, producer_epoch=0, base_sequence=0))
+        assert log.writer.expire_producers(10**9, 1000) == 1
+        assert list(log.writer.producers) == [5]
+        assert log.last_stable_offset == 0

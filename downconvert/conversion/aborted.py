@@ -10,7 +10,7 @@ offset."""
 
 from collections.abc import Iterable
 
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 
 from .policy import AbortedTransaction
 

@@ -4,13 +4,13 @@ A small batch is decompressed all at once; of a larger one only a window is in m
 expands to. The window moves forward only. A record that is larger than the window is read through
 cursors (large.py), which decompress the batch again, each from its beginning and once.
 
-Not here: how a batch is opened (records.compressed), what is done with the bytes
+Not here: how a batch is opened (records.batches.compressed), what is done with the bytes
 (body_converter.py)."""
 
 from collections.abc import Generator
 from typing import Final
 
-from records.compressed import (
+from records.batches.compressed import (
     RUNS_PAST,
     STEP_SIZE,
     CompressedBytes,
@@ -37,6 +37,12 @@ class Body(DecompressedWindow):
         self._chunk_size = chunk_size
         self._replays: dict[str, Replay] = {}
         super().__init__(None if whole else self._open(), buffer, compressed.error_position)
+
+    @property
+    def decompressed(self) -> int:
+        """Bytes so far, each time that they were."""
+        replayed = sum(each.position for each in self._replays.values())
+        return self.base + self.filled + replayed
 
     def _open(self) -> Decompressed:
         size = min(self._chunk_size, self._compressed.size)

@@ -10,7 +10,9 @@ Not here: what is made of the bytes (body_converter.py), whether to convert at a
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from records.compressed import CompressedBytes, DecompressedWindow
+from records.batches.compressed import CompressedBytes, DecompressedWindow
+from records.batches.inner_offsets import NO_MESSAGES, OffsetScan, offset_delta
+from records.batches.wrapper import value_range
 from records.formats import (
     BATCH_HEADER,
     BATCH_HEADER_SIZE,
@@ -21,9 +23,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.inner_offsets import NO_MESSAGES, OffsetScan, offset_delta
 from records.kernel import Recodes, Transcoder
-from records.wrapper import value_range
 
 from . import buffers
 from .body import Body
@@ -62,7 +62,9 @@ class CompressedEntries:
 
     __slots__ = (
         "_batches",
+        "_body",
         "_converter",
+        "_decompressed",
         "_inner_size_max",
         "_input",
         "_largest_body",
@@ -89,10 +91,8 @@ class CompressedEntries:
     ) -> None:
         policy = request.policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
-        record_size_max = policy.record_size_max or _UNLIMITED
         # What is sent depends on these sizes, and so they do not depend on `chunk_size`.
-        one_shot = max(CHUNK_SIZE_MIN, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
-        self._one_shot = min(one_shot, record_size_max)  # so that none larger goes unseen
+        self._one_shot = max(CHUNK_SIZE_MIN, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
         self._window_size = min(WINDOW_SIZE_MAX, self._one_shot)
         self._request = request
         self._log = window
@@ -103,6 +103,8 @@ class CompressedEntries:
         self._largest_body = 0
         self._converter: BodyConverter | None = None
         self._rest = NOTHING
+        self._body: Body | None = None  # that is read a window at a time
+        self._decompressed = 0  # of the bodies before
         self._source_bytes = self._batches = 0
         self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
         self._largest_made = 0
@@ -132,6 +134,11 @@ class CompressedEntries:
         """Source bytes of the entries that were converted here, and the bytes of compressed
         messages besides the messages inside."""
         return self._source_bytes + (self._converter.wrapper_heads if self._converter else 0)
+
+    @property
+    def decompressed(self) -> int:
+        """Bytes that were decompressed a window at a time, each time that they were."""
+        return self._decompressed + (self._body.decompressed if self._body else 0)
 
     def begin(self, entry: CompressedEntry) -> int | None:
         """Begins to convert an entry whose head is in the log's window. Returns the size of the one
@@ -256,6 +263,7 @@ class CompressedEntries:
 
     def _finish(self, entry: CompressedEntry) -> None:
         self._transcoder.leave()
+        self._decompressed, self._body = self.decompressed, None
         batches = self._transcoder.totals[1]
         if batches > self._batches:  # something of it was kept
             self._source_bytes += entry.size
@@ -283,7 +291,7 @@ class CompressedEntries:
         compressed = CompressedBytes(
             log.records, log.position, BATCH_HEADER_SIZE, entry.size, entry.codec, V2
         )
-        return self._body(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
+        return self._open(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
 
     def _enter_message(self, entry: CompressedEntry) -> Steps[tuple[Body, InnerFormat]] | None:
         """A v0 or v1 message, of which all is read before it is entered. None: nothing of it is
@@ -307,7 +315,7 @@ class CompressedEntries:
         append_time: int | None,
     ) -> Steps[tuple[Body, InnerFormat]]:
         request, magic, trim = self._request, entry.magic, self._trims(entry)
-        last_inner = yield from OffsetScan().steps(self._body(compressed), self._skip_large)
+        last_inner = yield from OffsetScan().steps(self._open(compressed), self._skip_large)
         if last_inner is None:
             raise self._log.damaged(NO_MESSAGES)
         delta = offset_delta(magic, offset, last_inner, compressed.error_position)
@@ -321,7 +329,7 @@ class CompressedEntries:
             trim,
             request.policy.split_at_gaps,
         )
-        return self._body(compressed), inner
+        return self._open(compressed), inner
 
     def _skip_large(self, window: DecompressedWindow) -> Steps[int | None]:
         """Makes room for a message that is larger than the window by skipping it. Returns its
@@ -335,7 +343,7 @@ class CompressedEntries:
         yield from window.skip_in_steps(window.base + window.start + size + PREFIX.size)
         return offset
 
-    def _body(self, compressed: CompressedBytes) -> Body:
+    def _open(self, compressed: CompressedBytes) -> Body:
         """The decompressed bytes."""
         chunk_size = self._request.policy.chunk_size
         data = self._compressed(compressed.start, compressed.size)
@@ -347,7 +355,9 @@ class CompressedEntries:
         if not self._window:
             self._window = buffers.take(self._window_size)
             self._took_buffers()
-        return Body(compressed, self._window, chunk_size, whole=False)
+        self._decompressed = self.decompressed
+        self._body = Body(compressed, self._window, chunk_size, whole=False)
+        return self._body
 
     def _compressed(self, begins: int, size: int) -> memoryview | None:
         """The compressed bytes, where they are few enough to be held at once."""

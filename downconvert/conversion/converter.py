@@ -14,6 +14,8 @@ from typing import Final, Self
 
 from records import backend
 from records.batch import BatchHeader
+from records.batches.reader import read_batch
+from records.files.source import Records
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     ATTRIBUTES_AT_LEGACY,
@@ -25,13 +27,11 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome
-from records.reader import read_batch
-from records.source import Records
+from records.kernel import Buffer, Outcome
 
 from .aborted import AbortedTransactions
 from .compressed import CompressedEntries, CompressedEntry
-from .direct import Direct, source_of
+from .direct import MEMORY, Written, source_of
 from .made import Counts
 from .output import Output
 from .oversize import Oversize
@@ -46,19 +46,16 @@ SOURCE, TARGET, BATCH, END, DAMAGE = (
     for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
 )
 CHANNEL, LIMIT = int(Outcome.CHANNEL), int(Outcome.LIMIT)
+GOES_ON = CHANNEL, LIMIT  # the kernel could have gone on by itself
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
 # What the kernel measures by itself: so much is read at a time, and so much is a piece.
 MEASURED_CHUNK_SIZE: Final = 128 * 1024
 MEASURED_SIZE: Final = 1024 * 1024
+MADE_SIZE: Final = 32 * 1024  # of what the kernel makes by itself in a step
 # What is compressed again costs about as many times more, for each byte that goes through memory.
 COMPRESSED_WEIGHT: Final = 8
-
-
-def _window(records: Records, request: Request, size: int) -> LogWindow:
-    """No record larger than `record_size_max` fits, so that none goes unseen."""
-    return LogWindow(records, min(size, request.policy.record_size_max or size))
 
 
 class Converter:
@@ -71,7 +68,6 @@ class Converter:
         "_compressed",
         "_is_between",
         "_is_direct",
-        "_is_plain",
         "_oversize",
         "_recodes",
         "_request",
@@ -79,9 +75,7 @@ class Converter:
         "_source",
         "_stops_to_make",
         "_transcoder",
-        "_went_on",
         "chunk_size",
-        "direct",
         "has_stopped",
         "output",
         "window",
@@ -111,23 +105,17 @@ class Converter:
         self._compressed = CompressedEntries(*shared)
         self._stops_to_make = False
         self.has_stopped = False  # before something that has to be compressed again
-        self._is_direct = True  # whether nothing has to be decided next, as far as is known
-        self._is_plain = False  # whether what was measured last was, as far as the window goes
-        self._went_on = True  # whether it came further the last time that it tried
+        self._is_direct = True  # nothing has to be decided next, as far as is known
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
         self._recodes = self._compressed.recodes(self._rules.target_codecs)
-        # What the kernel reads at a time may hold a record that is too large, unseen.
-        read_at_once = MEASURED_CHUNK_SIZE if output.is_measuring else 2 * chunk_size
-        is_seen = policy.record_size_max is None or policy.record_size_max >= read_at_once
-        self._source = source_of(window.records) if is_seen else None
-        self.direct: Direct | None = None  # while the kernel may write itself
+        self._source = source_of(window.records)
 
     @classmethod
     def converting(cls, records: Records, request: Request) -> Self:
         """Makes messages. Two small chunks are read at once, since a read costs as much as four
         kilobytes do."""
         size = request.policy.chunk_size
-        window = _window(records, request, size * 2 if size < LARGE_CHUNK_SIZE else size)
+        window = LogWindow(records, size * 2 if size < LARGE_CHUNK_SIZE else size)
         # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
         # every chunk's.
         return cls(request, window, Output(2 * size), size)
@@ -138,9 +126,7 @@ class Converter:
         size = request.policy.chunk_size
         if not first_only:
             size = max(size, LARGE_CHUNK_SIZE)
-        return cls(
-            request, _window(records, request, size), Output(2 * size, is_measuring=True), size
-        )
+        return cls(request, LogWindow(records, size), Output(2 * size, is_measuring=True), size)
 
     @classmethod
     def planning(cls, records: Records, request: Request) -> Self:
@@ -152,6 +138,7 @@ class Converter:
     def make(self) -> None:
         """From now on messages are made. Where it has stopped, `pieces` goes on."""
         self._stops_to_make = self.output.is_measuring = False
+        self._is_direct = True
         self.output.open()
 
     @property
@@ -207,27 +194,24 @@ class Converter:
         """What has been done so far: bytes that went through memory, those of what is compressed
         again several times."""
         _, _, source_bytes, produced, copied = self._transcoder.totals
-        done = source_bytes + produced + copied + self._compressed.temporary_bytes
-        return (done + self._oversize.copied_bytes) * (COMPRESSED_WEIGHT if self.compresses else 1)
+        compressed = self._compressed
+        done = source_bytes + produced + copied + compressed.temporary_bytes
+        done += self._oversize.copied_bytes
+        weight = COMPRESSED_WEIGHT if compressed.has_compressed else 1
+        return done * weight + compressed.decompressed * COMPRESSED_WEIGHT
 
     def pieces(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
         Yields the size of each piece, which is in `output.ready`; 0 where a window's worth of work
-        made none, or where the kernel has written by itself: then `direct` says what. Raises
-        RecordsError where the records are damaged or refused, after everything before that
-        place."""
+        made none. Between two pieces `write` may go on by itself. Raises RecordsError where the
+        records are damaged or refused, after everything before that place."""
         window, output = self.window, self.output
         is_measuring = output.is_measuring
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
         step = chunk_size = self.chunk_size
         while window.position < end:
-            direct = self.direct
-            if direct is not None and self._goes_direct:
-                self._transfer(direct, end)
-                yield 0
-                continue
-            if is_measuring and self._is_plain:
+            if is_measuring and self._is_direct and self._source is not None:
                 measured = self._measure_ahead(end)
                 if measured:
                     yield measured
@@ -243,7 +227,6 @@ class Converter:
                 consumed, produced, outcome = measure(
                     window.source, start, stop, left, RESPONSE_SIZE_MAX
                 )
-                self._is_plain = outcome == SOURCE and consumed > 0 and self._source is not None
             else:
                 target = output.target
                 consumed, produced, outcome = transcode(
@@ -251,8 +234,7 @@ class Converter:
                 )
             window.position += consumed
             window.start = start = start + consumed
-            if direct is not None:
-                self._is_direct = outcome != BATCH or self._went_on
+            self._is_direct = consumed > 0 and outcome != BATCH
             if produced or start >= stop:
                 yield produced
             step = chunk_size
@@ -293,21 +275,48 @@ class Converter:
             elif outcome == END:
                 return
 
-    @property
-    def _goes_direct(self) -> bool:
-        """Whether the kernel may convert and write what comes next."""
-        return self._is_direct and self._source is not None
+    def can_write(self, end: int) -> bool:
+        """Whether the kernel may convert and write what comes next: nothing has to be decided."""
+        return (
+            self._is_direct
+            and self._is_between
+            and self.window.position < end
+            and self._source is not None
+        )
 
-    def _transfer(self, direct: Direct, end: int) -> None:
-        """Lets the kernel go on for as long as nothing has to be decided."""
+    def write(
+        self, end: int, descriptor: int, is_socket: bool, promised: int, budget: int
+    ) -> Written:
+        """Lets the kernel convert and write for as long as nothing has to be decided, and up to
+        `end`: `promised` bytes at most, and no other chunk after `budget` bytes. Its caller has
+        asked `can_write`. ClosedRecordsError."""
         window, source = self.window, self._source
         assert source is not None
-        stretch = (source, window.position, end, self.chunk_size)
-        consumed, outcome = direct.run(self._transcoder, *stretch, self._recodes)
-        window.advance(consumed)
+        consumed, written, outcome, rest, error = source.call(
+            self._transcoder.transfer,
+            window.position,
+            end,
+            self.chunk_size,
+            descriptor,
+            is_socket,
+            promised,
+            budget,
+            self._recodes,
+        )
+        window.release()  # it has gone on without it
+        window.position += consumed
         self._compressed.counted_elsewhere()
-        self._went_on = consumed > 0
-        self._is_direct = outcome in (CHANNEL, LIMIT)
+        self._is_direct = outcome in GOES_ON
+        return Written(written, rest, error)
+
+    def next_made(self, pieces: Iterator[int], end: int, budget: int) -> Buffer | None:
+        """The next messages, or a part of a large one, in memory: about `budget` bytes where the
+        kernel makes them by itself, else the next of the `pieces`, which are those up to `end`.
+        None: there is no other."""
+        if self.can_write(end):
+            return self.write(end, MEMORY, False, RESPONSE_SIZE_MAX, budget).rest or b""
+        size = next(pieces, None)
+        return None if size is None else self.output.ready[:size]
 
     def _measure_ahead(self, end: int) -> int:
         """Lets the kernel measure for as long as nothing has to be decided. Returns the size."""
@@ -323,7 +332,7 @@ class Converter:
         )
         window.position += consumed
         window.start = window.filled = 0
-        self._is_plain = outcome == LIMIT
+        self._is_direct = outcome in GOES_ON
         return size
 
     @property

@@ -7,7 +7,7 @@ Not here: what the bytes mean (large.py)."""
 
 from typing import Final, Protocol
 
-from records.source import Records
+from records.files.source import Records
 
 from .body import Body, ended
 

@@ -9,70 +9,24 @@ Not here: what the kernel leaves to its caller (converter.py), how the bytes wri
 import io
 import sys
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
 
-from records.kernel import MEMORY, Buffer, Recodes, Transcoder
-from records.source import Records
-from records.zero_copy import FileRange
-
-from .policy import RESPONSE_SIZE_MAX
+from records.files.source import Records
+from records.files.zero_copy import FileRange
+from records.kernel import MEMORY as MEMORY
+from records.kernel import Buffer
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 
-class Direct:
-    """One turn: what may be written to which descriptor, and what came of it.
+class Written(NamedTuple):
+    """What the kernel has written. size: bytes that the channel took. rest: what it left of a
+    chunk, or what was written to memory. error: why, as errno, or 0."""
 
-    promised: bytes that the send has left. budget: bytes that the turn has left. written: bytes
-    that the channel took. rest: what it left of a chunk, or what was written to memory; error: why,
-    as errno, or 0."""
-
-    __slots__ = (
-        "_descriptor",
-        "_is_socket",
-        "budget",
-        "error",
-        "promised",
-        "rest",
-        "written",
-    )
-
-    def __init__(self, descriptor: int, is_socket: bool, promised: int, budget: int) -> None:
-        self._descriptor = descriptor
-        self._is_socket = is_socket
-        self.promised = promised
-        self.budget = budget
-        self.written = self.error = 0
-        self.rest: bytes | None = None
-
-    @classmethod
-    def into_memory(cls, budget: int) -> Self:
-        """All that is written is in `rest`."""
-        return cls(MEMORY, False, RESPONSE_SIZE_MAX, budget)
-
-    def run(
-        self,
-        transcoder: Transcoder,
-        source: "Source",
-        position: int,
-        end: int,
-        chunk_size: int,
-        recodes: Recodes,
-    ) -> tuple[int, int]:
-        """Bytes consumed, and the Outcome."""
-        consumed, self.written, outcome, self.rest, self.error = source.call(
-            transcoder.transfer,
-            position,
-            end,
-            chunk_size,
-            self._descriptor,
-            self._is_socket,
-            self.promised,
-            self.budget,
-            recodes,
-        )
-        return consumed, outcome
+    size: int
+    rest: bytes | None
+    error: int
 
 
 class Source:

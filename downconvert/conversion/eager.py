@@ -8,7 +8,7 @@ Not here: the conversion itself (converter.py)."""
 from collections.abc import Iterable, Iterator
 from typing import Self
 
-from records.source import Records
+from records.files.source import Records
 
 from .converter import Converter
 from .failed import Failed

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias, TypeVar
 
 from records.backend import crc32
-from records.compressed import STEP_SIZE
+from records.batches.compressed import STEP_SIZE
 from records.formats import (
     LOG_APPEND_TIME,
     MAGIC_AT,
@@ -33,7 +33,7 @@ from records.formats import (
 from .cursors import Cursor, Scan
 
 SIZE_MAX: Final = 2**31 - 1
-HEADERS_A_STEP: Final = 500
+HEADERS_A_STEP: Final = 8  # each is read by Python, byte after byte
 _VARINT_SIZE_MAX: Final = 5
 
 Damage = Callable[[str], Exception]

@@ -5,7 +5,6 @@ Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
 from dataclasses import dataclass
 
-from records.errors import RecordTooLargeError
 from records.formats import (
     ATTRIBUTES_AT_LEGACY,
     CODEC_MASK,
@@ -70,7 +69,6 @@ def scan_inner(
             reason, _ = transcoder.damage or ("damaged", 0)
             raise damage(reason)
         offset, timestamp, size, before_key, key_size = head
-        _check_size(request, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
         message = yield from scan_record(
             BodyCursor(body), size, before_key, key_size, start, scratch, damage
@@ -79,7 +77,6 @@ def scan_inner(
         offset, timestamp, size, before_key = _entry_head(
             body, inner, transcoder.append_time, damage
         )
-        _check_size(request, body, size)
         start = MessageStart(inner.magic, offset, timestamp, log_append)
         message = yield from scan_message(
             BodyCursor(body), size, before_key, start, scratch, damage
@@ -112,9 +109,3 @@ def _entry_head(
     if timestamp < NO_TIMESTAMP:
         raise damage("negative timestamp")
     return offset + inner.offset_delta, timestamp, size, head.size + SIZE_FIELD.size
-
-
-def _check_size(request: Request, body: Body, size: int) -> None:
-    limit = request.policy.record_size_max
-    if limit is not None and size > limit:
-        raise RecordTooLargeError(size, limit, body.position)

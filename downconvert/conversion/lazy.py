@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Self
 
 from records.errors import RecordsError
-from records.source import Records
+from records.files.source import Records
 
 from .converter import Converter
 from .plan import Steps, ends
@@ -112,6 +112,6 @@ class LazyDownConvertRecords:
             size,
             held=plan.held,
             is_exact=plan.is_exact,
-            ends_with_a_piece=plan.ends_with_a_piece and size == plan.size,
+            cuts_no_message=plan.cuts_no_message and size == plan.size,
             clock=self._clock,
         )

@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Final, NamedTuple
 
 from records.formats import PREFIX
+from records.kernel import Buffer
 from records.units import KiB, MiB
 
 ENOUGH: Final = 512 * KiB  # bytes of messages for an answer, of which the last may end beyond
@@ -83,17 +84,21 @@ class Made:
         self._total = 0
         self.size = 0
 
-    def add(self, piece: bytes | memoryview) -> None:
-        """Adds whole messages, or a part of a large one, whose size is in the first part."""
-        at = self._end - self._total
-        if 0 < at <= len(piece):
+    def add(self, piece: Buffer, *, is_whole: bool) -> None:
+        """Adds messages, or a part of a large one, whose size is in the first part. `is_whole`: the
+        last of them ends with the piece."""
+        at, total = self._end - self._total, self._total + len(piece)
+        if is_whole and not at and total <= min(self._enough, self._room):
+            self.size = total  # none of these is the last
+            at = len(piece)
+        elif 0 < at <= len(piece):
             self._note(self._end)
         while at < len(piece):
             at += PREFIX.size + int(PREFIX.unpack_from(piece, at)[1])
             if at <= len(piece):
                 self._note(self._total + at)
         self._end = self._total + at
-        self._total += len(piece)
+        self._total = total
         if self._bytes is not None:
             self._bytes += piece
             if self._total > HELD_SIZE_MAX:

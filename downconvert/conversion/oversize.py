@@ -6,7 +6,7 @@ Not here: how a large record is read (large.py), large records in compressed bat
 
 from collections.abc import Iterator
 
-from records.errors import RecordTooLargeError
+from records.batches.compressed import STEP_SIZE
 from records.formats import MAGIC_AT, MESSAGE_HEAD, NO_TIMESTAMP, PREFIX, SIZE_FIELD
 from records.kernel import Transcoder
 
@@ -68,7 +68,7 @@ class Oversize:
         if head is None:
             raise window.damage(transcoder)
         offset, timestamp, size, before_key, key_size = head
-        self._check(size)
+        window.in_hand = size
         message = yield from scan_record(
             self._cursor(),
             size,
@@ -89,7 +89,7 @@ class Oversize:
         window, request = self._window, self._request
         before_key = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
         timestamp = MESSAGE_HEAD[magic].unpack_from(window.source, window.start)[5]
-        self._check(size)
+        window.in_hand = size
         message = yield from scan_message(
             self._cursor(),
             size,
@@ -118,15 +118,8 @@ class Oversize:
     @property
     def _scratch(self) -> memoryview | None:
         """Where bytes are read to for a CRC, which measuring does without."""
-        return None if self._output.is_measuring else self._output.target
+        return None if self._output.is_measuring else self._output.target[:STEP_SIZE]
 
     def _passed(self, size: int) -> None:
         self._window.position += size
         self._window.in_hand = 0
-
-    def _check(self, size: int) -> None:
-        window = self._window
-        window.in_hand = size
-        limit = self._request.policy.record_size_max
-        if limit is not None and size > limit:
-            raise RecordTooLargeError(size, limit, window.records.origin + window.position)

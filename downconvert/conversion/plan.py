@@ -15,12 +15,10 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar
 
-from records.compressed import STEP_SIZE
 from records.errors import ClosedRecordsError, RecordsError
-from records.source import Records
+from records.files.source import Records
 
-from .converter import COMPRESSED_WEIGHT, Converter
-from .direct import Direct
+from .converter import MADE_SIZE, Converter
 from .filler import NOTHING_LEFT_SIZE
 from .made import ENOUGH, Held, Made
 from .policy import RESPONSE_SIZE_MAX
@@ -35,7 +33,9 @@ Steps: TypeAlias = Generator[int, None, Found]
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
 
-MADE_STEP: Final = 32 * 1024  # bytes that are converted, or made, in a step
+# What a step in the midst of an entry counts at least. It takes Python about as long as it takes
+# the kernel to convert so many bytes.
+WITHIN: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class Plan:
     """size: bytes promised. end: where in the records the conversion ends, if it gets that far;
     of an estimate, where the first batch that converts to something ends. is_exact: no filler is
     sent. damage: why the range ends before the records do, or None. held: the messages that were
-    made already, from `held_from` of the records on, which end the answer. ends_with_a_piece: no
+    made already, from `held_from` of the records on, which end the answer. cuts_no_message: no
     piece of the conversion is cut. is_whole: all of the records are in it."""
 
     size: int
@@ -52,7 +52,7 @@ class Plan:
     damage: RecordsError | None = None
     held: Held | None = None
     held_from: int = 0
-    ends_with_a_piece: bool = True
+    cuts_no_message: bool = True
     is_whole: bool = True
 
 
@@ -63,11 +63,8 @@ def plan(records: Records, request: Request) -> Plan:
 
 def planning(records: Records, request: Request) -> Steps[Plan]:
     """As `plan`, in steps."""
-    if request.policy.size != "estimate":
-        exact = yield from _exact(records, request)
-        if exact is not None:
-            return exact
-    return (yield from _estimate(records, request))
+    by = _estimate if request.policy.size == "estimate" else _exact
+    return (yield from by(records, request))
 
 
 def at_once(steps: Steps[Found]) -> Found:
@@ -82,16 +79,18 @@ def at_once(steps: Steps[Found]) -> Found:
 
 def _sizes(converter: Converter, pieces: Iterator[int]) -> Iterator[tuple[int, int]]:
     """The sizes of the pieces, and the work that was done for each."""
-    # A step in the midst of an entry has decompressed as much as this, or read ahead.
-    within = COMPRESSED_WEIGHT * max(converter.chunk_size, STEP_SIZE)
     done = converter.work
     for piece in pieces:
         before, done = done, converter.work
-        yield piece, max(done - before, 1 if converter.can_rest else within)
+        yield piece, _work(converter, done - before)
 
 
-def _exact(records: Records, request: Request) -> Steps[Plan | None]:
-    """None: the policy is "auto", and compressed output turned up."""
+def _work(converter: Converter, counted: int) -> int:
+    """What a step counts, of which the converter has counted this."""
+    return max(counted, 1 if converter.can_rest else WITHIN)
+
+
+def _exact(records: Records, request: Request) -> Steps[Plan]:
     converter = Converter.planning(records, request)
     size = held_from = 0
     before = converter.counts
@@ -107,8 +106,6 @@ def _exact(records: Records, request: Request) -> Steps[Plan | None]:
             size += piece
         held_from, before = converter.window.position, converter.counts
         if held_from < records.size and converter.has_stopped and not is_cut:
-            if request.policy.size == "auto":
-                return None
             room = RESPONSE_SIZE_MAX - size
             made = Made(ENOUGH if request.policy.may_end_early else room, room)
             is_done = yield from _make(converter, made, records.size)
@@ -132,7 +129,7 @@ def _exact(records: Records, request: Request) -> Steps[Plan | None]:
         damage=damage,
         held=held,
         held_from=held_from,
-        ends_with_a_piece=not is_cut,
+        cuts_no_message=not is_cut,
         is_whole=damage is None and not is_cut,
     )
 
@@ -140,18 +137,15 @@ def _exact(records: Records, request: Request) -> Steps[Plan | None]:
 def _make(converter: Converter, made: Made, end: int) -> Steps[bool]:
     """Makes messages until there are enough. Returns whether it has come to the end."""
     converter.make()
-    sizes = _sizes(converter, converter.pieces(end))
+    pieces = converter.pieces(end)
+    done = converter.work
     while made.wanted > 0:
-        direct = converter.direct = Direct.into_memory(min(MADE_STEP, made.wanted))
-        found = next(sizes, None)
-        if found is None:
+        piece = converter.next_made(pieces, end, min(MADE_SIZE, made.wanted))
+        if piece is None:
             return True
-        piece, work = found
-        if piece:
-            made.add(converter.output.ready[:piece])
-        elif direct.rest:
-            made.add(direct.rest)
-        yield work
+        made.add(piece, is_whole=converter.can_rest)
+        before, done = done, converter.work
+        yield _work(converter, done - before)
     return converter.window.position >= end and converter.can_rest
 
 
@@ -172,7 +166,7 @@ def _estimate(records: Records, request: Request) -> Steps[Plan]:
 
 
 def _estimated(size: int, end: int) -> Plan:
-    return Plan(size=size, end=end, is_exact=False, ends_with_a_piece=False, is_whole=False)
+    return Plan(size=size, end=end, is_exact=False, cuts_no_message=False, is_whole=False)
 
 
 def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:

@@ -64,6 +64,5 @@ _PARSERS: Final[dict[str, Callable[[str], object]]] = {
     "trim_compressed": _yes_or_no,
     "split_at_gaps": _yes_or_no,
     "wrapper_size_max": _size_or_none,
-    "record_size_max": _size_or_none,
     "compression_level": str,
 }

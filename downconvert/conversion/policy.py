@@ -55,8 +55,7 @@ class ConversionPolicy:
         left for the next fetch; all of it is measured without trim_compressed, since the next fetch
         cannot begin inside a batch then.
         "estimate": as Kafka, the larger of the raw size and the first converted batch; what does
-        not fit is cut, what is missing is filled. "auto": exact where the output is uncompressed,
-        where measuring costs little; estimate where it would compress everything twice.
+        not fit is cut, what is missing is filled.
     recode: codec to codec, for what the client cannot read: {"zstd": "gzip"}; "lz4:magic0" is for
         messages of that format alone. "none" sends it uncompressed, "refuse" refuses it as Kafka
         refuses zstd (UnsupportedCodecError). A codec not named is kept; zstd, which v0 and v1 do
@@ -67,32 +66,29 @@ class ConversionPolicy:
     split_at_gaps: a compressed v1 message has no gaps in its offsets; several are written instead.
     wrapper_size_max: a batch that decompresses to more becomes several compressed messages, and no
         compressed message held in memory is larger; None: one for each batch, as Kafka.
-    record_size_max: a larger record is refused (RecordTooLargeError); None: none is, it is
-        streamed.
     compression_level: "fast", or "kafka" for about the size that Kafka's own settings reach."""
 
     chunk_size: int = CHUNK_SIZE
-    size: Literal["exact", "estimate", "auto"] = "exact"
+    size: Literal["exact", "estimate"] = "exact"
     recode: Mapping[str, str] = field(default_factory=lambda: RECODE_DEFAULT)
     isolation: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     trim_compressed: bool = True
     split_at_gaps: bool = True
     wrapper_size_max: int | None = WRAPPER_SIZE_MAX
-    record_size_max: int | None = None
     compression_level: CompressionLevel = "fast"
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check(self.chunk_size >= CHUNK_SIZE_MIN, f"chunk_size is at least {CHUNK_SIZE_MIN}")
-        _check(self.size in ("exact", "estimate", "auto"), "size is exact, estimate or auto")
+        _check(self.size in ("exact", "estimate"), "size is exact or estimate")
         _check(self.compression_level in ("fast", "kafka"), "compression_level is fast or kafka")
         _check(
             self.isolation in ("read_uncommitted", "read_committed"),
             "isolation is read_uncommitted or read_committed",
         )
-        for name in "wrapper_size_max", "record_size_max":
-            size = getattr(self, name)
-            _check(size is None or size >= CHUNK_SIZE_MIN, f"{name} is at least {CHUNK_SIZE_MIN}")
+        size = self.wrapper_size_max
+        least = f"wrapper_size_max is at least {CHUNK_SIZE_MIN}"
+        _check(size is None or size >= CHUNK_SIZE_MIN, least)
         for codec, target_codec in self.recode.items():
             _check_recode(codec, target_codec)
         object.__setattr__(self, "recode", MappingProxyType(dict(self.recode)))

@@ -12,9 +12,9 @@ from struct import Struct
 from typing import Any, Final, Self
 
 from records.batch import BatchHeader
+from records.batches.compressed import CompressedBytes
 from records.checksum import verifying
 from records.codecs import CompressionLevel, open_encoder
-from records.compressed import CompressedBytes
 from records.crc32c import crc32c
 from records.errors import (
     ClosedRecordsError,
@@ -22,6 +22,9 @@ from records.errors import (
     RecordsError,
     UnsupportedCodecError,
 )
+from records.files.sends import NOTHING, PendingBytes, write_all
+from records.files.source import Records
+from records.files.window import Stretch
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     BATCH_HEADER_SIZE,
@@ -32,9 +35,6 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer
-from records.sends import NOTHING, PendingBytes, write_all
-from records.source import Records
-from records.window import Stretch
 
 from .converter import COMPRESSED_WEIGHT
 from .failed import Failed

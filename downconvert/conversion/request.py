@@ -1,7 +1,7 @@
 """The parameters of a conversion: a target format, an offset, a policy, and the transactions of
 this one range that were aborted.
 
-Not here: the records (records.source)."""
+Not here: the records (records.files.source)."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Self

@@ -5,7 +5,7 @@ From any loop: `selectors`, `asyncio`, a thread. What a channel did not take wai
 first the next time, so that nothing is lost and nothing sent twice however the channel takes it.
 
 Not here: what was promised (plan.py), the conversion (converter.py), how a channel is written to
-(records.sends)."""
+(records.files.sends)."""
 
 import errno
 import os
@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from records.errors import CorruptRecordsError
-from records.sends import PendingBytes
+from records.files.sends import PendingBytes
 
 from .converter import Converter
-from .direct import Direct, descriptor_of
+from .direct import descriptor_of
 from .failed import Failed
 from .filler import filler
 from .made import Held
@@ -26,23 +26,12 @@ Clock = Callable[[], float]
 
 CHANGED: Final = "the records changed after they were measured"
 
-FIRST_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
+ONE_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 
 # Bytes that a turn goes through without making a piece: where a large record or message is read
 # ahead for its CRC, or a batch shrinks to next to nothing. More than one compressed message takes,
 # so that between two turns most hold no buffers.
-FRUITLESS_MAX: Final = 2 * 1024 * 1024
-
-
-def _pieces(converter: Converter, ends: Iterator[int], held: Held | None) -> Iterator[int]:
-    """All pieces of an answer. It ends with what was made before."""
-    for end in ends:
-        yield from converter.pieces(end)
-    if held is not None:
-        messages, chunk_size = memoryview(held.messages), converter.chunk_size
-        for at in range(0, len(messages), chunk_size):
-            converter.output.ready = messages[at:]
-            yield min(chunk_size, len(messages) - at)
+UNPRODUCTIVE_MAX: Final = 2 * 1024 * 1024
 
 
 class LazyDownConvertSend:
@@ -51,7 +40,8 @@ class LazyDownConvertSend:
     __slots__ = (
         "_clock",
         "_converter",
-        "_ends_with_a_piece",
+        "_cuts_no_message",
+        "_end",
         "_filler_bytes",
         "_held_counts",
         "_is_exact",
@@ -70,17 +60,18 @@ class LazyDownConvertSend:
         *,
         held: Held | None,
         is_exact: bool,
-        ends_with_a_piece: bool,
+        cuts_no_message: bool,
         clock: Clock,
     ) -> None:
-        """`held`: the messages that it ends with. `is_exact`: no filler. `ends_with_a_piece`: no
+        """`held`: the messages that it ends with. `is_exact`: no filler. `cuts_no_message`: no
         piece is cut."""
         self.size = size
         self._converter = converter
-        self._pieces = _pieces(converter, ends, held)
+        self._end = 0  # how far the conversion goes before the next of the `ends`
         self._held_counts = None if held is None else held.counts
+        self._pieces: Iterator[int] = self._all_pieces(ends, held)
         self._is_exact = is_exact
-        self._ends_with_a_piece = ends_with_a_piece
+        self._cuts_no_message = cuts_no_message
         self._clock = clock
         self._pending = PendingBytes()  # converted, and not taken by the channel
         self._sent = self._filler_bytes = 0
@@ -101,9 +92,9 @@ class LazyDownConvertSend:
         after chunk until the channel takes no more or `budget` bytes have been converted or
         written.
 
-        A chunk is converted when it is its turn. With a budget, what is plain goes from the file to
-        a plain socket, pipe or raw file within the kernel, and between two calls the send holds no
-        more than what the channel left of a chunk.
+        A chunk is converted when it is its turn. It goes from the file to a plain socket, pipe or
+        raw file within the kernel, unless something has to be decided. Between two calls with a
+        budget the send holds no more than what the channel left of a chunk.
 
         0: not now (the channel takes nothing, or a chunk's worth of records converted to
             nothing). Raises CorruptRecordsError where an estimate was promised and the records
@@ -111,44 +102,43 @@ class LazyDownConvertSend:
             where they cannot be read. Whoever asks again gets the same error: a send that failed
             is never completed. What the channel raises is raised as it is, and the next call goes
             on; `remaining` tells what was written before."""
-        if budget is not None:
-            return self._write_chunks(channel, budget)
-        written = 0
-        for _ in range(self._steps_max):
-            written = self._write_chunk(channel)
-            if written or self._pending.left or self.completed or self._converter.can_rest:
-                break  # else it is in the midst of something large
-        if self._pending.left:
-            self._wait()
-        return written
-
-    @property
-    def _steps_max(self) -> int:
-        return max(FRUITLESS_MAX // self._converter.chunk_size, 1)
-
-    def _write_chunks(self, channel: Any, budget: int) -> int:
         descriptor = descriptor_of(channel)
         converter, window = self._converter, self._converter.window
         sent, position = self._sent, window.position
-        steps, steps_max = 0, self._steps_max
+        steps, steps_max = 0, max(UNPRODUCTIVE_MAX // converter.chunk_size, 1)
+        enough = ONE_CHUNK if budget is None else budget
+        enough_passed = max(enough, converter.chunk_size)
         try:
             while self._sent < self.size:
-                done = max(self._sent - sent, window.position - position)
-                if done >= budget or steps >= steps_max:
+                done, passed = self._sent - sent, window.position - position
+                if done >= enough or passed >= enough_passed or steps >= steps_max:
                     break
-                if descriptor is not None:
+                if descriptor is None or self._pending.left or not converter.can_write(self._end):
+                    steps += not self._write_piece(channel)
+                else:
                     # To a socket the kernel writes several chunks at once, but whoever waits for a
                     # first byte gets it with the first.
                     is_first = descriptor[1] and not self._sent
-                    left = FIRST_CHUNK if is_first else budget - done
-                    converter.direct = Direct(*descriptor, self.remaining, left)
-                steps += not self._write_chunk(channel)
+                    left = ONE_CHUNK if is_first else max(enough - max(done, passed), ONE_CHUNK)
+                    steps += not self._write_directly(*descriptor, left)
                 if self._pending.left:
                     break
         finally:
-            converter.direct = None
-            self._wait()
+            if budget is not None or self._pending.left:
+                self._wait()
         return self._sent - sent
+
+    def _all_pieces(self, ends: Iterator[int], held: Held | None) -> Iterator[int]:
+        """All pieces of an answer. It ends with what was made before."""
+        converter = self._converter
+        for self._end in ends:
+            yield 0  # what comes next may be for the kernel
+            yield from converter.pieces(self._end)
+        if held is not None:
+            messages, chunk_size = memoryview(held.messages), converter.chunk_size
+            for at in range(0, len(messages), chunk_size):
+                converter.output.ready = messages[at:]
+                yield min(chunk_size, len(messages) - at)
 
     def _wait(self) -> None:
         """Releases the buffers, and holds nothing but a copy of what the channel has not taken."""
@@ -156,14 +146,13 @@ class LazyDownConvertSend:
             self._pending.copy()
             self._converter.rest()
 
-    def _write_chunk(self, channel: Any) -> int:
+    def _write_piece(self, channel: Any) -> int:
         pending = self._pending
         if not pending.left:
             remaining = self.size - self._sent
             if not remaining:
                 return 0
-            clock = self._clock
-            started = clock()
+            started = self._clock()
             try:
                 size = next(self._pieces, None)
                 if size is None:
@@ -173,33 +162,40 @@ class LazyDownConvertSend:
                 elif size:
                     pending.left = self._converter.output.ready[:size]
             except BaseException as error:
-                self._pieces = Failed(error)
-                self._converter.release()
+                self._fail(error)
                 raise
-            self._seconds += clock() - started
-            if size == 0:
-                return self._written_directly()
+            self._seconds += self._clock() - started
         written = pending.write_to(channel)
         self._sent += written
         if self._sent == self.size:
-            self._end()
+            self._finish()
         return written
 
-    def _written_directly(self) -> int:
-        """What the kernel has written itself, if it has."""
-        direct = self._converter.direct
-        if direct is None:
-            return 0
-        if direct.rest is not None:
-            self._pending.left = memoryview(direct.rest)
-        self._sent += direct.written
+    def _write_directly(self, descriptor: int, is_socket: bool, budget: int) -> int:
+        """As much as the kernel converts and writes by itself. Returns the bytes written."""
+        started = self._clock()
+        try:
+            written = self._converter.write(
+                self._end, descriptor, is_socket, self.remaining, budget
+            )
+        except BaseException as error:
+            self._fail(error)
+            raise
+        self._seconds += self._clock() - started
+        self._pending.left = memoryview(written.rest or b"")
+        self._sent += written.size
         if self._sent == self.size:
-            self._end()
-        if direct.error and direct.error != errno.EINTR:
-            raise OSError(direct.error, os.strerror(direct.error))
-        return direct.written
+            self._finish()
+        if written.error and written.error != errno.EINTR:
+            raise OSError(written.error, os.strerror(written.error))
+        return written.size
 
-    def _end(self) -> None:
+    def _fail(self, error: BaseException) -> None:
+        self._pieces = Failed(error)
+        self._end = 0
+        self._converter.release()
+
+    def _finish(self) -> None:
         self._pieces = iter(())
         self._converter.release()
 
@@ -212,7 +208,7 @@ class LazyDownConvertSend:
 
     def _cut(self, remaining: int) -> memoryview:
         """As much of a piece as was promised."""
-        if self._ends_with_a_piece:
+        if self._cuts_no_message:
             raise self._changed()
         return self._converter.output.ready[:remaining]
 

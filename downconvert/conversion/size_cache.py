@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from records import FileRecords
-from records.source import Records
+from records.files.source import Records
 
 from .plan import Plan, Steps, at_once, planning
 from .policy import CHUNK_SIZE_MIN, ConversionPolicy

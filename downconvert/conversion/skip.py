@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from records.backend import Transcoder
 from records.errors import RecordsError
+from records.files.source import Records
 from records.kernel import Outcome
-from records.source import Records
 
 from . import buffers
 from .converter import Converter

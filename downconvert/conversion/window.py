@@ -3,8 +3,8 @@
 Not here: what is made of the bytes (converter.py)."""
 
 from records.errors import CorruptRecordsError
+from records.files.source import TRUNCATED, Records
 from records.kernel import Buffer, Transcoder
-from records.source import TRUNCATED, Records
 
 from . import buffers
 from .buffers import NO_BUFFER, NO_VIEW

@@ -4,12 +4,12 @@ Its head states the size and the CRC of all of it, so that all of it is in memor
 byte can be sent. The caller limits how large it may grow.
 
 Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py),
-what it looks like (records.wrapper)."""
+what it looks like (records.batches.wrapper)."""
 
+from records.batches.wrapper import wrapper
 from records.codecs import CompressionLevel, Encoder, compress, open_encoder
 from records.formats import LOG_APPEND_TIME, V1, Codec
 from records.kernel import Buffer
-from records.wrapper import wrapper
 
 
 class Wrapper:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from records import BatchHeader, MemoryRecords
-from records.source import read_headers
+from records.files.source import read_headers
 
 
 class Changing:

@@ -245,16 +245,6 @@ def test_a_neighbour_that_truncates_a_sealed_segment_costs_its_answer_and_no_oth
         assert (tmp_path / "rest").stat().st_size == left
 
 
-def test_a_record_that_is_too_large_is_found_by_turns_too(sockets):
-    policy = ConversionPolicy(record_size_max=20 * KiB)
-    data = segment(Codec.NONE) + build(
-        [Record(offset=5000, timestamp=0, value=bytes(25 * KiB))], magic=2
-    )
-    lazy = LazyDownConvertRecords(MemoryRecords(data), 1, policy=policy)
-    assert lazy.damage is not None
-    assert received(lazy.to_send(), *sockets, 1 << 30) == sent(lazy.to_send())
-
-
 @given(
     codecs=st.lists(st.sampled_from([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4]), max_size=6),
     count=st.integers(1, 60),

@@ -8,7 +8,6 @@ from records import (
     CorruptRecordsError,
     MemoryRecords,
     Record,
-    RecordTooLargeError,
     TimestampType,
     build,
     read,
@@ -166,16 +165,6 @@ def test_a_large_record_behind_a_gap_begins_a_wrapper_also_where_these_are_unlim
     for header in converted.batches():
         inside = list(read(converted.slice(header.position, header.size)))
         assert inside[-1].offset - inside[0].offset == len(inside) - 1
-
-
-@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_a_record_beyond_record_size_max_is_refused_and_what_comes_before_is_not(codec):
-    batch = build(records_of([10, 20, 50_000, 30]), magic=2, codec=codec)
-    policy = ConversionPolicy(record_size_max=40_000)
-    lazy = LazyDownConvertRecords(MemoryRecords(batch), 1, 0, policy)
-    assert isinstance(lazy.damage, RecordTooLargeError)
-    assert "larger than record_size_max (40000)" in str(lazy.damage)
-    assert [r.offset for r in read(MemoryRecords(sent(lazy.to_send())))] == [100, 101]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])

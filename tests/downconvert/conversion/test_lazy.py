@@ -64,13 +64,6 @@ def test_an_exact_size_is_what_is_sent_to_the_byte():
     assert offsets(converted) == [0, 1, 3]
 
 
-def test_auto_is_exact_for_uncompressed_output_and_an_estimate_for_compressed():
-    auto = ConversionPolicy(size="auto")
-    plain, gzip = one(0) + one(1), one(0, Codec.GZIP)
-    assert LazyDownConvertRecords(MemoryRecords(plain), 1, policy=auto).size == 2 * 36
-    assert LazyDownConvertRecords(MemoryRecords(gzip), 0, policy=auto).size == len(gzip)
-
-
 def test_a_second_send_begins_again():
     lazy = LazyDownConvertRecords(MemoryRecords(one(0) + one(1)), 1)
     assert sent(lazy.to_send()) == sent(lazy.to_send())

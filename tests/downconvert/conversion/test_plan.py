@@ -9,8 +9,10 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion import send
+from downconvert.conversion.converter import COMPRESSED_WEIGHT
+from downconvert.conversion.plan import WITHIN
 from records import Codec, FileRecords, Record, RecordsError, build
-from records.compressed import Decompressed
+from records.batches.compressed import Decompressed
 from records.units import KiB, MiB
 
 from .channels import sent
@@ -91,6 +93,23 @@ def test_no_step_is_longer_for_a_large_batch(
         assert (made.size, made.is_whole) == (expected.size, expected.is_whole)
 
 
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("target_codec", ["none", "gzip"])
+def test_a_small_wrapper_size_makes_steps_small_and_not_dear(
+    magic: int, target_codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The window over what is decompressed is an eighth of it, and no record here fits in one."""
+    policy = ConversionPolicy(recode={"lz4": target_codec}, wrapper_size_max=2 * KiB)
+    few = MANY[:200]
+    with log_of(tmp_path / "log", build(few, magic=magic, codec=Codec.LZ4)) as log:
+        counted = Counted(monkeypatch)
+        work = list(LazyDownConvertRecords.in_steps(log, magic - 1, policy=policy))
+        assert len(work) > len(few)
+        done = COMPRESSED_WEIGHT * (counted.take() + log.size)
+        assert done <= sum(work) <= done + WITHIN * len(work)
+        assert sorted(work)[len(work) // 2] <= WITHIN  # the usual step
+
+
 def test_what_is_not_wanted_any_more_is_closed(tmp_path: Path) -> None:
     with log_of(tmp_path / "log", build(MANY, magic=2, codec=Codec.GZIP)) as log:
         making = LazyDownConvertRecords.in_steps(log, 1)
@@ -112,7 +131,7 @@ def test_no_turn_of_a_send_reads_ahead_for_long(
     magic: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All of a large record for its CRC, and of a compressed message for its last offset."""
-    monkeypatch.setattr(send, "FRUITLESS_MAX", 256 * KiB)
+    monkeypatch.setattr(send, "UNPRODUCTIVE_MAX", 256 * KiB)
     data = build(ONE_AT_THE_END, magic=magic, codec=Codec.LZ4)
     with log_of(tmp_path / "log", data) as log:
         lazy = LazyDownConvertRecords(log, magic - 1)

@@ -11,7 +11,7 @@ from downconvert.conversion.policies import parse_policy
     [
         ("default", ConversionPolicy()),
         ("kafka", ConversionPolicy.kafka()),
-        ("size=auto", ConversionPolicy(size="auto")),
+        ("size=estimate", ConversionPolicy(size="estimate")),
         ("default,chunk_size=64KiB", ConversionPolicy(chunk_size=65536)),
         (
             "recode=zstd:gzip+lz4:magic0:none",
@@ -35,7 +35,7 @@ def test_a_line_is_a_policy(text: str, policy: ConversionPolicy) -> None:
         ("kafka,colour=red", "'colour=red' is not one of chunk_size, size"),
         ("chunk_size=1", "chunk_size is at least"),
         ("chunk_size=big", "chunk_size: 'big' is no size"),
-        ("size=exactly", "size is exact, estimate or auto"),
+        ("size=exactly", "size is exact or estimate"),
         ("trim_compressed=maybe", "trim_compressed: 'maybe' is neither yes nor no"),
         ("recode=zstd", "recode: 'zstd' is not CODEC:CODEC"),
         ("recode=zstd:lzma", "recode: 'lzma' is not none, gzip"),

@@ -72,11 +72,10 @@ def test_a_rule_for_one_format_goes_before_the_rule_for_all():
     ("options", "reason"),
     [
         ({"chunk_size": 1}, "chunk_size is at least"),
-        ({"size": "roughly"}, "size is exact, estimate or auto"),
+        ({"size": "roughly"}, "size is exact or estimate"),
         ({"compression_level": "none"}, "compression_level is fast or kafka"),
         ({"isolation": "serializable"}, "isolation is"),
         ({"wrapper_size_max": 100}, "wrapper_size_max is at least 128"),
-        ({"record_size_max": 100}, "record_size_max is at least 128"),
         ({"recode": {"brotli": "gzip"}}, "'brotli' is not gzip, snappy, lz4 or zstd"),
         ({"recode": {"lz4:magic2": "gzip"}}, "'lz4:magic2' is not"),
         ({"recode": {"none": "gzip"}}, "'none' is not gzip"),
@@ -97,7 +96,6 @@ def test_policies_that_differ_have_hashes_that_differ():
         "trim_compressed": False,
         "split_at_gaps": False,
         "wrapper_size_max": 1 << 17,
-        "record_size_max": 1 << 20,
         "compression_level": "kafka",
     }
     others = [replace(ConversionPolicy(), **{name: value}) for name, value in options.items()]

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, eager
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 from tests import backends
 from tests.other_readers import OTHER_READERS, OtherReader, as_others_tell

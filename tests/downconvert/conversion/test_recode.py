@@ -10,7 +10,7 @@ from hypothesis import given
 from bench.bombs import bomb
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
-from records.compressed import Decompressed
+from records.batches.compressed import Decompressed
 from records.formats import MAGIC_AT
 from records.units import KiB
 from tests.damage import flipped

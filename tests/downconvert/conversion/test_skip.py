@@ -7,7 +7,7 @@ import pytest
 from downconvert import ConversionPolicy, eager
 from downconvert.conversion.skip import WINDOW_SIZE, skip
 from records import Codec, MemoryRecords, build_empty, build_marker
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 from tests.downconvert.storage.logs import batch
 
 POLICY = ConversionPolicy()

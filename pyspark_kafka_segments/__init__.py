@@ -1,7 +1,7 @@
-"""Where Spark finds the format `kafka-segments` by itself: `spark.read.format("kafka-segments")`.
+"""Lets Spark find the format `kafka-segments` by itself: `spark.read.format("kafka-segments")`.
 
-Spark 4 imports every module whose name begins with `pyspark_`, and takes its `DefaultSource`. One
-that cannot be imported hides the sources of all others. So nothing but Spark is imported before the
+Spark 4 imports every module whose name begins with `pyspark_`, and uses its `DefaultSource`. If one
+of them cannot be imported, Spark finds no source of any other. So only Spark is imported before the
 format is used.
 
 Not here: the source itself (downconvert/spark/source.py)."""
@@ -13,9 +13,9 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from downconvert.spark.reader import SegmentReader
+    from downconvert.spark.read.reader import SegmentReader
     from downconvert.spark.source import SegmentSource
-    from downconvert.spark.stream import SegmentStreamReader
+    from downconvert.spark.stream.stream import SegmentStreamReader
 
 
 class DefaultSource(DataSource):

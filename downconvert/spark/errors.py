@@ -1,4 +1,4 @@
-"""Why a query fails, besides a wrong option, which is a ValueError.
+"""The errors of queries, except wrong options, which are ValueErrors.
 
 Not here: damage itself (records/errors.py)."""
 
@@ -13,14 +13,14 @@ MODES: Final = (
 
 
 class CorruptSegmentError(RecordsError):
-    """Damage in a segment, where `mode` is FAILFAST."""
+    """Damage in a segment, if `mode` is FAILFAST."""
 
     def __init__(self, path: str, damage: CorruptRecordsError) -> None:
         super().__init__(f"{path}: {damage}{MODES}")
 
 
 class MissingOffsetsError(RecordsError):
-    """Offsets that no copy of a log has, and that no compaction has removed, where `mode` is
+    """Offsets that no copy of a log has, and that no compaction has removed, if `mode` is
     FAILFAST."""
 
     def __init__(self, what: str) -> None:
@@ -31,29 +31,28 @@ class MissingOffsetsError(RecordsError):
 
 
 class CorruptStateError(RecordsError):
-    """A record of a broker's own topic that cannot be read, where `mode` is FAILFAST."""
+    """An unreadable record of a broker's internal topic, if `mode` is FAILFAST."""
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path}: {reason}{MODES}")
 
 
 class SegmentChangedError(RecordsError):
-    """A segment is not what it was when the query was planned: positions in it are no longer
-    right."""
+    """A segment has changed since the query was planned: positions in it are no longer valid."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} was cleaned or truncated after the query was planned")
 
 
 class DataLossError(RecordsError):
-    """Records that were to be read are no longer there."""
+    """Records that should be read no longer exist."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}; the option failOnDataLoss=false goes on without")
 
 
 class TaskFailedError(Exception):
-    """A task of a job failed; says which one, and why."""
+    """A task of a job failed. The text names the task and the reason."""
 
 
 class MixedClustersError(RecordsError):

@@ -7,13 +7,16 @@ from typing import Final
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from .options import Options
-from .reader import SegmentReader
-from .schemas import schema_of
-from .stream import SegmentStreamReader
-from .tables import options_of, with_options
+from .notices import forward
+from .options.options import Options
+from .options.schemas import schema_of
+from .read.reader import SegmentReader
+from .read.tables import options_of, with_options
+from .stream.stream import SegmentStreamReader
 
 FORMAT: Final = "kafka-segments"
+
+forward()
 
 
 class SegmentSource(DataSource):

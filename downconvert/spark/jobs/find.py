@@ -1,7 +1,7 @@
-"""Where records with certain keys are: file, byte and offset. For example for deletion requests.
+"""Finds records with certain keys: file, position and offset. For example for deletion requests.
 
-Keys are compared in Arrow, as they are read; values and a batch's position are looked at only where
-a key was found.
+Keys are compared in Arrow, as they are read. Values and batch positions are read only after a key
+was found.
 
 Not here: reading (rows.py), which files (planner.py)."""
 
@@ -13,17 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Mode, Options
+from downconvert.spark.options.schemas import TIMESTAMP
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.planner import plan
+from downconvert.spark.read.rows import read_records
 from records import CorruptRecordsError
 from records.formats import V2
 
-from .bounds import Bounds
 from .jobs import JobError, Json, run_tasks, watched
-from .options import Mode, Options
-from .planner import plan
 from .progress import Step, no_step
-from .rows import read_records
-from .schemas import TIMESTAMP
-from .splits import Split
 
 RESULT: Final = pa.schema(
     [
@@ -34,7 +34,7 @@ RESULT: Final = pa.schema(
         ("key", pa.binary()),
         ("valueSize", pa.int64()),  # null: a tombstone
         ("segment", pa.string()),  # path of the log file
-        ("position", pa.int64()),  # of the first byte of the batch; null: damage is before it
+        ("position", pa.int64()),  # of the first byte of the batch; null: there is damage before it
         ("sizeInBytes", pa.int32()),  # of the batch
     ]
 )
@@ -52,7 +52,7 @@ EVERYTHING: Final = Bounds()
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Splits to be searched for keys."""
+    """Splits to search for keys."""
 
     splits: tuple[Split, ...]
     keys: frozenset[bytes]
@@ -70,7 +70,8 @@ def find(
     topics: Sequence[str] = (),
     skip_damaged: bool = False,
 ) -> DataFrame:
-    """A row for each record with one of the keys: the columns of RESULT. Each action searches anew.
+    """A row for each record with one of the keys: the columns of RESULT. Each action searches
+    again.
 
     JobError: there is nothing to search. Damage fails a task, unless it is skipped."""
     tasks = plan_of(paths, keys, topics=topics, skip_damaged=skip_damaged)
@@ -101,7 +102,8 @@ def run(
 def plan_of(
     paths: Sequence[str], keys: Sequence[bytes], *, topics: Sequence[str], skip_damaged: bool
 ) -> list[Task]:
-    """What `find` searches. JobError: there is nothing, or a topic that is named is not there."""
+    """The tasks of `find`. JobError: there is nothing to search, or a named topic does not
+    exist."""
     mode = Mode.DROPMALFORMED if skip_damaged else Mode.FAILFAST
     options = Options(paths=tuple(paths), topics=tuple(topics), mode=mode)
     try:
@@ -135,7 +137,7 @@ def search(task: Task) -> Iterator[Json]:
 
 
 def _first(split: Split, options: Options, wanted: Any) -> int | None:
-    """The lowest offset that has one of the keys; None: none has."""
+    """The lowest offset with one of the keys; None: there is none."""
     found = []
     for batch in read_records(split, options, EVERYTHING, KEYS):
         mask = pc.is_in(batch.column("key"), value_set=wanted)
@@ -145,8 +147,7 @@ def _first(split: Split, options: Options, wanted: Any) -> int | None:
 
 
 def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:
-    """Rows with the batches that they are in: of each the first one whose last offset is not
-    lower."""
+    """Adds to each row its batch: the first one whose last offset is not lower."""
     if not found:
         return
     segment = split.segment.open()
@@ -159,7 +160,7 @@ def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:
                 while header is None or header.last_offset < row["offset"]:
                     header = next(headers)
                     position, following = following, following + header.size
-            except (StopIteration, CorruptRecordsError):  # skipped damage is before it
+            except (StopIteration, CorruptRecordsError):  # skipped damage precedes it
                 header = position = None
             if header is not None and header.magic == V2 and header.base_offset > row["offset"]:
                 header = position = None  # it was read from another copy

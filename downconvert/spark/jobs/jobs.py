@@ -1,11 +1,11 @@
-"""How a job's tasks get to Spark and their results back: one task a partition, results by Arrow.
+"""Runs a job's tasks on Spark: one task per partition, with results as Arrow.
 
-Spark is given a row for each task, in as many partitions as there are tasks, so that each runs by
-itself and a long one delays no other. A task's function runs in a Python worker of an executor,
-which finds this package there (docs/spark.md says how it is shipped). Only DataFrames are used:
-over Spark Connect there is nothing else.
+Spark gets a row for each task, in as many partitions as there are tasks. So each task runs by
+itself, and a long one delays no other. A task's function runs in a Python worker of an executor,
+which must have this package (docs/spark.md says how it is shipped). Only DataFrames are used, as
+Spark Connect has nothing else.
 
-Not here: what the tasks do (audit.py, convert.py, sweep.py), how far they are (progress.py)."""
+Not here: the tasks (audit.py, convert.py, sweep.py), their progress (progress.py)."""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,10 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from downconvert.storage.names import TopicPartition
-from records import RecordsError
-
-from .errors import (
+from downconvert.spark.errors import (
     MODES,
     CorruptSegmentError,
     DataLossError,
@@ -31,11 +28,15 @@ from .errors import (
     SegmentChangedError,
     TaskFailedError,
 )
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.notices import forward
+from downconvert.spark.read.workers import spare_what_is_loaded
+from downconvert.storage.names import TopicPartition
+from records import RecordsError
+
 from .progress import Step, polled
-from .segment_files import PartitionLog
 from .spark_errors import OF_SPARK, in_a_line, is_worker_lost
-from .trees import find_partitions
-from .workers import spare_what_is_loaded
 
 Json: TypeAlias = dict[str, Any]
 Task = TypeVar("Task")
@@ -43,7 +44,7 @@ Task = TypeVar("Task")
 TASKS: Final = pa.schema([("number", pa.int32()), ("task", pa.binary())])
 ROWS_MAX: Final = 1000
 SKIPS: Final = "; skip_damaged (--skip-damaged) leaves it out"
-# They name the file themselves, which need not be the first one of a task.
+# These errors name the file themselves, which need not be the first one of a task.
 SAY_WHERE: Final = (
     OSError,
     CorruptSegmentError,
@@ -55,7 +56,7 @@ SAY_WHERE: Final = (
 
 
 class JobError(Exception):
-    """A job that cannot be run as it was asked for; says why in one line."""
+    """A job that cannot run as requested. The text has the reason in one line."""
 
 
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
@@ -69,7 +70,7 @@ def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
 
     try:
         found = find_partitions(paths, takes=takes)
-    except ValueError as error:  # a path that is none, or a key that is not given
+    except ValueError as error:  # an invalid path, or a missing key
         raise JobError(str(error)) from error
     if not there:
         raise JobError(
@@ -92,8 +93,8 @@ def run_tasks(
     work: Callable[[Task], Iterable[Json]],
     schema: pa.Schema,
 ) -> DataFrame:
-    """The rows that `work` yields for each task, with the columns of `schema`. Nothing has run yet,
-    and each action on the result runs all of it."""
+    """The rows that `work` yields for each task, with the columns of `schema`. This is lazy: each
+    action on the result runs all tasks."""
     rows = [list(range(len(tasks))), [pickle.dumps(task) for task in tasks]]
     frame = session.createDataFrame(pa.table(rows, schema=TASKS))
     return spread(frame, max(1, len(tasks))).mapInArrow(
@@ -102,8 +103,8 @@ def run_tasks(
 
 
 def spread(frame: DataFrame, count: int) -> DataFrame:
-    """A frame of TASKS in `count` partitions: one for each row, or by the hash of its number before
-    Spark 4.1, where some have two rows and others none."""
+    """A frame of TASKS in `count` partitions, one for each row. Before Spark 4.1 rows are
+    distributed by the hash of their number, so some partitions have two rows and others none."""
     if hasattr(frame, "repartitionById"):
         return frame.repartitionById(count, "number")
     return frame.repartition(count, "number")
@@ -112,8 +113,9 @@ def spread(frame: DataFrame, count: int) -> DataFrame:
 def _in_arrow(
     work: Callable[[Any], Iterable[Json]], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """What a Python worker does with a partition."""
+    """The work of a Python worker for a partition."""
     spare_what_is_loaded()
+    forward()
     for batch in batches:
         for task in batch.column("task"):
             for rows in _grouped(_worked(work, pickle.loads(task.as_py()))):
@@ -121,7 +123,7 @@ def _in_arrow(
 
 
 def _worked(work: Callable[[Any], Iterable[Json]], task: Any) -> Iterator[Json]:
-    """The rows of a task. Of an error that does not say what it was about, the task is named."""
+    """The rows of a task. Adds the task's name to errors that name no file."""
     try:
         yield from work(task)
     except SAY_WHERE:
@@ -133,7 +135,7 @@ def _worked(work: Callable[[Any], Iterable[Json]], task: Any) -> Iterator[Json]:
 
 
 def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
-    """Rows in groups for an Arrow batch each."""
+    """Groups rows, each group for one Arrow batch."""
     left = iter(rows)
     while group := list(islice(left, ROWS_MAX)):
         yield group
@@ -141,10 +143,11 @@ def _grouped(rows: Iterable[Json]) -> Iterator[list[Json]]:
 
 @contextmanager
 def watched(session: SparkSession, what: str, step: Step, *, skips: bool = False) -> Iterator[None]:
-    """Calls `step` with how many tasks are done, and of how many, while jobs run in the block.
+    """Calls `step` with the number of finished tasks, and of all tasks, while jobs run in the
+    block.
 
-    `skips`: the job has an option that leaves damage out. JobError: one of them failed; says why
-    in one line."""
+    `skips`: the job has an option that leaves damage out. JobError: a job failed; has the reason in
+    one line."""
     try:
         with polled(session, what, step):
             yield

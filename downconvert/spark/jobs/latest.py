@@ -1,4 +1,4 @@
-"""The last record of each key: what compaction would leave of a topic.
+"""The last record of each key, as after compaction of a topic.
 
 Not here: reading records (source.py)."""
 
@@ -8,9 +8,10 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+from downconvert.spark.source import FORMAT
+
 from .jobs import chosen, watched
 from .progress import Step, no_step
-from .source import FORMAT
 
 KEY: Final = ("topic", "partition", "key")
 LAST: Final = ("offset", "timestamp", "timestampType", "value", "headers")
@@ -27,8 +28,8 @@ def latest(
     """A row for each key of each partition, with the columns of the data source.
 
     As in compaction, records without a key are left out, and a key in two partitions is two keys.
-    `committed`: aborted transactions do not count, nor those that are still open. `tombstones`:
-    also keys whose last record has no value. JobError: there is nothing to read."""
+    `committed`: ignores aborted and open transactions. `tombstones`: includes keys whose last
+    record has no value. JobError: there is nothing to read."""
     chosen(paths, topics)
     records = (
         session.read.format(FORMAT)

@@ -1,6 +1,6 @@
-"""How far the jobs of a session are: which of their tasks have ended.
+"""The progress of a session's jobs: how many of their tasks have ended.
 
-A session in this process is asked again and again; one behind Spark Connect says so itself.
+A session in this process is polled. One behind Spark Connect reports its progress itself.
 
 Not here: showing it (downconvert/cli/terminal.py)."""
 
@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from pyspark.sql import SparkSession
 
-Step: TypeAlias = Callable[[str, float, float], None]  # what is done, how far it is, of how much
+Step: TypeAlias = Callable[[str, float, float], None]  # what is done, the progress, the total
 
 POLL_SECONDS: Final = 0.2
 
@@ -27,8 +27,8 @@ def is_remote(session: SparkSession) -> bool:
 
 @contextmanager
 def polled(session: SparkSession, what: str, step: Step) -> Iterator[None]:
-    """Calls `step` with the tasks that have ended, and with all of the stages known so far, while
-    jobs run in the block."""
+    """Calls `step` with the number of finished tasks, and of all tasks in the stages known so far,
+    while jobs run in the block."""
     step(what, 0, 1)
     with (_told if is_remote(session) else _asked)(session, what, step):
         yield

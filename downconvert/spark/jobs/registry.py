@@ -22,7 +22,7 @@ def schema_id(column: Column | str) -> Column:
 
 
 def payload(column: Column | str) -> Column:
-    """Keys or values without the header; those without one as they are.
+    """Keys or values without the header. Those without a header stay as they are.
 
     `column`: what holds them, or its name."""
     value = _column(column)

@@ -1,11 +1,10 @@
-"""The Spark session that jobs run in: an embedded one of this machine, the cluster's, or one behind
-Spark Connect.
+"""The Spark session for jobs: embedded on this machine, of a cluster, or behind Spark Connect.
 
-Under `spark-submit`, and where the caller names a master, Spark's own configuration decides; only
-what jobs need is set.
+Under `spark-submit`, or if the caller names a master, Spark's own configuration applies. Only the
+settings that jobs need are added.
 
-Not here: what is run in it (audit.py, convert.py, export.py, sweep.py), shipping the package to
-executors (shipping.py)."""
+Not here: the jobs (audit.py, convert.py, export.py, sweep.py), shipping the package to executors
+(shipping.py)."""
 
 import os
 import re
@@ -19,12 +18,13 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from . import register
+from downconvert.spark import register
+
 from .jobs import JobError
 from .spark_errors import OF_SPARK, in_a_line
 from .variables import REMOTE, SUBMITTED
 
-# A task whose worker was killed is tried again; local[*] would not do that.
+# A task whose worker was killed is retried, which local[*] would not do.
 LOCAL: Final = "local[*,3]"
 JAVA_NEEDED: Final = (
     "Spark needs Java 17 or newer: install it (apt install openjdk-17-jre-headless), or set "
@@ -53,7 +53,7 @@ SMALL: Final = {
 }
 NEEDED: Final = {
     "spark.sql.session.timeZone": "UTC",
-    # So that an executor says where in native code a worker was killed.
+    # So an executor reports where in native code a worker was killed.
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
 
@@ -66,11 +66,11 @@ def open_session(
     *,
     remote: str | None = None,
 ) -> Iterator[SparkSession]:
-    """A session that ends with the block; one that was there before stays.
+    """A session that ends with the block. An existing session stays open.
 
-    `master` is Spark's, or the URL of a Spark Connect server (`sc://host:15002`), which is what
-    `remote` is, too; None is what SPARK_REMOTE names, or this machine, or what spark-submit was
-    given. JobError: there is no Java, or neither master nor server can be reached."""
+    `master` is Spark's, or the URL of a Spark Connect server (`sc://host:15002`), as `remote` is.
+    None: SPARK_REMOTE, or spark-submit's master, or this machine. JobError: there is no Java, or
+    neither master nor server can be reached."""
     existing = SparkSession.getActiveSession()
     if remote is None and CONNECT.fullmatch(master or ""):
         master, remote = None, master
@@ -101,7 +101,7 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
         _check_master(master)
         if master.startswith("local"):
             settings |= SMALL
-            # Workers are `python3` of the path otherwise, which may be any.
+            # Otherwise workers run any `python3` on the path.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if master is not None:
         builder = builder.master(master)
@@ -124,7 +124,7 @@ def _made(builder: SparkSession.Builder, place: str | None) -> SparkSession:
 def _connected(remote: str, options: dict[str, str]) -> SparkSession:
     """A session of a Spark Connect server, or of one that is started on this machine (`local[2]`).
 
-    Each process has one of its own there, so that none is closed with another."""
+    Each process has a session of its own there, so closing one does not close another."""
     if find_spec("grpc") is None:
         raise JobError(CONNECT_NEEDED)
     if not REMOTES.fullmatch(remote):
@@ -144,9 +144,9 @@ def _connected(remote: str, options: dict[str, str]) -> SparkSession:
 
 
 def _check_server(remote: str) -> None:
-    """JobError: the URL is malformed, or nobody answers there.
+    """JobError: the URL is malformed, or no server answers there.
 
-    Spark itself tries for ten minutes."""
+    Spark itself retries for ten minutes."""
     import grpc
     from pyspark.sql.connect.client import DefaultChannelBuilder
 
@@ -166,15 +166,15 @@ def _check_server(remote: str) -> None:
 
 
 def _without_token(remote: str) -> str:
-    """The address in a URL, without its parameters: one of them may be a token."""
+    """The address in a URL, without its parameters, as one of them may be a token."""
     return remote.partition("/;")[0]
 
 
 def _check_master(master: str) -> None:
-    """JobError: it is malformed, or none of the addresses of a standalone cluster's masters
+    """JobError: the URL is malformed, or none of the addresses of a standalone cluster's masters
     answers.
 
-    Spark itself tries for a minute, and then ends with an error that does not say so."""
+    Spark itself retries for a minute, and then raises an error without this reason."""
     if not MASTERS.fullmatch(master):
         raise JobError(
             f"{master!r} is no master: name one as spark://host:7077, yarn, "
@@ -197,9 +197,9 @@ def _check_master(master: str) -> None:
 
 @contextmanager
 def _quiet_start() -> Iterator[None]:
-    """Hides what the JVM writes to standard error. As it starts, that is half a page of warnings;
-    it keeps the descriptor, so later output is hidden, too. Failures are in the exceptions that it
-    raises. DOWNCONVERT_SPARK_LOG=1 shows all of it."""
+    """Hides the JVM's standard error. At startup this is half a page of warnings. The JVM keeps the
+    descriptor, so later output is hidden, too. Failures are in the exceptions that it raises.
+    DOWNCONVERT_SPARK_LOG=1 shows all of it."""
     if os.environ.get("DOWNCONVERT_SPARK_LOG"):
         yield
         return

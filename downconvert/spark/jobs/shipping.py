@@ -1,10 +1,10 @@
-"""The package as a zip for Spark's executors, its compiled kernel included.
+"""The package as a zip for Spark's executors, with its compiled kernel.
 
 An archive (`--archives`) is unpacked beside the executor, and found there by a relative PYTHONPATH.
-Python may also import from inside of it (`--py-files`, or over Spark Connect
-`addArtifacts(pyfile=True)`): records/zipped.py loads the kernel then. What the package needs in
-turn (Arrow, the codecs) must be in the executors' Python: packages with compiled parts of their own
-are installed there, or shipped as an environment.
+Python may also import from the zip itself (`--py-files`, or over Spark Connect
+`addArtifacts(pyfile=True)`): then records/zipped.py loads the kernel. The package's dependencies
+(Arrow, the codecs) must be in the executors' Python. Those with compiled parts have to be installed
+there, or shipped as an environment.
 
 Not here: the session (session.py)."""
 
@@ -19,11 +19,12 @@ from records.paths import whole_file
 PACKAGES: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
 SUFFIXES: Final = {".py", ".so", ".typed"}
 FOLDER: Final = "lazy-downconvert"  # beside the executor, where the archive is unpacked
-EARLIEST: Final = (1980, 1, 1, 0, 0, 0)  # of what a zip can say: the same files, the same archive
+# the earliest time in a zip: the same files give the same archive
+EARLIEST: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def write_archive(path: Path) -> Path:
-    """Writes the package as it runs here, all of it or nothing; the same package, the same bytes.
+    """Writes the running package atomically. The same package gives the same bytes.
 
     The kernel is this machine's: executors need the same system and processor. FileExistsError: as
     `whole_file`."""
@@ -45,7 +46,7 @@ def settings_for(archive: Path) -> dict[str, str]:
 
 
 def _files() -> Iterator[tuple[str, Path]]:
-    """The names in the archive, and the files; packages that are not here are left out."""
+    """The names in the archive, and the files. Missing packages are left out."""
     for package in PACKAGES:
         spec = find_spec(package)
         for location in (spec.submodule_search_locations or ()) if spec else ():

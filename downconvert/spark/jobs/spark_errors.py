@@ -1,8 +1,7 @@
-"""What Spark says of a failure, in one line: which error, and on which machine.
+"""Shortens a failure of Spark to one line: the error, and the machine.
 
-Spark reports a failed task as the JVM's message, in which stands the traceback of the Python
-worker, and after that the stack of the JVM. Only the last line of the traceback is of use to the
-caller of a job.
+Spark reports a failed task as the JVM's message, which contains the traceback of the Python worker,
+followed by the stack of the JVM. Only the last line of the traceback helps the caller of a job.
 
 Not here: errors of this package (errors.py)."""
 
@@ -13,7 +12,7 @@ from pyspark.errors import PySparkException
 
 try:
     from py4j.protocol import Py4JError
-except ModuleNotFoundError:  # pyspark-client, which is for Spark Connect alone
+except ModuleNotFoundError:  # pyspark-client, which only has Spark Connect
     OF_SPARK: tuple[type[Exception], ...] = (PySparkException,)
 else:
     OF_SPARK = (PySparkException, Py4JError)
@@ -23,9 +22,10 @@ TRACEBACK: Final = "Traceback (most recent call last):"
 JVM_STACK: Final = re.compile(r"^\s+at .*|^Caused by: .*|^Driver stacktrace:.*", re.MULTILINE)
 JVM_CLASS: Final = re.compile(r"^(?:[a-z][\w]*\.)+([A-Z]\w*): ")
 PYTHON_ERROR: Final = re.compile(r"^(?P<module>(?:\w+\.)*)(?P<name>[A-Z]\w*)(?:: (?P<words>.*))?$")
-OURS: Final = ("downconvert.", "records.")  # their errors say what is wrong, without a class
+# their errors have clear texts, so the class is left out
+OURS: Final = ("downconvert.", "records.")
 
-# What the JVM says of a worker that was killed while it was idle, or while it was written to.
+# The JVM's texts for a worker that was killed while idle, or during a write to it.
 CUT_OFF: Final = ("Stream closed", "Broken pipe", "Connection reset")
 LOST_CONNECTION: Final = "the connection to a Python worker was lost"
 WORKER_LOST: Final = ("Python worker exited unexpectedly", "ExecutorLost", LOST_CONNECTION)
@@ -33,7 +33,7 @@ LINE_MAX: Final = 1000  # characters
 
 
 def in_a_line(error: Exception) -> str:
-    """What went wrong, and where."""
+    """The error and its place."""
     java = getattr(error, "java_exception", None)
     text = str((java.getMessage() if java is not None else None) or error)
     lost = LOST_TASK.search(text)
@@ -43,7 +43,7 @@ def in_a_line(error: Exception) -> str:
 
 
 def is_worker_lost(line: str) -> bool:
-    """Whether a line is about a process that was lost, not about the data: it may work again."""
+    """Whether a line is about a lost process, not about the data: a retry may work."""
     return any(words in line for words in WORKER_LOST)
 
 

@@ -1,15 +1,16 @@
-"""Committed offsets, groups and transactional ids, from the brokers' own topics.
+"""Committed offsets, groups and transactional ids, from the brokers' internal topics.
 
-Not here: what their records add up to (state_tables.py)."""
+Not here: how records add up to these (state_tables.py)."""
 
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from downconvert.spark.options.options import STATE_TOPICS, Level
+from downconvert.spark.source import FORMAT
+
 from .jobs import JobError, Json, chosen, watched
-from .options import STATE_TOPICS, Level
 from .progress import Step, no_step
-from .source import FORMAT
 
 
 def state(
@@ -17,8 +18,8 @@ def state(
 ) -> DataFrame:
     """The data source with this level: "offset", "group" or "transaction".
 
-    JobError: the topic that it is read from is not below the paths. Damage fails the query, unless
-    it is skipped."""
+    JobError: the level's topic is not below the paths. Damage fails the query, unless it is
+    skipped."""
     topic = STATE_TOPICS[level]
     logs = chosen(paths, ())
     if not any(log.topic_partition.topic == topic for log in logs):
@@ -44,7 +45,7 @@ def run(
 ) -> tuple[list[Json], bool]:
     """The rows of `state`, at most `limit`, in order of these columns; and whether these are all.
 
-    names: only rows that have one of these in the first column; none: all."""
+    names: only rows with one of these in the first column; none: all."""
     frame = state(session, paths, level, skip_damaged=skip_damaged)
     if names:
         frame = frame.where(frame[order[0]].isin(list(names)))

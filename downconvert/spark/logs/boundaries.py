@@ -1,9 +1,8 @@
-"""The positions in a segment at which a batch begins, by its offset index.
+"""Finds batch boundaries in a segment through its offset index.
 
-An entry is a hint: it is followed only where two batches follow each other at its position. Of a
-segment that is elsewhere the driver asks for the index and for nothing of the log; whether a
-boundary is one is found out by the tasks on both of its sides, who read there anyway, by the same
-rule (opening.py).
+An index entry is a hint. It is used only if a batch begins at its position, and another batch or
+the end of the log follows that batch. For a segment that is not on this machine, the driver reads
+the index only. The tasks on both sides of a boundary verify it by the same rule (opening.py).
 
 Not here: where to cut (splits.py)."""
 
@@ -13,8 +12,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from downconvert.storage.errors import StorageError
+from downconvert.storage.indexes.offset_index import OffsetIndex
 from downconvert.storage.names import Kind
-from downconvert.storage.offset_index import OffsetIndex
 from records import CorruptRecordsError, Records
 
 from .segment_files import SegmentFile
@@ -28,11 +27,11 @@ ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 
 class Boundaries(Protocol):
-    """What a segment's index knows."""
+    """The batch boundaries that a segment's index knows."""
 
     @property
     def exist(self) -> bool:
-        """Whether any is known."""
+        """Whether any boundary is known."""
 
     def from_position(self, position: int, tries: int | None = None) -> int | None:
         """The first boundary at or after a position; None: none is known."""
@@ -47,12 +46,13 @@ class Boundaries(Protocol):
 
 
 def boundaries_of(file: SegmentFile) -> Boundaries:
-    """What the index of a segment knows, for planning. StoreError: it cannot be asked for."""
+    """The boundaries known to a segment's index, for planning. StoreError: the index cannot be
+    read."""
     return StoredBoundaries(file) if file.blobs else MountedBoundaries(file)
 
 
 class MountedBoundaries:
-    """The positions in a segment at which a batch begins, by its index."""
+    """The batch boundaries of a mounted segment, verified in its log."""
 
     __slots__ = ("_index", "_segment", "_size")
 
@@ -90,8 +90,9 @@ class MountedBoundaries:
     def after_offset(self, offset: int) -> int | None:
         """A boundary after every batch with offsets below `offset`; None: none is known.
 
-        Versions of Kafka differ in which offset of a batch an entry has (storage/offset_index.py).
-        In all of them the second entry from `offset` on is after it."""
+        Versions of Kafka differ in which offset of a batch an entry has
+        (storage/indexes/offset_index.py). In all of them the second entry from `offset` on is
+        after it."""
         index = self._index
         if index is None or not index.file.is_whole():
             return None
@@ -107,7 +108,8 @@ class MountedBoundaries:
         self._segment.release()
 
     def _verified(self, offset: int) -> int:
-        """Where the index leads from an offset; 0 where its entries lead nowhere."""
+        """The verified position at which the index finds an offset; 0 if its entries lead to no
+        batch."""
         try:
             return self._segment.slice_from(offset, self._size).origin
         except (StorageError, CorruptRecordsError):
@@ -115,7 +117,7 @@ class MountedBoundaries:
 
 
 class StoredBoundaries:
-    """Of a segment that is elsewhere: hints, or boundaries if there are records to look at."""
+    """The boundaries of a segment that is not mounted: hints, or verified if there are records."""
 
     def __init__(self, file: SegmentFile, records: Records | None = None) -> None:
         self._base = file.base_offset
@@ -149,20 +151,21 @@ class StoredBoundaries:
         return 0
 
     def after_offset(self, offset: int) -> int | None:
-        slot = int(np.searchsorted(self._offsets, offset)) + 1  # as above
+        # as in MountedBoundaries.after_offset
+        slot = int(np.searchsorted(self._offsets, offset)) + 1
         if slot >= len(self._positions):
             return None
         return self.from_position(int(self._positions[slot]), TRIES)
 
     def close(self) -> None:
-        """There is nothing open."""
+        """Does nothing: no file is open."""
 
     def _is_one(self, position: int) -> bool:
         return self._records is None or begins_batch(self._records, position)
 
 
 def begins_batch(records: Records, position: int) -> bool:
-    """Whether a batch begins at a position of a log, and another one or the end follows it."""
+    """Whether a batch begins at a position of a log, followed by another batch or the end."""
     if not 0 <= position < records.size:
         return position in (0, records.size)
     batches = records.slice(position, records.size - position).batches()
@@ -178,8 +181,8 @@ def begins_batch(records: Records, position: int) -> bool:
 
 
 def _entries(file: SegmentFile) -> tuple[Any, Any]:
-    """Offsets and positions of the entries that an index has, up to one that is not in order: the
-    rest of it was preallocated, or is damaged."""
+    """Offsets and positions of the index entries, up to the first that is not in order: the rest of
+    the index was preallocated, or is damaged."""
     blob = file.blob(Kind.OFFSET_INDEX)
     if blob is None or file.is_gzipped or not 0 < blob.size <= INDEX_SIZE_MAX:
         return np.empty(0, np.int64), np.empty(0, np.int64)

@@ -1,13 +1,13 @@
-"""What the copies of a partition have of its offsets, and what none of them has.
+"""Finds the offsets of a partition that its copies have, and those that no copy has.
 
-All copies of a partition are one log. What one lacks is taken from another, as long as their leader
-epochs agree. What is left over is named by its offsets: nothing is left out silently.
+All copies of a partition are one log. Offsets that one copy lacks are read from another, if their
+leader epochs agree. The remaining gaps are reported by offset: nothing is left out silently.
 
-A segment that is not the last one of its log goes up to where the next one begins. Where it ends
-before that, its records were removed by compaction, or the file is not whole. Compaction it is
-where a cleaner's checkpoint goes at least that far, where the topic is known to be compacted, and
-where offsets are missing inside the segment, too: only a cleaner removes these. It is not, however,
-where the segment's indexes lead beyond its end. What cannot be told is missing.
+A segment that is not the last of its log extends to the next one's base offset. If its records end
+earlier, a cleaner removed the rest, or the file is incomplete. It counts as compacted if a
+cleaner's checkpoint reaches that far, if the topic is known to be compacted, or if offsets inside
+the segment are missing too: only a cleaner removes these. It does not count as compacted if the
+segment's indexes point beyond its end. All other gaps count as missing.
 
 Not here: which copies there are (trees.py, replicas.py), reading them (rows.py, batches.py)."""
 
@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from downconvert.storage.checkpoint import EpochEntry, read_offsets
+from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_offsets
 from downconvert.storage.errors import CorruptFileError, StorageError
 from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
@@ -29,11 +29,11 @@ from records.batch import NONE
 from records.checksum import verify_checksum
 from records.formats import ENTRY_HEAD_SIZE, V2
 
-from .opening import opened
+from .opening import OpenedSegment, opened
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
 
-# A broker compacts these, whatever else it is told.
+# A broker always compacts these topics.
 COMPACTED: Final = frozenset({"__consumer_offsets", "__transaction_state"})
 OFFSET_ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_ENTRY: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
@@ -42,19 +42,19 @@ ZEROS_AT_ONCE: Final = 1024 * 1024
 
 
 class State(StrEnum):
-    """What there is of some offsets."""
+    """What the copies have of a range of offsets."""
 
     WHOLE = "whole"
     COMPACTED = "compacted"  # a cleaner has removed them
-    TORN = "torn"  # a file was cut off there
+    TORN = "torn"  # a copy of a file ends there
     DAMAGED = "damaged"
-    MISSING = "missing"  # nothing says that they were ever here, or where they went
-    SUPERSEDED = "superseded"  # a later leader has truncated them
+    MISSING = "missing"  # unknown whether they ever existed
+    SUPERSEDED = "superseded"  # a copy has them, but a later leader has truncated them
 
 
 class Stretch(NamedTuple):
-    """The offsets from `start` up to `end`, in one leader epoch (-1: not known); and where in a
-    segment's log they are, in bytes."""
+    """The offsets from `start` up to `end`, in one leader epoch (-1: not known), and their
+    positions in a segment's log, in bytes."""
 
     start: int
     end: int
@@ -66,13 +66,13 @@ class Stretch(NamedTuple):
 
 
 class CleanerPoints:
-    """How far cleaners have been, by their checkpoints, each of which is read once."""
+    """How far cleaners have cleaned, by their checkpoints. Each checkpoint is read once."""
 
     def __init__(self) -> None:
         self._noted: dict[Path, dict[TopicPartition, int]] = {}
 
     def of(self, name: TopicPartition, noted: Iterable[str]) -> int:
-        """The offset up to which one of the copies was cleaned; 0: none was. `noted`: paths
+        """The offset up to which one of the copies was cleaned; 0: no copy was. `noted`: paths
         beside which brokers' checkpoints are."""
         if name.topic in COMPACTED:
             return OFFSET_MAX
@@ -87,14 +87,14 @@ class CleanerPoints:
 
 
 def is_last(file: SegmentFile) -> bool:
-    """Whether nothing is known to follow a segment. Then a batch that is not whole is the end of
-    the log, and so are zeros up to the end of the file."""
+    """Whether no segment is known to follow. Then an incomplete batch is the end of the log, and so
+    are zeros up to the end of the file."""
     return file.next_offset == OFFSET_MAX
 
 
 def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
-    """The segments that may have what one of a log's segments lacks: of other copies, and the one
-    before, into which a cleaner may have merged it."""
+    """The segments that may have the offsets that one of a log's segments lacks: those of other
+    copies, and the preceding one, into which a cleaner may have merged it."""
     found = [
         one
         for other in log.others
@@ -108,20 +108,20 @@ def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
 
 
 def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
-    """The offset up to which compaction has removed what is between the end of a segment's records
-    and the next segment; `end` where it has not. `end`: the offset after its records; `cleaned`:
-    how far a cleaner has been; `headers`: of the segment, of which no more are read than are
-    needed."""
-    if _is_indexed_beyond(file, end):
+    """The offset up to which compaction has removed the records between the end of a segment's
+    records and the next segment; `end` if it has not. `end`: the offset after the segment's
+    records. `cleaned`: how far a cleaner has cleaned. `headers`: of the segment, read only as far
+    as needed."""
+    if is_indexed_beyond(file, end):
         return end
-    if cleaned > file.base_offset:  # what is after that, it has not removed
+    if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
         return max(end, min(cleaned, file.next_offset))
     return file.next_offset if _has_gap(headers) else end
 
 
 def _has_gap(headers: Iterable[BatchHeader]) -> bool:
-    """Whether offsets are missing inside of a batch or between two. Compressed messages of v0 and
-    v1 do not say which they hold."""
+    """Whether offsets are missing inside a batch or between two. Compressed messages of v0 and v1
+    do not say which offsets they hold."""
     after: int | None = None
     with suppress(CorruptRecordsError):
         for header in headers:
@@ -138,8 +138,8 @@ def _has_gap(headers: Iterable[BatchHeader]) -> bool:
     return False
 
 
-def _is_indexed_beyond(file: SegmentFile, end: int) -> bool:
-    """Whether a segment's indexes know of records after those that it has."""
+def is_indexed_beyond(file: SegmentFile, end: int) -> bool:
+    """Whether a segment's indexes have entries after its last record."""
     offsets = _entries(file, Kind.OFFSET_INDEX, OFFSET_ENTRY)
     if len(offsets):
         last = offsets[-1]
@@ -152,7 +152,7 @@ def _is_indexed_beyond(file: SegmentFile, end: int) -> bool:
 
 
 def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> "np.ndarray":
-    """The entries of an index up to one that is not in order; empty where there is no index."""
+    """The entries of an index up to the first that is not in order; empty if there is no index."""
     data = b""
     with suppress(OSError, StorageError):
         if file.blobs:
@@ -171,7 +171,7 @@ def _entries(file: SegmentFile, kind: Kind, entry: "np.dtype[np.void]") -> "np.n
 
 
 def is_unwritten(records: Records, position: int) -> bool:
-    """Whether only zeros follow, as in a file that was extended before it is written."""
+    """Whether only zeros follow, as in a preallocated file."""
     head = bytearray(min(ENTRY_HEAD_SIZE, records.size - position))
     records.read_into(memoryview(head), position)
     if any(head):
@@ -186,26 +186,27 @@ def is_unwritten(records: Records, position: int) -> bool:
 
 
 def scan(file: SegmentFile, start: int, end: int, cleaned: int = 0) -> Iterator[Stretch]:
-    """What a segment has of the offsets from `start` up to `end`, in order: by the headers of its
-    batches and their checksums. What a cleaner has removed between two batches counts as had.
-    `cleaned`: how far one has been.
+    """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
+    checksums. Offsets that a cleaner has removed between two batches count as present. `cleaned`:
+    how far a cleaner has cleaned.
 
-    FileNotFoundError: it is gone. SegmentChangedError, StoreError."""
+    FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     whole = Split("", 0, file, 0, file.size, start, end)
     found = opened(whole)
     try:
         position = found.boundaries().before_offset(start)
         end = min(end, file.next_offset)
-        yield from _scanned(file, found.records, position, start, end, cleaned)
+        yield from _scanned(file, found, position, start, end, cleaned)
     finally:
         found.close()
 
 
 def _scanned(
-    file: SegmentFile, records: Records, position: int, start: int, end: int, cleaned: int
+    file: SegmentFile, found: OpenedSegment, position: int, start: int, end: int, cleaned: int
 ) -> Iterator[Stretch]:
-    at, epoch = max(start, file.base_offset), NONE  # what was found so far, and not yielded,
-    first, last = position, position  # is between these bytes
+    records = found.records
+    at, epoch = max(start, file.base_offset), NONE  # the stretch found so far, not yet yielded,
+    first, last = position, position  # and its positions in bytes
     after = file.base_offset
     while position < records.size and after < end:
         try:
@@ -221,7 +222,7 @@ def _scanned(
             if at < after:
                 yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
                 at = max(at, after)
-            following = _after(records, position, after)
+            following = _after(found, position, after)
             if following is None:
                 break
             position = first = following.position
@@ -247,22 +248,31 @@ def _scanned(
             yield Stretch(at, until, State.COMPACTED, NONE, file)
 
 
-def _after(records: Records, position: int, after: int) -> BatchHeader | None:
-    """The batch that a damaged one's size leads to; None: it leads to none."""
-    try:
+def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | None:
+    """The batch after a damaged one, found by the damaged one's size or by the index; None: neither
+    leads to a batch."""
+    records = found.records
+    with suppress(CorruptRecordsError):
         damaged = next(records.slice(position, records.size - position).batches(), None)
-        if damaged is None:
-            return None
-        at = position + damaged.size
-        found = next(records.slice(at, records.size - at).batches(), None)
-    except CorruptRecordsError:
-        return None
-    return None if found is None or found.base_offset < after else found._replace(position=at)
+        if damaged is not None:
+            following = _header_at(records, position + damaged.size)
+            if following is not None and following.base_offset >= after:
+                return following
+    at = found.boundaries().from_position(position + 1)
+    following = None if at is None else _header_at(records, at)
+    return None if following is None or following.base_offset < after else following
+
+
+def _header_at(records: Records, position: int) -> BatchHeader | None:
+    header = None
+    with suppress(CorruptRecordsError):
+        header = next(records.slice(position, records.size - position).batches(), None)
+    return None if header is None else header._replace(position=position)
 
 
 def mended(split: Split, start: int, end: int) -> list[Stretch]:
-    """The offsets from `start` up to `end` as other copies of a split's log have them, in order:
-    stretches of their segments, and what none has."""
+    """The offsets from `start` up to `end` as the other copies of a split's log have them, in
+    order: stretches of their segments, and the stretches that no copy has."""
     found: list[Stretch] = []
     own = split.segment.directory, split.segment.base_offset
     others = [one for one in split.copies if (one.directory, one.base_offset) != own]
@@ -282,7 +292,8 @@ def mended(split: Split, start: int, end: int) -> list[Stretch]:
 
 
 def _without(whole: Stretch, cleaned: Sequence[Stretch]) -> Iterator[Stretch]:
-    """What is missing, but for what a cleaner has removed; what is not, as it is."""
+    """A missing stretch without the offsets that a cleaner has removed. Other stretches stay as
+    they are."""
     at = whole.start
     for one in sorted(cleaned, key=lambda one: one.start):
         if whole.state is State.MISSING and at < one.end and one.start < whole.end:
@@ -296,7 +307,7 @@ def _without(whole: Stretch, cleaned: Sequence[Stretch]) -> Iterator[Stretch]:
 def _scanned_or_none(file: SegmentFile, start: int, end: int, cleaned: int) -> list[Stretch]:
     try:
         return list(scan(file, start, end, cleaned))
-    except (OSError, RecordsError):  # it is gone
+    except (OSError, RecordsError):  # the segment is gone
         return []
 
 
@@ -320,7 +331,7 @@ def _mend(
 
 
 def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
-    """Whether records are those of the log with these leader epochs, as far as is known."""
+    """Whether records belong to the log with these leader epochs, as far as is known."""
     if piece.state is not State.WHOLE:
         return False
     known = [entry for entry in epochs if entry.start_offset <= piece.start]

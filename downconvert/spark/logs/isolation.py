@@ -1,7 +1,7 @@
-"""What a consumer with read_committed receives: up to which offset, without which transactions.
+"""The last stable offset and the aborted transactions, for read_committed.
 
-The transaction indexes say which were aborted. Where they are missing, the control batches
-say the same, at the price of reading all headers of the partition.
+Transaction indexes list the aborted transactions. If they are missing, control batches give the
+same result, but all headers of the partition have to be read.
 
 Not here: leaving batches out (rows.py, batches.py)."""
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 from downconvert.storage import Log
 from downconvert.storage.errors import CorruptIndexError
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name, parse_file_name
-from downconvert.storage.producer_state import ProducerState
-from downconvert.storage.producers import Producers
-from downconvert.storage.transaction_index import AbortedTransaction
+from downconvert.storage.producers.producer_state import ProducerState
+from downconvert.storage.producers.producers import Producers
 from records import CorruptRecordsError
 
 from .segment_files import PartitionLog
@@ -23,16 +23,16 @@ from .staging import last_with_records, staged
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`end`: the last stable offset. `aborted`, by their beginnings; `open`, as they would be if
-    they were aborted at the end of the log."""
+    """`end`: the last stable offset. `aborted`: in the order of their first offsets. `open`:
+    transactions without an end, as if they were aborted at the end of the log."""
 
     end: int
     aborted: tuple[AbortedTransaction, ...] = ()
     open: tuple[AbortedTransaction, ...] = ()
 
     def throughout(self) -> "Committed":
-        """The same up to the end of the log, without what is open: it hides nothing that came
-        after it, as for the coordinator of a group."""
+        """The same up to the end of the log, ignoring open transactions: records after these stay
+        visible, as they do for a group coordinator."""
         return Committed(OFFSET_MAX, (*self.aborted, *self.open))
 
     def between(self, start: int, end: int) -> tuple[AbortedTransaction, ...]:
@@ -45,8 +45,8 @@ class Committed:
 
 
 def committed_of(log: PartitionLog) -> Committed:
-    """What is committed in a partition's log. What was aborted is also so in what other copies
-    have instead."""
+    """The committed part of a partition's log. Transactions that were aborted here count as aborted
+    in other copies too."""
     found = _committed_of(log)
     for other in log.others:
         end = other.segments[-1].next_offset
@@ -59,10 +59,10 @@ def committed_of(log: PartitionLog) -> Committed:
 
 
 def _committed_of(log: PartitionLog) -> Committed:
-    """The same of one copy.
+    """The committed part of one copy.
 
-    Of one that is not mounted the last segment is copied here, and all of them where there is no
-    snapshot of the producers from which to go on."""
+    If it is not mounted, its last segment is copied to this machine. Without a snapshot of the
+    producers to start from, all segments are copied."""
     last = last_with_records(log.segments)
     snapshots = {parse_file_name(name) for name, _ in log.sides}
     has_snapshot = any(found is not None and found.offset in last for found in snapshots)
@@ -77,7 +77,7 @@ def _committed_of(log: PartitionLog) -> Committed:
 
 
 def committed(directory: str) -> Committed:
-    """What is committed in the log in a partition's directory, as it is now."""
+    """The committed part of the log in a partition's directory, as it is now."""
     with Log.open(Path(directory)) as log:
         end = log.end_offset
         if _has_indexes(log):
@@ -91,7 +91,7 @@ def committed(directory: str) -> Committed:
 
 
 def rebuilt(log: Log, end: int) -> Committed:
-    """The same, from the batches alone."""
+    """The committed part of a log, from its batches alone."""
     producers = Producers(log.path)
     producers.advance(end, log.segments, log.end_of, [])
     first_open = producers.states.first_open_offset
@@ -110,8 +110,8 @@ def _open(producers: Iterable[ProducerState]) -> tuple[AbortedTransaction, ...]:
 
 
 def _has_indexes(log: Log) -> bool:
-    """Whether each segment has what a broker writes beside it: then one without a transaction index
-    is one without aborted transactions."""
+    """Whether each segment has the files that a broker writes beside it. Then a segment without a
+    transaction index has no aborted transactions."""
     return all(
         segment.path(Kind.OFFSET_INDEX).exists() or segment.path(Kind.TRANSACTION_INDEX).exists()
         for segment in log.segments

@@ -1,27 +1,27 @@
-"""Opens the segment of a split, wherever it is, where a task reads it.
+"""Opens the segment of a split in the task that reads it, on this machine or from a store.
 
-Of a segment that is elsewhere the plan trusted its index. Here its boundaries are looked at: one
-that is none is given up for the next that is one, by both of the tasks that it was to part, so that
-each batch is read by one of them.
+For a segment in a store the plan trusted the index. The task verifies the boundaries: if one is not
+a batch boundary, the tasks on both sides of it use the next valid one instead. So each batch is
+read by exactly one of them.
 
 Not here: reading (entries.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from downconvert.spark.errors import SegmentChangedError
+from downconvert.spark.stores.blobs import inflated
+from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
 from records import FileRecords, Records
-from records.file_records import SharedFile
+from records.files.file_records import SharedFile
 
-from .blobs import inflated
 from .boundaries import Boundaries, MountedBoundaries, StoredBoundaries, begins_batch
-from .errors import SegmentChangedError
-from .range_records import Blocks, Direct, RangeRecords
 from .splits import Split
 
 
 @dataclass(slots=True)
 class OpenedSegment:
-    """The records of a segment, and from where up to where a task reads them."""
+    """The records of a segment, and the positions between which a task reads them."""
 
     records: Records
     start: int
@@ -31,7 +31,7 @@ class OpenedSegment:
     _boundaries: Boundaries | None = None
 
     def boundaries(self) -> Boundaries:
-        """What the segment's index knows."""
+        """The boundaries known to the segment's index."""
         if self._boundaries is None:
             self._boundaries = self._make_boundaries()
         return self._boundaries
@@ -43,8 +43,8 @@ class OpenedSegment:
 
 
 def opened(split: Split) -> OpenedSegment:
-    """FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut.
-    StoreError: it cannot be read."""
+    """Opens a split's segment. FileNotFoundError: it is gone. SegmentChangedError: it was cleaned
+    or cut. StoreError: it cannot be read."""
     if not split.segment.blobs:
         return _mounted(split)
     return _inflated(split) if split.segment.is_gzipped else _stored(split)
@@ -62,7 +62,7 @@ def _mounted(split: Split) -> OpenedSegment:
 
 
 def _inflated(split: Split) -> OpenedSegment:
-    """A gzipped segment is one stretch; it is decompressed to a file without a name."""
+    """A gzipped segment is one stretch. It is decompressed to a file without a name."""
     file = split.segment
     log = file.blob_of_log
     descriptor = SharedFile(inflated(log))

@@ -1,6 +1,6 @@
-"""Patterns in paths, as in those of Spark's file sources: `*`, `?`, `[ab]`, `[^ab]` and `{a,b}`.
+"""Patterns in paths, as in Spark's file sources: `*`, `?`, `[ab]`, `[^ab]` and `{a,b}`.
 
-Not here: what is below the paths (trees.py, stored_trees.py)."""
+Not here: files below the paths (trees.py, stored_trees.py)."""
 
 import os
 import re
@@ -9,12 +9,22 @@ from glob import glob
 from typing import Final
 
 PATTERN: Final = re.compile(r"[*?\[{]")
+ARCHIVE: Final = re.compile(r"\.(tar|tgz)(\.|$)")
 BRACES: Final = re.compile(r"\{([^{}]*)\}")
 
 
+def check_paths(paths: Iterable[str]) -> None:
+    """NotADirectoryError: a path is not a directory, a tar, a URI or a pattern that matches
+    directories. URIs are not looked up."""
+    for path in paths:
+        is_tar = ARCHIVE.search(path) is not None and os.path.isfile(path)  # noqa: PTH113
+        if "://" not in path and not is_tar:
+            expanded([path])
+
+
 def expanded(paths: Iterable[str]) -> list[str]:
-    """Directories, with patterns replaced by the directories that they match: `*`, `?`, `[ab]`,
-    `[^ab]` and `{a,b}`, as in the paths of Spark's file sources. A path that exists is no pattern.
+    """Replaces patterns by the directories that they match: `*`, `?`, `[ab]`, `[^ab]` and `{a,b}`,
+    as in Spark's file sources. A path that exists is not treated as a pattern.
 
     NotADirectoryError: a path is not a directory, or nothing matches a pattern."""
     found: list[str] = []
@@ -37,7 +47,7 @@ def expanded(paths: Iterable[str]) -> list[str]:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """`{a,b}` written out; braces may stand in braces."""
+    """Expands `{a,b}`. Braces may be nested."""
     innermost = BRACES.search(pattern)
     if innermost is None:
         return [pattern]

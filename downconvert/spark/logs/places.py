@@ -1,22 +1,22 @@
-"""Places in logs that a stream has come to: the next offset, and the leader epoch of the
-record before it; and what a stream waits for.
+"""Positions of a stream in logs (the next offset and the leader epoch of the record before it), and
+waits for missing offsets.
 
-An offset alone does not say which record it was: a log that was truncated has others there. Offset
-and leader epoch together do (KIP-101, KIP-320). As JSON, in a query's checkpoint, a place is
-`{"offset": 123, "leaderEpoch": 4, "topicId": "..."}`, or the offset alone where neither epoch nor
-id is known: in v0 and v1, in checkpoints of earlier versions, and where the record before was
-deleted or compacted. A topic that was deleted and made anew has another id. Where a
-stream waits for what may still be copied (gaps.py) there are "waitingSince" and "waitingUpTo", too:
-a query that runs for a moment each hour would wait for ever otherwise.
+An offset alone does not identify a record: a truncated log has other records at the same offsets.
+Offset and leader epoch together do (KIP-101, KIP-320). In a query's checkpoint a place is the JSON
+`{"offset": 123, "leaderEpoch": 4, "topicId": "..."}`. It is the offset alone if neither epoch nor
+id is known: in v0 and v1, in checkpoints of earlier versions, and if the preceding record was
+deleted or compacted. A topic that was deleted and created again has another id. If a stream waits
+for offsets that may still be copied (gaps.py), the JSON also has "waitingSince" and "waitingUpTo":
+otherwise a query that runs briefly each hour would wait for ever.
 
-Not here: how far there is something to read (follow.py)."""
+Not here: up to which offset a stream can read (follow.py)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from downconvert.storage import Log
-from downconvert.storage.checkpoint import EpochEntry
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.errors import OffsetOutOfRangeError
 from downconvert.storage.names import TopicPartition
 from records import BatchHeader, CorruptRecordsError
@@ -26,16 +26,16 @@ from .replicas import leader_epochs
 
 
 class Wait(NamedTuple):
-    """Since when a stream has waited for what is missing of a log, in milliseconds since the epoch,
-    and how far that log went then."""
+    """When a stream began to wait for missing offsets, in milliseconds since the epoch, and the end
+    of the log at that time."""
 
     since: int
     up_to: int
 
 
 class Place(NamedTuple):
-    """The next offset to read, the leader epoch of the one before it (-1: not known), and the id of
-    the topic, as text (None: not known)."""
+    """The next offset to read, the leader epoch of the record before it (-1: not known), and the
+    topic id as text (None: not known)."""
 
     offset: int
     epoch: int = NONE
@@ -43,7 +43,7 @@ class Place(NamedTuple):
     topic_id: str | None = None
 
     def is_of(self, topic_id: str | None) -> bool:
-        """Whether a topic with this id may be the one that was read."""
+        """Whether the place may belong to the topic with this id."""
         return None in (self.topic_id, topic_id) or self.topic_id == topic_id
 
 
@@ -52,8 +52,8 @@ Json: TypeAlias = dict[str, dict[str, Any]]
 
 
 def to_json(places: Mapping[TopicPartition, Place]) -> Json:
-    """In the form of Spark's checkpoints; as its Kafka source writes it, where no epochs are
-    known."""
+    """The places in the form of Spark's checkpoints. Without epochs it is what Spark's Kafka source
+    writes."""
     found: Json = {}
     for (topic, partition), place in sorted(places.items()):
         found.setdefault(topic, {})[str(partition)] = _json(place)
@@ -71,8 +71,7 @@ def _json(place: Place) -> int | dict[str, Any]:
 
 
 def from_json(offsets: Mapping[str, Mapping[str, Any]]) -> Places:
-    """Reads what `to_json`, or an earlier version of it, wrote. ValueError: it is something
-    else."""
+    """Reads the output of `to_json`, also of earlier versions. ValueError: it is something else."""
     return {
         TopicPartition(topic, int(partition)): _place(given)
         for topic, partitions in offsets.items()
@@ -106,8 +105,8 @@ def epoch_of(log: Log, offset: int) -> int:
 
 
 def changed_from(log: Log, place: Place) -> int | None:
-    """The offset from which on a log differs from the one that was read up to a place; None: it
-    does not, as far as is known. CorruptRecordsError."""
+    """The first offset at which a log differs from the one that was read up to a place; None: no
+    difference is known. CorruptRecordsError."""
     return where_changed(
         place,
         lambda: epoch_of(log, place.offset),
@@ -126,8 +125,8 @@ def where_changed(
     noted: Callable[[], Iterable[EpochEntry]],
     headers: Callable[[], Iterable[BatchHeader]],
 ) -> int | None:
-    """The same of any log. `epoch`: that of the record before the place, now; `noted`: by the
-    broker; `headers`: of all batches, which are read once, after a truncation."""
+    """As `changed_from`, for any log. `epoch`: of the record before the place, now. `noted`: the
+    broker's leader epochs. `headers`: of all batches, read once, after a truncation."""
     if place.epoch == NONE or epoch() in (NONE, place.epoch):
         return None
     for entry in noted():

@@ -1,26 +1,26 @@
-"""The files of a partition as they were when they were found, on this machine or elsewhere.
+"""The files of a partition as they were found, on this machine or in a store.
 
 Not here: finding them (trees.py, stored_trees.py), reading them (opening.py, staging.py)."""
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from downconvert.storage.checkpoint import EpochEntry
+from downconvert.spark.stores.blobs import Blob
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.segment import Segment
-
-from .blobs import Blob
+from downconvert.storage.segments.segment import Segment
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A log file as it was when it was found; `next_offset`: the base offset of the next one.
+    """A log file as it was when it was found. `next_offset`: the base offset of the next one.
 
-    valid_until: a later leader has truncated what it has from this offset on.
-    blobs: where its files are, if they are not in a directory that is mounted; then `directory` is
-    what to call it. is_clipped: it has offsets from `next_offset` on, too, which the next one has.
-    Of a gzipped log `size` is what it takes as it is."""
+    valid_until: a later leader has truncated the offsets from here on. blobs: the files, if they
+    are not in a mounted directory; then `directory` is a name for messages. is_clipped: it also has
+    offsets from `next_offset` on, which are read from the next segment. The `size` of a gzipped log
+    is its compressed size."""
 
     directory: str
     base_offset: int
@@ -32,17 +32,17 @@ class SegmentFile:
     valid_until: int = OFFSET_MAX
 
     def open(self) -> Segment:
-        """The files of a segment in a directory that is mounted."""
+        """The files of a segment in a mounted directory."""
         assert not self.blobs, f"{self.directory} is not mounted"
         return Segment(Path(self.directory), self.base_offset, OpenFiles(), self.state)
 
     def blob(self, kind: Kind) -> Blob | None:
-        """Where a file is that is not in a mounted directory; None: there is none."""
+        """The file of a kind, if the segment is not in a mounted directory; None: there is none."""
         return next((blob for found, blob in self.blobs if found is kind), None)
 
     @property
     def blob_of_log(self) -> Blob:
-        """Where the log is, of a segment that is not in a mounted directory."""
+        """The log of a segment that is not in a mounted directory."""
         log = self.blob(Kind.LOG)
         assert log is not None
         return log
@@ -54,18 +54,27 @@ class SegmentFile:
 
     @property
     def path(self) -> str:
-        """What to call the log file."""
+        """The path of the log file, for messages."""
         log = self.blob(Kind.LOG)
         return str(self.open().path()) if log is None else log.name
 
 
+class Superseded(NamedTuple):
+    """Offsets from `start` up to `end` that a copy has, but a later leader has truncated."""
+
+    start: int
+    end: int
+    epoch: int  # the copy's latest one
+    directory: str
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """The segments of one partition, and the first offset that is part of its log.
+    """The segments of one partition, and its log start offset.
 
-    Of a log that is not in one mounted directory there are, besides: `broker`, a directory of this
-    machine with the checkpoints of the broker; `sides`, small files of the partition (leader
-    epochs, snapshots, its topic's id) by their names; `topic_id`, as text, where names say it."""
+    A log that is not in one mounted directory has, in addition: `broker`, a directory of this
+    machine with the broker's checkpoints; `sides`, small files of the partition (leader epochs,
+    snapshots, topic id) by their names; `topic_id`, as text, if file names state it."""
 
     topic_partition: TopicPartition
     directory: str
@@ -76,13 +85,14 @@ class PartitionLog:
     topic_id: str | None = None
     others: tuple["PartitionLog", ...] = ()
     epochs: tuple[EpochEntry, ...] = ()
+    superseded: tuple[Superseded, ...] = ()
 
     @property
     def is_mounted(self) -> bool:
-        """Whether all of it is in one directory that is mounted."""
+        """Whether the whole log is in one mounted directory."""
         return self.broker is None
 
     @property
     def noted(self) -> str:
-        """A path of this machine beside which the checkpoints of the broker are."""
+        """A path of this machine beside which the broker's checkpoints are."""
         return self.directory if self.broker is None else f"{self.broker}/{self.topic_partition}"

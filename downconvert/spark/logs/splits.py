@@ -1,11 +1,11 @@
-"""Cuts a segment into stretches that tasks read: at batch boundaries, found through its index.
+"""Cuts a segment into stretches that tasks read, at batch boundaries found through its index.
 
-Planning does not read whole files. An entry of the offset index is a hint, and is followed only
-where two batches follow each other at its position (boundaries.py).
+Planning does not read whole files. An entry of the offset index is a hint, used only if two
+consecutive batches begin at its position (boundaries.py).
 
 A segment without an index is one stretch. Its batches could only be found from header to header
-from its beginning, which every task would do again for all that is before its own stretch; and a
-batch that is found by looking for one, checksum and all, may be in a record's value.
+from the beginning, and each task would repeat that for everything before its own stretch. Searching
+for a batch is not safe either: a match, even with a valid checksum, may be inside a record's value.
 
 Not here: which segments and offsets are read (planner.py), reading (rows.py, batches.py)."""
 
@@ -13,21 +13,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from downconvert.storage.checkpoint import EpochEntry
-from downconvert.storage.transaction_index import AbortedTransaction
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from records.units import MiB
 
 from .boundaries import TRIES, Boundaries, boundaries_of
 from .segment_files import SegmentFile
 
-# What it costs to open a segment, in bytes that could be read meanwhile: as Spark's own
-# spark.sql.files.openCostInBytes, so that a task takes several small segments.
+# The cost of opening a segment, in bytes that could be read in that time, as Spark's own
+# spark.sql.files.openCostInBytes. So a task takes several small segments.
 OPEN_COST: Final = 4 * MiB
 
-# What a driver plans in a minute and holds in a gigabyte. More data is read by larger tasks.
+# A driver plans this many in a minute, and holds them in a gigabyte. More data gets larger tasks.
 TASKS_MAX: Final = 100_000
 
-# Of a task; smaller ones cost more to start than to run.
+# The smallest task. A smaller one costs more to start than to run.
 SIZE_MIN: Final = MiB
 
 
@@ -35,10 +35,10 @@ SIZE_MIN: Final = MiB
 class Split:
     """A stretch of a segment: the batches that begin from `start` up to `end`.
 
-    Wanted are the records with offsets from `first_offset` up to `end_offset` that are not of an
-    aborted transaction. `copies`: segments of other copies of the log, for what this one lacks,
-    and `epochs`: of their records those that are of these leader epochs; `cleaned`: how far a
-    cleaner has been in it."""
+    The wanted records have offsets from `first_offset` up to `end_offset`, and belong to no aborted
+    transaction. `copies`: segments of other copies of the log, for offsets that this one lacks.
+    `epochs`: only records of these leader epochs are read from the copies. `cleaned`: how far a
+    cleaner has cleaned this log."""
 
     topic: str
     partition: int
@@ -64,7 +64,7 @@ class Split:
 
 
 def split(whole: Split, size_max: int) -> Iterator[Split]:
-    """Stretches of a stretch, of about `size_max` bytes."""
+    """Cuts a stretch into stretches of about `size_max` bytes."""
     file = whole.segment
     is_bounded = whole.first_offset > file.base_offset or whole.end_offset < file.next_offset
     is_narrower = bool(file.blobs) and (is_bounded or file.is_clipped) and not file.is_gzipped
@@ -86,7 +86,7 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
 
 
 def around(boundaries: Boundaries, file: SegmentFile, start: int, end: int) -> tuple[int, int]:
-    """Boundaries closely around the offsets from `start` up to `end`."""
+    """The boundaries closest around the offsets from `start` up to `end`."""
     first, last = 0, file.size
     if start > file.base_offset:
         first = boundaries.before_offset(start)
@@ -101,22 +101,23 @@ def _cut(boundaries: Boundaries, position: int, whole: Split) -> int:
         cut = boundaries.from_position(position, TRIES)
         if cut is not None:
             return min(cut, whole.end)
-        position += max(1, whole.size // 64)  # a stretch of the index that leads nowhere
+        position += max(1, whole.size // 64)  # skip index entries that lead to no batch
     return whole.end
 
 
 def task_size(sizes: Sequence[int], size_max: int, tasks_min: int | None = None) -> int:
-    """How many bytes a task is to read of stretches of such sizes: `size_max`, or less for at least
-    `tasks_min` tasks, as far as these are worth it, or more for at most TASKS_MAX tasks."""
+    """The bytes that each task should read, of stretches of these sizes. This is `size_max`, less
+    to get at least `tasks_min` tasks (if these are not too small), or more to get at most TASKS_MAX
+    tasks."""
     total = sum(sizes) + OPEN_COST * len(sizes)
     if tasks_min is not None:
         size_max = min(size_max, max(SIZE_MIN, sum(sizes) // tasks_min))
-    # Two neighbouring groups hold more than a task's bytes together, or they would be one.
+    # Two neighbouring groups together exceed a task's bytes, or they would be one group.
     return max(size_max, -(-2 * total // TASKS_MAX))
 
 
 def pack(splits: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:
-    """Neighbouring splits in groups of about `size_max` bytes, each to be read by one task."""
+    """Groups neighbouring splits to about `size_max` bytes. Each group is read by one task."""
     groups: list[tuple[Split, ...]] = []
     group: list[Split] = []
     size = 0

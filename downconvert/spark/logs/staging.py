@@ -1,8 +1,8 @@
-"""A partition's directory on this machine, for as long as it is needed, made of files that are
-elsewhere: for what needs more than to read a segment once from its beginning to its end.
+"""Copies a partition's files from a store to a temporary directory of this machine, for code that
+needs more than one sequential read.
 
-Of each segment there are a log, which is empty unless it is asked for, and the index of
-transactions; so that a log is seen as having these segments.
+Each segment gets its transaction index and a log, which is empty unless its content is wanted. So a
+log directory lists all of these segments.
 
 Not here: reading without a copy (opening.py)."""
 
@@ -14,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from downconvert.spark.stores.blobs import Blob
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.segment import Segment
+from downconvert.storage.segments.segment import Segment
 from records import CorruptRecordsError, FileRecords
 
-from .blobs import Blob
 from .boundaries import StoredBoundaries
 from .segment_files import PartitionLog, SegmentFile
 
@@ -27,8 +27,8 @@ WITH_LOG: Final = (Kind.OFFSET_INDEX, Kind.TIME_INDEX)
 
 
 def trimmed(log: PartitionLog, bases: Collection[int]) -> PartitionLog:
-    """What a task needs to know of a log to stage some of its segments: these, the one after each,
-    and those that say which transactions were aborted."""
+    """The parts of a log that a task needs in order to stage some of its segments: these, the
+    segment after each, and those with aborted transactions."""
     if log.is_mounted:
         return replace(log, segments=())
     wanted: list[SegmentFile] = []
@@ -44,11 +44,11 @@ def trimmed(log: PartitionLog, bases: Collection[int]) -> PartitionLog:
 
 @contextmanager
 def staged(log: PartitionLog, whole: Collection[int], *, tail: bool = False) -> Iterator[Path]:
-    """A directory with the files of a log, which is its own where that is mounted.
+    """A directory with the files of a log. It is the log's own directory if that is mounted.
 
-    `whole`: base offsets of the segments whose logs and indexes are there. `tail`: of these logs
-    only what is after the last entry of the index is there; the rest is zeros. FileNotFoundError:
-    a segment is gone. StoreError."""
+    `whole`: base offsets of the segments whose logs and indexes are copied. `tail`: of these logs
+    only the part after the last index entry is copied; the rest is zeros. FileNotFoundError: a
+    segment is gone. StoreError."""
     if log.is_mounted:
         yield Path(log.directory)
         return
@@ -70,7 +70,7 @@ def staged(log: PartitionLog, whole: Collection[int], *, tail: bool = False) -> 
 
 
 def _link(file: SegmentFile, directory: Path) -> None:
-    """A segment that is mounted, with the snapshot of producers at its beginning."""
+    """Links a mounted segment, with the snapshot of producers at its base offset."""
     for kind in Kind:
         source = Path(file.directory) / file_name(file.base_offset, kind, file.state)
         target = directory / source.name
@@ -103,7 +103,7 @@ def _fill(file: SegmentFile, directory: Path, *, is_whole: bool, tail: bool) -> 
 
 
 def _save_tail(file: SegmentFile, target: Path) -> None:
-    """What is after the last entry of the index that leads to a batch; all of it where there is
+    """Copies the part after the last index entry that leads to a batch; the whole log if there is
     none."""
     hints = StoredBoundaries(file)
     start = hints.before_position(file.size)
@@ -131,7 +131,7 @@ def _has_whole_tail(path: Path, file: SegmentFile) -> bool:
 
 
 def _clip(path: Path, next_offset: int, log: Blob) -> None:
-    """Cuts a log off where the next segment begins."""
+    """Truncates a log where the next segment begins."""
     with FileRecords.open(path) as records:
         end = records.size
         try:
@@ -152,5 +152,5 @@ def _size(file: SegmentFile, kind: Kind) -> int:
 
 
 def last_with_records(segments: Sequence[SegmentFile]) -> list[int]:
-    """The base offset of the last segment that is not empty; none: there is none."""
+    """The base offset of the last segment that is not empty; an empty list: there is none."""
     return [file.base_offset for file in segments if file.size][-1:]

@@ -1,7 +1,7 @@
-"""Headers of batches in a segment that need not be mounted, from some offset on.
+"""Reads batch headers of a segment from an offset on, from a mounted directory or a store.
 
-Of a segment that is elsewhere its index is asked for, and then what is read; without an index all
-that is before it.
+For a segment in a store the index is read first, unless the log is short. Without an index,
+everything before the offset is read.
 
 Not here: reading ahead (range_records.py), whole stretches (opening.py)."""
 
@@ -9,20 +9,20 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from downconvert.spark.stores.blobs import inflated
+from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
 from records import BatchHeader, CorruptRecordsError, FileRecords
-from records.file_records import SharedFile
+from records.files.file_records import SharedFile
 
-from .blobs import inflated
 from .boundaries import StoredBoundaries
-from .range_records import Blocks, Direct, RangeRecords
 from .segment_files import SegmentFile
 
 
 @contextmanager
 def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeader]]:
-    """The headers from a batch on that is not after the one with an offset, close to it.
+    """The headers from a batch at or shortly before an offset.
 
-    They end in CorruptRecordsError where there is damage. FileNotFoundError: the segment is gone.
+    The iterator raises CorruptRecordsError at damage. FileNotFoundError: the segment is gone.
     SegmentChangedError, StoreError, CorruptFileError."""
     if not file.blobs:
         segment = file.open()
@@ -38,6 +38,9 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
         blocks = Blocks(file.blob_of_log, file.size)
         try:
             look = RangeRecords(Direct(blocks), 0, file.size)
+            if file.size <= LOOK_SIZE:  # one request reads all of it
+                yield look.batches()
+                return
             hints = StoredBoundaries(file, look)
             start = hints.before_position(hints.before_offset(offset))
             ranges = look if start else RangeRecords(blocks, 0, file.size)
@@ -47,7 +50,7 @@ def headers_near(file: SegmentFile, offset: int) -> Iterator[Iterator[BatchHeade
 
 
 def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
-    """The header of the batch with an offset; None: there is none, or damage before it."""
+    """The header of the batch with an offset; None: there is none, or damage precedes it."""
     with headers_near(file, offset) as headers, suppress(CorruptRecordsError):
         for header in headers:
             if header.last_offset >= offset:
@@ -56,7 +59,8 @@ def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
 
 
 def last_header(file: SegmentFile) -> BatchHeader | None:
-    """The header of the last whole batch that is not the next segment's; None: there is none."""
+    """The header of the last complete batch before the next segment's offsets; None: there is
+    none."""
     found = None
     with headers_near(file, file.next_offset - 1) as headers, suppress(CorruptRecordsError):
         for header in headers:

@@ -1,8 +1,7 @@
 """Finds the partitions among files that are not in mounted directories: objects in a store, members
 of a tar, gzipped segments, tiered storage.
 
-Only names and sizes are read, and of a broker its checkpoints; of Aiven's tiered storage the
-manifests.
+Reads names and sizes, brokers' checkpoints, and the manifests of Aiven's tiered storage.
 
 Not here: mounted directories, and which copy is read (trees.py), stores (stores.py)."""
 
@@ -20,7 +19,12 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from downconvert.storage.checkpoint import read_offsets
+from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.data_keys import DataKeys
+from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.stores import Stored, listed, shown
+from downconvert.spark.stores.tars import COMPRESSED, TAR, members
+from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import (
     CLEANER_POINTS,
@@ -39,27 +43,22 @@ from downconvert.storage.names import (
     parse_partition,
 )
 
-from .blobs import Blob
-from .data_keys import DataKeys
-from .kept import Kept
 from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
-from .stores import Stored, listed, shown
-from .tars import COMPRESSED, TAR, members
 from .tiers import Remote, Tier, is_of_tier, joined, remotes, tier_of
 
 GZ: Final = ".gz"
 OF_BROKER: Final = {META_PROPERTIES, LOG_STARTS, HIGH_WATERMARKS, CLEANER_POINTS}
 OF_PARTITION: Final = {LEADER_EPOCHS, PARTITION_METADATA}
-SMALL: Final = 64 * 1024 * 1024  # bytes; a checkpoint is not larger
-THREADS: Final = 16  # requests at a time, of the driver
+SMALL: Final = 64 * 1024 * 1024  # bytes; no checkpoint is larger
+THREADS: Final = 16  # parallel requests of the driver
 MAGIC: Final = re.compile(r"[*?\[{]")
 
 Folder: TypeAlias = tuple[str, ...]
 
 
 class Item(NamedTuple):
-    """A file: the folder that it is in, from the root on, its name, and where its bytes are."""
+    """A file: its folder from the root on, its name, and its bytes."""
 
     folder: Folder
     name: str
@@ -67,14 +66,14 @@ class Item(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What there is: logs as a broker keeps them, and segments in tiers."""
+    """The partitions that were found: logs as a broker keeps them, and segments in tiers."""
 
     logs: list[PartitionLog]
     tiers: dict[Tier, list[Remote]]
 
 
 def items_of(uri: str) -> list[Item]:
-    """The objects below a URI, which may be a pattern; the members of a tar where it is one.
+    """The objects below a URI, which may be a pattern; the members if it is a tar.
 
     FileNotFoundError: there are none. StoreError."""
     found: dict[str, Item] = {}
@@ -90,7 +89,7 @@ def items_of(uri: str) -> list[Item]:
 
 
 def _fixed(uri: str) -> tuple[str, list[str]]:
-    """The part of a URI that has no pattern in it, and the names and patterns after it."""
+    """Splits a URI into the part without patterns, and the names and patterns after it."""
     parts = urlsplit(uri)
     names = unquote(parts.path).split("/")
     fixed = next((at for at, name in enumerate(names) if MAGIC.search(name)), len(names))
@@ -109,8 +108,8 @@ def _item(found: Stored) -> Item:
 
 
 def unpacked(items: Iterable[Item]) -> Iterator[Item]:
-    """The items, with the members of tars in the place of these. CorruptFileError: one is damaged,
-    or compressed as a whole."""
+    """Replaces tars by their members. CorruptFileError: a tar is damaged, or compressed as a
+    whole."""
     for item in items:
         if COMPRESSED.fullmatch(item.name):
             raise CorruptFileError(
@@ -128,8 +127,8 @@ def unpacked(items: Iterable[Item]) -> Iterator[Item]:
 def found_among(
     items: Iterable[Item], keys: DataKeys, kept: Kept, takes: Callable[[TopicPartition], bool]
 ) -> Found:
-    """The partitions among items. `kept`: what was read of them before; `takes`: of which tiers
-    manifests are read.
+    """The partitions among items. `kept`: what was read of them before. `takes`: selects the
+    partitions whose tier manifests are read.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}
@@ -167,8 +166,8 @@ def _is_log(name: str) -> bool:
 def _log(
     name: TopicPartition, directory: str, files: Mapping[str, Blob], broker: str
 ) -> PartitionLog:
-    """The segments that make up a partition's log. CorruptFileError: it was copied while a cleaner
-    put segments in the place of others; what counts then can be told where it is mounted."""
+    """The segments of a partition's log. CorruptFileError: it was copied while a cleaner was
+    replacing segments. Which of them are valid can only be decided in a mounted directory."""
     grouped: dict[int, dict[Kind, Blob]] = {}
     sides: list[tuple[str, Blob]] = []
     for file, blob in files.items():
@@ -210,19 +209,21 @@ def _start_of(broker: str, name: TopicPartition) -> int:
 
 
 def _broker(files: Mapping[str, Blob]) -> str:
-    """A directory of this machine with what a broker notes of all its partitions."""
+    """Copies a broker's checkpoints, which cover all its partitions, to a directory of this
+    machine."""
     noted = {name: blob for name, blob in files.items() if name in OF_BROKER and blob.size < SMALL}
     digest = sha256(repr(sorted(noted.items(), key=lambda pair: pair[0])).encode()).hexdigest()
     directory = Path(_scratch().name) / digest
     if not directory.exists():
-        # It is there once all of it is: without the checkpoints there would be no high watermark.
+        # The directory appears only when it is complete: without the checkpoints there would be no
+        # high watermark.
         part = Path(tempfile.mkdtemp(dir=_scratch().name))
         try:
             for name, blob in noted.items():
                 blob.save(part / name)
             part.rename(directory)
         except OSError:
-            if not directory.exists():  # another thread may have been sooner
+            if not directory.exists():  # another thread may have made it
                 raise
         finally:
             shutil.rmtree(part, ignore_errors=True)
@@ -230,20 +231,20 @@ def _broker(files: Mapping[str, Blob]) -> str:
 
 
 def forget(broker: str) -> None:
-    """Removes what was copied here of a broker's notes, which are others now."""
+    """Removes the copies of a broker's checkpoints after these have changed."""
     if Path(broker).parent == Path(_scratch().name):
         shutil.rmtree(broker, ignore_errors=True)
 
 
 @cache
 def _scratch() -> "tempfile.TemporaryDirectory[str]":
-    """Removed as the process ends."""
+    """The scratch directory, removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="kafka-segments-")
 
 
 def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> PartitionLog:
-    """A partition in tiered storage together with what brokers still have of it: each offset
-    once."""
+    """A partition in tiered storage together with the segments that brokers still have. Each offset
+    is read once."""
     first = local.segments[0].base_offset if local is not None and local.segments else OFFSET_MAX
     segments = joined(found, first)
     if local is None:

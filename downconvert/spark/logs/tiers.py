@@ -1,15 +1,15 @@
-"""Segments in tiered storage (KIP-405): those that brokers have copied away.
+"""Segments that brokers have copied to tiered storage (KIP-405).
 
 Two layouts are known:
 
 * Aiven's plugin: `<prefix><topic>-<topic id>/<partition>/<offset>-<segment id>` with `.log`,
-  `.indexes` (all of them in one) and `.rsm-manifest`, which is written last and says how the log
-  was cut, compressed and encrypted, and where the indexes are.
+  `.indexes` (all of them in one) and `.rsm-manifest`. The manifest is written last. It says how the
+  log was cut, compressed and encrypted, and where the indexes are.
 * Kafka's own LocalTieredStorage: `<topic>-<partition>-<topic id>/<offset>-<segment id>` with a
-  suffix for each file, as they were.
+  suffix for each file, unchanged.
 
-Leaders that follow each other may copy the same offsets twice, in segments that begin elsewhere:
-each is read up to where the next one begins.
+Consecutive leaders may copy the same offsets twice, in segments with different base offsets. Each
+segment is read up to where the next one begins.
 
 Facts: ObjectKeyFactory, SegmentManifestV1 and ChunkSizesBinaryCodec of
 Aiven-Open/tiered-storage-for-apache-kafka; RemoteLogSegmentFileset and
@@ -29,24 +29,25 @@ from typing import Any, Final, NamedTuple
 
 import zstandard
 
+from downconvert.spark.stores.blobs import LOG_SIZE_MAX, Blob
+from downconvert.spark.stores.chunks import CHUNK_SIZE_MAX, SEAL_SIZE, Chunks, Key
+from downconvert.spark.stores.data_keys import DataKeys, KeyFileError
+from downconvert.spark.stores.kept import Kept
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition
 
-from .blobs import LOG_SIZE_MAX, Blob
-from .chunks import CHUNK_SIZE_MAX, SEAL_SIZE, Chunks, Key
-from .data_keys import DataKeys, KeyFileError
-from .kept import Kept
 from .segment_files import SegmentFile
 
 ID: Final = r"[a-zA-Z0-9_-]{22}"
 TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
 FILE: Final = re.compile(rf"([0-9]{{1,20}})-({ID})\.([a-z_-]+)")
-OF_AIVEN: Final = re.compile(rf"(?:.*?)({TOPIC})-({ID})")  # a folder, above one of a number
+# a folder, above the one named by the partition
+OF_AIVEN: Final = re.compile(rf"(?:.*?)({TOPIC})-({ID})")
 OF_KAFKA: Final = re.compile(rf"({TOPIC})-([0-9]{{1,10}})-({ID})")
 MANIFEST: Final = "rsm-manifest"
 MANIFEST_SIZE_MAX: Final = 16 * 1024 * 1024
 CHUNKS_MAX: Final = 1 << 20
-SIZES_MAX: Final = 4 * CHUNKS_MAX + 16  # bytes, of their sizes
+SIZES_MAX: Final = 4 * CHUNKS_MAX + 16  # bytes of the encoded chunk sizes
 DAMAGE: Final = (RecursionError, struct.error, zstandard.ZstdError)
 SUFFIXES: Final = {
     "log": Kind.LOG,
@@ -62,7 +63,7 @@ PARTS: Final = {
 
 
 class Tier(NamedTuple):
-    """A partition in tiered storage: which one, and the id of its topic."""
+    """A partition in tiered storage: its name, and the id of its topic."""
 
     topic_partition: TopicPartition
     topic_id: str
@@ -70,14 +71,15 @@ class Tier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A segment in tiered storage; `end_offset`: after its last record, None: not known."""
+    """A segment in tiered storage. `end_offset`: after its last record; None: not known."""
 
     file: SegmentFile
     end_offset: int | None
 
 
 def tier_of(folder: Sequence[str]) -> Tier | None:
-    """The partition whose segments are in a folder; None: it is none of tiered storage."""
+    """The partition whose segments are in a folder; None: the folder is not part of tiered
+    storage."""
     if not folder:
         return None
     found = OF_KAFKA.fullmatch(folder[-1])
@@ -91,12 +93,12 @@ def tier_of(folder: Sequence[str]) -> Tier | None:
 
 
 def is_of_tier(name: str) -> bool:
-    """Whether a file is one of a segment in tiered storage."""
+    """Whether a file belongs to a segment in tiered storage."""
     return FILE.fullmatch(name) is not None
 
 
 def remotes(directory: str, files: Mapping[str, Blob], keys: DataKeys, kept: Kept) -> list[Remote]:
-    """The segments of a folder's files. CorruptFileError: a manifest is malformed."""
+    """The segments among a folder's files. CorruptFileError: a manifest is malformed."""
     grouped: dict[tuple[int, str], dict[str, Blob]] = {}
     for name, blob in files.items():
         found = FILE.fullmatch(name)
@@ -109,7 +111,7 @@ def remotes(directory: str, files: Mapping[str, Blob], keys: DataKeys, kept: Kep
         if MANIFEST in parts:
             make = partial(_of_aiven, directory, base_offset, parts, keys)
             read.append(kept.of((directory, *sorted(parts.items())), make))
-        elif "index" in parts:  # of Aiven's without a manifest the copy was never finished
+        elif "index" in parts:  # without Aiven's manifest the copy was never finished
             read.append(_of_kafka(directory, base_offset, parts))
     return read
 
@@ -166,7 +168,7 @@ def _key(found: Any, name: str, keys: DataKeys) -> Key | None:
 
 
 def _chunks(index: Mapping[str, Any], is_compressed: bool, key: Key | None) -> Chunks:
-    """ValueError: it is none."""
+    """The chunks that a manifest describes. ValueError: it describes none."""
     total = _integer(index["originalFileSize"], 0, LOG_SIZE_MAX)
     size = _integer(index["originalChunkSize"], 1, LOG_SIZE_MAX)
     count = -(-total // size)
@@ -194,8 +196,9 @@ def _chunks(index: Mapping[str, Any], is_compressed: bool, key: Key | None) -> C
 
 
 def decoded_sizes(data: bytes) -> list[int]:
-    """The sizes of chunks: their count and, of more than one, the least and how many bytes each
-    takes that is added to it; the last one is written out. ValueError: they are malformed."""
+    """Decodes the sizes of chunks. The format: their count and, for more than one, the smallest
+    size and the number of bytes of each difference to it. The last size is written in full.
+    ValueError: they are malformed."""
     try:
         (count,) = struct.unpack_from(">i", data)
         if count <= 1:
@@ -214,7 +217,7 @@ def decoded_sizes(data: bytes) -> list[int]:
 
 
 def _index(indexes: Blob, part: Mapping[str, Any], key: Key | None) -> Blob:
-    """One of the indexes that are in one object. Each was encrypted as one chunk."""
+    """One of the indexes in the common object. Each was encrypted as one chunk."""
     position = _integer(part["position"], 0, indexes.size)
     size = _integer(part["size"], 0, indexes.size - position)
     start = indexes.start + position
@@ -234,7 +237,7 @@ def _integer(found: Any, low: int, high: int) -> int:
 
 
 def joined(found: Iterable[Remote], until: int = OFFSET_MAX) -> list[SegmentFile]:
-    """Segments that together have each offset once, none from `until` on: each up to where the next
+    """Segments that together have each offset below `until` once: each is read up to where the next
     one begins."""
     chosen: list[Remote] = []
     for remote in sorted(found, key=lambda one: (one.file.base_offset, -_reach(one))):
@@ -244,14 +247,14 @@ def joined(found: Iterable[Remote], until: int = OFFSET_MAX) -> list[SegmentFile
             continue
         end_before = before.end_offset if before is not None else None
         if end_before and remote.end_offset is not None and remote.end_offset <= end_before:
-            continue  # all of it is in the one before
+            continue  # the previous segment has all of it
         chosen.append(remote)
     ends = [*(one.file.base_offset for one in chosen[1:]), until][: len(chosen)]
     return [_up_to(one, end) for one, end in zip(chosen, ends, strict=True)]
 
 
 def _reach(remote: Remote) -> int:
-    """Of copies that begin at the same offset the one that goes further is read."""
+    """How far a copy goes. Of copies with the same base offset the longest is read."""
     return remote.file.size if remote.end_offset is None else remote.end_offset
 
 

@@ -1,28 +1,33 @@
-"""Finds the partitions and segments below log directories, as they lie, were copied or mounted.
+"""Finds the partitions and segments below log directories, mounted or copied.
 
 A path may be a broker's log directory, a partition's directory, or any directory above several of
-them: a backup with a folder for each broker, say. A partition that several brokers of a cluster
-have is read once; brokers of two clusters are refused.
+them, for example a backup with a folder per broker. A partition that several brokers of a cluster
+have is read once. Brokers of two clusters are refused.
 
-Only names and sizes are read, unless there are copies to choose from. Which files count after a
-crash is decided by downconvert/storage/layout.py.
+Only names and sizes are read, unless there are copies to choose from. downconvert/storage/layout.py
+decides which files are valid after a crash.
 
-Not here: which copy is read (replicas.py), where to cut a segment (splits.py), which offsets to
-read of it (planner.py)."""
+Not here: which copy is read (copies.py), where to cut a segment (splits.py), which offsets to read
+of it (planner.py)."""
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Final
 
-from downconvert.storage.checkpoint import read_offsets
+from downconvert.spark.errors import MixedClustersError
+from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.data_keys import DataKeys
+from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.stores import is_stored, pinned
+from downconvert.spark.stores.tars import COMPRESSED, TAR
+from downconvert.storage.checkpoints.checkpoint import read_offsets
+from downconvert.storage.checkpoints.metadata import read_meta_properties, topic_id_text
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
-from downconvert.storage.metadata import read_meta_properties, topic_id_text
 from downconvert.storage.names import (
     LOG_STARTS,
     OFFSET_MAX,
@@ -32,35 +37,27 @@ from downconvert.storage.names import (
     parse_file_name,
     parse_partition,
 )
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.segment import Segment
-from downconvert.storage.tail import next_offset_of
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.tail import next_offset_of
 from records import CorruptRecordsError
 
-from .blobs import Blob
-from .data_keys import DataKeys
-from .errors import MixedClustersError
-from .kept import Kept
+from .copies import ATTEMPTS, chosen
 from .patterns import expanded
-from .replicas import Copy, look, topic_id_of
+from .replicas import topic_id_of
 from .segment_files import PartitionLog, SegmentFile
-from .staging import last_with_records, staged
-from .stored_trees import OF_BROKER, THREADS, Item, found_among, items_of, tiered
-from .stores import is_stored, pinned
-from .tars import COMPRESSED, TAR
+from .staging import staged
+from .stored_trees import OF_BROKER, Item, found_among, items_of, tiered
 from .tiers import Tier
-from .union import union_of
+
+LOGS: Final = (".log", ".log.swap")
 
 # Levels of folders. A backup has one for each day, broker and disk.
 DEPTH_MAX: Final = 12
 
-# Names of files by which a folder has more than the logs of a broker as they were.
+# File names that show that a folder holds more than plain logs of a broker.
 PACKED: Final = re.compile(
     r"[0-9]{20}\.log\.gz|.+\.tar|.+\.(tar\.(gz|bz2|xz|zst|lz4)|tgz)|[0-9]{1,20}-[\w-]{22}\.[a-z_-]+"
 )
-
-# A cleaner renames while a directory is listed.
-ATTEMPTS: Final = 8
 
 
 def find_partitions(
@@ -70,13 +67,13 @@ def find_partitions(
     kept: Kept | None = None,
     takes: Callable[[TopicPartition], bool] = lambda _: True,
 ) -> list[PartitionLog]:
-    """The partitions below the paths, by topic and number, of a cluster if one is named.
+    """The partitions below the paths, by topic and number; those of one cluster if it is named.
 
-    `keys`: of encrypted tiered storage; None: those of the environment. `kept`: what was read when
-    they were looked for before. `takes`: which of them are wanted, by their names; of others
-    nothing is read. OSError: a path is no
-    directory, tar or URI of a store. MixedClustersError: there are several clusters below them.
-    CorruptFileError: a tar or a manifest."""
+    `keys`: of encrypted tiered storage; None: those of the environment. `kept`: what earlier
+    searches have read. `takes`: selects partitions by name; the files of others are not read.
+
+    OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
+    clusters below them. CorruptFileError: a tar or a manifest."""
     kept = kept or Kept()
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
@@ -90,15 +87,11 @@ def find_partitions(
             items += items_of(pinned(path))
         elif is_elsewhere(path):
             items.append(_item(os.path.abspath(path)))  # noqa: PTH100
-    if not items:
-        return [_chosen(found[name], kept) for name in sorted(found)]
     others = found_among(items, keys or DataKeys(), kept, takes)
     for log in others.logs:
         if clusters.take(log.directory, log.noted) and takes(log.topic_partition):
             found.setdefault(log.topic_partition, []).append(log)
-    with ThreadPoolExecutor(THREADS) as threads:
-        chosen = threads.map(lambda copies: _chosen(copies, kept), found.values())
-        logs = dict(zip(found, chosen, strict=True))
+    logs = chosen(found, kept, _again)
     for tier, segments in others.tiers.items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
@@ -107,14 +100,14 @@ def find_partitions(
 
 
 def is_elsewhere(path: str) -> bool:
-    """Whether a path is no directory of this machine: a URI of a store, or a tar."""
+    """Whether a path is not a directory of this machine: a URI of a store, or a tar."""
     is_named_so = TAR.fullmatch(path) or COMPRESSED.fullmatch(path)
     return is_stored(path) or (is_named_so is not None and os.path.isfile(path))  # noqa: PTH113
 
 
 def _check_same_topic(tier: Tier, local: PartitionLog | None) -> None:
-    """MixedClustersError: what brokers have is of another topic of that name, or so is another
-    tier."""
+    """MixedClustersError: the brokers' log, or another tier, belongs to another topic of that
+    name."""
     if local is None:
         return
     with staged(replace(local, segments=()), ()) as directory:
@@ -133,41 +126,21 @@ def _item(path: str) -> Item:
     return Item(tuple(folder), name, Blob(path, status.st_size, 0, status.st_mtime_ns))
 
 
-def _chosen(found: Sequence[PartitionLog], kept: Kept) -> PartitionLog:
-    """The log that the copies of a partition make up."""
-    if len(found) == 1:
-        return found[0]
-    return union_of(found[0].topic_partition, [_looked_at(log, kept) for log in found])
+def of_copies(name: TopicPartition, directories: Iterable[str]) -> PartitionLog:
+    """The log that a partition's mounted directories form together. FileNotFoundError."""
+    found = [read_partition(name, directory) for directory in directories]
+    return chosen({name: found}, Kept(), _again)[name]
 
 
-def _looked_at(log: PartitionLog, kept: Kept) -> tuple[PartitionLog, Copy]:
-    """A copy as it is now, and how far it goes."""
-    if not log.is_mounted:
-        return log, kept.of(log, partial(_look, log))
-    for _ in range(ATTEMPTS - 1):
-        try:
-            return log, _look(log)
-        except FileNotFoundError:  # deleted or cleaned since it was found
-            log = read_partition(log.topic_partition, log.directory)
-    return log, _look(log)
-
-
-def _look(log: PartitionLog) -> Copy:
-    """How far a copy goes."""
-    with staged(log, last_with_records(log.segments), tail=True) as directory:
-        bases = {file.base_offset: file.state for file in log.segments}
-        if not log.is_mounted:
-            bases = dict.fromkeys(last_with_records(log.segments), State.LIVE)
-        segments = [Segment(directory, base, OpenFiles(), bases[base]) for base in bases]
-        copy = look(str(directory), log.start_offset, segments)
-    return replace(copy, directory=log.directory)
+def _again(log: PartitionLog) -> PartitionLog:
+    return read_partition(log.topic_partition, log.directory)
 
 
 def find_directories(
     paths: Sequence[str], cluster_id: str | None = None
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions' directories that are mounted, each once, also where several paths or links
-    lead to it. They are absolute: executors have working directories of their own.
+    """The mounted partition directories, each once, even if several paths or links lead to it. The
+    paths are absolute: executors have working directories of their own.
 
     MixedClustersError: they are of several clusters, and none is named."""
     return _directories(paths, _Clusters(cluster_id), [])
@@ -176,7 +149,7 @@ def find_directories(
 def _directories(
     paths: Sequence[str], clusters: "_Clusters", items: list[Item]
 ) -> Iterator[tuple[TopicPartition, str]]:
-    seen: set[str] = set()
+    seen: set[tuple[int, int]] = set()
     for path in expanded(paths):
         for name, directory in _below(os.path.abspath(path), DEPTH_MAX, seen, items):  # noqa: PTH100
             if clusters.take(directory, directory):
@@ -184,7 +157,7 @@ def _directories(
 
 
 class _Clusters:
-    """Which clusters the directories are of, by the `meta.properties` beside the partitions."""
+    """The clusters of the directories, by the `meta.properties` beside the partitions."""
 
     def __init__(self, wanted: str | None) -> None:
         self._wanted = wanted
@@ -192,8 +165,8 @@ class _Clusters:
         self._first: tuple[str, str] | None = None  # a cluster, and a directory of it
 
     def take(self, directory: str, noted: str) -> bool:
-        """Whether a partition's directory is to be read. `noted`: what is beside it is beside this
-        path of this machine."""
+        """Whether to read a partition's directory. `noted`: the path of this machine beside which
+        the broker's files are."""
         broker = os.path.dirname(directory)  # noqa: PTH120
         if broker not in self._of:
             self._of[broker] = cluster_of(os.path.dirname(noted))  # noqa: PTH120
@@ -213,7 +186,7 @@ class _Clusters:
 
 
 def cluster_of(broker: str) -> str | None:
-    """The cluster that a broker's directory is of; None: not known."""
+    """The cluster of a broker's directory; None: not known."""
     try:
         meta = read_meta_properties(Path(broker))
     except (OSError, CorruptFileError):
@@ -222,7 +195,7 @@ def cluster_of(broker: str) -> str | None:
 
 
 def read_partition(name: TopicPartition, directory: str) -> PartitionLog:
-    """The segments that make up a partition's log now."""
+    """The segments of a partition's log as they are now."""
     for _ in range(ATTEMPTS):
         try:
             return _read_partition(name, directory)
@@ -263,7 +236,7 @@ def _swap_end(layout: Layout, directory: str) -> int:
 
 
 def _start_offset(name: TopicPartition, directory: str) -> int:
-    """The log start offset that the broker has noted; 0: not known."""
+    """The log start offset in the broker's checkpoint; 0: not known."""
     try:
         return read_offsets(Path(directory).parent / LOG_STARTS).get(name, 0)
     except (OSError, CorruptFileError):
@@ -271,42 +244,42 @@ def _start_offset(name: TopicPartition, directory: str) -> int:
 
 
 def _below(
-    path: str, depth: int, seen: set[str], items: list[Item]
+    path: str, depth: int, seen: set[tuple[int, int]], items: list[Item]
 ) -> Iterator[tuple[TopicPartition, str]]:
-    """The partitions' directories; adds what is packed or of tiered storage to `items`."""
-    real = os.path.realpath(path)
-    if real in seen:
+    """Yields the partitions' directories. Adds packed and tiered files to `items`."""
+    status = os.stat(path)  # noqa: PTH116 - also where a link leads
+    if (status.st_dev, status.st_ino) in seen:
         return
-    seen.add(real)
+    seen.add((status.st_dev, status.st_ino))
     folders, files = [], []
     with os.scandir(path) as entries:
-        for entry in sorted(entries, key=lambda entry: entry.name):
+        for entry in entries:
             if entry.is_dir():
                 folders.append(entry.path)
             elif entry.is_file():
                 files.append(entry.name)
     name = parse_partition(os.path.basename(path))  # noqa: PTH119
     has_logs = any(map(_is_log, files))
-    if any(PACKED.fullmatch(file) for file in files):
-        items += (_item(os.path.join(path, file)) for file in files)  # noqa: PTH118
+    if any(map(PACKED.fullmatch, files)):
+        items += (_item(os.path.join(path, file)) for file in sorted(files))  # noqa: PTH118
         if name is None or any(file.endswith(".log.gz") for file in files):
             items += _beside(path)
             has_logs = False
     if name is not None and has_logs:
         yield name, path
     elif depth:
-        for folder in folders:
+        for folder in sorted(folders):
             yield from _below(folder, depth - 1, seen, items)
 
 
 def _is_log(file: str) -> bool:
-    """Whether a file is a segment's log, that counts or is about to."""
-    found = parse_file_name(file)
+    """Whether a file is a segment's log, either valid or about to be."""
+    found = parse_file_name(file) if file.endswith(LOGS) else None
     return found is not None and found.kind is Kind.LOG and found.state in (State.LIVE, State.SWAP)
 
 
 def _beside(path: str) -> Iterator[Item]:
-    """What a broker has noted beside a partition's directory."""
+    """The broker's files beside a partition's directory."""
     above = os.path.dirname(path)  # noqa: PTH120
     for name in sorted(OF_BROKER):
         file = os.path.join(above, name)  # noqa: PTH118

@@ -1,27 +1,27 @@
-"""Several copies of a partition as one log: what one lacks another may have.
+"""Joins several copies of a partition to one log: one copy may have offsets that another lacks.
 
-The log is that of the copy that Kafka would make leader. It begins where the copy begins that goes
-back furthest, unless records before that were deleted by a request: brokers note a log start that
-is not where a segment begins. It goes on to where another copy goes of the same epochs. What the
-leader's copy lacks in between is asked of the others as it is read.
+The base is the copy that Kafka would make leader. The log begins where the earliest copy begins,
+unless a DeleteRecords request removed earlier records: then the brokers' log start offset is not a
+segment's base offset. The log ends where the longest copy of the same epochs ends. Offsets that the
+leader's copy lacks in between are read from the other copies.
 
-Not here: which copy is the leader's (replicas.py), asking the others (completeness.py)."""
+Not here: which copy is the leader's (replicas.py), reading from the others (completeness.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from downconvert.storage.metadata import topic_id_text
+from downconvert.spark.stores.blobs import Blob
+from downconvert.storage.checkpoints.metadata import topic_id_text
 from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, PARTITION_METADATA, TopicPartition
 
-from .blobs import Blob
 from .replicas import Copy, best_of
-from .segment_files import PartitionLog, SegmentFile
+from .segment_files import PartitionLog, SegmentFile, Superseded
 
 
 def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -> PartitionLog:
-    """The log that copies make up. Warns where they differ.
+    """The log that the copies form together. Warns if they differ.
 
     MixedClustersError: they are not copies of one topic."""
     leader = best_of(name, [copy for _, copy in found])
@@ -38,11 +38,23 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     if log.segments and end > leader.end_offset:
         log = replace(log, segments=(*log.segments[:-1], _with_end(log.segments[-1], end)))
     log = _from_the_beginning(log, leader, [other for other, _ in others])
-    return replace(log, others=tuple(other for other, _ in others), epochs=leader.epochs)
+    return replace(
+        log,
+        others=tuple(other for other, _ in others),
+        epochs=leader.epochs,
+        superseded=tuple(_superseded(leader, [copy for _, copy in found])),
+    )
+
+
+def _superseded(leader: Copy, copies: Sequence[Copy]) -> Iterator[Superseded]:
+    for copy in copies:
+        start = leader.end_of_epoch(copy.epoch)
+        if copy is not leader and start < copy.end_offset:
+            yield Superseded(start, copy.end_offset, copy.epoch, copy.directory)
 
 
 def _up_to(log: PartitionLog, end: int) -> PartitionLog:
-    """What of a copy is below an offset."""
+    """The part of a copy below an offset."""
     segments = [file for file in log.segments if file.base_offset < end]
     if segments:
         segments[-1] = replace(_with_end(segments[-1], end), is_clipped=True)
@@ -56,7 +68,7 @@ def _with_end(file: SegmentFile, end: int) -> SegmentFile:
 def _from_the_beginning(
     log: PartitionLog, leader: Copy, others: Sequence[PartitionLog]
 ) -> PartitionLog:
-    """A log with the segments in front of it that only other copies still have."""
+    """Prepends the segments that only other copies still have."""
     deleted = max(map(_deleted_up_to, [log, *others]))
     base = log.segments[0].base_offset if log.segments else OFFSET_MAX
     earliest = min(others, key=lambda other: other.segments[0].base_offset, default=log)
@@ -81,7 +93,8 @@ def _from_the_beginning(
 
 
 def _deleted_up_to(log: PartitionLog) -> int:
-    """The log start that a request has moved into a segment, or behind all; 0: none has."""
+    """The log start offset that a DeleteRecords request has moved into a segment, or to the end of
+    the log; 0: no request did."""
     base = log.segments[0].base_offset if log.segments else 0
     return log.start_offset if log.start_offset > base else 0
 

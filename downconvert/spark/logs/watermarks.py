@@ -1,29 +1,29 @@
-"""High watermarks, as brokers have noted them: consumers receive records up to there.
+"""High watermarks from the brokers' checkpoints: consumers receive records up to there.
 
-A leader that comes back truncates what is after it, and may write other records at the same
-offsets. Brokers write the high watermark of each partition to `replication-offset-checkpoint`,
-every five seconds and when they stop.
+A leader that restarts truncates records after the high watermark, and may write other records at
+the same offsets. Brokers write the high watermark of each partition to
+`replication-offset-checkpoint`, every five seconds and at shutdown.
 
 Not here: open transactions (isolation.py)."""
 
 import warnings
 from pathlib import Path
 
-from downconvert.storage.checkpoint import read_offsets
+from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.names import HIGH_WATERMARKS, OFFSET_MAX, TopicPartition
 
 
 class HighWatermarks:
-    """The high watermarks of some directories, each checkpoint read once."""
+    """The high watermarks of some directories. Each checkpoint is read once."""
 
     def __init__(self) -> None:
         self._noted: dict[Path, dict[TopicPartition, int] | None] = {}
 
     def of(self, name: TopicPartition, directory: str) -> int:
-        """The high watermark of the partition in this directory; OFFSET_MAX where there is no
+        """The high watermark of the partition in this directory; OFFSET_MAX if there is no
         checkpoint.
 
-        As for a broker it is 0 where the checkpoint has other partitions and not this one.
+        As for a broker it is 0 if the checkpoint lists other partitions, but not this one.
         CorruptFileError."""
         broker = Path(directory).parent
         if broker not in self._noted:

@@ -1,7 +1,7 @@
 """Options of Spark's own Kafka source: each is honoured, refused, or without effect.
 
-A query moves from a live topic to its segments by changing the format. So what changes its rows is
-honoured or refused. What only says how brokers are reached has no effect: there are none.
+A query moves from a live topic to its segments by changing the format. So options that change its
+rows are honoured or refused. Options for the connection to brokers have no effect: there are none.
 
 Source: Spark's Kafka integration guide, and `KafkaSourceProvider`.
 
@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-# Names of Kafka's source, in lower case, and the option here that means the same. Options that have
-# the same name in both are not listed.
+# Names of Kafka's source, in lower case, and the equivalent option here. Options with the same name
+# in both are not listed.
 SYNONYMS: Final = {
     "subscribe": "topics",
     "subscribepattern": "topicspattern",
@@ -32,10 +32,10 @@ REFUSED: Final = {
     "kafka.value.deserializer": "values are bytes; deserialize them in the query",
 }
 
-# How brokers, and consumers of them, are set up.
+# Settings of brokers' clients and consumers.
 WITHOUT_EFFECT: Final = re.compile(r"kafka\..+|kafkaconsumer\..+|fetchoffset\..+|groupidprefix")
 
-# What Spark adds to the options of a table in its catalog: properties of the table itself.
+# Properties of a catalog table itself, which Spark adds to its options.
 OF_TABLES: Final = frozenset(
     {
         "clustering",
@@ -70,8 +70,8 @@ def renamed(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _without_prefix(given: Mapping[str, str]) -> dict[str, str]:
-    """Options by their own names: Spark's catalog hands some of a table's on as `option.topics` or
-    as `topics`, and some as both."""
+    """Options by their own names: for a catalog table Spark passes some as `option.topics`, some as
+    `topics`, and some as both."""
     prefixed, plain = dict[str, str](), dict[str, str]()
     for name, text in given.items():
         if name.lower().startswith(OPTION_PREFIX):
@@ -83,7 +83,7 @@ def _without_prefix(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def unknown(names: Iterable[str]) -> list[str]:
-    """Of the options that are not of this source: those that are not to be passed over either."""
+    """Unknown options that must not be ignored."""
     return sorted(
         name for name in names if name not in OF_TABLES and not WITHOUT_EFFECT.fullmatch(name)
     )

@@ -1,8 +1,7 @@
-"""Where to begin and end, in the forms of Spark's Kafka source.
+"""Starting and ending points, in the forms of Spark's Kafka source.
 
-Offsets are `earliest`, `latest`, or JSON such as `{"topic":{"0":23,"1":-2}}`, in which -2 is
-earliest and -1 is latest; timestamps `{"topic":{"0":1700000000000}}`; partitions
-`{"topic":[0,1]}`."""
+Offsets are `earliest`, `latest`, or JSON like `{"topic":{"0":23,"1":-2}}`, with -2 for earliest and
+-1 for latest. Timestamps are `{"topic":{"0":1700000000000}}`. Partitions are `{"topic":[0,1]}`."""
 
 import json
 import re
@@ -21,7 +20,7 @@ TopicTimestamps = Mapping[str, Mapping[str, int]]  # milliseconds
 
 @dataclass(frozen=True, slots=True)
 class StartingPoint:
-    """An offset in each partition. `default` is that of the partitions that are not named."""
+    """An offset in each partition. `default` is for partitions that are not named."""
 
     default: int
     named: TopicOffsets = field(default_factory=dict)
@@ -41,7 +40,7 @@ class StartingPoint:
         return cls(EARLIEST_OFFSET if name.startswith("starting") else LATEST_OFFSET, named)
 
     def of(self, topic: str, partition: int) -> int:
-        """The offset: not negative, or one of the two that mean something else."""
+        """The offset: not negative, or -2 or -1 as above."""
         return self.named.get(topic, {}).get(str(partition), self.default)
 
     def bound(self, topic: str, partition: int, first: int, last: int) -> int:

@@ -1,7 +1,7 @@
-"""The options of the data source, by the names and in the forms of Spark's own Kafka source where
-that has them.
+"""The options of the data source. Names and forms are those of Spark's own Kafka source if it has
+the option.
 
-Not here: options that only Spark's Kafka source has (kafka_options.py), what is read as they say
+Not here: options that only Spark's Kafka source has (kafka_options.py), applying them
 (planner.py)."""
 
 import json
@@ -13,9 +13,11 @@ from fnmatch import fnmatchcase
 from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from downconvert.internal_topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
+from downconvert.spark.stores.data_keys import DataKeys, parse_keys
+from downconvert.spark.stores.stores import is_stored, local_path, pinned
 from records.units import MiB
 
-from .data_keys import DataKeys, parse_keys
+from .java_patterns import compiled
 from .kafka_options import renamed, unknown
 from .offsets import (
     EARLIEST,
@@ -25,30 +27,29 @@ from .offsets import (
     parse_assigned,
     parse_timestamps,
 )
-from .stores import is_stored, local_path, pinned
 
 KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
 INTEGERS: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
-# Sixteen times what a broker takes by default, and a worker stays below 256 MB: it holds
-# a record some four times on its way to Spark.
+# Sixteen times a broker's default limit. A worker then stays below 256 MB: it holds about four
+# copies of a record on its way to Spark.
 RECORD_BYTES_MAX: Final = 16 * MiB
 
-# Above this a record would not fit into one array of Arrow's type binary together with others.
+# A larger record would not fit into one Arrow array of type binary together with others.
 RECORD_BYTES_LIMIT: Final = 1024 * MiB
 
 # A task costs some 0.1 s of a core before it reads anything, and its plan takes memory of the
-# driver: with smaller ones a query of a few gigabytes does not end.
+# driver. With smaller tasks a query of a few gigabytes does not finish.
 PARTITION_BYTES_MIN: Final = MiB
 
-# A segment of a gigabyte is copied in that time at 2 MB/s.
+# Enough to copy a segment of a gigabyte at 2 MB/s.
 GAP_TIMEOUT: Final = 10 * 60 * 1000  # milliseconds
 
-Level: TypeAlias = Literal["record", "batch", "offset", "group", "transaction"]
+Level: TypeAlias = Literal["record", "batch", "offset", "group", "transaction", "count", "split"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
 
-# The brokers' own topic whose records add up to the rows of a level.
+# The brokers' internal topic from which the rows of a level are built.
 STATE_TOPICS: Final[Mapping[Level, str]] = {
     "offset": OFFSETS_TOPIC,
     "group": OFFSETS_TOPIC,
@@ -58,18 +59,18 @@ Parsed = TypeVar("Parsed")
 
 
 class Mode(StrEnum):
-    """What becomes of damaged batches."""
+    """How damaged batches are handled."""
 
-    PERMISSIVE = "PERMISSIVE"  # each is a row that says where and why
+    PERMISSIVE = "PERMISSIVE"  # a row per damaged batch, with position and reason
     DROPMALFORMED = "DROPMALFORMED"  # they are left out
     FAILFAST = "FAILFAST"  # the first one fails the query
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to read of which directories, and how.
+    """Which directories and records to read, and how.
 
-    Offsets and timestamps bound what is read; None: no bound. Timestamps are in milliseconds."""
+    Offsets and timestamps limit what is read; None: no limit. Timestamps are in milliseconds."""
 
     paths: tuple[str, ...]
     level: Level = "record"
@@ -84,7 +85,7 @@ class Options:
     ending_timestamp: int | None = None
     starting_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
     ending_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
-    must_find_timestamp: bool = False  # nothing as young as the starting timestamp is an error
+    must_find_timestamp: bool = False  # error if no record is as young as the starting timestamp
     committed: bool = False
     max_partition_bytes: int = 128 * MiB
     min_partitions: int | None = None
@@ -93,23 +94,24 @@ class Options:
     mode: Mode = Mode.FAILFAST
     corrupt_column: str = "_corrupt"
     fail_on_data_loss: bool = True
-    compacted: tuple[str, ...] = ()  # topics that are compacted: names, also with * and ?
-    cluster_id: str | None = None  # of those whose directories are there; None: there is but one
+    compacted: tuple[str, ...] = ()  # compacted topics: names, also with * and ?
+    cluster_id: str | None = None  # the cluster to read; None: there is only one
     stop_at_high_watermark: bool = False
     max_offsets_per_trigger: int | None = None
     max_bytes_per_trigger: int | None = None
     gap_timeout_ms: int = GAP_TIMEOUT  # milliseconds
+    columns: tuple[str, ...] = ()  # the wanted columns; none: all
     store_settings: tuple[tuple[str, str], ...] = ()  # added to the URIs of paths
     encryption_keys: str | None = None  # of tiered storage; None: those of the environment
 
     @property
     def state_topic(self) -> str | None:
-        """The brokers' own topic that is read; None: rows are what is in the logs of any."""
+        """The brokers' internal topic that is read; None: rows are the records of any topic."""
         return STATE_TOPICS.get(self.level)
 
     @property
     def stored_paths(self) -> tuple[str, ...]:
-        """The paths, with all that is to be known of stores."""
+        """The paths, with the settings of their stores."""
         settings = dict(self.store_settings)
         return tuple(pinned(path, settings) if is_stored(path) else path for path in self.paths)
 
@@ -121,9 +123,9 @@ class Options:
 
     @classmethod
     def parse(cls, given: Mapping[str, str], *, streaming: bool | None = None) -> "Options":
-        """Reads Spark's options, whose names may be of any case. ValueError says which is wrong.
+        """Parses Spark's options. Names are case-insensitive. ValueError names the wrong one.
 
-        `streaming`: whether a stream is read; None: that is not known yet."""
+        `streaming`: whether a stream is read; None: not known yet."""
         reader = _Reader(renamed(given))
         options = cls(
             paths=reader.paths(),
@@ -166,6 +168,7 @@ class Options:
             max_offsets_per_trigger=reader.integer("maxOffsetsPerTrigger", minimum=1),
             max_bytes_per_trigger=reader.size("maxBytesPerTrigger", None),
             gap_timeout_ms=reader.integer("gapTimeoutMs", default=GAP_TIMEOUT),
+            columns=reader.columns("columns"),
             store_settings=reader.settings(endpoint="endpoint_override", region="region"),
             encryption_keys=reader.take("encryptionKeys"),
         )
@@ -176,7 +179,7 @@ class Options:
         return options
 
     def _of_level(self) -> "Options":
-        """The same, with the topic that the level is read from."""
+        """The same options, with the topic of the level."""
         topic = self.state_topic
         if topic is None:
             return self
@@ -193,6 +196,8 @@ class Options:
         return replace(self, topics=(topic,))
 
     def _check(self, *, streaming: bool) -> None:
+        if streaming and self.level in ("count", "split"):
+            raise ValueError(f"level={self.level} is of a query, and not of a stream")
         if streaming and self.state_topic is not None:
             raise ValueError(
                 f"level={self.level} is what records add up to: it is read, and not streamed"
@@ -218,7 +223,7 @@ class Options:
 
     @property
     def bounded(self) -> Mapping[str, frozenset[tuple[str, int]]]:
-        """The partitions that an offset or a timestamp was given for, by option."""
+        """The partitions with a given offset or timestamp, by option."""
         given = {
             "startingOffsets": self.starting.named,
             "endingOffsets": self.ending.named,
@@ -236,29 +241,29 @@ class Options:
             return False
         if self.partitions is not None and partition not in self.partitions:
             return False
-        if self.topics_pattern is not None and re.fullmatch(self.topics_pattern, topic) is None:
+        if self.topics_pattern is not None and not compiled(self.topics_pattern)(topic):
             return False
         return not self.topics or any(fnmatchcase(topic, name) for name in self.topics)
 
     def is_compacted(self, topic: str) -> bool:
-        """Whether a topic is said to be compacted."""
+        """Whether the options declare a topic compacted."""
         return any(fnmatchcase(topic, name) for name in self.compacted)
 
     def starting_time(self, topic: str, partition: int) -> int | None:
-        """The timestamp to begin at, in milliseconds; None: the starting offset says where."""
+        """The timestamp to begin at, in milliseconds; None: the starting offset applies."""
         if self.starting_timestamp is not None:
             return self.starting_timestamp
         return self.starting_offsets_by_timestamp.get(topic, {}).get(str(partition))
 
     def ending_time(self, topic: str, partition: int) -> int | None:
-        """The timestamp to end before, in milliseconds; None: the ending offset says where."""
+        """The timestamp to end before, in milliseconds; None: the ending offset applies."""
         if self.ending_timestamp is not None:
             return self.ending_timestamp
         return self.ending_offsets_by_timestamp.get(topic, {}).get(str(partition))
 
 
 class _Reader:
-    """Takes options one by one; what is left at the end is unknown."""
+    """Takes options one by one. The remaining ones are unknown."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self._left = dict(values)
@@ -273,8 +278,8 @@ class _Reader:
             raise ValueError(f"unknown option {', '.join(names)}")
 
     def paths(self) -> tuple[str, ...]:
-        """`path`: one, or a JSON list; `paths`, which `load([...])` sets: a JSON list; of a table
-        that was created with a path `location`, unless Spark chose it."""
+        """`path`: one, or a JSON list. `paths`, set by `load([...])`: a JSON list. For a table
+        created with a path `location`: that path, unless Spark chose it."""
         found: list[str] = []
         for name in ("path", "paths"):
             text = self.take(name)
@@ -291,7 +296,7 @@ class _Reader:
         return tuple(_plain(path) for path in found)
 
     def choice(self, name: str, *choices: Any) -> Any:
-        """One of the choices, in any case; the first one where nothing is said."""
+        """One of the choices, case-insensitive; the first one if the option is not given."""
         text = self.take(name)
         if text is None:
             return choices[0]
@@ -327,7 +332,7 @@ class _Reader:
         return size
 
     def settings(self, **names: str) -> tuple[tuple[str, str], ...]:
-        """What was given of some options, by other names."""
+        """The given ones of some options, by other names."""
         taken = {name: self.take(option) for option, name in names.items()}
         return tuple((name, text) for name, text in taken.items() if text)
 
@@ -335,12 +340,21 @@ class _Reader:
         names = tuple(part.strip() for part in (self.take(name) or "").split(","))
         return tuple(name for name in names if name)
 
+    def columns(self, name: str) -> tuple[str, ...]:
+        found = self.names(name) if name in self._left else None
+        if found == ():
+            raise ValueError(
+                f"{name} names none: the option level=count, or downconvert.spark.count, counts "
+                "records without reading them"
+            )
+        return found or ()
+
     def pattern(self, name: str) -> str | None:
         text = self.take(name)
         if text is not None:
             try:
-                re.compile(text)
-            except re.error as error:
+                compiled(text)
+            except ValueError as error:
                 raise ValueError(f"{name} is no regular expression: {error}") from error
         return text
 
@@ -382,5 +396,5 @@ def _json_list(text: str) -> list[str]:
 def _plain(path: str) -> str:
     """A path of this machine, which Spark may give as `file:/...`; or a URI."""
     if is_stored(path):
-        pinned(path)  # raises what is wrong with it
+        pinned(path)  # raises if it is invalid
     return local_path(path)

@@ -39,7 +39,7 @@ RECORD: Final = StructType(
         StructField("timestampType", IntegerType()),
     ]
 )
-# Of what is exported; `date` is of the timestamp, in UTC, and null where there is none.
+# The columns of an export. `date` is of the timestamp, in UTC; null if there is none.
 EXPORTED: Final = StructType(
     [*RECORD.fields, StructField("headers", HEADERS), StructField("date", DateType())]
 )
@@ -49,7 +49,7 @@ BATCH: Final = StructType(
         StructField("partition", IntegerType()),
         StructField("segment", StringType()),  # path of the log file
         StructField("position", LongType()),  # of the batch's first byte in it
-        StructField("baseOffset", LongType()),  # v0, v1: the message's own, as lastOffset
+        StructField("baseOffset", LongType()),  # v0, v1: the same as lastOffset
         StructField("lastOffset", LongType()),
         StructField("sizeInBytes", IntegerType()),
         StructField("magic", IntegerType()),
@@ -57,7 +57,7 @@ BATCH: Final = StructType(
         StructField("timestampType", IntegerType()),
         StructField("baseTimestamp", TimestampType()),  # null: there is none
         StructField("maxTimestamp", TimestampType()),
-        StructField("recordsCount", IntegerType()),  # null: compressed v0 or v1 does not say
+        StructField("recordsCount", IntegerType()),  # null: unknown in compressed v0 or v1
         StructField("leaderEpoch", IntegerType()),  # null: none, as all that follow
         StructField("producerId", LongType()),
         StructField("producerEpoch", IntegerType()),
@@ -68,7 +68,7 @@ BATCH: Final = StructType(
     ]
 )
 RECORD_PLACE: Final = (
-    StructField("recordPartition", IntegerType()),  # of the brokers' own topic
+    StructField("recordPartition", IntegerType()),  # of the brokers' internal topic
     StructField("recordOffset", LongType()),
 )
 OFFSET: Final = StructType(
@@ -80,7 +80,7 @@ OFFSET: Final = StructType(
         StructField("leaderEpoch", IntegerType()),  # null: none, as of all that follow
         StructField("metadata", StringType()),
         StructField("commitTimestamp", TimestampType()),
-        StructField("expireTimestamp", TimestampType()),  # where the client has said it
+        StructField("expireTimestamp", TimestampType()),  # if the client has set it
         StructField("topicId", StringType()),
         *RECORD_PLACE,
     ]
@@ -101,8 +101,9 @@ GROUP: Final = StructType(
     [
         StructField("group", StringType()),
         StructField("type", StringType()),  # classic, consumer, share, streams
-        StructField("records", ArrayType(StringType())),  # what Kafka calls those that there are
-        StructField("protocolType", StringType()),  # null, as all that follow, if it is not classic
+        StructField("records", ArrayType(StringType())),  # Kafka's names of its records
+        # null if the type is not classic, as all that follow
+        StructField("protocolType", StringType()),
         StructField("protocol", StringType()),
         StructField("generation", IntegerType()),
         StructField("leader", StringType()),
@@ -129,7 +130,31 @@ TRANSACTION: Final = StructType(
         *RECORD_PLACE,
     ]
 )
+COUNT: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("records", LongType()),  # of a split
+    ]
+)
+SPLIT: Final = StructType(
+    [
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("segment", StringType()),  # the file
+        StructField("position", LongType()),
+        StructField("bytes", LongType()),
+        StructField("startOffset", LongType()),
+        StructField("endOffset", LongType()),
+        # copies of the log that may have offsets that this one lacks
+        StructField("copies", IntegerType()),
+        StructField("task", IntegerType()),  # null: it is not read
+        StructField("pruned", StringType()),  # why it is not read
+    ]
+)
 LEVELS: Final = {
+    "count": COUNT,
+    "split": SPLIT,
     "record": RECORD,
     "batch": BATCH,
     "offset": OFFSET,
@@ -141,8 +166,9 @@ CORRUPT: Final = StructType(
         StructField("segment", StringType()),
         StructField("position", LongType()),  # of the damaged batch
         StructField("reason", StringType()),
-        StructField("startOffset", LongType()),  # of what is not there; null: not known
+        StructField("startOffset", LongType()),  # of the missing offsets; null: not known
         StructField("endOffset", LongType()),  # the offset after it; null: not known
+        StructField("state", StringType()),  # torn, damaged or missing
     ]
 )
 
@@ -159,19 +185,25 @@ ARROW: Final[dict[type[DataType], Any]] = {
 
 
 def schema_of(options: Options) -> StructType:
-    """All columns, with these options."""
+    """All columns for these options."""
     fields = list(LEVELS[options.level].fields)
     if options.include_headers and options.level == "record":
         fields.append(StructField("headers", HEADERS))
-    if options.mode is Mode.PERMISSIVE:
+    if options.mode is Mode.PERMISSIVE and options.level not in ("count", "split"):
         if options.corrupt_column in {field.name for field in fields}:
             raise ValueError(f"columnNameOfCorruptRecord: {options.corrupt_column} is taken")
         fields.append(StructField(options.corrupt_column, CORRUPT))
+    if options.columns:
+        there = {field.name: field for field in fields}
+        unknown = [name for name in options.columns if name not in there]
+        if unknown:
+            raise ValueError(f"columns: no {', '.join(unknown)}; there are {', '.join(there)}")
+        fields = [there[name] for name in options.columns]
     return StructType(fields)
 
 
 def check_wanted(wanted: Sequence[StructField], options: Options) -> None:
-    """ValueError: a schema names a column that is not there, or of another type."""
+    """ValueError: a schema names an unknown column, or one of another type."""
     there = {field.name: field.dataType for field in schema_of(options).fields}
     for field in wanted:
         if field.name not in there:
@@ -184,7 +216,7 @@ def check_wanted(wanted: Sequence[StructField], options: Options) -> None:
 
 
 def arrow_schema(schema: StructType) -> Any:
-    """The Arrow schema that Spark expects for a schema of its own."""
+    """The Arrow schema that Spark derives from one of its own."""
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 

@@ -1,9 +1,9 @@
-"""Which rows are wanted: what Spark pushes down of a query's filters.
+"""The wanted rows, from the filters that Spark pushes down.
 
-Bounds only leave out what no filter would keep; Spark filters once more. So a filter that is not
-understood may be ignored.
+Bounds only leave out rows that no filter would keep, and Spark filters again. So an unknown filter
+may be ignored.
 
-Not here: the same by options (options.py)."""
+Not here: bounds from options (options.py)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -18,9 +18,9 @@ MICROSECONDS: Final = {"days": 86_400_000_000, "seconds": 1_000_000, "microsecon
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The topics, partitions, offsets and timestamps (microseconds) that are wanted.
+    """The wanted topics, partitions, offsets and timestamps (microseconds).
 
-    Ranges hold both of their ends. None: all."""
+    Ranges include both ends. None: all."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None
@@ -32,7 +32,7 @@ class Bounds:
     time_max: int = INT64_MAX
 
     def takes(self, topic: str, partition: int) -> bool:
-        """Whether a partition may have rows that are wanted."""
+        """Whether a partition may have wanted rows."""
         return (
             (self.topics is None or topic in self.topics)
             and (self.partitions is None or partition in self.partitions)
@@ -44,7 +44,7 @@ class Bounds:
         return self.time_min != INT64_MIN or self.time_max != INT64_MAX
 
     def narrowed(self, filters: Iterable[Any]) -> "Bounds":
-        """These bounds and those of filters, all of which must hold."""
+        """These bounds and those of the filters, all of which must be met."""
         bounds = self
         for found in filters:
             bounds = bounds._narrowed(found)
@@ -98,7 +98,7 @@ class Bounds:
 
 
 def _values(found: Any, kind: str) -> list[int]:
-    """What a filter compares with, as integers; empty where that is not known."""
+    """The values in a filter, as integers; empty if they are unknown."""
     given = getattr(found, "value", None)
     values = list(given) if isinstance(given, tuple | list) else [given]
     if kind == "time":

@@ -1,7 +1,7 @@
 """Records of one partition as Spark's record batches, without an object for each record.
 
-The kernel fills columns as Arrow has them (records/kernel_functions.py, ArrowColumns): here they
-become arrays, without a copy, and get the columns that all records of a partition share.
+The kernel fills columns in Arrow's format (records/kernel_functions.py, ArrowColumns). Here they
+become arrays, without a copy, with the columns that all records of a partition share.
 
 Not here: reading entries (rows.py), rows of unusual ones (accumulator.py)."""
 
@@ -11,23 +11,24 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.schemas import TIMESTAMP
 from records.backend import ArrowColumns
 from records.kernel import ROW_FIELDS, Buffer
 from records.kernel_functions import Binary, HeaderLists
 
 from .bounds import Bounds
-from .schemas import TIMESTAMP
-from .splits import Split
 
 FIELDS: Final = len(ROW_FIELDS)
 AT: Final = {name: index for index, name in enumerate(ROW_FIELDS)}
 MICROSECONDS: Final = 1000  # in a millisecond
 
-# Spark has timestamps in microseconds; those out of its range are null.
+# Spark's timestamps are in microseconds. Those out of its range are null.
 TIMESTAMP_MAX: Final = (2**63 - 1) // MICROSECONDS
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-# Of a record batch: it outweighs what it costs to hand it on, and stays in the processor's cache.
+# Of a record batch: large enough to outweigh the cost of passing it on, and small enough for the
+# processor's cache.
 ROWS_MAX: Final = 8192
 BYTES_MAX: Final = 1024 * 1024  # one record may be larger
 
@@ -36,10 +37,10 @@ HEADERS: Final = pa.list_(pa.field("element", pa.struct(HEADER)))
 
 
 class Gatherer:
-    """Makes record batches of the records of one partition."""
+    """Makes record batches from the records of one partition."""
 
     def __init__(self, schema: Any, split: Split, bounds: Bounds) -> None:
-        """`schema`: the columns wanted, of those that records have; others are null."""
+        """`schema`: the wanted columns. Those that records do not have are null."""
         self._schema = schema
         names = set(schema.names)
         times = (INT64_MIN, INT64_MAX)
@@ -65,7 +66,7 @@ class Gatherer:
             yield from self.rest()
 
     def rest(self) -> Iterator[Any]:
-        """The records that there are, as a record batch."""
+        """The remaining records, as a record batch."""
         if not len(self.columns):
             return
         count, offsets, times, kinds, keys, values, lists = self.columns.take()
@@ -99,8 +100,8 @@ def binary(column: Binary, count: int, kind: Any = HEADER[1].type) -> Any:
 
 
 def timestamps(milliseconds: Buffer) -> Any:
-    """Timestamps as Spark has them. -1 (no timestamp) is a millisecond before 1970, as in Spark's
-    Kafka source."""
+    """Timestamps for Spark. -1 (no timestamp) is a millisecond before 1970, as in Spark's Kafka
+    source."""
     times = np.frombuffer(milliseconds, np.int64)
     if times.max() <= TIMESTAMP_MAX and times.min() >= -TIMESTAMP_MAX:
         known = pa.py_buffer(times * MICROSECONDS)
@@ -111,7 +112,7 @@ def timestamps(milliseconds: Buffer) -> Any:
 
 
 def headers(column: HeaderLists, count: int) -> Any:
-    """The headers of records; null where there are none."""
+    """The headers of records; null if a record has none."""
     present, validity, ends, keys, values = column
     if not present:
         return pa.nulls(count, HEADERS)

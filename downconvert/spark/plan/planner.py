@@ -1,10 +1,9 @@
-"""From options to splits: which stretches of which segments are read.
+"""Makes splits from options: which stretches of which segments are read.
 
 Only names, sizes and index entries are read, except for bounds by time or by transaction.
 
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
-import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,36 +11,37 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Final
 
+from downconvert.spark.logs.boundaries import boundaries_of
+from downconvert.spark.logs.completeness import CleanerPoints, is_last, lent
+from downconvert.spark.logs.isolation import Committed, committed_of
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.splits import OPEN_COST, Split, around, pack, split, task_size
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_trees import THREADS
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.logs.watermarks import HighWatermarks
+from downconvert.spark.options.java_patterns import compiled
+from downconvert.spark.options.options import Options
 from downconvert.storage import Log
 from downconvert.storage.errors import StorageError
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
-from downconvert.storage.transaction_index import AbortedTransaction
 
-from .boundaries import boundaries_of
 from .bounds import INT64_MIN, Bounds
-from .completeness import CleanerPoints, is_last, lent
 from .gather import MICROSECONDS
-from .isolation import Committed, committed_of
-from .options import Options
-from .segment_files import PartitionLog, SegmentFile
-from .splits import OPEN_COST, Split, around, pack, split, task_size
-from .staging import staged
-from .stored_trees import THREADS
-from .trees import find_partitions
-from .watermarks import HighWatermarks
 
-TOPICS_TOLD: Final = 20  # of those that are there, where one that is not was asked for
+TOPICS_TOLD: Final = 20  # of the existing ones, in the error for an unknown topic
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
-    """What there is to be read, a tuple for each task."""
+    """The splits to read, a tuple for each task."""
     return plan_logs(partitions(options), options, bounds)
 
 
 def plan_logs(
     logs: Sequence[PartitionLog], options: Options, bounds: Bounds
 ) -> list[tuple[Split, ...]]:
-    """The same, of partitions that were found before."""
+    """As `plan`, for partitions that were found before."""
     watermarks = HighWatermarks() if options.stop_at_high_watermark else None
     cleaners = CleanerPoints()
     wholes = [
@@ -56,12 +56,12 @@ def plan_logs(
 
 
 def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...]]:
-    """Stretches of segments, cut and put together as the options say: a tuple for each task."""
+    """Cuts and groups stretches of segments as the options say: a tuple for each task."""
     size = task_size(
         [whole.size for whole in wholes], options.max_partition_bytes, options.min_partitions
     )
     if any(whole.segment.blobs for whole in wholes):
-        # Each may have to be asked for its index: the driver waits for many at a time.
+        # Each may need a request for its index. The driver makes many at a time.
         with ThreadPoolExecutor(THREADS) as threads:
             cut = list(threads.map(lambda whole: list(split(whole, size)), wholes))
         return pack([found for splits in cut for found in splits], size)
@@ -69,7 +69,7 @@ def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...
 
 
 def whole_logs(wholes: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:
-    """Stretches put together so that all of a partition are read by one task, in their order."""
+    """Groups stretches so that one task reads all those of a partition, in their order."""
     groups: list[tuple[Split, ...]] = []
     size = size_max
     for _, of_log in groupby(wholes, key=lambda whole: (whole.topic, whole.partition)):
@@ -84,9 +84,9 @@ def whole_logs(wholes: Sequence[Split], size_max: int) -> list[tuple[Split, ...]
 
 
 def partitions(options: Options) -> list[PartitionLog]:
-    """The partitions that the options ask for.
+    """The partitions that the options select.
 
-    ValueError: there is none at all below the paths, or one that the options name is not there."""
+    ValueError: there are none below the paths, or one that the options name does not exist."""
     names: set[TopicPartition] = set()
 
     def takes(name: TopicPartition) -> bool:
@@ -114,7 +114,7 @@ def _check_named(there: Sequence[TopicPartition], options: Options) -> None:
     if options.assigned is not None:
         missing += sorted(f"{t}-{number}" for t, number in options.assigned - set(there))
     pattern = options.topics_pattern
-    if pattern is not None and not any(re.fullmatch(pattern, topic) for topic in topics):
+    if pattern is not None and not any(map(compiled(pattern), topics)):
         missing.append(pattern)
     for option, named in options.bounded.items():
         missing += sorted(f"{t}-{number} ({option})" for t, number in named - set(there))
@@ -133,7 +133,7 @@ def stretches_of(
     watermarks: HighWatermarks | None = None,
     cleaners: CleanerPoints | None = None,
 ) -> Iterator[Split]:
-    """The stretches to read of one partition, up to its high watermark where these are given."""
+    """The stretches to read of one partition; up to its high watermark, if watermarks are given."""
     transactions = committed_of(log) if options.committed else None
     if options.level == "offset":
         transactions = committed_of(log).throughout()
@@ -152,9 +152,9 @@ def stretches_of(
 
 
 def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
-    """Whether a segment's time index says that all of it is older than what is wanted.
+    """Whether all records of a segment are too old, according to its time index.
 
-    Only that of a rolled segment says how young its records are."""
+    The time index is only reliable in a rolled segment."""
     if bounds.time_min == INT64_MIN or file is log.segments[-1] or file.blobs:
         return False
     segment = file.open()
@@ -168,9 +168,10 @@ def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
 
 
 def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
-    """From which offset up to which one the options ask for records of a partition.
+    """The offsets from which, and up to which, the options select records of a partition.
 
-    ValueError: no record is as young as the starting timestamp, and that is to be an error."""
+    ValueError: no record is as young as the starting timestamp, and the options make this an
+    error."""
     name = log.topic_partition
     start = max(options.starting.bound(*name, log.start_offset, OFFSET_MAX), log.start_offset)
     end = options.ending.bound(*name, log.start_offset, OFFSET_MAX)
@@ -188,7 +189,8 @@ def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
 
 @contextmanager
 def _opened(log: PartitionLog) -> Iterator[Log]:
-    """A log to look for timestamps in; of one that is not mounted all of it is copied here."""
+    """A log for looking up timestamps. If it is not mounted, all of it is copied to this
+    machine."""
     bases = {file.base_offset for file in log.segments}
     with staged(log, bases) as directory, Log.open(directory) as opened:
         yield opened
@@ -197,7 +199,7 @@ def _opened(log: PartitionLog) -> Iterator[Log]:
 def _offset_at(
     log: Log, name: TopicPartition, timestamp: int, otherwise: int, options: Options
 ) -> int:
-    """The offset of the first record that is not older than a timestamp."""
+    """The offset of the first record at or after a timestamp."""
     found = log.offset_for(timestamp)
     if found is None and options.must_find_timestamp:
         raise ValueError(
@@ -208,7 +210,7 @@ def _offset_at(
 
 
 def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) -> int:
-    """Where a stream begins in a log that ends at `end`."""
+    """The offset at which a stream begins in a log that ends at `end`."""
     timestamp = options.starting_time(*name)
     if timestamp is not None:
         return min(_offset_at(log, name, timestamp, end, options), end)
@@ -217,7 +219,7 @@ def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) 
 
 
 def start_of(log: PartitionLog, end: int, options: Options) -> int:
-    """The same of a log that is not mounted."""
+    """As `starting_offset`, for a log that is not mounted."""
     name = log.topic_partition
     if options.starting_time(*name) is None:
         start = options.starting.bound(*name, log.start_offset, end)
@@ -229,7 +231,7 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
 def cleaned_of(
     log: PartitionLog, options: Options, cleaners: CleanerPoints
 ) -> Callable[[SegmentFile], int]:
-    """The offset up to which compaction has removed what the copy lacks that a segment is of."""
+    """The offset up to which compaction has removed records from a segment's copy of the log."""
     name = log.topic_partition
     if options.is_compacted(name.topic):
         return lambda _: OFFSET_MAX
@@ -244,8 +246,8 @@ def stretches(
     transactions: Committed | None,
     cleaned: Callable[[SegmentFile], int],
 ) -> Iterator[Split]:
-    """A stretch of each segment, which hold the offsets from `start` up to `end`. `cleaned`: how
-    far a cleaner has been."""
+    """A stretch of each segment with offsets from `start` up to `end`. `cleaned`: how far a cleaner
+    has cleaned."""
     for file in log.segments:
         if file.next_offset <= start:
             continue
@@ -274,8 +276,8 @@ def stretches(
 
 
 def _positions(file: SegmentFile, start: int, end: int) -> tuple[int, int]:
-    """Batch boundaries closely around the offsets; of a segment that is elsewhere they are looked
-    for as it is cut, with the same look into its index."""
+    """The batch boundaries closest around the offsets. For a segment in a store, cutting finds them
+    later, with the same request for its index."""
     first, last = 0, file.size
     if (start > file.base_offset or end < file.next_offset) and not file.blobs:
         boundaries = boundaries_of(file)

@@ -1,7 +1,7 @@
-"""The batches of a split, a row for each: headers are read, and nothing else.
+"""The batches of a split, a row for each. Only headers are read.
 
-Not here: the columns' types (schemas.py), collecting headers (heads.py), where entries begin and
-where reading goes on after damage (entries.py)."""
+Not here: the columns' types (schemas.py), collecting headers (heads.py), positions of entries and
+reading on after damage (entries.py)."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -9,7 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import TIMESTAMP
+from downconvert.spark.plan.gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
 from records import Codec, CorruptRecordsError
+from records.files.source import WINDOW_SIZE
 from records.formats import (
     CONTROL,
     DELETE_HORIZON,
@@ -18,14 +23,9 @@ from records.formats import (
     TRANSACTIONAL,
     V0,
 )
-from records.source import WINDOW_SIZE
 
 from .entries import Entries
-from .gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
 from .heads import Heads, HeadTable
-from .options import Options
-from .schemas import TIMESTAMP
-from .splits import Split
 
 CODECS: Final = np.array([codec.name.lower() for codec in Codec], object)
 
@@ -33,7 +33,7 @@ CODECS: Final = np.array([codec.name.lower() for codec in Codec], object)
 def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
     """Record batches of a split's batches, with the columns of an Arrow schema.
 
-    FileNotFoundError: the segment is gone. CorruptSegmentError, where damage is to fail."""
+    FileNotFoundError: the segment is gone. CorruptSegmentError: there is damage, with FAILFAST."""
     entries = Entries(split, options, lambda other: read_batches(other, options, schema))
     heads, window = Heads(ROWS_MAX), memoryview(bytearray(WINDOW_SIZE))
     try:
@@ -79,12 +79,13 @@ def _batch(heads: Heads, entries: Entries, schema: Any) -> Iterator[Any]:
 
 
 def _known(numbers: Any) -> Any:
-    """Negative values become null."""
+    """Replaces negative values by null."""
     return pa.array(numbers, mask=numbers < 0)
 
 
 def _records_count(table: HeadTable) -> Any:
-    """How many records are in a batch; compressed v0 and v1 messages do not say."""
+    """The number of records in each batch; null for compressed v0 and v1 messages, which do not
+    say."""
     counts = table.of_batch("records_count", 1)
     return pa.array(counts, mask=~table.is_batch & (table.codec != Codec.NONE))
 
@@ -100,7 +101,7 @@ def _flag(table: HeadTable, bit: int) -> Any:
 
 def _time(milliseconds: Any, unknown: Any = False) -> Any:
     without = (milliseconds == NO_TIMESTAMP) | (np.abs(milliseconds) > TIMESTAMP_MAX) | unknown
-    without |= milliseconds == np.iinfo(np.int64).min  # whose absolute value is itself
+    without |= milliseconds == np.iinfo(np.int64).min  # its absolute value overflows
     known = np.where(without, 0, milliseconds) * MICROSECONDS
     return pa.array(known, mask=without).cast(TIMESTAMP)
 

@@ -1,4 +1,4 @@
-"""The checksums of many consecutive entries, without a read for each.
+"""Verifies the checksums of many consecutive entries, without a read for each.
 
 Not here: one entry of any size, a window at a time (records/checksum.py)."""
 
@@ -21,13 +21,13 @@ from records.formats import (
 WINDOW_SIZE: Final = 256 * 1024  # bytes; stays in a core's cache between the read and the sum
 SIZES_MIN: Final = (*MESSAGE_OVERHEAD.values(), BATCH_HEADER_SIZE)  # of entries, by magic
 
-# Size, checksum of v0 and v1, magic, checksum of v2: to make a header object costs more than
+# Size, checksum of v0 and v1, magic, checksum of v2. Making a header object would cost more than
 # the checksum of a small batch.
 HEAD: Final = Struct(">8xiIBI")
 
 
 def is_sound(entry: memoryview) -> bool:
-    """Whether the checksum of an entry is right, given exactly its bytes."""
+    """Whether an entry's checksum is right. `entry`: exactly its bytes."""
     _, of_message, magic, of_batch = HEAD.unpack_from(entry)
     if magic == V2:
         return bool(crc32c(entry[ATTRIBUTES_AT_BATCH:]) == of_batch)
@@ -35,7 +35,8 @@ def is_sound(entry: memoryview) -> bool:
 
 
 def sound_until(view: memoryview, start: int, end: int) -> int:
-    """The position in `view[start:end]` up to which entries are whole and their checksums right."""
+    """The position in `view[start:end]` up to which entries are complete and their checksums
+    right."""
     at, unpack = start, HEAD.unpack_from
     while end - at >= HEAD.size:
         size, of_message, magic, of_batch = unpack(view, at)
@@ -52,7 +53,7 @@ def sound_until(view: memoryview, start: int, end: int) -> int:
 
 
 class Checksums:
-    """Compares the checksums of entries; fastest in the order in which they are in `records`."""
+    """Verifies checksums of entries. Fastest in the order of `records`."""
 
     def __init__(self, records: FileRecords) -> None:
         self._records = records
@@ -60,7 +61,7 @@ class Checksums:
         self._start = self._end = 0  # positions in the records
 
     def verify(self, header: BatchHeader) -> None:
-        """CorruptRecordsError where it is not that of the entry's bytes."""
+        """CorruptRecordsError: the checksum is not that of the entry's bytes."""
         start, end = header.position, header.position + header.size
         if not (self._start <= start and end <= self._end):
             if header.size > len(self._window):
@@ -69,7 +70,7 @@ class Checksums:
             read = self._records.read_into(self._window, start)
             self._start, self._end = start, start + read
             if end > self._end:
-                verify_checksum(self._records, header)  # says that it is cut off
+                verify_checksum(self._records, header)  # raises: the entry is cut off
                 return
         if not is_sound(self._window[start - self._start : end - self._start]):
             raise CorruptRecordsError(MISMATCH, self._records.origin + start)

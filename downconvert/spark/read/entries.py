@@ -1,12 +1,12 @@
-"""The entries of a split one after another, and how reading goes on after damage, and after the
-last entry of a segment that ends too early.
+"""Reads the entries of a split one after another, and continues after damage, and after the last
+entry of a segment that ends too early.
 
-After an entry that cannot be read its size leads to the next one, unless the index knows of a
-nearer one. So what is read is the same however a segment is split: splits begin where the index
-knows of a batch. What is damaged or missing is taken from other copies of the log, and reported
-where none has it.
+After an unreadable entry, reading continues where its size says the next one begins, or at a nearer
+index entry. Splits begin at index entries, so the result does not depend on how a segment is split.
+Damaged or missing offsets are read from other copies of the log. Those that no copy has are
+reported.
 
-Not here: what is read of an entry (rows.py, batches.py)."""
+Not here: the contents of an entry (rows.py, batches.py)."""
 
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -16,18 +16,26 @@ from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 
+from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.spark.logs.completeness import (
+    State,
+    Stretch,
+    cleaned_until,
+    is_indexed_beyond,
+    is_last,
+    is_unwritten,
+    mended,
+)
+from downconvert.spark.logs.opening import OpenedSegment, opened
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.transactions import AbortedRanges
+from downconvert.storage.producers.transactions import AbortedRanges
 from records import BatchHeader, Codec, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V2
 
 from .checksums import is_sound
-from .completeness import State, Stretch, cleaned_until, is_last, is_unwritten, mended
-from .errors import CorruptSegmentError, MissingOffsetsError
-from .opening import OpenedSegment, opened
-from .options import Mode, Options
-from .splits import Split
 
 Read: TypeAlias = Callable[[Split], Iterator[Any]]
 
@@ -36,19 +44,19 @@ class Entries:
     """The entries of a split; `position` is the next byte to read."""
 
     def __init__(self, split: Split, options: Options, read: Read) -> None:
-        """`read`: the record batches of another split, of another copy of the log.
+        """`read`: reads record batches of a split of another copy of the log.
 
         FileNotFoundError: the segment is gone. SegmentChangedError: it was cleaned or cut."""
         self._read = read
-        self._is_reported = False  # what is missing after the last entry of the segment
-        self._resumed = (-1, 0)  # where reading went on last: the byte, and the offset there
+        self._is_reported = False  # offsets missing after the last entry of the segment
+        self._resumed = (-1, 0)  # where reading last continued: position and offset
         self._opened: OpenedSegment = opened(split)
         self.size = self._opened.records.size
         self.split = split
         self.options = options
         self.aborted = AbortedRanges(split.aborted)
         self.position = self._opened.start
-        self.end = self._end = self._opened.end  # a last entry may run past it
+        self.end = self._end = self._opened.end  # the last entry may extend beyond it
         self.records: Records = self._opened.records
         self.path = self.records.name
 
@@ -56,7 +64,7 @@ class Entries:
         self._opened.close()
 
     def header(self, position: int) -> BatchHeader | None:
-        """The header of the entry there; None: it is not whole, as at the end of a log."""
+        """The header of the entry there; None: it is incomplete, as at the end of a log."""
         window = bytearray(min(BATCH_HEADER_SIZE, self.size - position))
         read = self.records.read_into(memoryview(window), position)
         if read < len(window) or read <= ENTRY_HEAD_SIZE:
@@ -68,16 +76,16 @@ class Entries:
         return header if header.position + header.size <= self.size else None
 
     def is_torn(self) -> bool:
-        """Whether the entry at `position`, which runs past the end, is damaged: other entries come
-        after it, or other segments. Else the log ends there, for now."""
+        """Whether the entry at `position`, which extends beyond the end, is damaged, because other
+        entries or segments follow it. Otherwise it is the current end of the log."""
         if self.position >= self.size:
             return False
         return not is_last(self.split.segment) or self._boundary(self.position + 1) is not None
 
     def verify(self, header: BatchHeader, held: memoryview) -> None:
-        """CorruptRecordsError where checksums are to be compared and one is not right.
+        """CorruptRecordsError: checksums are verified, and this one is wrong.
 
-        `held`: the entry's bytes; if they are not all there, they are read."""
+        `held`: the entry's bytes; if some are missing, they are read."""
         if not self.options.verify_crc:
             return
         if len(held) < header.size:
@@ -89,10 +97,11 @@ class Entries:
         self, damage: CorruptRecordsError, entry: int, near: int, schema: Any
     ) -> Iterator[Any]:
         """Handles damage in the entry that begins at `entry`: moves `position` to where reading
-        goes on. `near`: where an entry before it begins.
+        continues. `near`: where an entry before it begins.
 
-        Yields what other copies have instead, and a record batch of one row that reports what none
-        has, with mode PERMISSIVE. CorruptSegmentError with FAILFAST."""
+        Yields the records that other copies have instead. With mode PERMISSIVE it also yields a
+        record batch of one row, which reports the offsets that no copy has. CorruptSegmentError
+        with FAILFAST."""
         self.end = self._end
         if is_last(self.split.segment) and self._is_unwritten(entry):
             self.position = self.end
@@ -100,15 +109,23 @@ class Entries:
         following = self._following(entry)
         lost = self._lost(entry, near, following)
         if lost is not None and lost[0] >= self.split.end_offset:
-            self.position = self.end = self.size  # nothing of it is wanted
+            self.position = self.end = self.size  # none of its records is wanted
             self._is_reported = True
             return
         if lost is not None and lost[1] <= self.split.first_offset:
-            self._go_on_at(following, lost)  # neither is that
+            self._go_on_at(following, lost)  # none of the lost records is wanted
             return
+        state = self._state_of(entry, following)
+        valid_until = self.split.segment.valid_until
+        if lost is not None and lost[1] > valid_until:
+            # From there on nothing belongs to this log. `after_last` handles the rest.
+            following, lost = self.size, (min(lost[0], valid_until), valid_until)
         if lost is not None:
             lost = max(lost[0], self.split.first_offset), lost[1]
         absent: list[tuple[int, int] | None] = [lost]
+        if lost is not None and lost[0] >= lost[1]:
+            self._go_on_at(following, lost)
+            return
         if self.split.copies and lost is not None:
             start, end = lost
             absent = yield from self._mended(start, min(end, self.split.end_offset))
@@ -124,21 +141,24 @@ class Entries:
                 left = f"{offsets}; nothing after it in this segment can be read"
             else:
                 left = f"; reading goes on at byte {following}{offsets}"
-            yield from self._report(entry, f"{damage}{left}", one, schema)
+            yield from self._report(entry, f"{damage}{left}", one, state, schema)
 
     def after_last(self, near: int, schema: Any) -> Iterator[Any]:
-        """Handles offsets between the last entry of a segment and the next segment, where the
-        split reaches up to the end of the segment. `near`: where an entry begins.
+        """Handles offsets between the last entry of a segment and the next segment, if the split
+        extends to the end of the segment. `near`: where an entry begins.
 
-        As `recover`. MissingOffsetsError with FAILFAST."""
+        Yields as `recover` does. MissingOffsetsError with FAILFAST."""
         split, file = self.split, self.split.segment
         if is_last(file) or self._is_reported or self._end < self.size:
             return
         until = min(file.next_offset, split.end_offset)
         if until <= split.first_offset:
             return
-        after, _ = self._offset_after(near, self.size)
-        start = max(min(after, file.valid_until), split.first_offset)
+        position, after = self._resumed
+        if position < self.size:
+            after, _ = self._offset_after(near, self.size)
+        after = min(after, file.valid_until)
+        start = max(after, split.first_offset)
         if start >= until:
             return
         absent = yield from self._mended(start, until)
@@ -151,14 +171,16 @@ class Entries:
                 f"{self.path} ends at {after}, and the next segment begins at {file.next_offset}"
             )
             if self.options.mode is Mode.PERMISSIVE:
-                yield from self._report(self.size, what, (first, last), schema)
+                is_cut = is_indexed_beyond(file, after)
+                state = State.TORN if is_cut else State.MISSING
+                yield from self._report(self.size, what, (first, last), state, schema)
             elif not self.options.fail_on_data_loss:
                 warnings.warn(what, RuntimeWarning, stacklevel=2)
             elif self.options.mode is Mode.FAILFAST:
                 raise MissingOffsetsError(what)
 
     def entry_of(self, position: int, anchor: int) -> int:
-        """Where the entry begins that contains a position; an earlier one begins at `anchor`."""
+        """Where the entry begins that contains a position. An earlier entry begins at `anchor`."""
         entry, following = anchor, anchor
         records = self.records.slice(anchor, self.size - anchor)
         try:
@@ -172,7 +194,8 @@ class Entries:
         return following if following <= position else entry
 
     def _mended(self, start: int, end: int) -> Generator[Any, None, list[Any]]:
-        """Yields what other copies have of some offsets; returns which offsets none has."""
+        """Yields records of these offsets from other copies; returns the offsets that no copy
+        has."""
         absent: list[Any] = []
         for piece in mended(self.split, start, end):
             if piece.state is State.WHOLE:
@@ -183,25 +206,37 @@ class Entries:
 
     def _go_on_at(self, following: int | None, lost: tuple[int, int] | None) -> None:
         self.position = self.size if following is None else following
-        self._is_reported = self.position >= self.size
+        is_superseded = lost is not None and lost[1] == self.split.segment.valid_until
+        self._is_reported = self.position >= self.size and not is_superseded
         self._resumed = (-1, 0) if lost is None else (self.position, lost[1])
 
     def _lost(self, entry: int, near: int, following: int | None) -> tuple[int, int] | None:
-        """The offsets that cannot be read for damage in an entry; None: that cannot be told."""
+        """The offsets that damage in an entry makes unreadable; None: not known."""
         start = self._start_of(entry, near)
         end: int | None = self.split.segment.next_offset
         if following is not None and following < self.size:
             end = self._base_offset(following)
+            if end is None:
+                end = self._own_end(entry, following)
         elif following is not None and is_last(self.split.segment):
-            damaged = self.header(entry)  # whose size leads to the end
-            end = None if damaged is None else damaged.last_offset + 1
+            end = self._own_end(entry, following)
         if start is None or end is None:
             return None
         is_known = start < end or start >= self.split.end_offset
         return (start, end) if is_known else None
 
+    def _own_end(self, entry: int, following: int) -> int | None:
+        """The offset after a damaged entry, by its own header; None: its size does not lead to
+        `following`."""
+        damaged = None
+        with suppress(CorruptRecordsError):
+            damaged = self.header(entry)
+        if damaged is None or entry + damaged.size != following:
+            return None
+        return damaged.last_offset + 1
+
     def _start_of(self, entry: int, near: int) -> int | None:
-        """The offset after what is before an entry; None: it cannot be told."""
+        """The offset at which an entry begins, by the entries before it; None: not known."""
         if entry == self._resumed[0]:
             return self._resumed[1]
         if not entry:
@@ -214,7 +249,7 @@ class Entries:
         return self._base_offset(entry)
 
     def _base_offset(self, position: int) -> int | None:
-        """That of the entry there; None: it does not say."""
+        """The base offset of the entry there; None: its header does not have it."""
         try:
             header = self.header(position)
         except CorruptRecordsError:
@@ -224,27 +259,40 @@ class Entries:
         return header.base_offset
 
     def _offset_after(self, near: int, end: int) -> tuple[int, int]:
-        """The offset after the last whole entry that ends up to `end`, and where that one ends;
-        `near` where none does from there on."""
+        """The offset after the last complete entry that ends at or before `end`, and where that
+        entry ends; `near` if there is none."""
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
             for header in self.records.slice(near, end - near).batches():
                 after, reached = header.last_offset + 1, near + header.position + header.size
         return after, reached
 
+    def _state_of(self, entry: int, following: int | None) -> State:
+        """Whether an entry is cut off (TORN) or damaged."""
+        is_cut = False
+        if following is None:
+            with suppress(CorruptRecordsError):
+                is_cut = self.header(entry) is None
+        return State.TORN if is_cut else State.DAMAGED
+
     def _report(
-        self, position: int, reason: str, lost: tuple[int, int] | None, schema: Any
+        self,
+        position: int,
+        reason: str,
+        lost: tuple[int, int] | None,
+        state: State,
+        schema: Any,
     ) -> Iterator[Any]:
         column = self.options.corrupt_column
         if self.options.mode is Mode.PERMISSIVE and column in schema.names:
             start, end = (None, None) if lost is None else lost
             report: dict[str, Any] = {"segment": self.path, "position": position}
-            report |= {"reason": reason}
+            report |= {"reason": reason, "state": state.value}
             report |= {"startOffset": start, "endOffset": None if end == OFFSET_MAX else end}
             yield self._row({column: report}, schema)
 
     def _row(self, known: dict[str, Any], schema: Any) -> Any:
-        """A row of which only the partition and these columns are known."""
+        """A row with only the partition and these columns set."""
         known |= {"topic": self.split.topic, "partition": self.split.partition}
         arrays = [pa.array([known.get(field.name)], field.type) for field in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -279,7 +327,7 @@ class Entries:
 
 
 def _split_of(piece: Stretch, split: Split) -> Split:
-    """The same of another copy, which has been looked at already."""
+    """A split of another copy with these offsets, which were verified already."""
     assert piece.segment is not None
     file = replace(piece.segment, next_offset=OFFSET_MAX)
     return replace(

@@ -1,9 +1,9 @@
-"""Headers of batches by the thousand: collected as bytes, and read as columns.
+"""Collects headers of batches by the thousand as bytes, and reads them as columns.
 
-To make an object of a header costs more than to read it from disk. So only a few bytes are looked
-at to find the next one, and the fields of thousands are then extracted at once.
+Making an object of a header costs more than reading it from disk. So only the few bytes that lead
+to the next header are parsed one by one. The fields of thousands are then extracted at once.
 
-Not here: the rows (batches.py), where to go on after damage (entries.py)."""
+Not here: the rows (batches.py), continuing after damage (entries.py)."""
 
 from array import array
 from struct import Struct
@@ -76,10 +76,11 @@ class Heads:
         del self.positions[:]
 
     def collect(self, entries: Entries, window: memoryview) -> None:
-        """Adds headers until it is full or the entries end; advances `entries.position`.
+        """Adds headers until the collection is full or the entries end; advances
+        `entries.position`.
 
-        Left out are batches of aborted transactions. CorruptRecordsError is about the entry at
-        `entries.position`: its header, or its checksum where those are compared."""
+        Leaves out batches of aborted transactions. CorruptRecordsError is about the entry at
+        `entries.position`: its header, or its checksum if checksums are verified."""
         position, base, filled = entries.position, 0, 0
         end, size_all, read_into = entries.end, entries.size, entries.records.read_into
         looks_closer = entries.options.verify_crc or bool(entries.split.aborted)
@@ -98,7 +99,7 @@ class Heads:
                 or window[at + CODEC_AT[magic]] & 7 > CODEC_MAX
             ):
                 entries.position = position
-                BatchHeader.parse(window[:filled], at, position)  # raises with what is wrong
+                BatchHeader.parse(window[:filled], at, position)  # raises with the reason
             if position + size > size_all:
                 break
             if not looks_closer or self._is_wanted(entries, window[:filled], at, size, position):
@@ -114,7 +115,7 @@ class Heads:
             entries.position = end
 
     def table(self) -> "HeadTable":
-        """The fields of all of them."""
+        """The fields of all headers."""
         return HeadTable(self._view[: len(self) * BATCH_HEADER_SIZE], np.array(self.positions))
 
     def _is_wanted(
@@ -133,7 +134,7 @@ class Heads:
 
 
 class HeadTable:
-    """Fields as arrays, a name for each of `BatchHeader`'s."""
+    """The fields as arrays, each with a name of `BatchHeader`."""
 
     def __init__(self, heads: memoryview, positions: Any) -> None:
         self._batches = np.frombuffer(heads, BATCHES)
@@ -152,7 +153,7 @@ class HeadTable:
         self.max_timestamp = np.where(self.is_batch, self._batches["max_timestamp"], timestamps)
 
     def of_batch(self, name: str, otherwise: int) -> Any:
-        """A field of v2 alone."""
+        """A field that only v2 has."""
         return np.where(self.is_batch, self._batches[name].astype(np.int64), otherwise)
 
     def of_either(self, in_batch: str, in_message: str) -> Any:

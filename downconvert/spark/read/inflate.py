@@ -1,10 +1,10 @@
-"""Compressed batches and messages: decompressed into where rows point.
+"""Decompresses batches and messages into the buffer that rows point into.
 
-A small one is decompressed all at once, after the others in the buffer. A larger one, and one that
-expands to more, goes through a window, so that a decompression bomb takes no more memory.
+A small entry is decompressed at once, after the others in the buffer. A larger one, or one that
+expands to more, goes through a window, so a decompression bomb takes no more memory.
 
-Not here: uncompressed batches (rows.py), opening compressed ones (records.compressed), the offsets
-in compressed messages (records.inner_offsets)."""
+Not here: uncompressed batches (rows.py), opening compressed ones (records/batches/compressed.py),
+the offsets in compressed messages (records/batches/inner_offsets.py)."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -12,16 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
+from downconvert.spark.plan.gather import AT, FIELDS
 from records import BatchHeader, CorruptRecordsError, Records, TimestampType
 from records.batch import SIZE_AT
+from records.batches.compressed import CompressedBytes, DecompressedWindow
+from records.batches.inner_offsets import NO_MESSAGES, OffsetScan, are_relative, offset_delta
 from records.checksum import MISMATCH, is_sound
-from records.compressed import CompressedBytes, DecompressedWindow
 from records.formats import BATCH_HEADER_SIZE, MAGIC_AT, MESSAGE_HEAD, PREFIX, SIZE_FIELD, V0, V2
-from records.inner_offsets import NO_MESSAGES, OffsetScan, are_relative, offset_delta
 from records.kernel import ROW_SIZE, Outcome
 
 from .accumulator import BUFFER_SIZE, Accumulator
-from .gather import AT, FIELDS
 
 SIZE: Final = Struct(">i")
 INPUT_SIZE: Final = 64 * 1024  # bytes of compressed data, at a time
@@ -31,7 +31,7 @@ KEY_AT_V0: Final = MESSAGE_HEAD[V0].size + SIZE_FIELD.size
 class Inflation:
     """Adds the rows of compressed entries to an accumulator.
 
-    Entries are those of `records`, in which their positions count."""
+    Positions of entries count in `records`."""
 
     def __init__(
         self, records: Records, transcoder: Any, accumulator: Accumulator, *, verify: bool
@@ -46,8 +46,8 @@ class Inflation:
     def read(self, header: BatchHeader, entry: memoryview | None) -> Iterator[Any]:
         """Yields record batches as they fill up. `entry`: its bytes, if they are in memory.
 
-        CorruptRecordsError is raised when all records before the damage were yielded. Of a
-        compressed v1 message that is none: its offsets are known only from its last entry."""
+        CorruptRecordsError is raised after all records before the damage were yielded. A damaged
+        compressed v1 message yields none: only its last inner message determines the offsets."""
         compressed = CompressedBytes.of(self._records, header)
         data = None
         if entry is not None:
@@ -100,7 +100,7 @@ class Inflation:
         self._transcoder.enter_entries(header.magic, offset_delta, append_time, False, True, False)
 
     def _offset_delta(self, header: BatchHeader, window: DecompressedWindow) -> int:
-        """What to add to the offsets inside of a message."""
+        """The number to add to the offsets inside a message."""
         magic, offset = header.magic, header.base_offset
         if not are_relative(magic, offset):
             return 0
@@ -151,8 +151,8 @@ class Inflation:
     def _check_messages(
         self, header: BatchHeader, window: DecompressedWindow, consumed: int, produced: int
     ) -> CorruptRecordsError | None:
-        """What the kernel does not do for messages inside of a message: compares their checksums,
-        and leaves those of v0 without a timestamp, whatever the outer message has."""
+        """Does what the kernel leaves out for messages inside a message: verifies their checksums,
+        and keeps those of v0 without a timestamp, even if the outer message has one."""
         rows_start = self._accumulator.rows_size - produced
         rows = np.frombuffer(self._accumulator.rows, np.int64, produced // 8, rows_start)
         table = rows.reshape(-1, FIELDS)

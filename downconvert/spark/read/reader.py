@@ -1,6 +1,6 @@
 """Spark's reader of the data source: partitions in the driver, record batches in the workers.
 
-Not here: what is read (planner.py), and how (rows.py, batches.py, state_tables.py)."""
+Not here: planning (planner.py), and decoding (rows.py, batches.py, state_tables.py)."""
 
 import os
 import socket
@@ -9,17 +9,21 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from downconvert.spark.errors import DataLossError, NotMountedError, SegmentChangedError
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import arrow_schema, check_wanted
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.planned import rows_of
+from downconvert.spark.plan.planner import plan
+
 from .batches import read_batches
-from .bounds import Bounds
-from .errors import DataLossError, NotMountedError, SegmentChangedError
-from .options import Options
-from .planner import plan
+from .counting import read_counts
 from .rows import read_records
-from .schemas import arrow_schema, check_wanted
-from .splits import Split
 from .state_tables import StateTable
 from .workers import spare_what_is_loaded
 
@@ -28,38 +32,44 @@ EVERYTHING: Final = Bounds()
 
 @dataclass
 class Task(InputPartition):
-    """What one Spark task reads."""
+    """The splits or rows of one Spark task."""
 
     splits: tuple[Split, ...]
+    rows: tuple[dict[str, Any], ...] = ()  # rows that the driver has already
 
 
 class SegmentReader(DataSourceReader):
-    """Reads the files as they were when it was planned; `load` again for what came later."""
+    """Reads the files as they were at planning. Call `load` again for later ones."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check_wanted(schema.fields, options)
         self._options = options
         self._schema = schema
         self._bounds = EVERYTHING
-        # Where push-down is off, Spark does not call this, and refuses readers that override it.
+        # If push-down is off, Spark does not call this, and refuses readers that override it.
         self.pushFilters = PushFilters(self)  # type: ignore[method-assign]
 
     def narrow(self, filters: Iterable[Any]) -> None:
-        """Leaves out what these filters would drop."""
-        if self._options.state_topic is None:  # else columns of these names are not the log's
+        """Leaves out rows that these filters would drop."""
+        if self._options.state_topic is None:  # otherwise columns of these names are not the log's
             self._bounds = self._bounds.narrowed(filters)
 
     def partitions(self) -> list[InputPartition]:
+        if self._options.level == "split":
+            return [Task((), tuple(rows_of(self._options, self._bounds)))]
         return [Task(splits) for splits in plan(self._options, self._bounds)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        if not isinstance(partition, Task):  # Spark reads one empty partition where there is none
+        if not isinstance(partition, Task):  # Spark reads one empty partition if there is none
             return iter(())
+        if partition.rows:
+            schema = arrow_schema(self._schema)
+            return iter([pa.RecordBatch.from_pylist(list(partition.rows), schema=schema)])
         return read_splits(partition.splits, self._options, self._bounds, self._schema)
 
 
 class PushFilters:
-    """A `pushFilters` that Spark takes for one that was not overridden, where push-down is off."""
+    """A `pushFilters` that Spark does not see as an override, if push-down is off."""
 
     def __init__(self, reader: SegmentReader) -> None:
         self._reader = reader
@@ -76,9 +86,9 @@ def read_splits(
 ) -> Iterator[Any]:
     """Record batches of splits, one after the other.
 
-    DataLossError: a segment was deleted or changed since it was planned, and `failOnDataLoss` is
-    set. NotMountedError: its directory is not on this machine. That is an error whatever
-    `failOnDataLoss` says: no data is lost."""
+    DataLossError: a segment was deleted or changed since planning, and `failOnDataLoss` is set.
+    NotMountedError: its directory is not on this machine. This is raised whatever `failOnDataLoss`
+    says: no data is lost."""
     spare_what_is_loaded()
     wanted = arrow_schema(schema)
     table = StateTable(options, wanted) if options.state_topic is not None else None
@@ -88,6 +98,8 @@ def read_splits(
                 yield from table.read(split)
             elif options.level == "batch":
                 yield from read_batches(split, options, wanted)
+            elif options.level == "count":
+                yield from read_counts(split, options, bounds, wanted)
             else:
                 yield from read_records(split, options, bounds, wanted)
         except FileNotFoundError as error:

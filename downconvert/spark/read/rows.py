@@ -1,34 +1,34 @@
 """Reads the records of a split: bytes through the kernel, into columns and record batches.
 
-Ordinary entries go from the buffer into columns in one pass of the kernel, which compares their
-checksums and decompresses them; Python does nothing for each of them. It leaves what is large,
-damaged or unusual. That is read step by step, through rows, which says what is wrong and where.
+For ordinary entries the kernel verifies checksums, decompresses, and fills the columns in one pass,
+without any Python code per entry. It stops at large, damaged or unusual entries. Those are read
+step by step, through rows, which finds out what is wrong and where.
 
-Not here: compressed entries step by step (inflate.py), where rows are kept (accumulator.py),
-columns (gather.py), where entries begin and where reading goes on after damage (entries.py)."""
+Not here: compressed entries step by step (inflate.py), buffering rows (accumulator.py), columns
+(gather.py), positions of entries and reading on after damage (entries.py)."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.gather import MICROSECONDS, Gatherer
 from records import BatchHeader, Codec, CorruptRecordsError
 from records.backend import Transcoder
+from records.files.source import TRUNCATED
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, PREFIX, V0, V2
 from records.kernel import Outcome
-from records.source import TRUNCATED
 
 from .accumulator import BUFFER_SIZE, Accumulator
-from .bounds import Bounds
 from .checksums import sound_until
 from .entries import RUNS_PAST, Entries
-from .gather import MICROSECONDS, Gatherer
 from .inflate import Inflation
-from .options import Options
-from .splits import Split
 
-# Compressed entries are read through a window of their own; a larger one is streamed.
+# Compressed entries are read through a window of their own. A larger one is streamed.
 ENTRIES_SIZE: Final = 256 * 1024  # bytes
-# What is read of the log at once, which stays in a core's own cache until it is in columns; more
-# for an entry that is larger.
+# One read of the log. It stays in a core's own cache until its rows are in columns. A larger entry
+# needs a larger read.
 ORDINARY_SIZE: Final = 256 * 1024  # bytes
 NOTHING: Final = memoryview(b"")
 
@@ -36,7 +36,7 @@ NOTHING: Final = memoryview(b"")
 def read_records(split: Split, options: Options, bounds: Bounds, schema: Any) -> Iterator[Any]:
     """Record batches of a split's records, with the columns of an Arrow schema.
 
-    FileNotFoundError: the segment is gone. CorruptSegmentError, where damage is to fail."""
+    FileNotFoundError: the segment is gone. CorruptSegmentError: there is damage, with FAILFAST."""
     entries = Entries(split, options, lambda other: read_records(other, options, bounds, schema))
     try:
         yield from _RowReader(entries, bounds, schema).read()
@@ -98,7 +98,7 @@ class _RowReader:
     # --- ordinary
 
     def _read_ordinary(self) -> Iterator[Any]:
-        """Reads entries up to one that is not ordinary, and notes where that is."""
+        """Reads entries up to one that is not ordinary, and notes its position."""
         entries, accumulator, columns = self._entries, self._accumulator, self._gatherer.columns
         verify, transactional = self._options.verify_crc, not entries.split.aborted
         yield from accumulator.flush()
@@ -129,7 +129,7 @@ class _RowReader:
     # --- uncompressed
 
     def _read_on(self) -> Iterator[Any]:
-        """Fills the buffer from the log, and makes rows of what is in it."""
+        """Fills the buffer from the log, and makes rows of its content."""
         entries, accumulator = self._entries, self._accumulator
         room = len(accumulator.buffer) - accumulator.used
         start = accumulator.used
@@ -180,8 +180,8 @@ class _RowReader:
     def _reached(self, position: int) -> None:
         """Notes that all records before `position` have become rows.
 
-        An entry begins there, unless bytes are left in the batch after its last record. At `anchor`
-        one certainly does."""
+        An entry begins there, unless the batch has bytes after its last record. An entry always
+        begins at `anchor`."""
         if position != self._entry:
             self._near, self._anchor, self._entry = self._anchor, self._entry, position
 
@@ -193,7 +193,7 @@ class _RowReader:
         self._anchor = self._entry = position
 
     def _make_room(self) -> Iterator[Any]:
-        """Makes room for what is next, which is not whole in the buffer."""
+        """Makes room for the next record, which is incomplete in the buffer."""
         accumulator = self._accumulator
         if accumulator.used:
             yield from accumulator.flush()
@@ -202,12 +202,12 @@ class _RowReader:
             accumulator.grow(self._entries.position)
 
     def _end(self, limit: int) -> None:
-        """Handles what is after the last whole entry up to `limit`."""
+        """Handles the bytes after the last complete entry up to `limit`."""
         entries = self._entries
         if entries.position >= limit:
             return
         header = entries.header(entries.position)
-        if header is not None:  # only what the split has of it is cut off
+        if header is not None:  # it is only cut off by the end of the split
             entries.end = entries.position + header.size
         elif entries.is_torn():
             raise CorruptRecordsError(RUNS_PAST, entries.position)
@@ -226,15 +226,17 @@ class _RowReader:
     # --- checksums
 
     def _verify(self, start: int, end: int) -> bool:
-        """Compares the checksums of the entries that are whole in `buffer[start:end]`, and notes up
-        to where they are right. False: none is whole, for the buffer has other bytes, too."""
+        """Verifies the checksums of the entries that are complete in `buffer[start:end]`, and notes
+        up to where they are right. False: no entry is complete, because the buffer also holds other
+        bytes."""
         entries, buffer = self._entries, self._accumulator.buffer
         view = self._accumulator.view
         at = sound_until(view, start, end)
         if at > start:
             self._verified = entries.position + at - start
             return True
-        header_ = entries.header(entries.position)  # damaged, larger than what is left, or torn
+        # damaged, larger than the rest of the buffer, or torn
+        header_ = entries.header(entries.position)
         if header_ is None:
             self._verified = entries.size
             return True
@@ -247,7 +249,7 @@ class _RowReader:
     # --- compressed
 
     def _read_compressed(self) -> Iterator[Any]:
-        """Reads compressed entries, up to one that is not."""
+        """Reads compressed entries, up to one that is uncompressed."""
         entries = self._entries
         self._transcoder.leave()
         if self._window is None:
@@ -271,7 +273,7 @@ class _RowReader:
                 self._verified = max(self._verified, entries.position)
 
     def _is_unwanted(self, header: BatchHeader) -> bool:
-        """Whether none of its records is wanted, so that it need not be decompressed."""
+        """Whether none of its records is wanted, so it is not decompressed."""
         if header.last_offset < self._first_offset:
             return True
         if header.magic == V2 and header.base_offset > self._last_offset:
@@ -303,7 +305,7 @@ class _EntryWindow:
         return header if position + header.size <= self._size else None
 
     def view(self, position: int, size: int) -> memoryview | None:
-        """The bytes there; None: they are too many, or not there."""
+        """The bytes there; None: they are too many, or do not exist."""
         if position < self._start or position + size > self._end:
             if size > len(self._view):
                 return None

@@ -1,9 +1,9 @@
-"""The brokers' own topics as tables: what their records add up to.
+"""The brokers' internal topics as tables: the state that their records add up to.
 
-Of each key the last value counts, and a tombstone removes it, as when a coordinator loads them. The
-planner gives all of a partition to one task; aborted and open transactions are left out there. A
-task holds the last record of each key. Only these are decoded, so that damage in a value that was
-replaced since is not noticed.
+As when a coordinator loads them, the last value of each key is valid, and a tombstone removes the
+key. The planner assigns each partition to one task. Aborted and open transactions are left out. A
+task holds the last record of each key, and decodes only these. So damage in a replaced value is not
+noticed.
 
 Not here: the format of the records (internal_topics), their columns (schemas.py)."""
 
@@ -18,18 +18,18 @@ from downconvert.internal_topics import group_records, transaction_records
 from downconvert.internal_topics.cursor import UnreadableRecordError
 from downconvert.internal_topics.group_records import GROUP_NAME, NO_EPOCH, Key, StoredMember
 from downconvert.internal_topics.transaction import NO_ID
-from downconvert.storage.metadata import topic_id_text
+from downconvert.spark.errors import CorruptStateError
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Level, Mode, Options
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
+from downconvert.storage.checkpoints.metadata import topic_id_text
 
-from .bounds import Bounds
-from .errors import CorruptStateError
-from .gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
-from .options import Level, Mode, Options
 from .rows import read_records
-from .splits import Split
 
 EVERYTHING: Final = Bounds()
 COLUMNS: Final = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("offset", pa.int64())])
-GROUP: Final = "Group"  # ends the part of a record's name that says of what type its group is
+GROUP: Final = "Group"  # suffix of a record's name, after the group's type
 
 Row = dict[str, Any]
 
@@ -44,10 +44,10 @@ class Last(NamedTuple):
 
 
 class StateTable:
-    """Reads splits, all of a partition one after the other, and then has the rows."""
+    """Reads splits, all those of a partition one after the other, and then makes the rows."""
 
     def __init__(self, options: Options, schema: Any) -> None:
-        """`schema`: of Arrow, the columns that are wanted."""
+        """`schema`: the wanted columns, in Arrow."""
         self._options = options
         self._schema = schema
         self._read_key, self._rows_of = LEVELS[options.level]
@@ -57,8 +57,8 @@ class StateTable:
             self._columns = COLUMNS.append(schema.field(options.corrupt_column))
 
     def read(self, split: Split) -> Iterator[Any]:
-        """Takes the records of a split in. Yields a record batch for what is damaged, with mode
-        PERMISSIVE; with FAILFAST that is a CorruptSegmentError or CorruptStateError."""
+        """Adds the records of a split. With mode PERMISSIVE it yields a record batch for damage.
+        With FAILFAST it raises CorruptSegmentError or CorruptStateError."""
         path = split.segment.path
         for batch in read_records(split, self._options, EVERYTHING, self._columns):
             if self._reports and not batch.column(len(COLUMNS)).null_count:
@@ -68,7 +68,7 @@ class StateTable:
             yield from self.take(batch, split.partition, path)
 
     def take(self, batch: Any, partition: int, path: str) -> Iterator[Any]:
-        """Takes records in, of a record batch with COLUMNS. Yields as `read`."""
+        """Adds the records of a record batch with COLUMNS. Yields as `read` does."""
         columns = (batch.column(name).to_pylist() for name in COLUMNS.names)
         for data, value, offset in zip(*columns, strict=True):
             try:
@@ -84,7 +84,7 @@ class StateTable:
                 self._last[key] = Last(partition, offset, path, value)
 
     def rows(self) -> Iterator[Any]:
-        """Record batches of what all that was read adds up to. Errors as those of `read`."""
+        """Record batches of the final state. Errors as those of `read`."""
         rows = self._rows_of(self._last)
         while some := list(islice(rows, ROWS_MAX)):
             good = [row for _, row in some if not isinstance(row, UnreadableRecordError)]
@@ -99,7 +99,7 @@ class StateTable:
         if self._options.mode is Mode.FAILFAST:
             raise CorruptStateError(path, reason)
         if self._reports:
-            report = {"segment": path, "position": None, "reason": reason}
+            report = {"segment": path, "position": None, "reason": reason, "state": "damaged"}
             yield self._report(partition, offset, report)
 
     @property
@@ -154,7 +154,7 @@ def _offset(key: Key, value: bytes) -> Row:
 
 
 def _groups(found: dict[Any, Last]) -> Iterator[Decoded]:
-    """A row for each group, whatever protocol it has; only those of the classic one are decoded."""
+    """A row for each group of any protocol. Only those of the classic protocol are decoded."""
     names: dict[str, list[str]] = {}
     for group_id, name in found:
         names.setdefault(group_id, []).append(name)
@@ -234,7 +234,7 @@ def _known(value: int, unknown: int) -> int | None:
 
 
 def _time(milliseconds: int) -> int | None:
-    """In microseconds; None: there is none, or none that Spark has."""
+    """In microseconds; None: there is none, or it is outside Spark's range."""
     if milliseconds < 0 or milliseconds > TIMESTAMP_MAX:
         return None
     return milliseconds * MICROSECONDS

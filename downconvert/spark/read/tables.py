@@ -1,10 +1,11 @@
 """Tables in Spark's catalog: `CREATE TABLE t USING `kafka-segments` OPTIONS (path '/logs')`.
 
-Spark asks the source for a schema as the table is created, with the options, and for a reader in
-each query, without them (as of 4.3): its catalog keeps options only for sources in the JVM. It does
-keep the schema. So the options of a table go into the schema, as metadata of its first column.
+When a table is created, Spark requests a schema from the source, with the options. In each query it
+requests a reader, without the options (as of 4.3): the catalog keeps options only for sources in
+the JVM. It does keep the schema. So the options of a table are stored in the schema, as metadata of
+its first column.
 
-Not here: what the options mean (options.py)."""
+Not here: the meaning of the options (options.py)."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from typing import Final
 from pyspark.sql.types import StructField, StructType
 
 METADATA: Final = "kafka-segments.options"
-PROPERTY: Final = "provider"  # which only tables of a catalog have
+PROPERTY: Final = "provider"  # only tables of a catalog have it
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
@@ -26,7 +27,7 @@ def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
 
 
 def options_of(schema: StructType, given: Mapping[str, str]) -> dict[str, str]:
-    """The options of a query: those in the schema, overridden by those that are given."""
+    """The options of a query: those in the schema, overridden by the given ones."""
     found: dict[str, str] = {}
     for field in schema.fields:
         text = (field.metadata or {}).get(METADATA)

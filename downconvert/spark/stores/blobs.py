@@ -1,7 +1,7 @@
-"""Bytes that are not a plain file of this machine: an object in a store or a part of one, a
-member of a tar, a gzipped file, a segment that was cut into chunks.
+"""Bytes that are not a plain file of this machine: an object in a store or a part of one, a member
+of a tar, a gzipped file, a segment in chunks.
 
-A blob says where they are and how they were packed. It is small, and goes to the tasks.
+A blob says where the bytes are and how they were packed. It is small, and is sent to the tasks.
 
 Not here: stores (stores.py), chunks (chunks.py), reading ahead (range_records.py)."""
 
@@ -19,13 +19,13 @@ from downconvert.storage.errors import CorruptFileError
 from .chunks import Chunks
 from .stores import ObjectReader, is_stored, shown
 
-PIECE_SIZE: Final = 8 * 1024 * 1024  # bytes that are asked for at once
+PIECE_SIZE: Final = 8 * 1024 * 1024  # bytes of one request
 GZIP: Final = 16 + zlib.MAX_WBITS
 LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
 
 
 class Reader(Protocol):
-    """Something open for reading, by several threads if they like."""
+    """An open blob. Several threads may read it."""
 
     def read(self, position: int, size: int) -> bytes:
         """The bytes there; fewer only at the end."""
@@ -37,9 +37,9 @@ class Reader(Protocol):
 class Blob:
     """`size` bytes of an object or a file from `start` on, as they are stored.
 
-    path: a URI, or a path of this machine. modified: nanoseconds since the epoch. is_gzipped: what
-    is meant is what they decompress to. chunks: how they were cut, compressed and encrypted; then
-    `size` is what they come to."""
+    path: a URI, or a path of this machine. modified: nanoseconds since the epoch. is_gzipped: the
+    content is what they decompress to. chunks: how they were cut, compressed and encrypted; then
+    `size` is the size of the content."""
 
     path: str
     size: int
@@ -50,12 +50,12 @@ class Blob:
 
     @property
     def name(self) -> str:
-        """What to call it in a message to a person."""
+        """The blob's name in messages."""
         return shown(self.path) if is_stored(self.path) else self.path
 
     def open(self) -> Reader:
-        """FileNotFoundError: it is gone. StoreError. ValueError: it is gzipped, and cannot be read
-        from anywhere but the beginning."""
+        """FileNotFoundError: it is gone. StoreError. ValueError: it is gzipped, and can only be
+        read from the beginning."""
         if self.is_gzipped:
             raise ValueError(f"{self.name} is gzipped")
         whole: Reader = ObjectReader(self.path) if is_stored(self.path) else _FileReader(self.path)
@@ -63,16 +63,16 @@ class Blob:
         return part if self.chunks is None else self.chunks.reader(part, self.name)
 
     def pieces(self) -> Iterator[bytes]:
-        """All of it, a few MiB at a time. CorruptFileError: what is packed is damaged."""
+        """The whole content, a few MiB at a time. CorruptFileError: packed data is damaged."""
         raw = Blob(self.path, self.size, self.start, chunks=self.chunks)
         return _inflated(self.name, _pieces(raw)) if self.is_gzipped else _pieces(raw)
 
     def read(self) -> bytes:
-        """All of it, where it is small."""
+        """The whole content of a small blob."""
         return b"".join(self.pieces())
 
     def save(self, target: Path) -> None:
-        """Writes all of it to a file, with the time at which it was changed."""
+        """Writes the content to a file, with the blob's modification time."""
         with target.open("wb") as file:
             for piece in self.pieces():
                 file.write(piece)
@@ -97,7 +97,7 @@ def _pieces(blob: Blob) -> Iterator[bytes]:
 
 
 def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Decompresses gzip, also of several members, never more than a few MiB at a time."""
+    """Decompresses gzip of one or several members, a few MiB at a time."""
     inflater, total, is_amid = zlib.decompressobj(GZIP), 0, True
     try:
         for piece in pieces:
@@ -110,7 +110,7 @@ def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
                 yield found
                 is_amid, left = not inflater.eof, inflater.unconsumed_tail
                 if inflater.eof:
-                    left = inflater.unused_data.lstrip(b"\0")  # members are padded, sometimes
+                    left = inflater.unused_data.lstrip(b"\0")  # some tools pad members
                     inflater = zlib.decompressobj(GZIP)
         if is_amid:
             raise CorruptFileError("is gzipped, and ends too early", name)
@@ -122,7 +122,8 @@ def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def inflated(blob: Blob) -> int:
-    """A descriptor of a file without a name that holds what a gzipped blob decompresses to."""
+    """A descriptor of a file without a name that holds the decompressed content of a gzipped
+    blob."""
     with tempfile.TemporaryFile() as file:
         for piece in blob.pieces():
             file.write(piece)

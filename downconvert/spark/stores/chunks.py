@@ -1,7 +1,7 @@
-"""Segments as Aiven's plugin for tiered storage (KIP-405) keeps them: cut into chunks of one size,
-of which each is compressed with zstd, if at all, and then encrypted with AES-GCM, if at all.
+"""Segments as Aiven's plugin for tiered storage (KIP-405) stores them: cut into chunks of one size.
+Each chunk is optionally compressed with zstd, then optionally encrypted with AES-GCM.
 
-The sizes of the chunks as they are stored are in the segment's manifest (tiers.py).
+The stored sizes of the chunks are in the segment's manifest (tiers.py).
 
 Not here: which segments there are (tiers.py), the operator's keys (data_keys.py)."""
 
@@ -13,14 +13,14 @@ import zstandard
 
 from downconvert.storage.errors import CorruptFileError
 
-CHUNK_SIZE_MAX: Final = 64 * 1024 * 1024  # bytes; a task holds a few; the plugin makes 4 MiB
-IV_SIZE: Final = 12  # bytes, before what was encrypted
+CHUNK_SIZE_MAX: Final = 64 * 1024 * 1024  # bytes; a task holds a few chunks. The plugin makes 4 MiB
+IV_SIZE: Final = 12  # bytes, before the encrypted data
 TAG_SIZE: Final = 16  # after it
-SEAL_SIZE: Final = IV_SIZE + TAG_SIZE  # what encrypting adds
+SEAL_SIZE: Final = IV_SIZE + TAG_SIZE  # bytes that encryption adds
 
 
 class Stored(Protocol):
-    """What is read from: the object as it is stored."""
+    """The stored object that chunks are read from."""
 
     def read(self, position: int, size: int) -> bytes: ...
 
@@ -29,7 +29,7 @@ class Stored(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """The key of one segment's data, and what was authenticated with it."""
+    """The data key of one segment, and its additional authenticated data."""
 
     key: bytes
     aad: bytes
@@ -40,8 +40,8 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """How a segment was cut: chunks of `size` bytes, the last one of fewer, and what each takes
-    stored."""
+    """How a segment was cut: chunks of `size` bytes (the last may be shorter), and the stored size
+    of each."""
 
     size: int
     total: int
@@ -54,7 +54,7 @@ class Chunks:
 
 
 class ChunkReader:
-    """Reads what was cut, compressed and encrypted, as it was before."""
+    """Reads the original bytes of a segment that was cut, compressed and encrypted."""
 
     def __init__(self, chunks: Chunks, stored: Stored, name: str) -> None:
         self._chunks = chunks
@@ -97,7 +97,7 @@ class ChunkReader:
 
 
 def decrypted(data: bytes, key: Key, name: str) -> bytes:
-    """What `data` was before it was encrypted. CorruptFileError: it was not, with this key."""
+    """Decrypts `data`. CorruptFileError: it was not encrypted with this key."""
     from Crypto.Cipher import AES
 
     try:

@@ -1,7 +1,7 @@
-"""The operator's keys, with which the keys of encrypted segments are encrypted (RSA).
+"""The operator's RSA keys, which decrypt the data keys of segments.
 
-They are read by the driver; tasks get the keys of the segments that they read, and no more. The
-package `pycryptodome` does the work (RSA-OAEP with SHA3-512), where it is installed.
+The driver reads them. Tasks get only the data keys of the segments that they read. RSA-OAEP with
+SHA3-512 needs the package `pycryptodome`.
 
 Not here: decrypting segments (chunks.py)."""
 
@@ -21,7 +21,8 @@ NEEDED: Final = (
 
 
 def parse_keys(text: str) -> Mapping[str, str]:
-    """`id=/path/private.pem`, several with commas. ValueError: it is something else."""
+    """Parses `id=/path/private.pem`, several separated by commas. ValueError: it is something
+    else."""
     found = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, path = part.partition("=")
@@ -32,20 +33,21 @@ def parse_keys(text: str) -> Mapping[str, str]:
 
 
 class KeyFileError(ValueError):
-    """A key of the operator's that is not given, or not one."""
+    """A key of the operator that is missing or invalid."""
 
 
 class DataKeys:
-    """Decrypts the keys of segments' data."""
+    """Decrypts the data keys of segments."""
 
     def __init__(self, files: Mapping[str, str] | None = None) -> None:
-        """`files`: PEM files of private keys by their ids; None: as the environment says."""
+        """`files`: PEM files of private keys by their ids; None: those of the environment."""
         self._files = parse_keys(os.environ.get(NAME, "")) if files is None else files
         self._keys: dict[str, Any] = {}
 
     def decrypted(self, text: str, name: str) -> bytes:
-        """The key in a manifest called `name`: `id:base64`. CorruptFileError: it is none, or of
-        another key. KeyFileError: the key with this id is not given."""
+        """Decrypts the key `id:base64` from a manifest called `name`. CorruptFileError: it is
+        malformed, or was encrypted with another key. KeyFileError: the key with this id is
+        missing."""
         key_id, _, encoded = text.partition(":")
         try:
             data = base64.b64decode(encoded, validate=True)

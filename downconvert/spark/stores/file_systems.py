@@ -1,10 +1,10 @@
-"""The file system of a URI: Arrow's where it has one, fsspec's where not.
+"""Opens the file system of a URI: Arrow's if it has one, otherwise fsspec's.
 
-Credentials are found on each machine as the cloud's own tools find them: environment, profile,
-role. What else has to be known is in the URI's query: `endpoint_override`, `region`, `scheme`, and
-`anonymous` where there are no credentials.
+Each machine finds credentials as the cloud's own tools do: environment, profile, role. The URI's
+query has the other settings: `endpoint_override`, `region`, `scheme`, and `anonymous` to use no
+credentials.
 
-Not here: what is done with them (stores.py)."""
+Not here: listing, reading and writing (stores.py)."""
 
 import os
 import re
@@ -22,14 +22,15 @@ from .store_errors import StoreError, told
 AUTHORITY: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
 AZURE: Final = {"abfs", "abfss"}
 HADOOP: Final = {"hdfs", "viewfs"}
-# Half of the time of a read is Amazon's checksum of what was sent; batches have their own.
+# Amazon's checksum of the response takes half the time of a read. Batches have their own.
 UNCHECKED: Final = ("AWS_RESPONSE_CHECKSUM_VALIDATION", "when_required")
 ATTEMPTS: Final = 10
-WITH_AUTHORITIES: Final = 21  # the version of pyarrow from which on S3FileSystem can be told them
+# the first version of pyarrow whose S3FileSystem takes certificate authorities
+WITH_AUTHORITIES: Final = 21
 ATTEMPTS_NAME: Final = "AWS_MAX_ATTEMPTS"
-# Google's client asks again for a quarter of an hour by itself, which nobody waits for.
+# By default Google's client retries for a quarter of an hour, which is too long to wait.
 RETRY_TIME: Final = timedelta(minutes=1)
-# The names of Azure's own command, and of other Python programs.
+# The names used by Azure's own command, and by other Python programs.
 AZURE_KEYS: Final = ("AZURE_STORAGE_KEY", "AZURE_STORAGE_ACCOUNT_KEY")
 AZURE_TOKEN: Final = "AZURE_STORAGE_SAS_TOKEN"
 AZURE_HOST: Final = "dfs.core.windows.net"
@@ -40,11 +41,12 @@ NO_LIBHDFS: Final = (
 )
 NEEDED: Final = {"webhdfs": "pip install 'lazy-downconvert[webhdfs]'"}
 OF_FSSPEC: Final = "pip install fsspec, and the package that it names for it"
-BEYOND: Final = 64 * 1024  # bytes that fsspec reads beyond what it is asked for
+BEYOND: Final = 64 * 1024  # bytes that fsspec reads beyond the requested ones
 
 
 def opened(uri: str) -> tuple[Any, str]:
-    """The file system of a URI, and the path in it. StoreError. ValueError: nobody knows it."""
+    """The file system of a URI, and the path in it. StoreError. ValueError: the URI's scheme is
+    unknown."""
     parts = urlsplit(uri)
     files = _file_system(parts.scheme, parts.netloc, parts.query, os.getpid())
     path = unquote(parts.path)
@@ -55,8 +57,8 @@ def opened(uri: str) -> tuple[Any, str]:
 
 
 def ranges_at(uri: str) -> tuple[S3Ranges, str] | None:
-    """What reads ranges of an object faster than its file system, and the object's key; None:
-    nothing does. StoreError. ValueError: nobody knows it."""
+    """A client that reads ranges of an object faster than its file system, and the object's key;
+    None: there is none. StoreError. ValueError: the URI's scheme is unknown."""
     parts = urlsplit(uri)
     if parts.scheme != "s3":
         return None
@@ -71,8 +73,8 @@ def _ranges(bucket: str, query: str, process: int) -> S3Ranges | None:
 
 
 def has_rename(scheme: str) -> bool:
-    """Whether it is Hadoop's: a file there is seen while it is written, and renaming it is one
-    step."""
+    """Whether it is a file system of Hadoop: unfinished files are visible there, and rename is
+    atomic."""
     return scheme in HADOOP or scheme == "webhdfs"
 
 
@@ -109,14 +111,14 @@ def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
         endpoint_override=settings.get("endpoint_override"),
         anonymous=settings.get("anonymous") == "true",
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
-        allow_delayed_open=True,  # what is small is one request, and there or not
+        allow_delayed_open=True,  # a small object is one request, and is complete or absent
         **({"tls_ca_file_path": trusted} if trusted else {}),
     )
 
 
 def _region(bucket: str, settings: Mapping[str, str]) -> str | None:
-    """The region of a bucket of Amazon's, which it tells everybody; None: as the environment
-    says."""
+    """The region of an Amazon bucket, which S3 tells without credentials; None: use the
+    environment's."""
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if named or "endpoint_override" in settings:
         return named
@@ -127,7 +129,7 @@ def _region(bucket: str, settings: Mapping[str, str]) -> str | None:
 
 
 def _azure(netloc: str, settings: Mapping[str, str]) -> Any:
-    """Azure's Blob storage. Accounts with a hierarchical namespace are asked for it by Arrow."""
+    """Azure's Blob storage. Arrow detects accounts with a hierarchical namespace."""
     _, _, host = netloc.partition("@")
     if not host:
         raise ValueError(
@@ -140,12 +142,13 @@ def _azure(netloc: str, settings: Mapping[str, str]) -> Any:
     if key is None and token:
         options = {"sas_token": token}
     if "endpoint_override" in settings:
-        if not AUTHORITY.fullmatch(settings["endpoint_override"]):  # it would abort the process
+        # Azure's client would abort the process
+        if not AUTHORITY.fullmatch(settings["endpoint_override"]):
             raise ValueError(f"{settings['endpoint_override']!r} is no endpoint: host:port")
         for service in ("blob", "dfs"):
             options[f"{service}_storage_authority"] = settings["endpoint_override"]
             options[f"{service}_storage_scheme"] = settings.get("scheme", "https")
-    elif rest and rest != AZURE_HOST:  # another cloud than the public one
+    elif rest and rest != AZURE_HOST:  # not the public cloud
         options["dfs_storage_authority"] = f".{rest}"
         options["blob_storage_authority"] = f".{rest.replace('dfs.', 'blob.', 1)}"
     return fs.AzureFileSystem(account, **options)
@@ -179,12 +182,12 @@ def _of_fsspec(scheme: str, netloc: str) -> Any:
 
 
 class _Handler(fs.FSSpecHandler):  # type: ignore[misc]
-    """Arrow's own, but what cannot be reached is not taken for what is not there, and WebHDFS says
-    when a file was written."""
+    """As Arrow's, with two differences: an unreachable store is not reported as a missing file, and
+    WebHDFS reports modification times."""
 
     def get_file_info_selector(self, selector: Any) -> list[Any]:
         try:
-            self.fs.info(selector.base_dir)  # `find` finds nothing, whatever the reason
+            self.fs.info(selector.base_dir)  # `find` returns nothing for any error
         except FileNotFoundError:
             return []
         found = self.fs.find(selector.base_dir, detail=True)
@@ -199,6 +202,6 @@ class _Handler(fs.FSSpecHandler):  # type: ignore[misc]
 def _info(path: str, info: Mapping[str, Any]) -> Any:
     size = info["size"]
     if "modificationTime" in info:
-        nanoseconds = info["modificationTime"] * 1_000_000  # it is in milliseconds
+        nanoseconds = info["modificationTime"] * 1_000_000  # from milliseconds
         return fs.FileInfo(path, fs.FileType.File, size=size, mtime_ns=nanoseconds)
     return fs.FileInfo(path, fs.FileType.File, size=size, mtime=info.get("mtime"))

@@ -1,6 +1,6 @@
-"""What was read of objects that have not changed since: manifests, ends of logs, copies.
+"""Caches data read from objects that have not changed: manifests, ends of logs, copies.
 
-Not here: what it is (trees.py, tiers.py, followed_stored.py)."""
+Not here: how the data is read (trees.py, tiers.py, followed_stored.py)."""
 
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
@@ -9,23 +9,23 @@ Made = TypeVar("Made")
 
 
 class Kept:
-    """Values by what they were made of, kept from one round to the next if they are asked for."""
+    """Values by their inputs. A value stays for the next round if it is used in this one."""
 
     def __init__(self) -> None:
         self._before: dict[Hashable, Any] = {}
         self._now: dict[Hashable, Any] = {}
 
     def next_round(self) -> None:
-        """Forgets what was not asked for since this was called last."""
+        """Forgets the values that were not used since the last call."""
         self._before, self._now = self._now, {}
 
     def of(self, key: Hashable, make: Callable[[], Made]) -> Made:
-        """The value of a key, which is made if there is none. Several threads may ask."""
+        """The value of a key, made if there is none. Safe for several threads."""
         if key not in self._now:
             self._now[key] = self._before[key] if key in self._before else make()
         found: Made = self._now[key]
         return found
 
     def put(self, key: Hashable, value: object) -> None:
-        """Keeps a value that came from elsewhere."""
+        """Stores a value that was made elsewhere."""
         self._now[key] = value

@@ -1,7 +1,7 @@
-"""The bytes of a log that is not a file here: read in blocks, a few of them ahead.
+"""Reads the bytes of a log in a store in blocks, and a few blocks ahead.
 
-Reading forward, the next blocks are asked for while one is being looked at, so that a task waits
-for the store once. At most AHEAD + 2 blocks are in memory.
+While one block is read, the next blocks are requested, so a task waits for the store only once. At
+most AHEAD + 2 blocks are in memory.
 
 Not here: where the bytes come from (blobs.py)."""
 
@@ -10,34 +10,34 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
 
+from downconvert.spark.errors import SegmentChangedError
 from records import BatchHeader
-from records.source import check_slice, read_headers
+from records.files.source import check_slice, read_headers
 
 from .blobs import Blob, Reader
-from .errors import SegmentChangedError
 from .stores import ObjectReader
 
-# A request costs money, and CPU time in Arrow's client: fewer of them, as large as a task's memory
+# A request costs money, and CPU time in Arrow's client. So blocks are as large as a task's memory
 # allows.
 BLOCK_SIZE: Final = 8 * 1024 * 1024  # bytes
 AHEAD: Final = 2  # blocks
-# A request takes as long for this as for a header, and a few batches are in it.
+# A request for this takes as long as one for a header alone, and returns a few batches.
 LOOK_SIZE: Final = 64 * 1024  # bytes
 
-# Buffers that nobody reads any more, of all segments that a worker has read: the system clears the
-# pages of a new one, which costs as much as what is read into it.
+# Free buffers, of all segments that a worker has read. The system clears the pages of a new buffer,
+# which costs as much as reading into it.
 _free: Final[list[bytearray]] = []
 
 
 class Blocks:
-    """The blocks of a blob that are in memory, or on their way. For one thread."""
+    """The blocks of a blob that are in memory or requested. For one thread."""
 
     def __init__(self, blob: Blob, until: int) -> None:
         """`until`: nothing after this position is read ahead. OSError: it cannot be opened."""
         self.name = blob.name
         self.size = blob.size
         self.reader: Reader = blob.open()
-        # What was encrypted or compressed as one is read as one.
+        # Data that was encrypted or compressed as one chunk is read as one block.
         self._block = max(BLOCK_SIZE, blob.chunks.size if blob.chunks is not None else 0)
         self._ahead = max(1, AHEAD * BLOCK_SIZE // self._block)
         self._until = min(until, blob.size)
@@ -91,7 +91,7 @@ class Blocks:
         return self._threads.submit(self._read, start, size)
 
     def _read(self, start: int, size: int) -> memoryview:
-        """SegmentChangedError: there are fewer bytes than there were."""
+        """SegmentChangedError: the object has become shorter."""
         if isinstance(self.reader, ObjectReader):
             data = memoryview(_buffer(min(self._block, self.size)))[:size]
             read = self.reader.read_into(data, start)
@@ -103,7 +103,7 @@ class Blocks:
         return data
 
     def _forget(self, block: "Future[memoryview]") -> None:
-        """Takes a buffer back, if nobody writes into it any more."""
+        """Takes a buffer back, if no thread writes into it any more."""
         if block.cancel() or not block.done() or block.exception() is not None:
             return
         buffer = block.result().obj
@@ -112,7 +112,7 @@ class Blocks:
 
 
 def _buffer(size: int) -> bytearray:
-    """One of that size; those that are kept are of a whole block."""
+    """A buffer of that size. Only buffers of a whole block are reused."""
     if size == BLOCK_SIZE:
         with suppress(IndexError):
             return _free.pop()
@@ -120,13 +120,13 @@ def _buffer(size: int) -> bytearray:
 
 
 class Direct:
-    """A blob that is read without a block: for looks at a few bytes of it. For one thread."""
+    """Reads a blob without blocks, for a few bytes at a time. For one thread."""
 
     def __init__(self, blocks: Blocks) -> None:
         self.name = blocks.name
         self.size = blocks.size
         self._reader = blocks.reader
-        self._position = 0  # of what was read last
+        self._position = 0  # of the last read
         self._data = b""
 
     def read_into(self, target: memoryview, position: int) -> int:
@@ -143,7 +143,7 @@ class Direct:
 
 
 class RangeRecords:
-    """A range of a log that is elsewhere: the `Records` of records/source.py."""
+    """A range of a log in a store: the `Records` of records/files/source.py."""
 
     __slots__ = ("_blocks", "_origin", "_size")
 

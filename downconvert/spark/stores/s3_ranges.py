@@ -1,11 +1,11 @@
-"""Ranges of objects in S3, read from the socket into memory that is there already.
+"""Reads ranges of S3 objects from the socket directly into given memory.
 
-Arrow's client takes twice as much CPU time for them: it reads 16 KiB at a time, and copies. What
-this one does not do is left to Arrow's, which is asked wherever no range comes: to ask again with
-pauses, to say what is wrong, other clouds' credentials, proxies. A store that refuses it once is
-not asked by it any more.
+Arrow's client takes twice as much CPU time: it reads 16 KiB at a time, and copies. If a range
+cannot be read here, Arrow's client reads it. It also does retries with pauses, error messages,
+other clouds' credentials and proxies. After a store has refused one request, this client no longer
+uses that store.
 
-Credentials and signatures are botocore's; without it Arrow's client reads everything.
+botocore provides credentials and signatures. Without it, Arrow's client reads everything.
 
 Not here: Arrow's client (file_systems.py)."""
 
@@ -24,18 +24,19 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 from urllib.request import getproxies
 
-# Of Amazon's own names those where all clients find the endpoint by the same rule.
+# Amazon's regions in which all clients derive the endpoint by the same rule.
 REGION: Final = re.compile(r"(?!us-iso|cn-|eusc-)[a-z]{2}(-gov)?-[a-z]+-[0-9]")
-BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")  # with a dot it is in no certificate
+# certificates do not cover names with a dot
+BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 RANGE: Final = re.compile(r"bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19}|\*)")  # start, whole size
-CONNECT_SECONDS: Final = 5.0  # Arrow's turn comes soon where nobody answers
-SECONDS: Final = 30.0  # without a byte
-KEPT_MAX: Final = 8  # connections that nobody uses
-FAILURES_MAX: Final = 3  # connections in a row that came to nothing
-CA_BUNDLE: Final = "AWS_CA_BUNDLE"  # a file of the authorities that are trusted, as for botocore
+CONNECT_SECONDS: Final = 5.0  # Arrow's client is tried soon if the host does not answer
+SECONDS: Final = 30.0  # without receiving a byte
+KEPT_MAX: Final = 8  # idle connections
+FAILURES_MAX: Final = 3  # failed connections in a row
+CA_BUNDLE: Final = "AWS_CA_BUNDLE"  # a file of trusted authorities, as for botocore
 PROXIED: Final = {"http", "https", "all"}
 PARTIAL: Final = HTTPStatus.PARTIAL_CONTENT
-# What may be otherwise the next time: Arrow asks again. Any other refusal is for good.
+# Responses that may succeed on a retry, which Arrow's client does. Any other refusal is final.
 PASSING: Final = {
     HTTPStatus.NOT_FOUND,
     HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE,
@@ -46,12 +47,12 @@ PASSING: Final = {
     HTTPStatus.GATEWAY_TIMEOUT,
 }
 
-# The headers of a GET of a URL that say who asks, from those that it has.
+# Makes the authentication headers for a GET of a URL, from its other headers.
 Sign: TypeAlias = Callable[[str, dict[str, str]], Mapping[str, str]]
 
 
 class Held(Protocol):
-    """Credentials, as botocore has them."""
+    """Credentials of botocore."""
 
     def get_frozen_credentials(self) -> object: ...
 
@@ -61,10 +62,10 @@ Taking: TypeAlias = Callable[[HTTPResponse, int], Taken]
 
 
 class S3Ranges:
-    """The ranges of one bucket's objects, for one process and any number of threads."""
+    """Reads ranges of one bucket's objects, in one process and any number of threads."""
 
     def __init__(self, endpoint: str, prefix: str, sign: Sign, *, secure: bool = True) -> None:
-        """`endpoint`: host, or host:port. `prefix`: of paths, `/bucket` or nothing."""
+        """`endpoint`: host, or host:port. `prefix`: of paths, `/bucket` or empty."""
         self._endpoint = endpoint
         self._prefix = prefix
         self._sign = sign
@@ -78,13 +79,13 @@ class S3Ranges:
         return self._failures < FAILURES_MAX
 
     def read(self, key: str, position: int, size: int) -> bytes | None:
-        """The bytes of an object from a position on; fewer only at its end. None: they were not to
-        be had this way."""
+        """The bytes of an object from a position on; fewer only at its end. None: this client
+        cannot read them."""
         return self._of(key, position, size, lambda answer, _: answer.read())
 
     def read_into(self, key: str, target: memoryview, position: int) -> int | None:
         """Fills `target` from a position of an object on, as far as there are bytes; returns how
-        many. None: it was not to be had this way."""
+        many. None: this client cannot read them."""
         return self._of(key, position, len(target), partial(_filled, target))
 
     def _of(self, key: str, position: int, size: int, take: Taking[Taken]) -> Taken | None:
@@ -94,7 +95,7 @@ class S3Ranges:
             try:
                 used = connection or self._connected()
                 return self._taken(used, key, position, size, take)
-            except (OSError, HTTPException):  # one that was kept may have been closed meanwhile
+            except (OSError, HTTPException):  # the server may have closed an idle connection
                 if connection is None:
                     self._failures += 1
                     return None
@@ -147,7 +148,7 @@ class S3Ranges:
 
 
 class _SecureConnection(HTTPSConnection):
-    """One that is waited for longer once it is there."""
+    """A connection with a longer timeout after the connect."""
 
     def connect(self) -> None:
         super().connect()
@@ -155,10 +156,11 @@ class _SecureConnection(HTTPSConnection):
 
 
 class _Connection(HTTPConnection):
-    """One that is read by one call of the system for each range, and not by two for each piece of
-    it that arrives.
+    """A connection that reads each range with one system call, not with two for each piece that
+    arrives.
 
-    The system counts the seconds, since where Python does, no call waits for more than a piece."""
+    The kernel enforces the timeout: with Python's own timeout a call returns after the first
+    piece."""
 
     def connect(self) -> None:
         super().connect()
@@ -170,20 +172,20 @@ class _Connection(HTTPConnection):
 
 
 class _Socket(socket.socket):
-    """Fills what is larger than the buffer in which an answer's first lines are looked for."""
+    """Reads directly into memory that is larger than the buffer for a response's headers."""
 
     def recv_into(self, buffer: Any, nbytes: int = 0, flags: int = 0) -> int:
         if memoryview(buffer).nbytes > DEFAULT_BUFFER_SIZE:
             flags |= socket.MSG_WAITALL
         try:
             return super().recv_into(buffer, nbytes, flags)
-        except BlockingIOError:  # what the system says when it has counted them
+        except BlockingIOError:  # the kernel's timeout
             raise TimeoutError("nothing has arrived for a while") from None
 
 
 def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None:
-    """The bytes of what was asked for, fewer at the object's end; None: it is something else, or
-    not all of it."""
+    """The number of bytes of the requested range, fewer at the object's end; None: the response is
+    something else, or incomplete."""
     said = RANGE.fullmatch(answer.getheader("Content-Range", ""))
     if answer.status != PARTIAL or said is None or int(said[1]) != position:
         return None
@@ -202,7 +204,7 @@ def _filled(target: memoryview, answer: HTTPResponse, size: int) -> int:
 
 
 def ranges_of(bucket: str, settings: Mapping[str, str], region: str) -> S3Ranges | None:
-    """A bucket's ranges; None: they are left to Arrow's client. `settings`: a URI's query."""
+    """A bucket's client; None: Arrow's client reads it. `settings`: a URI's query."""
     endpoint, prefix = settings.get("endpoint_override", ""), f"/{bucket}"
     if not endpoint:
         if not REGION.fullmatch(region) or not BUCKET.fullmatch(bucket):
@@ -217,7 +219,7 @@ def ranges_of(bucket: str, settings: Mapping[str, str], region: str) -> S3Ranges
     is_secure = settings.get("scheme", "https") == "https"
     try:
         return S3Ranges(endpoint, prefix, sign, secure=is_secure)
-    except OSError:  # the file of authorities cannot be read: Arrow says so
+    except OSError:  # unreadable file of authorities: Arrow's client reports it
         return None
 
 
@@ -226,8 +228,8 @@ def _not_signed(_: str, headers: dict[str, str]) -> dict[str, str]:
 
 
 def _signing(region: str) -> Sign | None:
-    """By who this process is for S3, renewed before it expires; OSError: it can no longer be found
-    out. None: it is nobody, or there is no botocore."""
+    """Signs requests with this process's credentials, which are renewed before they expire.
+    OSError: they can no longer be renewed. None: there are no credentials, or no botocore."""
     try:
         from botocore.auth import S3SigV4Auth
         from botocore.awsrequest import AWSRequest
@@ -236,7 +238,7 @@ def _signing(region: str) -> Sign | None:
         return None
     try:
         found = _credentials()
-    except (BotoCoreError, ClientError):  # a profile that is not there, say
+    except (BotoCoreError, ClientError):  # for example, a missing profile
         return None
     if found is None:
         return None
@@ -254,7 +256,8 @@ def _signing(region: str) -> Sign | None:
 
 @cache
 def _credentials() -> Held | None:
-    """What botocore finds: environment, profile, role. It asks a machine who it is once only."""
+    """The credentials that botocore finds: environment, profile, role. A machine's role is
+    requested once."""
     from botocore.session import get_session
 
     found: Held | None = get_session().get_credentials()

@@ -1,9 +1,9 @@
-"""What a store answers where it does not do what it was asked, as one error for each reason.
+"""The errors of stores, as one class for each reason.
 
-Arrow reports most of them as OSError with the words of the cloud's library; which one it was is
-found out here, in one place.
+Arrow reports most of them as OSError with the text of the cloud's library. This file alone derives
+the reason from that text.
 
-Not here: asking again (Arrow does, stores.py)."""
+Not here: retries (Arrow does them, stores.py)."""
 
 import errno
 import re
@@ -30,20 +30,20 @@ WORDS_MAX: Final = 300
 
 
 class StoreError(OSError):
-    """A store that cannot be reached, or fails."""
+    """A store that is unreachable, or fails."""
 
 
 class ForbiddenError(StoreError):
-    """A store that does not let this user read or write."""
+    """A store that denies this user reading or writing."""
 
 
 class ThrottledError(StoreError):
-    """A store that refuses further requests, also when asked again and again."""
+    """A store that refuses further requests, even after retries."""
 
 
 @contextmanager
 def told(name: str) -> Iterator[None]:
-    """Says of errors in the block which object they are about, and which kind they are.
+    """Adds the object's name to errors of the block, and converts them to the classes here.
 
     FileNotFoundError, ForbiddenError, ThrottledError, StoreError."""
     try:
@@ -55,7 +55,7 @@ def told(name: str) -> Iterator[None]:
     except PermissionError as error:
         raise _forbidden(name) from error
     except OSError as error:
-        words = " ".join(str(error).split())  # some say it in several lines
+        words = " ".join(str(error).split())  # some have several lines
         if THROTTLED.search(words):
             raise ThrottledError(
                 f"{name}: the store is throttling (it was asked again, with pauses): run fewer "

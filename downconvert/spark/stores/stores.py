@@ -1,14 +1,14 @@
 """Object stores and other file systems that are not mounted: listing, reading ranges, writing.
 
 A path there is a URI: `s3://bucket/folder`, `s3a://`, `gs://`, `abfss://container@account/...`,
-`hdfs://host/...`. A URI does not hold credentials. What else has to be known is its query
-(`?region=eu-central-1&endpoint_override=host:9000&scheme=http`), or an endpoint in the driver's
-environment, which goes to the tasks with each URI.
+`hdfs://host/...`. A URI does not hold credentials. Other settings are in its query
+(`?region=eu-central-1&endpoint_override=host:9000&scheme=http`). An endpoint in the driver's
+environment is added to each URI that is sent to the tasks.
 
-Requests that fail for a while are made again by the clients. What fails for good is one of the
-errors in store_errors.py.
+Clients retry requests that fail temporarily. Final failures raise one of the errors in
+store_errors.py.
 
-Not here: which client reaches a store (file_systems.py), what is read (blobs.py), which objects are
+Not here: which client reads a store (file_systems.py), what is read (blobs.py), which objects are
 logs (stored_trees.py)."""
 
 import os
@@ -28,12 +28,12 @@ from .store_errors import told
 URI: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 S3: Final = {"s3", "s3a", "s3n"}
 ALIASES: Final = {"s3a": "s3", "s3n": "s3", "gs": "gs", "gcs": "gs"}
-# Where the clouds' own tools find another endpoint.
+# Environment variables in which the clouds' own tools look for an endpoint.
 ENDPOINTS: Final = {
     "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
     "gs": ("CLOUD_STORAGE_EMULATOR_ENDPOINT", "STORAGE_EMULATOR_HOST"),
 }
-WRITE_SIZE: Final = 8 * 1024 * 1024  # bytes at a time; of S3 a part
+WRITE_SIZE: Final = 8 * 1024 * 1024  # bytes at a time; the size of a part in S3
 
 
 class Stored(NamedTuple):
@@ -46,20 +46,20 @@ class Stored(NamedTuple):
 
 
 def is_stored(path: str) -> bool:
-    """Whether a path is a URI of a store, and not of this machine."""
+    """Whether a path is a URI of a store, not a path of this machine."""
     found = URI.match(path)
     return found is not None and found[1].lower() != "file"
 
 
 def local_path(path: str) -> str:
-    """A path of this machine that may be given as `file:/...` or `file:///...`, as Spark does."""
+    """A path of this machine. Accepts `file:/...` and `file:///...`, as Spark does."""
     if path.startswith("file:"):
         return "/" + path.removeprefix("file:").lstrip("/")
     return path
 
 
 def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
-    """A URI with all that other machines need to know to reach it, but for credentials.
+    """A URI with all settings that other machines need, except credentials.
 
     `settings` are added to its query. ValueError: it holds credentials, or names no bucket."""
     parts = urlsplit(uri)
@@ -84,7 +84,7 @@ def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
 
 
 def shown(uri: str) -> str:
-    """A URI as it is said to people: without its query and what might be a credential."""
+    """A URI for messages: without its query and anything that might be a credential."""
     parts = urlsplit(uri)
     account = parts.netloc.partition("@")[0]
     netloc = parts.netloc if ":" not in account else parts.netloc.rpartition("@")[2]
@@ -92,14 +92,15 @@ def shown(uri: str) -> str:
 
 
 def below(uri: str, *names: str) -> str:
-    """The URI of something below another."""
+    """The URI of names below another URI."""
     parts = urlsplit(uri)
     path = "/".join([parts.path.rstrip("/"), *(quote(name) for name in names)])
     return urlunsplit(parts._replace(path=path))
 
 
 def listed(uri: str) -> list[Stored]:
-    """All objects below a URI, also in folders, by their names; or the object of that name.
+    """All objects below a URI, including those in folders, by their names; or the object of that
+    name.
 
     FileNotFoundError: there is none."""
     files, path = opened(uri)
@@ -123,11 +124,11 @@ def _uri_of(base: Any, path: str, found: str) -> str:
 
 
 class ObjectReader:
-    """An object that is open for reading, by several threads if they like."""
+    """An open object. Several threads may read it."""
 
     def __init__(self, uri: str) -> None:
-        """FileNotFoundError: it is gone, which may also be found only as it is read. StoreError:
-        it cannot be read."""
+        """FileNotFoundError: it is gone; the first read may be what raises it. StoreError: it
+        cannot be read."""
         self._uri = uri
         self._name = shown(uri)
         self._file: Any = None
@@ -146,7 +147,7 @@ class ObjectReader:
             return bytes(self._opened().read_at(size, position))
 
     def read_into(self, target: memoryview, position: int) -> int:
-        """Fills `target` from there on, as far as there are bytes; returns how many.
+        """Fills `target` from a position on, as far as there are bytes; returns how many.
         FileNotFoundError, StoreError."""
         if self._ranges is not None:
             ranges, key = self._ranges
@@ -169,17 +170,17 @@ class ObjectReader:
 
 
 def read(uri: str) -> bytes:
-    """All of a small object."""
+    """The whole content of a small object."""
     files, path = opened(uri)
     with told(shown(uri)), files.open_input_stream(path) as stream:
         return bytes(stream.read())
 
 
 def write(uri: str, data: bytes | Path) -> None:
-    """Writes an object whole, in the place of another one if there is one: bytes, or a file.
+    """Writes an object from bytes or a file. Replaces an existing one atomically.
 
-    Who reads it meanwhile sees none or the one before. Of a process that dies here nothing is
-    seen."""
+    Meanwhile readers see no object, or the previous one. If the process dies, nothing becomes
+    visible."""
     files, path = opened(uri)
     with told(shown(uri)):
         if has_rename(urlsplit(uri).scheme):
@@ -199,13 +200,13 @@ def _copied(files: Any, path: str, data: bytes | Path) -> None:
             while piece := source.read(WRITE_SIZE):
                 target.write(piece)
     except BaseException:
-        with suppress(OSError):  # Arrow ends an object by closing it, whatever is missing of it
+        with suppress(OSError):  # closing completes the object in Arrow, even if data is missing
             files.delete_file(path)
         raise
 
 
 def remove(uris: Iterable[str]) -> None:
-    """Removes objects; they need not be there."""
+    """Removes objects. Missing ones are ignored."""
     for uri in uris:
         files, path = opened(uri)
         with told(shown(uri)), suppress(FileNotFoundError):

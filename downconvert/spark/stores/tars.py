@@ -1,7 +1,7 @@
-"""The members of a tar, each a part of it that is read where it is.
+"""The members of a tar, which are read in place.
 
-Only the headers of members are read. A tar that was compressed as a whole would have to be read
-from its beginning for each of its members, and is refused.
+Only the headers of members are read. A tar that is compressed as a whole is refused: reading a
+member would mean reading from the beginning each time.
 
 Not here: which members are logs (stored_trees.py)."""
 
@@ -17,7 +17,7 @@ from .blobs import Blob, Reader
 
 TAR: Final = re.compile(r".+\.tar")
 COMPRESSED: Final = re.compile(r".+\.(tar\.(gz|bz2|xz|zst|lz4)|tgz)")
-BUFFER_SIZE: Final = 64 * 1024  # bytes; serves the members that are small
+BUFFER_SIZE: Final = 64 * 1024  # bytes; large enough for the small members
 SECOND: Final = 1_000_000_000  # nanoseconds
 
 

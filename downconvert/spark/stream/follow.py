@@ -1,14 +1,14 @@
-"""Follows logs that grow: up to which offsets there is something to read, and how much.
+"""Follows growing logs: up to which offsets they can be read, and how many bytes that is.
 
-What was read does not depend on which files it was in. Segments are rolled, deleted and cleaned,
-and partitions come and go, while they are followed. Logs are truncated, too: an offset goes with
-the leader epoch of what was read last (places.py), since the same offset in another epoch is
-another record.
+The result does not depend on the files. Segments are rolled, deleted and cleaned, and partitions
+come and go, while a stream follows them. Logs are also truncated: an offset is stored with the
+leader epoch of the record before it (places.py), since the same offset in another epoch is another
+record.
 
-Nor does it depend on the order in which they are copied: where offsets are missing between
-segments of which one is new, a stream waits for them, for a time (gaps.py).
+The result does not depend on the order of copying either. If offsets are missing between segments,
+and one of these is new, a stream waits for them for a limited time (gaps.py).
 
-Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's side of it
+Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's interface
 (stream.py), reading (rows.py, batches.py)."""
 
 import time
@@ -18,28 +18,27 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
 
+from downconvert.spark.errors import DataLossError, SegmentChangedError
+from downconvert.spark.logs.places import Place, Places, Wait
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.stored_trees import THREADS
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.gaps import Gap
 from downconvert.storage.names import TopicPartition
 from records.batch import NONE
 
-from .errors import DataLossError, SegmentChangedError
-from .gaps import Gap
-from .options import Options
-from .places import Place, Places, Wait
-from .splits import Split
-from .stored_trees import THREADS
-
-# What was found and is no longer there, or not what it was.
+# A file was removed or changed since it was found.
 GONE: Final = (FileNotFoundError, SegmentChangedError)
 Made = TypeVar("Made")
 Offsets: TypeAlias = dict[TopicPartition, int]
 
 
 class FollowedLog(Protocol):
-    """The log of one partition, as it is, or as it was when it was last listed."""
+    """The log of one partition, as it is now, or as it was at the last listing."""
 
     @property
     def directory(self) -> str:
-        """What to call it."""
+        """The log's name in messages."""
 
     @property
     def topic_id(self) -> str | None:
@@ -52,68 +51,69 @@ class FollowedLog(Protocol):
     def end_offset(self) -> int: ...
 
     def starting(self, end: int) -> int:
-        """Where a stream begins in it that reads up to `end` first."""
+        """The offset at which a stream begins that first reads up to `end`."""
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch of the record before an offset; -1: not known."""
 
     def changed_from(self, place: Place) -> int | None:
-        """From which offset on it differs from what was read up to a place; None: it does not."""
+        """The first offset at which the log differs from what was read up to a place; None: it does
+        not."""
 
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
-        """The offset after as many batches as are in `bytes_max` bytes, at least one, and `end` at
-        most; their bytes, about."""
+        """The offset after as many batches as fit in `bytes_max` bytes, at least one, but at most
+        `end`; and their approximate size in bytes."""
 
     def gap(self, start: int, end: int, since: int) -> Gap | None:
-        """The first gap from `start` up to `end` beside which a segment is newer than a time, in
+        """The first gap from `start` up to `end` next to a segment that is newer than `since`, in
         nanoseconds since the epoch."""
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
-        """What holds the offsets from `start` up to `end`."""
+        """The splits with the offsets from `start` up to `end`."""
 
 
 class FollowedLogs(Protocol):
-    """Where the logs are."""
+    """The logs below a stream's paths."""
 
     @property
     def costs(self) -> bool:
-        """Whether it costs requests to look again."""
+        """Whether looking again costs requests."""
 
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
-        """Each log that is wanted and there, and up to which offset it can be read now."""
+        """Each wanted log, and the offset up to which it can be read now."""
 
     def close(self) -> None: ...
 
 
 class LogFollower:
-    """The partitions that the options ask for, as they are at the latest `refresh`."""
+    """The partitions that the options select, as of the latest `refresh`."""
 
     def __init__(self, options: Options, logs: FollowedLogs) -> None:
         self._options = options
         self._logs = logs
         self._current: dict[TopicPartition, FollowedLog] = {}
         self._ends: Offsets | None = None
-        self._stuck: list[str] = []  # what a stream that ends now cannot go beyond
-        self._turn = 0  # rotates which partition is read first where a limit allows not all
+        self._stuck: list[str] = []  # gaps that a stream which ends now cannot pass
+        self._turn = 0  # rotates which partition is read first if a limit does not allow all
 
     def close(self) -> None:
         self._logs.close()
 
     def refresh(self) -> Offsets:
-        """Looks for partitions; returns up to which offset each can be read now."""
+        """Looks for partitions; returns the offset up to which each can be read now."""
         found = self._logs.refresh()
         self._current = {name: log for name, (log, _) in found.items()}
         self._ends = {name: end for name, (_, end) in found.items()}
         return dict(self._ends)
 
     def known(self) -> Offsets:
-        """The same, without looking again where that costs requests."""
+        """As `refresh`, but without looking again if that costs requests."""
         if self._ends is None or not self._logs.costs:
             return self.refresh()
         return dict(self._ends)
 
     def initial(self) -> Places:
-        """Where the options say to begin."""
+        """The places at which the options begin."""
         self.refresh()
         return self._again(self._initial)
 
@@ -122,8 +122,8 @@ class LogFollower:
         return self.placed({name: self._current[name].starting(end) for name, end in ends.items()})
 
     def placed(self, offsets: Offsets, before: Places | None = None) -> Places:
-        """Offsets with the leader epochs of the records before them. `before`: epochs of records
-        that may have been deleted or compacted since."""
+        """Offsets with the leader epochs of the records before them. `before`: earlier places, for
+        records that may have been deleted or compacted since."""
         places: Places = {}
         for name, offset in offsets.items():
             log = self._current.get(name)
@@ -146,11 +146,11 @@ class LogFollower:
         bytes_max: int | None = None,
         is_final: bool = False,
     ) -> Places:
-        """Up to where to read from `start`: to `ends`, or less where there is a limit, or something
-        may still be copied. `is_final`: the stream ends when there is nothing more, and does not
-        wait: what may still be copied is missing then. DataLossError.
+        """The places up to which to read from `start`: `ends`, or less if there is a limit, or if
+        missing offsets may still be copied. `is_final`: the stream ends when it has read
+        everything, and does not wait: such offsets count as missing. DataLossError.
 
-        A first batch that is larger than the limit is read all the same."""
+        The first batch is read even if it is larger than the limit."""
         try:
             return self._again(partial(self._latest, start, ends, offsets_max, bytes_max, is_final))
         except GONE as error:
@@ -197,7 +197,7 @@ class LogFollower:
         return {name: place._replace(wait=waits.get(name)) for name, place in placed.items()}
 
     def splits(self, start: Places, end: Places) -> Iterator[Split]:
-        """What is to be read for the offsets from `start` up to `end`."""
+        """The splits with the offsets from `start` up to `end`."""
         ends = self.known()
         if self._logs.costs and any(one.offset > ends.get(name, 0) for name, one in end.items()):
             self.refresh()
@@ -227,8 +227,8 @@ class LogFollower:
         return list(log.splits(first, after))
 
     def _start(self, name: TopicPartition, start: Places) -> int:
-        """Where to read on: a partition that was not there before is read from its beginning, one
-        that was truncated from where it differs from what was read."""
+        """The offset at which reading continues. A new partition is read from its beginning, a
+        truncated one from the first offset that differs from what was read."""
         log, place = self._current.get(name), start.get(name)
         if log is None:
             return 0 if place is None else place.offset
@@ -263,7 +263,7 @@ class LogFollower:
     def _before_gap(
         self, _: Places, starts: Offsets, ends: Offsets, name: TopicPartition
     ) -> tuple[int, None]:
-        """Up to where one of these partitions is read by a stream that does not wait."""
+        """The offset up to which a stream that does not wait reads one of these partitions."""
         first, log = starts[name], self._current[name]
         since = 1_000_000 * (now() - self._options.gap_timeout_ms)
         while (gap := log.gap(first, ends[name], since)) is not None:
@@ -282,10 +282,10 @@ class LogFollower:
     def _until_gap(
         self, start: Places, starts: Offsets, ends: Offsets, name: TopicPartition
     ) -> tuple[int, Wait | None]:
-        """Up to where one of these partitions is read now, and what is waited for there.
+        """The offset up to which one of these partitions is read now, and the wait there.
 
-        A wait is for all that was missing when it began: as it ends, reading goes on up to where
-        the log went then."""
+        A wait is for all offsets that were missing when it began. After it, reading continues up to
+        the end of the log at that time."""
         first, end, log = starts[name], ends[name], self._current[name]
         wait = start[name].wait if name in start else None
         timeout, time_now = self._options.gap_timeout_ms, now()
@@ -294,7 +294,7 @@ class LogFollower:
         passed: list[Gap] = []
 
         def found() -> Gap | None:
-            """The one that was waited at, though all beside it be old by now; or another one."""
+            """The gap of the current wait, even if its segments are old by now; or another gap."""
             waited = None if wait is None else log.gap(first, min(first + 1, end), 0)
             return waited or log.gap(first, end, 1_000_000 * (time_now - timeout))
 
@@ -306,7 +306,7 @@ class LogFollower:
                     f"segment beside them is new: for {timeout / 1000:g} s at most "
                     "(gapTimeoutMs) the stream waits for them"
                 )
-            if wait.since > time_now:  # a clock was put right
+            if wait.since > time_now:  # the clock was set back
                 wait = wait._replace(since=time_now)
             if time_now < wait.since + timeout:
                 end = gap.start
@@ -322,8 +322,8 @@ class LogFollower:
         return end, wait if wait is not None and end < wait.up_to else None
 
     def _again(self, make: Callable[[], Made]) -> Made:
-        """What is made of the logs; of how they are now, where one has changed since they were
-        listed."""
+        """Calls `make`. If a log has changed since it was listed, lists the logs again and
+        retries."""
         try:
             return make()
         except GONE:
@@ -345,8 +345,8 @@ class LogFollower:
     def _within(
         self, bytes_max: int, ready: list[TopicPartition], starts: Offsets, ends: Offsets
     ) -> Offsets:
-        """Where `bytes_max` bytes end, shared out evenly; what a partition does not need is left to
-        the others."""
+        """The offsets at which `bytes_max` bytes end. Bytes are shared evenly; partitions that need
+        less leave the rest to the others."""
         reached: Offsets = {}
         left = bytes_max
         for index, name in enumerate(ready):
@@ -381,7 +381,7 @@ def _gone(error: OSError | SegmentChangedError) -> str:
 def shared_out(
     total: int, sizes: Mapping[TopicPartition, int], turn: int = 0
 ) -> dict[TopicPartition, int]:
-    """Shares of `total` in proportion to sizes. Each partition has its turn to be rounded up."""
+    """Divides `total` in proportion to sizes. Partitions take turns at being rounded up."""
     whole = sum(sizes.values())
     if whole <= total:
         return dict(sizes)

@@ -1,6 +1,6 @@
 """The logs that a stream follows in directories of this machine.
 
-Logs are kept open from one look to the next; their files are not.
+Logs stay open between two refreshes, but their files do not.
 
 Not here: how much of them is read (follow.py)."""
 
@@ -9,33 +9,32 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from downconvert.spark.logs.completeness import CleanerPoints
+from downconvert.spark.logs.isolation import committed
+from downconvert.spark.logs.places import Place, changed_from, epoch_of
+from downconvert.spark.logs.replicas import id_text_of
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.trees import find_directories, of_copies, read_partition
+from downconvert.spark.logs.watermarks import HighWatermarks
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
+from downconvert.spark.plan.planner import cleaned_of, starting_offset, stretches
+from downconvert.spark.stores.kept import Kept
 from downconvert.storage import Log
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import TopicPartition
-from downconvert.storage.open_files import OpenFiles
 from records import CorruptRecordsError
 from records.batch import NONE
 
-from .completeness import CleanerPoints
 from .follow import FollowedLog
 from .followed_stored import StoredLog
-from .gaps import Gap, end_of, first_gap, is_missing
-from .isolation import committed
-from .kept import Kept
-from .options import Options
-from .places import Place, changed_from, epoch_of
-from .planner import cleaned_of, starting_offset, stretches
-from .replicas import id_text_of, look
-from .splits import Split
-from .trees import find_directories, read_partition
-from .union import union_of
-from .watermarks import HighWatermarks
 
-# A stream of ten thousand partitions would otherwise keep a file of each open.
+# Otherwise a stream of ten thousand partitions would keep a file of each open.
 OPEN_SEGMENTS_MAX: Final = 64
 
 
 class MountedLog:
-    """A log in a directory, as it is."""
+    """A log in a directory, as it is now."""
 
     def __init__(self, name: TopicPartition, log: Log, options: Options) -> None:
         self._name = name
@@ -78,11 +77,10 @@ class MountedLog:
                         return offset, taken
                     offset = max(offset, min(header.last_offset + 1, end))
                     taken += header.size
-                if offset == before:  # nothing is left there
+                if offset == before:  # there is nothing more to read
                     return end, taken
-        except (
-            CorruptRecordsError
-        ):  # a task says where; what is after it in the segment comes whole
+        except CorruptRecordsError:
+            # The task that reads it reports it. The rest of the segment counts as one piece.
             if not taken:
                 bases = (segment.base_offset for segment in self._log.segments)
                 offset = min(end, next((base for base in bases if base > start), end))
@@ -110,7 +108,7 @@ class MountedLogs:
         self._options = options
         self._open_files = OpenFiles(OPEN_SEGMENTS_MAX)
         self._logs: dict[str, Log] = {}  # by directory
-        self._epochs: dict[str, int] = {}  # of their last batches
+        self._epochs: dict[str, int] = {}  # of the last batches
         self._topic_ids: dict[str, str | None] = {}
 
     def close(self) -> None:
@@ -145,18 +143,12 @@ class MountedLogs:
     def _current(
         self, name: TopicPartition, directories: Sequence[str], watermarks: HighWatermarks | None
     ) -> tuple[FollowedLog, int]:
-        """The log of a partition, which is that of one directory, or of several copies; and up to
-        where it can be read now."""
+        """The log of a partition, from one directory or several copies, and the offset up to which
+        it can be read now."""
         if len(directories) == 1:
             log = self._logs[directories[0]]
             return MountedLog(name, log, self._options), self._end(name, log, watermarks)
-        copies = []
-        for directory in directories:
-            opened = self._logs[directory]
-            start = opened.start_offset  # brings it up to date
-            copy = look(directory, start, list(opened.segments))
-            copies.append((read_partition(name, directory), copy))
-        joined = StoredLog(union_of(name, copies), self._options, Kept())
+        joined = StoredLog(of_copies(name, directories), self._options, Kept())
         end = joined.stable_offset
         if watermarks is not None:
             end = min(end, max(watermarks.of(name, directory) for directory in directories))
@@ -165,10 +157,10 @@ class MountedLogs:
     def _opened(self, directory: str) -> Log:
         """The log in a directory, brought up to date.
 
-        A log that was truncated and written anew since may have no batch where it ended before.
-        Then it is opened again."""
+        A log that was truncated and written anew may have no batch where it ended before. Then it
+        is opened again."""
         log, topic_id = self._logs.get(directory), id_text_of(directory)
-        if log is not None and self._topic_ids[directory] != topic_id:  # made anew
+        if log is not None and self._topic_ids[directory] != topic_id:  # the topic was created anew
             self._logs.pop(directory).close()
             log = None
         self._topic_ids[directory] = topic_id

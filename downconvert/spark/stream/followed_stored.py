@@ -1,8 +1,7 @@
-"""The logs that a stream follows where they are not mounted: in stores, tars, tiered storage.
+"""The logs that a stream follows in stores, tars and tiered storage.
 
-They are listed once for each micro-batch. Only of what is new or has changed since is anything
-read: of a log's last segment, and of others that are new, the index and what is after its last
-entry.
+They are listed once for each micro-batch. Only new and changed files are read: of a log's last
+segment, and of other new ones, the index and the part after its last entry.
 
 Not here: how much of them is read (follow.py), listing (trees.py)."""
 
@@ -13,45 +12,45 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from downconvert.storage.checkpoint import EpochEntry
+from downconvert.spark.logs.boundaries import StoredBoundaries
+from downconvert.spark.logs.completeness import CleanerPoints
+from downconvert.spark.logs.isolation import Committed, committed_of
+from downconvert.spark.logs.places import Place, where_changed
+from downconvert.spark.logs.replicas import id_text_of, leader_epochs
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_headers import header_of, headers_near, last_header
+from downconvert.spark.logs.stored_trees import THREADS, forget
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.logs.watermarks import HighWatermarks
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
+from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
+from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
-from .blobs import Blob
-from .boundaries import StoredBoundaries
-from .completeness import CleanerPoints
 from .follow import GONE, FollowedLog
-from .gaps import Gap, end_of, first_gap, is_missing
-from .isolation import Committed, committed_of
-from .kept import Kept
-from .options import Options
-from .places import Place, where_changed
-from .planner import cleaned_of, start_of, stretches
-from .range_records import Blocks, Direct, RangeRecords
-from .replicas import id_text_of, leader_epochs
-from .segment_files import PartitionLog, SegmentFile
-from .splits import Split
-from .staging import staged
-from .stored_headers import header_of, headers_near, last_header
-from .stored_trees import THREADS, forget
-from .trees import find_partitions
-from .watermarks import HighWatermarks
 
 Made = TypeVar("Made")
 
-ATTEMPTS: Final = 3  # objects are replaced and removed while they are listed
+ATTEMPTS: Final = 3  # objects may be replaced and removed during a listing
 
 
 class Tail(NamedTuple):
-    """How a log ends: the offset after its last whole batch, and that one's leader epoch."""
+    """The end of a log: the offset after its last complete batch, and that batch's leader epoch."""
 
     end_offset: int
     epoch: int = NONE
 
 
 class StoredLog:
-    """A log as it was when it was listed."""
+    """A log as it was at the last listing."""
 
     def __init__(self, log: PartitionLog, options: Options, kept: Kept) -> None:
         """OSError, StoreError: its end cannot be read."""
@@ -71,7 +70,7 @@ class StoredLog:
 
     @property
     def noted(self) -> str:
-        """A path of this machine beside which the checkpoints of the broker are."""
+        """A path of this machine beside which the broker's checkpoints are."""
         return self._log.noted
 
     @property
@@ -93,7 +92,7 @@ class StoredLog:
 
     @property
     def stable_offset(self) -> int:
-        """Up to where it can be read now."""
+        """The offset up to which it can be read now."""
         return min(
             self.end_offset, self._committed().end if self._options.committed else OFFSET_MAX
         )
@@ -143,7 +142,7 @@ class StoredLog:
         yield from stretches(self._log, start, end, transactions, cleaned)
 
     def _look(self) -> Tail:
-        """Reads the last batch, unless it has been read."""
+        """Reads the last batch, unless it was read before."""
         segments = self._log.segments
         end = segments[-1].base_offset if segments else self.start_offset
         for file in reversed(segments):
@@ -153,7 +152,7 @@ class StoredLog:
             if header is not None:
                 after = header.last_offset + 1
                 self._kept.put(_key(file, after), header)
-                if segments[-1].next_offset != OFFSET_MAX:  # another copy goes on
+                if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
                     return Tail(segments[-1].next_offset)
                 return Tail(max(end, after), header.leader_epoch)
         return Tail(end)
@@ -165,8 +164,9 @@ class StoredLog:
         return self._transactions
 
     def _once(self, files: Sequence[SegmentFile], key: Hashable, make: Callable[[], Made]) -> Made:
-        """What was made of files before, if they have not changed since. Those of this machine are
-        read again: preallocated, they keep their size, and a clock's tick may hide a change."""
+        """The cached result of `make` for these files, if they have not changed. Files of this
+        machine are read again: preallocated files keep their size, and the clock's resolution may
+        hide a change."""
         return self._kept.of(key, make) if all(file.blobs for file in files) else make()
 
     def _read_topic_id(self, sides: tuple[tuple[str, Blob], ...]) -> str | None:
@@ -186,31 +186,32 @@ class StoredLog:
 
 
 def _key(file: SegmentFile, offset: int) -> Hashable:
-    """Of the header before an offset, whichever segment comes next."""
+    """The key for the header before an offset, whichever segment comes next."""
     return "before", replace(file, next_offset=0, is_clipped=False), offset
 
 
 class StoredLogs:
-    """The logs below some paths, of which at least one is not mounted."""
+    """The logs below some paths, at least one of which is not mounted."""
 
     costs = True
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._kept = Kept()
-        self._brokers: set[str] = set()  # directories of this machine, with what they have noted
+        # directories of this machine, with the brokers' checkpoints
+        self._brokers: set[str] = set()
         self._were_found = False
 
     def close(self) -> None:
-        """There is nothing open."""
+        """Does nothing: no file is open."""
 
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
-        """FileNotFoundError: there is nothing below the paths, and has not been. StoreError."""
+        """FileNotFoundError: there is nothing below the paths, and never was. StoreError."""
         for attempt in range(ATTEMPTS):
             found = self._listed()
             try:
                 return self._opened(found)
-            except GONE:  # since it was listed
+            except GONE:  # it changed since it was listed
                 if attempt == ATTEMPTS - 1:
                     raise
         return {}
@@ -250,7 +251,7 @@ class StoredLogs:
         return max(log.start_offset, min(log.stable_offset, noted))
 
     def _forget(self, found: list[PartitionLog]) -> None:
-        """Removes what was copied of brokers' notes that are others now."""
+        """Removes the copies of brokers' checkpoints that have changed."""
         brokers = {log.broker for log in found if log.broker}
         for broker in self._brokers - brokers:
             forget(broker)
@@ -258,9 +259,9 @@ class StoredLogs:
 
 
 def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
-    """An offset after as many batches from an offset on as are in `bytes_max` bytes, as closely as
-    the index of the segment says, and how many bytes they are, about. There is one batch at least;
-    of a segment without an index there are all."""
+    """The offset after as many batches from an offset on as fit in `bytes_max` bytes, as exactly as
+    the segment's index allows, and their approximate size in bytes. There is at least one batch.
+    Without an index it is the whole segment."""
     if not file.blobs or file.is_gzipped:
         return _hopped(file, offset, bytes_max)
     blocks = Blocks(file.blob_of_log, file.size)
@@ -283,7 +284,8 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
 
 def _hopped(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
     taken = 0
-    with headers_near(file, offset) as headers, suppress(CorruptRecordsError):  # a task says where
+    # the task that reads them reports the position
+    with headers_near(file, offset) as headers, suppress(CorruptRecordsError):
         for header in headers:
             if header.last_offset < offset:
                 continue

@@ -1,6 +1,6 @@
-"""Spark's streaming reader: follows logs that grow, a micro-batch at a time.
+"""Spark's streaming reader: follows growing logs, a micro-batch at a time.
 
-Not here: how far there is something to read (follow.py), reading (rows.py, batches.py)."""
+Not here: up to which offsets logs can be read (follow.py), reading (rows.py, batches.py)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -9,15 +9,16 @@ import pyspark
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from downconvert.spark.logs.places import Json, Place, from_json, to_json
+from downconvert.spark.logs.trees import is_elsewhere
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import check_wanted
+from downconvert.spark.plan.planner import tasks_of
+from downconvert.spark.read.reader import EVERYTHING, Task, read_splits
+
 from .follow import LogFollower, Offsets
 from .followed_mounted import MountedLogs
 from .followed_stored import StoredLogs
-from .options import Options
-from .places import Json, Place, from_json, to_json
-from .planner import tasks_of
-from .reader import EVERYTHING, Task, read_splits
-from .schemas import check_wanted
-from .trees import is_elsewhere
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
@@ -27,10 +28,10 @@ else:
     except ImportError:  # before Spark 4.2
 
         class SupportsTriggerAvailableNow:
-            """There is no such trigger for data sources in Python."""
+            """A placeholder: this Spark has no such trigger for data sources in Python."""
 
 
-# Spark 4.0 and 4.1 do not ask sources in Python for limits, and would read all there is at once.
+# Spark 4.0 and 4.1 do not pass limits to sources in Python, and would read everything at once.
 HAS_LIMITS: Final = hasattr(DataSourceStreamReader, "getDefaultReadLimit")
 
 
@@ -51,7 +52,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._following: LogFollower | None = None  # in the driver only: workers need no files
         self._target: Offsets | None = None  # where an availableNow query ends
-        self._latest: Json | None = None  # of Spark before 4.2, which does not say where it is
+        self._latest: Json | None = None  # for Spark before 4.2, which does not pass its position
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's names
         self._latest = to_json(self._follow().initial())

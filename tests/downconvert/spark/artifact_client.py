@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from downconvert.spark import register
-from downconvert.spark.audit import audit
-from downconvert.spark.shipping import write_archive
+from downconvert.spark.jobs.audit.audit import audit
+from downconvert.spark.jobs.shipping import write_archive
 
 
 def imported(_batches: Iterator[Any]) -> Iterator[Any]:

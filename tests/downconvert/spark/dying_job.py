@@ -13,16 +13,11 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark import (
-    convert,
-    convert_stored,
-    export,
-    export_stored,
-    progress,
-    stored_manifest,
-    stores,
-)
-from downconvert.spark.rewrite import Settings
+from downconvert.spark.jobs import progress
+from downconvert.spark.jobs.convert import convert, convert_stored, stored_manifest
+from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.jobs.export import export, export_stored
+from downconvert.spark.stores import stores
 
 from .in_process import SESSION, without_spark
 

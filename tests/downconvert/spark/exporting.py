@@ -6,12 +6,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from downconvert.spark.export_directory import DirectoryNotes
-from downconvert.spark.export_manifest import Exported
-from downconvert.spark.export_noted import Table, add
-from downconvert.spark.export_plan import Settings
-from downconvert.spark.jobs import chosen
-from downconvert.spark.progress import no_step
+from downconvert.spark.jobs.export.export_directory import DirectoryNotes
+from downconvert.spark.jobs.export.export_manifest import Exported
+from downconvert.spark.jobs.export.export_noted import Table, add
+from downconvert.spark.jobs.export.export_plan import Settings
+from downconvert.spark.jobs.jobs import chosen
+from downconvert.spark.jobs.progress import no_step
 
 from .in_process import SESSION, without_spark
 

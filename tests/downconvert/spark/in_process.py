@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from downconvert.spark import convert, export, export_stored
+from downconvert.spark.jobs.convert import convert
+from downconvert.spark.jobs.export import export, export_stored
 
 SESSION: Final[Any] = None
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from downconvert.spark.options import Options
-from downconvert.spark.reader import SegmentReader, Task
-from downconvert.spark.schemas import arrow_schema, schema_of
-from downconvert.spark.splits import Split
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import arrow_schema, schema_of
+from downconvert.spark.read.reader import SegmentReader, Task
 from downconvert.storage.names import Kind, file_name
 from records import Record, build
 from records.formats import V2

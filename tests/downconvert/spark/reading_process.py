@@ -6,9 +6,9 @@ import json
 import sys
 from pathlib import Path
 
-from downconvert.spark.options import Options
-from downconvert.spark.reader import SegmentReader
-from downconvert.spark.schemas import schema_of
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.read.reader import SegmentReader
 from records.units import KiB
 
 

@@ -12,11 +12,11 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from downconvert.spark import export, export_stored
-from downconvert.spark.export_delta import DeltaTarget
-from downconvert.spark.export_iceberg import IcebergTarget
-from downconvert.spark.export_noted import Table
-from downconvert.spark.export_stored import Written
+from downconvert.spark.jobs.export import export, export_stored
+from downconvert.spark.jobs.export.export_delta import DeltaTarget
+from downconvert.spark.jobs.export.export_iceberg import IcebergTarget
+from downconvert.spark.jobs.export.export_noted import Table
+from downconvert.spark.jobs.export.export_stored import Written
 
 from .in_process import in_process
 

@@ -1,6 +1,9 @@
 """The jobs as commands: what they print, and how they end. In the session that the tests share."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +21,7 @@ from downconvert.internal_topics.group_records import (
 from downconvert.internal_topics.transaction import Transaction
 from downconvert.internal_topics.transaction_records import write_key as write_id
 from downconvert.internal_topics.transaction_records import write_value
-from tests.downconvert.cli.running import Command, one_line
+from tests.downconvert.cli.running import ROOT, Command, one_line
 from tests.downconvert.storage.logs import batch, segment
 
 from .reading import kept
@@ -54,6 +57,28 @@ def test_damage_is_a_line_and_exit_code_2(source: Path, command: Command) -> Non
     ran = command("spark", "audit", source)
     assert ran.code == 2
     assert "checksum does not match" in one_line(ran.err)
+
+
+def test_gaps_are_rows_and_columns_and_exit_code_2(source: Path, command: Command) -> None:
+    ran = command("spark", "gaps", source)
+    assert ran.code == 0
+    assert ran.out.startswith("no gaps: ")
+    segment(source / "new-0", 10, batch(10))
+    ran = command("spark", "gaps", source, "--json")
+    assert ran.code == 2
+    row = json.loads(ran.out)
+    assert "ends at 3, and the next segment begins at 10" in row.pop("why")
+    expected = {"topic": "new", "partition": 0, "from": 3, "to": 10, "state": "missing"}
+    assert row == expected
+    assert "missing" in command("spark", "gaps", source, "--topics", "new").out
+    assert command("spark", "gaps", source, "--compacted", "n*").code == 0
+    ran = command("spark", "audit", source, "--json")
+    assert (ran.code, one_line(ran.err)) == (
+        2,
+        "downconvert: 7 offsets in no copy; downconvert spark gaps says which",
+    )
+    found = {topic["name"]: topic["absent_offsets"] for topic in json.loads(ran.out)["topics"]}
+    assert found == {"new": 7, "old": 0}
 
 
 def test_a_conversion_is_done_once(source: Path, tmp_path: Path, command: Command) -> None:
@@ -176,3 +201,27 @@ def test_keys_are_found_and_the_last_of_each_is_written(
     ran = command("spark", "latest", logs, tmp_path / "out")
     assert ran.code == 2
     assert "already exists" in one_line(ran.err)
+
+
+@pytest.mark.parametrize(
+    ("job", "rest"), [("audit", ()), ("export", ("out",)), ("find", ("--key", "k"))]
+)
+def test_a_wrong_path_is_said_before_spark_starts(
+    tmp_path: Path, job: str, rest: tuple[str, ...]
+) -> None:
+    (tmp_path / "rsync.log").write_text("no log")
+    code = (
+        "import sys; from downconvert.cli import main; code = main(); "
+        "assert 'pyspark' not in sys.modules; sys.exit(code)"
+    )
+    for path in ("nowhere", "b*", "rsync.log"):
+        ran = subprocess.run(
+            [sys.executable, "-c", code, "spark", job, path, *rest],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )
+        assert ran.returncode == 2, ran.stderr
+        assert one_line(ran.stderr).startswith(f"downconvert: {path}")

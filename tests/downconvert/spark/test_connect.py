@@ -23,14 +23,14 @@ pytestmark = pytest.mark.others
 HERE: Final = "tests/downconvert/spark"
 # What each job and the data source ask of a session, and what is said where a task fails.
 TESTS: Final = (
-    "test_audit.py::test_a_gap_between_segments_is_found",
+    "jobs/audit/test_audit.py::test_a_gap_between_segments_is_found",
     "test_commands.py::test_a_conversion_is_done_once",
     "test_commands.py::test_a_failing_task_is_one_line_that_says_what_and_where",
     "test_commands.py::test_keys_are_found_and_the_last_of_each_is_written",
     "test_commands.py::test_what_a_job_warns_of_is_a_line",
     "test_documents.py::test_the_examples_run",
-    "test_export.py::test_a_run_that_died_between_its_files_and_its_note_is_made_up_for",
-    "test_export.py::test_records_are_in_folders_by_topic_and_date_and_twice_is_once",
+    "jobs/export/test_export.py::test_a_run_that_died_between_its_files_and_its_note_is_made_up_for",
+    "jobs/export/test_export.py::test_records_are_in_folders_by_topic_and_date_and_twice_is_once",
     "test_source.py::test_damage_is_a_row_or_the_end",
     "test_source.py::test_the_catalog_may_have_a_table_of_it",
 )

@@ -6,10 +6,14 @@ import shlex
 import shutil
 import subprocess
 import sys
+import venv
 from pathlib import Path
 from typing import Final
 
+import pyiceberg.catalog
+import pyspark
 import pytest
+from pyiceberg.utils.config import Config
 from pyspark.sql import SparkSession
 
 from downconvert.internal_topics.group_records import (
@@ -18,7 +22,7 @@ from downconvert.internal_topics.group_records import (
     write_committed,
     write_key,
 )
-from downconvert.spark.options import Options
+from downconvert.spark.options.options import Options
 from records.units import MiB
 from tests.downconvert.cli.running import ROOT, Command
 from tests.downconvert.storage.logs import batch, segment
@@ -48,9 +52,37 @@ def test_the_examples_run(
             exec(compile(code, "spark.md", "exec"), names)
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert len(examples("python")) == 7
+    assert len(examples("python")) == 8
     assert "|  orders|        0|    5|" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "out" / "records")).count() == 6
+
+
+@pytest.mark.others
+@pytest.mark.timeout(900)
+def test_the_examples_run_in_an_environment_that_is_not_activated(tmp_path: Path) -> None:
+    """And no other Python of this machine has what they need."""
+    partition(tmp_path / "logs", batch(0, 1, 2) + batch(3, 4), "orders-0")
+    partition(tmp_path / "logs", batch(0), "audit-eu-1")
+    venv.create(tmp_path / "venv", symlinks=True)
+    packages = Path(pyspark.__file__).parents[1]
+    (installed,) = (tmp_path / "venv").glob("lib/python*/site-packages")
+    (installed / "all.pth").write_text(f"{packages}\n{ROOT}\n")  # as an editable install does it
+    script = tmp_path / "guide.py"
+    names = f"path, target = {str(tmp_path / 'logs')!r}, {str(tmp_path / 'out')!r}\n"
+    script.write_text(names + "".join(examples("python")))
+    java = shutil.which("java")
+    paths = ["/usr/bin", "/bin", *([str(Path(java).parent)] if java else [])]
+    kept = {name: os.environ[name] for name in ("JAVA_HOME", "HOME") if name in os.environ}
+    ran = subprocess.run(
+        [tmp_path / "venv" / "bin" / "python", script],
+        cwd=tmp_path,
+        env=kept | {"PATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert "|  orders|        0|    5|" in ran.stdout
 
 
 def test_the_statements_in_sql_run(spark: SparkSession, tmp_path: Path) -> None:
@@ -100,6 +132,8 @@ def test_the_commands_run(
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", "sql")
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__URI", f"sqlite:///{tmp_path}/prod.db")
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__WAREHOUSE", f"file://{tmp_path}/prod")
+    # pyiceberg reads its configuration once, when it is imported: an earlier test may have done so.
+    monkeypatch.setattr(pyiceberg.catalog, "_ENV_CONFIG", Config())
     for bucket in ("backups", "tiered", "archive", "lake"):
         shutil.rmtree(store[1].parent / bucket, ignore_errors=True)  # of an earlier try
         (store[1].parent / bucket).mkdir()

@@ -45,7 +45,7 @@ def test_a_segment_of_a_gigabyte(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("codec", "count"),
-    [(Codec.GZIP, 300), (Codec.LZ4, 300), (Codec.ZSTD, 300), (Codec.SNAPPY, 300)],
+    [(Codec.GZIP, 300), (Codec.LZ4, 300)],  # of all codecs: tests/records/codecs/test_bombs.py
 )
 def test_a_batch_that_expands_to_hundreds_of_megabytes(
     tmp_path: Path, codec: Codec, count: int

@@ -16,15 +16,18 @@ from typing import Any, Final
 import pyarrow.parquet as pq
 import pytest
 
-from downconvert.spark import audit, convert, export, file_systems, stores
-from downconvert.spark.audit_segment import audit_segments
-from downconvert.spark.convert import Settings
-from downconvert.spark.export_stored import StoredNotes
-from downconvert.spark.manifest import MANIFEST, parse
-from downconvert.spark.options import Options
-from downconvert.spark.schemas import schema_of
-from downconvert.spark.store_errors import ForbiddenError, StoreError, ThrottledError
-from downconvert.spark.stream import SegmentStreamReader
+from downconvert.spark.jobs.audit import audit
+from downconvert.spark.jobs.audit.audit_segment import audit_segments
+from downconvert.spark.jobs.convert import convert
+from downconvert.spark.jobs.convert.convert import Settings
+from downconvert.spark.jobs.convert.manifest import MANIFEST, parse
+from downconvert.spark.jobs.export import export
+from downconvert.spark.jobs.export.export_stored import StoredNotes
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.stores import file_systems, stores
+from downconvert.spark.stores.store_errors import ForbiddenError, StoreError, ThrottledError
+from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage.names import Kind, file_name
 from records import Codec
 from tests import store_servers
@@ -33,7 +36,7 @@ from tests.store_servers import Store
 
 from .in_process import SESSION, without_spark
 from .reading import rows
-from .test_follow import read as in_batch
+from .stream.test_follow import read as in_batch
 
 pytestmark = [pytest.mark.others, pytest.mark.timeout(900)]  # the servers are built the first time
 

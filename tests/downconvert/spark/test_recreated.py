@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import DataLossError
-from downconvert.spark.places import Json, Place, Wait, from_json, to_json
+from downconvert.spark.logs.places import Json, Place, Wait, from_json, to_json
 from downconvert.storage import TopicPartition
 from tests.downconvert.storage.logs import batch
 
 from .reading import packed, partition
-from .test_follow import read, stream
+from .stream.test_follow import read, stream
 
 IDS = "AAAAAAAAAAAAAAAAAAAAAQ", "AAAAAAAAAAAAAAAAAAAAAg"
 

@@ -12,8 +12,8 @@ from tests import corpus
 from tests.damage import damaged
 from tests.downconvert.storage.logs import batch, indexed_segment
 
+from .read.test_rows import as_kafka_reads
 from .reading import partition, record_of
-from .test_rows import as_kafka_reads
 
 PUSH_DOWN = "spark.sql.python.filterPushdown.enabled"
 INPUTS = ("mixed-1", "mixed-2", "mixed-3")

@@ -13,13 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from downconvert.spark import audit, convert, find
-from downconvert.spark.export import export
-from downconvert.spark.export_stored import StoredNotes
-from downconvert.spark.jobs import JobError
-from downconvert.spark.manifest import MANIFEST, parse
-from downconvert.spark.rewrite import Settings
-from downconvert.spark.stores import pinned
+from downconvert.spark.jobs import find
+from downconvert.spark.jobs.audit import audit
+from downconvert.spark.jobs.convert import convert
+from downconvert.spark.jobs.convert.manifest import MANIFEST, parse
+from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.jobs.export.export import export
+from downconvert.spark.jobs.export.export_stored import StoredNotes
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.stores.stores import pinned
 from downconvert.storage.names import Kind, file_name
 from records import Codec
 from tests.downconvert.storage.logs import batch, indexed_segment, segment

@@ -20,9 +20,9 @@ BOMB_SIZE = 96 * MiB
 
 CHILD = """
 import json, sys
-from downconvert.spark.audit_segment import Task as AuditTask, audit_segments
-from downconvert.spark.convert_segment import Task, convert_segment
-from downconvert.spark.rewrite import Settings
+from downconvert.spark.jobs.audit.audit_segment import Task as AuditTask, audit_segments
+from downconvert.spark.jobs.convert.convert_segment import Task, convert_segment
+from downconvert.spark.jobs.convert.rewrite import Settings
 
 def peak():
     with open("/proc/self/status") as status:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from downconvert.spark.data_keys import KeyFileError
+from downconvert.spark.stores.data_keys import KeyFileError
 from tests.corpus import DATA
 
 from .aiven_plugin import PACKINGS, TOPIC

@@ -1,8 +1,8 @@
-"""What a cluster's logs are made of, on Spark: formats, codecs, damage, and what old clients cost.
+"""Audits a cluster's logs on Spark: formats, codecs, damage, and the costs of old clients.
 
-Tasks read the segments; they return a row for each partition, format and codec.
+Tasks read the segments. They return a row for each partition, format and codec.
 
-Not here: the look at a segment (audit_segment.py), what it means for a topic (audit_summary.py)."""
+Not here: reading a segment (audit_segment.py), results per topic (audit_summary.py)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -11,19 +11,20 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+from downconvert.spark.jobs import gap_report
+from downconvert.spark.jobs.jobs import chosen, run_tasks, watched
+from downconvert.spark.jobs.progress import Step, no_step
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.staging import trimmed
 from records.units import MiB
 
 from .audit_segment import STRETCHES, Task, audit_segments
-from .jobs import chosen, run_tasks, watched
-from .progress import Step, no_step
-from .segment_files import PartitionLog
-from .staging import trimmed
 
 TASK_SIZE: Final = (
     256 * MiB
 )  # a task costs 0.1 s by itself: small segments of a partition share one
-SAMPLED_SIZE: Final = 32 * MiB  # the same where all of it is converted
-DAMAGES_MAX: Final = 5  # reported of one partition
+SAMPLED_SIZE: Final = 32 * MiB  # the same if all of it is converted
+DAMAGES_MAX: Final = 5  # per partition, in the report
 
 SUMS: Final = (
     "segments",
@@ -81,10 +82,10 @@ def audit(
     verify_crc: bool = True,
 ) -> DataFrame:
     """A row for each topic, partition, format and codec below the paths: the columns of `Share`
-    (audit_segment.py), added up over segments. A partition without batches has one without magic.
+    (audit_segment.py), summed over segments. A partition without batches has one without magic.
 
     `everything`: all records are read and converted, not a sample. `verify_crc`: the checksums of
-    all batches are compared, not only of the sample. Each action runs it again."""
+    all batches are verified, not only those of the sample. Each action runs it again."""
     tasks = plan(paths, topics, everything, verify_crc)
     return _added_up(run_tasks(session, tasks, audit_segments, RESULT))
 
@@ -103,6 +104,18 @@ def run(
     frame = _added_up(run_tasks(session, tasks, audit_segments, RESULT))
     with watched(session, "audit", step):
         return frame.collect()
+
+
+def absent(
+    session: SparkSession,
+    paths: Sequence[str],
+    *,
+    topics: Sequence[str] = (),
+    step: Step = no_step,
+) -> dict[str, int]:
+    """How many offsets no copy has, by topic, according to the headers."""
+    found = gap_report.run(session, paths, topics=topics, verify_crc=False, step=step)
+    return gap_report.absent_offsets(found)
 
 
 def plan(
@@ -129,6 +142,8 @@ def _tasks(log: PartitionLog, stretches: int, verify_crc: bool) -> Iterator[Task
     bases: list[int] = []
     size = 0
     for segment in log.segments:
+        if segment.next_offset <= log.start_offset:
+            continue
         if bases and size + segment.size > size_max:
             yield task(bases)
             bases, size = [], 0
@@ -139,7 +154,7 @@ def _tasks(log: PartitionLog, stretches: int, verify_crc: bool) -> Iterator[Task
 
 
 def _added_up(rows: DataFrame) -> DataFrame:
-    """By partition, format and codec. Offsets missing between two segments are a gap, too."""
+    """Sums by partition, format and codec. Offsets missing between two segments are a gap, too."""
     before = (
         Window.partitionBy("topic", "partition")
         .orderBy("segment", F.col("segments").desc())

@@ -1,4 +1,4 @@
-"""An audit as one HTML file: it opens offline, and nothing in it is loaded from anywhere.
+"""An audit as one HTML file, which opens offline and loads nothing.
 
 Not here: the figures (audit_summary.py)."""
 
@@ -14,7 +14,7 @@ from records.units import format_count, format_seconds, format_size
 
 from .audit_summary import Cost, Topic, losses
 
-# Old formats warm, the current one cool; the darker, the more is compressed.
+# Old formats have warm colours, the current one a cool colour. Darker means more compressed.
 COLOURS: Final = {0: "#d1495b", 1: "#edae49", 2: "#0b7a75"}
 OPACITY: Final = {"none": 0.45, "snappy": 0.65, "lz4": 0.75, "gzip": 0.88, "zstd": 1.0}
 NOTES: Final = (
@@ -34,7 +34,7 @@ NOTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What was audited, for the head of the report."""
+    """The paths, the command, and whether it was a sample, for the head of the report."""
 
     paths: Sequence[str]
     command: str
@@ -42,7 +42,7 @@ class Heading:
 
 
 def write_report(path: Path, topics: Sequence[Topic], heading: Heading) -> None:
-    """Writes the file, all of it or nothing."""
+    """Writes the file atomically."""
     words, is_good = _conclusion(topics)
     title = "Log directories, audited"
     lead = _lead(topics, heading)
@@ -93,7 +93,7 @@ def _lead(topics: Sequence[Topic], heading: Heading) -> str:
 
 
 def _readiness(topics: Sequence[Topic]) -> Iterator[str]:
-    """What keeps a cluster from brokers that neither serve old clients nor write old formats."""
+    """Reasons against brokers that neither serve old clients nor write old formats."""
     old = sorted((t for t in topics if not t.is_ready), key=lambda t: -t.old_bytes)
     yield "<section><h2>Ready for Kafka 4?</h2>"
     yield (
@@ -219,14 +219,15 @@ def _damage(topics: Sequence[Topic]) -> Iterator[str]:
             yield f"<p>{damaged - len(damages):,} more like these.</p>"
     else:
         yield '<p class="held">No damage was found.</p>'
-    with_gaps = [topic for topic in topics if topic.gaps]
+    with_gaps = [topic for topic in topics if topic.gaps or topic.absent_offsets]
     if with_gaps:
         yield "<table><thead><tr><th>topic</th><th>gaps</th><th>offsets without a record</th>"
-        yield "<th>markers</th></tr></thead><tbody>"
+        yield "<th>in no copy</th><th>markers</th></tr></thead><tbody>"
         for topic in with_gaps:
             yield (
                 f"<tr><td>{escape(topic.name)}</td><td>{topic.gaps:,}</td>"
-                f"<td>{topic.missing_offsets:,}</td><td>{topic.control_batches:,}</td></tr>"
+                f"<td>{topic.missing_offsets:,}</td><td>{topic.absent_offsets:,}</td>"
+                f"<td>{topic.control_batches:,}</td></tr>"
             )
         yield "</tbody></table>"
     yield "</section>"
@@ -256,5 +257,5 @@ def _date(milliseconds: int | None) -> str:
         return ""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d")
-    except (ValueError, OverflowError, OSError):  # a producer may write what it likes
+    except (ValueError, OverflowError, OSError):  # producers may write any timestamp
         return f"{milliseconds} ms"

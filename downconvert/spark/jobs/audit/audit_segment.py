@@ -1,11 +1,12 @@
-"""What one segment is made of, and what its old consumers would cost and lose. No Spark in here.
+"""Audits one segment: its content, and the costs and losses of old consumers. This file does not
+use Spark.
 
-All headers are read, and all checksums are compared unless that is not wanted. Records are
-read and converted as a sample: stretches of a MiB, spread over the segment, of each
-format and codec. A row has both what was measured in the sample and how many bytes the sample was,
-so that sums of rows can be scaled.
+All headers are read, and all checksums are verified unless that is switched off. A sample of
+records is read and converted: stretches of a MiB, spread over the segment, of each format and
+codec. A row has the figures of the sample and the sample's size in bytes, so sums of rows can be
+scaled.
 
-Not here: adding up (audit.py), what it looks like (audit_report.py)."""
+Not here: summing (audit.py), the report (audit_report.py)."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -13,9 +14,12 @@ from time import thread_time
 from typing import Any, Final
 
 from downconvert import convert
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.read.checksums import Checksums
 from downconvert.storage import Log, Segment
 from downconvert.storage.names import Kind, file_name
-from downconvert.storage.transactions import AbortedRanges
+from downconvert.storage.producers.transactions import AbortedRanges
 from records import (
     BatchHeader,
     Codec,
@@ -27,13 +31,10 @@ from records import (
 )
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 
-from .checksums import Checksums
 from .sample import Key, Sample, Stretch
-from .segment_files import PartitionLog
-from .staging import staged
 
 STRETCHES: Final = 4  # sampled of each format and codec in a segment
-DAMAGES_MAX: Final = 5  # reported of one segment
+DAMAGES_MAX: Final = 5  # reported per segment
 SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger one is not sampled
 
 
@@ -41,9 +42,9 @@ SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger on
 class Task:
     """Segments to read, by their base offsets, of one partition's directory.
 
-    stretches: how many are sampled of each format and codec; 0: everything is.
-    verify_crc: whether all batches' checksums are compared, so that all bytes are read.
-    log: where the segments are, if not in a mounted directory."""
+    stretches: how many are sampled of each format and codec; 0: everything is. verify_crc: whether
+    all batches' checksums are verified, so that all bytes are read. log: where the segments are, if
+    not in a mounted directory."""
 
     topic: str
     partition: int
@@ -53,24 +54,29 @@ class Task:
     verify_crc: bool = True
     log: PartitionLog | None = None
 
+    @property
+    def start_offset(self) -> int:
+        """The log start offset."""
+        return 0 if self.log is None else self.log.start_offset
+
     def __str__(self) -> str:
         return f"{self.directory}, segments {self.segments[0]} to {self.segments[-1]}"
 
 
 @dataclass(slots=True)
 class Cost:
-    """What converting the sample to one format took. Sizes are bytes."""
+    """The cost of converting the sample to one format. Sizes are bytes."""
 
     cpu_seconds: float = 0.0
     bytes_out: int = 0
-    buffers: int = 0  # held at most, converting lazily
-    temporary: int = 0  # held at most for one stretch, where it is converted all at once
+    buffers: int = 0  # peak of lazy conversion
+    temporary: int = 0  # peak of converting one stretch at once
 
 
 @dataclass(slots=True)
 class Share:
-    """The batches of one format and codec in a segment. What is only known of a segment as a whole
-    is in the first of its shares, so that sums over all are right."""
+    """The batches of one format and codec in a segment. Figures of the whole segment are in the
+    first of its shares only, so sums over all are right."""
 
     topic: str
     partition: int
@@ -80,7 +86,7 @@ class Share:
     segments: int = 0
     log_bytes: int = 0  # of the file
     tail_bytes: int = 0  # after the last good batch
-    first_offset: int | None = None  # where it is known: not of compressed v0 and v1
+    first_offset: int | None = None  # None if unknown: in compressed v0 and v1
     next_offset: int | None = None
     gaps: int = 0
     missing_offsets: int = 0
@@ -88,7 +94,7 @@ class Share:
     batches: int = 0
     bytes: int = 0
     records: int = 0
-    uncounted_bytes: int = 0  # of compressed v0 and v1, which do not say how many they hold
+    uncounted_bytes: int = 0  # of compressed v0 and v1, whose headers have no count
     oldest: int | None = None  # milliseconds, of batches' highest timestamps
     newest: int | None = None
     control_batches: int = 0
@@ -123,11 +129,12 @@ def _audited(task: Task) -> Iterator[dict[str, Any]]:
         for segment in log.segments:
             if segment.base_offset in task.segments:
                 is_here = True
-                look = _Look(log, segment, Share(task.topic, task.partition, segment.base_offset))
+                share = Share(task.topic, task.partition, segment.base_offset)
+                look = _Look(log, segment, share, task.start_offset)
                 shares = look.shares(task.stretches, verify_crc=task.verify_crc)
                 yield from map(asdict, shares)
                 segment.release()
-    if not is_here:  # deleted by retention, or this machine has something else at that path
+    if not is_here:  # deleted by retention, or this machine has other files at that path
         names = ", ".join(file_name(base, Kind.LOG) for base in task.segments[:DAMAGES_MAX])
         share = Share(task.topic, task.partition, task.segments[0])
         share.damages.append(f"{task.directory}: {names} not there any more")
@@ -137,11 +144,12 @@ def _audited(task: Task) -> Iterator[dict[str, Any]]:
 class _Look:
     """Reads one segment once, and counts."""
 
-    def __init__(self, log: Log, segment: Segment, first: Share) -> None:
+    def __init__(self, log: Log, segment: Segment, first: Share, start_offset: int) -> None:
+        """`start_offset`: of the log; records before it were deleted."""
         self._log = log
+        self._start = start_offset
         self._is_last = log.segments.is_last(segment)
-        # What is after the end of the last segment may be in the middle of being written, or be
-        # preallocated.
+        # Bytes after the end of the last segment may be preallocated, or an unfinished write.
         end = log.end_of(segment) if self._is_last else segment.size
         self._records = segment.slice(0, end)
         self._first = first
@@ -156,12 +164,14 @@ class _Look:
         checksums = Checksums(self._records) if verify_crc else None
         try:
             for header in self._records.batches():
+                end = header.position + header.size
+                if header.last_offset < self._start:
+                    continue
                 self._count(self._share(header), header)
                 self._follow(header)
                 sample.add(header)
                 if checksums is not None:
                     self._verify(checksums, header)
-                end = header.position + header.size
             if end < self._records.size:
                 self._damaged(f"what follows is no whole batch, at byte {end}")
         except RecordsError as error:
@@ -174,7 +184,7 @@ class _Look:
         return list(self._shares.values()) or [self._first]
 
     def _verify(self, checksums: Checksums, header: BatchHeader) -> None:
-        """Reports a checksum that does not match; reading goes on after the batch."""
+        """Reports a checksum that does not match. Reading continues after the batch."""
         try:
             checksums.verify(header)
         except CorruptRecordsError as error:
@@ -199,7 +209,7 @@ class _Look:
             share.control_bytes += header.size
             return
         if header.records_count is not None:
-            share.records += max(0, header.records_count)
+            share.records += max(0, min(header.records_count, header.last_offset + 1 - self._start))
         elif header.codec is Codec.NONE:
             share.records += 1
         else:
@@ -212,7 +222,7 @@ class _Look:
             share.newest = time if share.newest is None else max(share.newest, time)
 
     def _follow(self, header: BatchHeader) -> None:
-        """Offsets that are not there: compacted away, or lost."""
+        """Counts missing offsets: compacted or lost."""
         first = self._first
         says_its_first = header.magic == V2 or header.codec is Codec.NONE
         if first.next_offset is None:
@@ -239,7 +249,8 @@ class _Look:
             aborted = self._log.aborted(first.segment, first.next_offset or first.segment)
             ranges = AbortedRanges(aborted)
             for header in self._records.batches():
-                if not header.is_control and ranges.cover(header):
+                is_there = header.last_offset >= self._start and not header.is_control
+                if is_there and ranges.cover(header):
                     share = self._share(header)
                     share.aborted_batches += 1
                     share.aborted_records += max(0, header.records_count or 0)
@@ -247,12 +258,12 @@ class _Look:
             self._damaged(error)
 
     def _measure(self, share: Share, stretch: Stretch) -> None:
-        """Reads and converts a stretch. One that is damaged is left out of the sample."""
+        """Reads and converts a stretch. A damaged one is left out of the sample."""
         piece = self._records.slice(stretch.start, stretch.end - stretch.start)
         try:
             records, payload, with_headers = _read(piece)
             costs = [_cost(piece, to_magic) for to_magic in (V1, V0)]
-        except RecordTooLargeError:  # legal, and rare enough not to be sampled
+        except RecordTooLargeError:  # valid, but too rare to be sampled
             return
         except RecordsError as error:
             self._damaged(error)
@@ -269,7 +280,8 @@ class _Look:
 
 
 def _read(piece: FileRecords) -> tuple[int, int, int]:
-    """Records, bytes of what is in them, and how many have headers. Checksums are compared."""
+    """The number of records, the bytes of their contents, and how many have headers. Verifies
+    checksums."""
     count = payload = with_headers = 0
     for record in read(piece, record_size_max=SAMPLED_RECORD_MAX):
         count += 1

@@ -1,9 +1,9 @@
-"""An audit by topic: what is there, what old consumers cost and miss, what keeps it from Kafka 4.
+"""An audit by topic: contents, costs and losses of old consumers, and obstacles to Kafka 4.
 
-Brokers of Kafka 4 no longer serve clients that read old formats, and no longer write these. What
-was measured in a sample is scaled to all bytes of its format and codec.
+Brokers of Kafka 4 no longer serve clients that read old formats, and no longer write these. Figures
+of a sample are scaled to all bytes of its format and codec.
 
-Not here: where the rows come from (audit.py), what it looks like (audit_report.py)."""
+Not here: where the rows come from (audit.py), the report (audit_report.py)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -13,7 +13,8 @@ from records.units import format_size
 
 Row: TypeAlias = Mapping[str, Any]
 
-DAMAGES_MAX: Final = 5  # reported of one topic
+DAMAGES_MAX: Final = 5  # reported per topic
+NOTHING: Final[Mapping[str, int]] = {}
 SUMS: Final = (
     "segments",
     "log_bytes",
@@ -30,12 +31,12 @@ SUMS: Final = (
 
 @dataclass(slots=True)
 class Cost:
-    """What serving all of a topic once in an old format takes, scaled from the sample. Bytes."""
+    """The cost of serving a whole topic once in an old format, scaled from the sample. Bytes."""
 
     cpu_seconds: float = 0.0
     bytes_out: float = 0.0
     buffers: int = 0  # of one fetch that is converted lazily
-    temporary: int = 0  # of one that is converted all at once, as brokers did before 2.0
+    temporary: int = 0  # of one that is converted at once, as brokers did before 2.0
 
     def add(self, found: Row, scale: float) -> None:
         self.cpu_seconds += found["cpu_seconds"] * scale
@@ -46,11 +47,12 @@ class Cost:
 
 @dataclass(slots=True)
 class Topic:
-    """What was found in a topic. Sizes are bytes, times milliseconds.
+    """The findings for a topic. Sizes are bytes, times milliseconds.
 
     shares: bytes by format and codec. records: from batch headers; for compressed v0 and v1
-    estimated from the sample. Losses (`headers`, `zstd`, …) are what clients of old formats
-    miss."""
+    estimated from the sample. Losses (`headers`, `zstd`, …) count what clients of old formats
+    miss. missing_offsets: offsets without a record, including compacted ones. absent_offsets: those
+    that no copy has, and no compaction has removed."""
 
     name: str
     partitions: int = 0
@@ -69,6 +71,7 @@ class Topic:
     newest: int | None = None
     gaps: int = 0
     missing_offsets: int = 0
+    absent_offsets: int = 0
     damaged: int = 0
     damages: list[str] = field(default_factory=list)
     control_batches: int = 0
@@ -79,7 +82,7 @@ class Topic:
 
     @property
     def old_bytes(self) -> int:
-        """Of v0 and v1."""
+        """Bytes of v0 and v1."""
         return sum(size for (magic, _), size in self.shares.items() if magic < 2)
 
     @property
@@ -109,8 +112,9 @@ class Topic:
         return not self.old_bytes
 
 
-def summarise(rows: Iterable[Row]) -> list[Topic]:
-    """The topics of an audit's rows, by their names."""
+def summarise(rows: Iterable[Row], absent: Mapping[str, int] = NOTHING) -> list[Topic]:
+    """The topics of an audit's rows, by their names. `absent`: how many offsets no copy has, by
+    topic."""
     topics: dict[str, Topic] = {}
     partitions: dict[str, set[int]] = {}
     for row in rows:
@@ -119,6 +123,8 @@ def summarise(rows: Iterable[Row]) -> list[Topic]:
         seen.add(row["partition"])
         topic.partitions = len(seen)
         _add(topic, row)
+    for name, topic in topics.items():
+        topic.absent_offsets = absent.get(name, 0)
     return [topics[name] for name in sorted(topics)]
 
 
@@ -152,7 +158,7 @@ def _add(topic: Topic, row: Row) -> None:
 
 
 def losses(topics: Sequence[Topic]) -> Iterator[str]:
-    """What clients of older formats do not receive, or receive and should not."""
+    """Records that clients of older formats miss, or wrongly receive."""
     headers = sum(topic.with_headers for topic in topics)
     if headers:
         names = _names(topic for topic in topics if topic.with_headers)

@@ -1,4 +1,4 @@
-"""Which stretches of a segment are measured, where not all of it is.
+"""Selects the stretches of a segment that are measured, if not all of it is.
 
 Not here: measuring them (audit_segment.py)."""
 
@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from records import BatchHeader, Codec
 
-STRETCH_SIZE: Final = 1024 * 1024  # bytes; a fetch, by default
+STRETCH_SIZE: Final = 1024 * 1024  # bytes; the default size of a fetch
 
 Key: TypeAlias = tuple[int, Codec]
 
@@ -23,7 +23,7 @@ class Stretch:
 
 
 class Sample:
-    """Which stretches of a segment are measured."""
+    """Selects the stretches of a segment to measure."""
 
     def __init__(self, size: int, stretches: int) -> None:
         """`stretches`: how many of each kind, of a segment of `size` bytes; 0: everything."""
@@ -34,7 +34,7 @@ class Sample:
         self._is_open = False
 
     def add(self, header: BatchHeader) -> None:
-        """The next batch."""
+        """Adds the next batch."""
         key, end = (header.magic, header.codec), header.position + header.size
         if self._is_open:
             last = self.stretches[-1]

@@ -1,11 +1,10 @@
-"""Segments of any format to segments of another, on Spark: one task a segment.
+"""Converts segments from any format to another, on Spark: one task per segment.
 
 The target is a directory that all executors see under one name, on this machine or shared, or a
-folder of an object store. It may
-be read while it is written: files that are there are whole. A second run converts what the first
-did not, and compares what the first did with the digests in its notes.
+folder of an object store. It may be read during the run: files there are complete. A second run
+converts the remaining segments, and compares the others with the digests in their notes.
 
-Not here: what a task does (convert_segment.py), what is noted (manifest.py)."""
+Not here: the work of a task (convert_segment.py), the notes (manifest.py)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -19,7 +18,15 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from downconvert.storage.files import DISK, replace_file
+from downconvert.spark.jobs.jobs import JobError, Json, chosen, run_tasks, watched
+from downconvert.spark.jobs.progress import Step, no_step
+from downconvert.spark.logs.patterns import expanded
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.staging import trimmed
+from downconvert.spark.logs.stored_trees import OF_PARTITION
+from downconvert.spark.logs.trees import is_elsewhere
+from downconvert.spark.stores.stores import below, is_stored, pinned, shown
+from downconvert.storage.disk.files import DISK, replace_file
 from downconvert.storage.names import CLEAN_SHUTDOWN, LOCK, LOG_STARTS, META_PROPERTIES
 from records import RecordsError
 from records.formats import V2
@@ -27,17 +34,9 @@ from records.paths import named
 
 from .convert_segment import Task, convert_segment, failed, remove_leftovers
 from .convert_stored import StoredTask, convert_stored
-from .jobs import JobError, Json, chosen, run_tasks, watched
 from .manifest import MANIFEST, gather, read_manifest
-from .patterns import expanded
-from .progress import Step, no_step
 from .rewrite import Settings
-from .segment_files import PartitionLog
-from .staging import trimmed
 from .stored_manifest import begin, gather_stored, stored_entries
-from .stored_trees import OF_PARTITION
-from .stores import below, is_stored, pinned, shown
-from .trees import is_elsewhere
 
 RESULT: Final = pa.schema(
     [
@@ -64,7 +63,7 @@ ERRORS_MAX: Final = 5  # in the summary of a run; the manifest has all
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One run, in numbers. Sizes are bytes."""
+    """The figures of one run. Sizes are bytes."""
 
     converted: int
     kept: int
@@ -84,7 +83,8 @@ def convert(
     *,
     topics: Sequence[str] = (),
 ) -> DataFrame:
-    """Converts what is below `paths`; returns the entries of the manifest (`manifest.Entry`)."""
+    """Converts the segments below `paths`; returns the entries of the manifest
+    (`manifest.Entry`)."""
     run(session, paths, target, settings, topics=topics)
     return manifest(session, target)
 
@@ -95,7 +95,7 @@ def manifest(session: SparkSession, target: str) -> DataFrame:
         rows = [asdict(entry) for entry in stored_entries(pinned(target))]
         return session.createDataFrame(rows, ENTRY_DDL)
     path = (Path(target) / MANIFEST).resolve()
-    return session.read.schema(ENTRY_DDL).json(f"file://{path}")  # as Hadoop takes it: not quoted
+    return session.read.schema(ENTRY_DDL).json(f"file://{path}")  # Hadoop does not unquote
 
 
 def run(
@@ -107,10 +107,10 @@ def run(
     topics: Sequence[str] = (),
     step: Step = no_step,
 ) -> Summary:
-    """Converts what is below `paths` and is not converted yet.
+    """Converts the segments below `paths` that are not converted yet.
 
-    JobError: there is nothing to convert, or the target is not fit for it. Segments that cannot be
-    converted are counted, and are in the manifest, which is written also where the run fails."""
+    JobError: there is nothing to convert, or the target is unsuitable. Segments that cannot be
+    converted are counted, and are in the manifest, which is written even if the run fails."""
     if is_stored(target):
         return _run_to_store(session, paths, pinned(target), settings, topics, step)
     into = named(target).absolute()
@@ -141,7 +141,7 @@ def _run_to_store(
     topics: Sequence[str],
     step: Step,
 ) -> Summary:
-    """`run`, where the target is in a store."""
+    """As `run`, for a target in a store."""
     logs = chosen(paths, topics)
     for path in filter(is_stored, paths):
         if f"{shown(target)}/".startswith(f"{shown(pinned(path))}/"):
@@ -162,7 +162,7 @@ def _run_to_store(
 def plan(
     paths: Sequence[str], target: Path, settings: Settings, topics: Sequence[str]
 ) -> list[Task | StoredTask]:
-    """A task for each segment. JobError: the target is among the sources, or holds other things."""
+    """A task for each segment. JobError: the target is among the sources, or has other content."""
     logs = chosen(paths, topics)
     for path in map(Path, _mounted(paths)):
         if target.resolve().is_relative_to(path.resolve()):
@@ -197,7 +197,7 @@ def _tasks(
             task = replace(task, source_name=segment.path)
             part = log if log.is_mounted else trimmed(log, [segment.base_offset])
             is_first = segment is log.segments[0]
-            if not is_first:  # the first segment brings the partition's files
+            if not is_first:  # the task of the first segment copies the partition's files
                 sides = tuple(side for side in part.sides if side[0] not in OF_PARTITION)
                 part = replace(part, sides=sides)
             if log.is_mounted:
@@ -214,7 +214,7 @@ def _check(target: Path, settings: Settings) -> None:
     if not target.exists() or not any(target.iterdir()):
         return
     if not (target / MANIFEST).exists():
-        if any(target.glob("*/*.converted.json")):  # of a run that did not end
+        if any(target.glob("*/*.converted.json")):  # of an unfinished run
             return
         raise JobError(f"{target} holds other things: name a new directory, or an earlier target")
     known = next((entry.settings for entry in read_manifest(target)), str(settings))
@@ -226,7 +226,7 @@ def _check(target: Path, settings: Settings) -> None:
 
 
 def _work(run_id: str, task: Task | StoredTask) -> Iterable[Json]:
-    """What a worker does for a task."""
+    """The work of a worker for a task."""
     context = TaskContext.get()
     attempt = f"{run_id}-{context.taskAttemptId() if context else 0}"
     try:
@@ -234,7 +234,7 @@ def _work(run_id: str, task: Task | StoredTask) -> Iterable[Json]:
             entry = convert_stored(task, attempt=attempt)
         else:
             entry = convert_segment(task, attempt=attempt)
-    except (OSError, RecordsError) as error:  # the disk is full, or not there
+    except (OSError, RecordsError) as error:  # the disk is full or missing
         given = _segment_task(task)
         entry = failed(given, f"{given.source}: {error}")
     yield {name: getattr(entry, name) for name in RESULT.names}
@@ -261,8 +261,8 @@ def _summary(results: DataFrame) -> Summary:
 def _copy_directory_files(paths: Sequence[str], target: Path, settings: Settings) -> None:
     """Copies the files that a broker keeps beside its partitions, if the source is one directory.
 
-    Not the marker of a clean shutdown: a broker that starts on the result recovers its logs. Where
-    batches were left out, it has to find out where the logs end, too."""
+    The marker of a clean shutdown is not copied, so a broker that starts on the result recovers its
+    logs. It also has to find the ends of logs from which batches were left out."""
     directories = [Path(path) for path in _mounted(paths)]
     if len(directories) != 1 or len(paths) > 1 or not (directories[0] / META_PROPERTIES).exists():
         return

@@ -1,9 +1,9 @@
-"""One segment in another format: what a task of a conversion does. No Spark in here.
+"""Converts one segment to another format, as a task of a conversion. This file does not use Spark.
 
-Everything is written beside its place, synced, read back, compared, and only then given its name:
-indexes first, then the log, and last the note with its digest. So a task may be killed
-at any time, and the same one may run twice at once: both write the same bytes, under names of their
-own. What a killed one leaves is a directory `.converting-...`, which the next run removes.
+Every file is written under a temporary path, synced, read back, compared, and then renamed: indexes
+first, then the log, and last the note with its digest. So a task may be killed at any time, and may
+run twice at once: both attempts write the same bytes to temporary paths of their own. A killed one
+leaves a directory `.converting-...`, which the next run removes.
 
 Not here: the bytes (rewrite.py), comparing (verification.py), which segments and on which machines
 (convert.py), the manifest (manifest.py)."""
@@ -17,11 +17,11 @@ from time import thread_time
 from typing import Final
 
 from downconvert.storage import AbortedTransaction, DiskFullError, Log, LogConfig
-from downconvert.storage.files import DISK, Files, replace_file
-from downconvert.storage.index_builder import write_indexes
+from downconvert.storage.disk.files import DISK, Files, replace_file
+from downconvert.storage.indexes.index_builder import write_indexes
 from downconvert.storage.layout import read_layout
 from downconvert.storage.names import LEADER_EPOCHS, PARTITION_METADATA, Kind, file_name
-from downconvert.storage.segment import Segment
+from downconvert.storage.segments.segment import Segment
 from records import FileRecords, RecordsError
 from records.formats import V2
 from records.kernel import Buffer
@@ -33,12 +33,12 @@ from .verification import VerificationError, compare, is_copy
 WORK_PREFIX: Final = ".converting-"
 CONFIG: Final = LogConfig()
 RUSAGE_UNIT: Final = 1 if sys.platform == "darwin" else 1024
-BUFFER_SIZE: Final = 1024 * 1024  # bytes; of small pieces, before they are written
+BUFFER_SIZE: Final = 1024 * 1024  # bytes of small pieces, before they are written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One segment of a partition's directory, and the directory that the result is for."""
+    """One segment of a partition's directory, and the directory for the result."""
 
     topic: str
     partition: int
@@ -46,18 +46,18 @@ class Task:
     source: str
     target: str
     settings: Settings
-    source_name: str = ""  # of the log, in notes, where it was copied from elsewhere
+    source_name: str = ""  # of the log, in notes, if it was copied from a store
 
     def __str__(self) -> str:
         return f"{self.source}, segment {self.base_offset}"
 
 
 def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
-    """Converts a segment, unless that has been done. If it cannot be converted, the
-    entry says why.
+    """Converts a segment, unless it is converted already. If it cannot be converted, the entry has
+    the reason.
 
-    `attempt`: a name that no other attempt has. OSError and DiskFullError: the machine's fault;
-    the target is as it was."""
+    `attempt`: a unique name. OSError and DiskFullError: the machine failed; the target is
+    unchanged."""
     started = thread_time()
     target = Path(task.target)
     entry = _described(task)
@@ -94,7 +94,7 @@ def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
 
 
 def failed(task: Task, error: str, entry: Entry | None = None) -> Entry:
-    """The entry of a segment that was not converted, as far as it is known."""
+    """The entry of a segment that was not converted, with the known fields."""
     if entry is not None:
         return replace(entry, status="failed", target="", error=error)
     return Entry(
@@ -111,7 +111,7 @@ def failed(task: Task, error: str, entry: Entry | None = None) -> Entry:
 
 
 def remove_leftovers(target: Path, files: Files = DISK) -> None:
-    """Removes from a partition's directory what killed attempts have left."""
+    """Removes the files of killed attempts from a partition's directory."""
     for path in target.glob(f"{WORK_PREFIX}*"):
         _remove(path, files)
 
@@ -135,8 +135,7 @@ def _described(task: Task) -> Entry:
 
 
 def _is_same(known: Entry, entry: Entry) -> bool:
-    """Whether a note is of this source and these settings. As in rsync, by size and
-    time."""
+    """Whether a note is of this source and these settings, by size and time, as in rsync."""
     return (known.settings, known.source_size, known.source_modified) == (
         entry.settings,
         entry.source_size,
@@ -156,7 +155,7 @@ def _segment(log: Log, base_offset: int) -> Segment:
 
 
 def _converted(task: Task, entry: Entry, work: Path, files: Files) -> Entry:
-    """Writes log, indexes and what goes with them into `work`, and compares."""
+    """Writes the log, the indexes and the other files into `work`, and compares."""
     settings = task.settings
     made = work / file_name(task.base_offset, Kind.LOG)
     with Log.open(task.source) as log:

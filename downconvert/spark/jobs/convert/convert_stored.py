@@ -1,10 +1,9 @@
-"""One segment in another format, from or to an object store: what a task of a conversion does.
+"""Converts one segment from or to an object store, as a task of a conversion.
 
-The source is copied to this machine and converted here, as any other; what comes out, compared with
-the source already, is then written to the store: indexes first, then the log, and last the note
-with its digest. Each is an object that is there whole or not at all, and nothing is renamed. Two
-attempts at the same segment write the same bytes to the same names. So a task may be killed at any
-moment: what it had written is written again.
+The source is copied to this machine, and converted and compared here as usual. The result is then
+uploaded: indexes first, then the log, and last the note with its digest. Each object is written
+atomically, and nothing is renamed. Two attempts at the same segment write the same bytes to the
+same names. So a task may be killed at any time: its files are written again.
 
 Not here: converting (convert_segment.py), which segments and on which machines (convert.py), the
 manifest of all notes (stored_manifest.py)."""
@@ -15,20 +14,20 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.stores.stores import below, is_stored, read, readable, remove, shown, write
 from downconvert.storage.names import Kind, file_name
 
 from .convert_segment import Task, convert_segment
 from .manifest import Entry, is_true, note_path, parse, read_note
-from .segment_files import PartitionLog, SegmentFile
-from .staging import staged
-from .stores import below, is_stored, read, readable, remove, shown, write
 
 
 @dataclass(frozen=True, slots=True)
 class StoredTask:
     """A segment whose source or target is not a mounted directory.
 
-    `task` says what is done and for where; `log`: where the source is."""
+    `task`: the conversion and its target. `log`: the source."""
 
     task: Task
     log: PartitionLog
@@ -38,9 +37,9 @@ class StoredTask:
 
 
 def convert_stored(stored: StoredTask, *, attempt: str) -> Entry:
-    """Converts a segment, unless that has been done; as `convert_segment`.
+    """Converts a segment, unless it is converted already, as `convert_segment` does.
 
-    OSError: the machine, or the store; what is in the target is whole."""
+    OSError: the machine or the store failed; files in the target are complete."""
     task = stored.task
     to_store = is_stored(task.target)
     note_uri = below(task.target, note_path(Path(), task.base_offset).name) if to_store else ""
@@ -57,7 +56,7 @@ def convert_stored(stored: StoredTask, *, attempt: str) -> Entry:
         if not to_store:
             return entry
         if known is not None:
-            remove([note_uri])  # it is of another source, or what it says is not there
+            remove([note_uri])  # it is of another source, or its log is missing or differs
         uri = below(task.target, file_name(task.base_offset, Kind.LOG))
         if entry.status != "failed":
             entry = replace(entry, target=shown(uri))
@@ -67,7 +66,7 @@ def convert_stored(stored: StoredTask, *, attempt: str) -> Entry:
 
 
 def _write(made: Path, task: Task, log_uri: str) -> None:
-    """All files that were made, the log last."""
+    """Uploads all files that were made, the log last."""
     log = file_name(task.base_offset, Kind.LOG)
     note = note_path(made, task.base_offset)
     for path in sorted(made.iterdir()):
@@ -84,7 +83,7 @@ def _note(uri: str) -> Entry | None:
 
 
 def _is_done(known: Entry, stored: StoredTask) -> bool:
-    """Whether a note is of this source and these settings, and true."""
+    """Whether a note is of this source and these settings, and its log has its digest."""
     task, file = stored.task, _file(stored)
     if file is None or known.settings != str(task.settings) or known.status == "failed":
         return False
@@ -92,7 +91,7 @@ def _is_done(known: Entry, stored: StoredTask) -> bool:
     if log is None:
         status = Path(file.path).stat()
         same = (known.source_size, known.source_modified) == (status.st_size, status.st_mtime_ns)
-    else:  # of what was gzipped or cut off only the time is known before it is read
+    else:  # the size of a gzipped or clipped log is unknown before reading: only the time counts
         is_changed = log.is_gzipped or file.is_clipped
         same = known.source_modified == log.modified
         same = same and (is_changed or known.source_size == log.size)

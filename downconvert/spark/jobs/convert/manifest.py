@@ -1,8 +1,8 @@
-"""The manifest of a conversion: what each segment was converted to, with digests.
+"""The manifest of a conversion: the result for each segment, with digests.
 
-A task leaves a note beside each segment that it has put in place, or that
-could not be converted. The notes together, a line each, are the manifest of the directory. A
-note has the size and digest of a file. Brokers ignore notes and manifest, by their suffixes.
+A task writes a note for each segment that it has converted or could not convert. All notes, one per
+line, are the manifest of the directory. A note has the size and digest of a file. Brokers ignore
+notes and manifest because of their suffixes.
 
 Not here: converting (convert_segment.py)."""
 
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from downconvert.storage.files import DISK, Files, replace_file
+from downconvert.storage.disk.files import DISK, Files, replace_file
 from downconvert.storage.names import Kind, file_name
 
 MANIFEST: Final = "conversion-manifest.jsonl"
@@ -27,16 +27,16 @@ Verified: TypeAlias = Literal["records", "stream", "copy", ""]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """What one segment was converted to. Sizes are bytes, digests SHA-256.
+    """The result of one segment's conversion. Sizes are bytes, digests SHA-256.
 
     status: "kept" was converted by an earlier run and is unchanged; "failed" has a reason in
-    `error`. settings: what it was converted to, and how.
-    records: of the result, as they were compared; -1 where they were not counted.
-    control_batches, aborted_batches: of the source; v0 and v1 cannot hold the former; the
-        latter are left out if the settings say so.
-    verified: how source and result were compared. "records": all of both were read, and compared
-        one by one; "stream": both were read as the same stream of messages, without holding one,
-        for they are too large for that; "copy": the result is the source."""
+    `error`. settings: of the conversion.
+    records: of the result, as compared; -1 if they were not counted.
+    control_batches, aborted_batches: of the source. v0 and v1 cannot hold control batches. Aborted
+        batches are left out if the settings say so.
+    verified: how source and result were compared. "records": all were read, and compared one by
+        one. "stream": both gave the same stream of messages, which are too large to hold. "copy":
+        the result has the bytes of the source."""
 
     topic: str
     partition: int
@@ -59,7 +59,7 @@ class Entry:
     verified: Verified = ""
     error: str = ""
     cpu_seconds: float = 0.0
-    peak_memory: int = 0  # bytes that the task's process had at most, so far; 0: not known
+    peak_memory: int = 0  # the task's process's peak so far, in bytes; 0: not known
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -69,7 +69,7 @@ FIELDS: Final = {field.name for field in fields(Entry)}
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file, read once from its beginning to its end."""
+    """The SHA-256 of a file, which is read once."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -80,7 +80,7 @@ def note_path(directory: Path, base_offset: int) -> Path:
 
 
 def write_note(directory: Path, entry: Entry, files: Files = DISK) -> Path:
-    """Writes the note of a segment, all of it or nothing; returns its path when it is on disk."""
+    """Writes the note of a segment atomically; returns its path when it is on disk."""
     path = note_path(directory, entry.segment)
     replace_file(files, path, entry.to_json().encode() + b"\n")
     return path
@@ -95,7 +95,7 @@ def remove_note(directory: Path, base_offset: int, files: Files = DISK) -> None:
 
 
 def read_note(directory: Path, base_offset: int) -> Entry | None:
-    """The note of a segment; None where there is none that can be read."""
+    """The note of a segment; None if there is none that can be read."""
     try:
         return parse(note_path(directory, base_offset).read_bytes())
     except (OSError, ValueError):
@@ -114,7 +114,7 @@ def parse(line: bytes | str) -> Entry:
 
 
 def is_true(entry: Entry, directory: Path) -> bool:
-    """Whether the file of an entry is there and has its digest: reads all of it."""
+    """Whether the file of an entry exists and has its digest: reads all of it."""
     if entry.status == "failed":
         return False
     path = directory / file_name(entry.segment, Kind.LOG)
@@ -125,7 +125,7 @@ def is_true(entry: Entry, directory: Path) -> bool:
 
 
 def notes(target: Path) -> Iterator[bytes]:
-    """The notes below a directory, partition by partition; never more than one in memory."""
+    """The notes below a directory, partition by partition, with at most one in memory."""
     for directory in sorted(path for path in target.iterdir() if path.is_dir()):
         with os.scandir(directory) as found:
             names = sorted(entry.name for entry in found if entry.name.endswith(NOTE_SUFFIX))
@@ -134,7 +134,7 @@ def notes(target: Path) -> Iterator[bytes]:
 
 
 def gather(target: Path, files: Files = DISK) -> Path:
-    """Writes the manifest, a line for each note: all of it or nothing."""
+    """Writes the manifest atomically, a line for each note."""
     path = target / MANIFEST
     temporary = path.with_name(path.name + IN_WORK_SUFFIX)
     files.remove(temporary)

@@ -1,7 +1,7 @@
-"""The batches of a segment in another format, written piece by piece; no piece is a whole segment.
+"""Writes the batches of a segment in another format, in pieces smaller than a segment.
 
-To v2: old batches become new ones (downconvert/storage/upgrade.py), those of v2 are copied as
-they are. To v0 and v1: what a consumer of that format would be sent (downconvert).
+To v2: old batches are upgraded (downconvert/storage/cleaning/upgrade.py), and v2 batches are copied
+unchanged. To v0 and v1: the bytes that a consumer of that format would receive (downconvert).
 
 Not here: files and their names (convert_segment.py)."""
 
@@ -11,20 +11,19 @@ from typing import Final, Literal, TypeAlias
 
 from downconvert import AbortedTransaction as Aborted
 from downconvert import ConversionPolicy, convert
+from downconvert.spark.read.checksums import Checksums
 from downconvert.storage import AbortedTransaction
-from downconvert.storage.transactions import AbortedRanges
-from downconvert.storage.upgrade import UpgradeCount, upgrade_batches
+from downconvert.storage.cleaning.upgrade import UpgradeCount, upgrade_batches
+from downconvert.storage.producers.transactions import AbortedRanges
 from records import CorruptRecordsError, FileRecords
+from records.files.source import TRUNCATED
 from records.formats import V2
-from records.source import TRUNCATED
 from records.units import MiB
 
-from .checksums import Checksums
+COPY_SIZE: Final = MiB  # bytes of one copy step
 
-COPY_SIZE: Final = MiB  # bytes, of what is copied
-
-# What a task holds of one record at most: read, built anew and compared, it takes some six times as
-# much. Larger ones are streamed where that can be done.
+# The largest record that a task holds. Reading, rebuilding and comparing it takes about six times
+# as much memory. Larger ones are streamed if possible.
 RECORD_SIZE_MAX: Final = 16 * MiB
 
 POLICY: Final = ConversionPolicy(chunk_size=128 * 1024)  # larger chunks are a third faster
@@ -34,10 +33,10 @@ Write: TypeAlias = Callable[[bytes | memoryview], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What segments are converted to.
+    """The target format of a conversion, and its limits.
 
-    isolation: "read_committed" leaves out what was aborted, which readers of v0 and v1 cannot tell
-        from what was not. v2 keeps all, and says which.
+    isolation: "read_committed" leaves out aborted records, which readers of v0 and v1 cannot
+        recognise. v2 keeps all records, and marks the aborted ones.
     record_size_max: larger records of v0 and v1 are not upgraded."""
 
     to_magic: int
@@ -50,7 +49,7 @@ class Settings:
             raise ValueError(f"to_magic is 0, 1 or 2, not {self.to_magic}")
 
     def __str__(self) -> str:
-        """Everything that the resulting bytes depend on."""
+        """Everything that determines the resulting bytes."""
         if self.to_magic == V2:
             return "v2"
         policy = self.policy
@@ -64,7 +63,7 @@ class Settings:
 
 @dataclass(slots=True)
 class Rewritten:
-    """What went in, and what did not come out."""
+    """Counts of what was read, and what was left out."""
 
     batches: int = 0
     records_converted: int = 0
@@ -76,9 +75,9 @@ class Rewritten:
 def rewrite(
     source: FileRecords, write: Write, settings: Settings, aborted: list[AbortedTransaction]
 ) -> Rewritten:
-    """Writes what is in `source` as `settings` say; `aborted` is what was aborted in it.
+    """Writes the content of `source` as `settings` say. `aborted`: its aborted transactions.
 
-    CorruptRecordsError: damage, or bytes after the last whole batch. UnsupportedCodecError and
+    CorruptRecordsError: damage, or bytes after the last complete batch. UnsupportedCodecError and
     RecordTooLargeError: the policy refuses it, or it would not fit in memory."""
     found = Rewritten()
     runs = _runs(source, found, AbortedRanges(aborted))
@@ -94,7 +93,7 @@ def rewrite(
         found.records_converted = count.records_converted
         found.is_copy = not count.batches_converted
         return found
-    for _ in runs:  # all checksums are compared before anything is written
+    for _ in runs:  # verifies all checksums before anything is written
         pass
     policy = replace(settings.policy, isolation=settings.isolation)
     left_out = aborted if settings.isolation == "read_committed" else []
@@ -111,7 +110,8 @@ def rewrite(
 def _runs(
     source: FileRecords, found: Rewritten, aborted: AbortedRanges
 ) -> Iterator[tuple[bool, FileRecords]]:
-    """Stretches of old batches (True) and of v2, whose checksums are right, counted."""
+    """Runs of old batches (True) and of v2 batches, with verified checksums. Counts them in
+    `found`."""
     start = end = 0
     was_old = False
     checksums = Checksums(source)

@@ -1,6 +1,6 @@
-"""The manifest of a conversion in an object store, and the notes that it is made of.
+"""The manifest of a conversion in an object store, and the notes that form it.
 
-It is one object, written last: who reads it sees all entries of a run, or those of the run before.
+It is one object, written last: readers see all entries of a run, or those of the previous run.
 
 Not here: entries and notes (manifest.py), writing objects (stores.py)."""
 
@@ -8,11 +8,12 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from downconvert.spark.stores.stores import below, listed, read, write
+
 from .manifest import MANIFEST, NOTE_SUFFIX, Entry, parse
-from .stores import below, listed, read, write
 
 THREADS: Final = 16
-MARKER: Final = "conversion-settings.txt"  # written first: what killed runs leave is known by it
+MARKER: Final = "conversion-settings.txt"  # written first: it identifies the files of killed runs
 
 
 def gather_stored(target: str) -> None:
@@ -34,8 +35,8 @@ def stored_entries(target: str) -> Iterator[Entry]:
 
 
 def begin(target: str, settings: str) -> None:
-    """Notes what a target is for, before anything is written there. ValueError: it holds something
-    else."""
+    """Notes a target's settings before anything else is written there. ValueError: it has other
+    content."""
     try:
         found = {_path(one.uri) for one in listed(target)}
     except FileNotFoundError:

@@ -1,8 +1,8 @@
-"""Whether a converted segment has the records of its source: both are read, and compared.
+"""Verifies that a converted segment has the records of its source: reads and compares both.
 
-Record by record, through the reader, which shares no code with the converter but the kernel's
-parser. Records too large to be held are compared as a stream: source and result are both converted
-to plain messages, piece by piece, whose bytes must be the same.
+Records are compared one by one, through the reader. It shares no code with the converter, except
+the kernel's parser. For records too large to hold, streams are compared: source and result are both
+converted to uncompressed messages, piece by piece, and the bytes must be equal.
 
 Not here: converting (convert_segment.py)."""
 
@@ -13,13 +13,13 @@ from itertools import zip_longest
 from typing import Final, Literal
 
 from downconvert import ConversionPolicy, convert
-from downconvert.storage.runs import runs_of
-from downconvert.storage.transaction_index import AbortedTransaction
-from downconvert.storage.transactions import AbortedRanges
-from downconvert.storage.upgrade import upgraded
+from downconvert.storage.cleaning.upgrade import upgraded
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.producers.runs import runs_of
+from downconvert.storage.producers.transactions import AbortedRanges
 from records import FileRecords, RecordsError, RecordTooLargeError
+from records.batches.reader import Record, read
 from records.formats import V0, V1, V2, TimestampType
-from records.reader import Record, read
 
 PLAIN: Final = ConversionPolicy(
     chunk_size=128 * 1024,
@@ -30,7 +30,7 @@ COPY_SIZE: Final = 1024 * 1024  # bytes
 
 
 class VerificationError(RecordsError):
-    """What was written differs from its source. It is not put in place."""
+    """The result differs from its source. It is not put in place."""
 
 
 def compare(
@@ -40,9 +40,9 @@ def compare(
     aborted: list[AbortedTransaction],
     record_size_max: int,
 ) -> tuple[Literal["records", "stream"], int]:
-    """How they were compared, and how many records there are (-1 where they were not counted).
+    """How they were compared, and how many records there are (-1 if they were not counted).
 
-    `aborted`: transactions that have been left out. VerificationError: they differ."""
+    `aborted`: transactions that were left out. VerificationError: they differ."""
     try:
         return "records", _compare_records(source, target, to_magic, aborted, record_size_max)
     except RecordTooLargeError:

@@ -1,25 +1,26 @@
 """Records as Parquet, in folders by topic and date, or as tables, for SQL engines.
 
 The layout is the one that Hive, Spark, Trino and Iceberg's `add_files` read: `topic=.../date=...`,
-with the columns of Spark's Kafka source in the files. A run adds records that are not there yet,
-and removes nothing: what retention has deleted from the logs stays. Runs are idempotent, also after
-one that died at any moment.
+with the columns of Spark's Kafka source in the files. A run adds the missing records and removes
+nothing: records stay after retention has deleted them from the logs. Runs are idempotent, even
+after a run that was killed.
 
-Not here: what a run adds (export_plan.py), and how each kind of target takes it: a directory
+Not here: what a run adds (export_plan.py), and the kinds of targets: a directory
 (export_directory.py), stores and tables (export_noted.py)."""
 
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from downconvert.spark.jobs.jobs import chosen
+from downconvert.spark.jobs.progress import Step, no_step
+from downconvert.spark.stores.stores import is_stored, pinned, shown
+
 from .export_directory import add_to, directory_of
 from .export_noted import Table, add
 from .export_plan import Settings
 from .export_result import Result, counts
 from .export_stored import StoredNotes, archive
-from .jobs import chosen
-from .progress import Step, no_step
-from .stores import is_stored, pinned, shown
 
 
 def export(
@@ -34,8 +35,8 @@ def export(
     repair: bool = False,
     step: Step = no_step,
 ) -> DataFrame:
-    """Adds the records below the paths to `target`, as `run` does; returns all that is there
-    afterwards."""
+    """Adds the records below the paths to `target`, as `run` does; returns all records of the
+    target."""
     result = run(
         session,
         paths,
@@ -65,12 +66,13 @@ def run(
 ) -> Result:
     """Adds the records below the paths to `target`: a directory, a URI, or a table.
 
-    `date` is of the record's timestamp, in UTC; null where it has none. `committed` leaves out what
-    was aborted, `skip_damaged` what is damaged or missing: otherwise that ends the run, and what it
-    has written is not added. A run ends at the high watermark, where one is known, unless
-    `past_high_watermark`. `repair` replaces what a later leader has truncated: otherwise that ends
-    the run. One run at a time may write to a target. JobError: there is nothing below
-    the paths, they are of another cluster or topic than what is there, or Spark fails."""
+    `date` is of the record's timestamp, in UTC; null if it has none. `committed` leaves out aborted
+    records, and `skip_damaged` leaves out damaged and missing ones. Without it these end the run,
+    and nothing that it has written is added. A run ends at the high watermark, if one is known,
+    unless `past_high_watermark`. `repair` replaces exported records that a later leader has
+    truncated. Without it these end the run. Only one run at a time may write to a target. JobError:
+    there is nothing below the paths, they are of another cluster or topic than the target, or Spark
+    fails."""
     logs = chosen(paths, topics)
     settings = Settings(committed, skip_damaged, past_high_watermark, repair)
     if isinstance(target, str) and not is_stored(target):

@@ -1,10 +1,10 @@
 """Records as a table of Delta Lake.
 
-Each commit has, in its metadata, which offsets are in the table, and a transaction of the
-application `kafka-segments`, so that Delta refuses one of two exports that run at the same time;
-and one for each partition, whose version is the offset after its last record, which checkpoints
-keep when old commits are cleaned up. `RESTORE` goes back in the offsets, too, for as long as the
-log has it.
+The metadata of each commit says which offsets are in the table. Each commit also has a transaction
+of the application `kafka-segments`, so Delta refuses one of two concurrent exports. A further
+transaction for each partition has the offset after its last record as its version. Checkpoints keep
+these when old commits are cleaned up. `RESTORE` also restores the offsets, for as long as the log
+has that commit.
 
 Not here: which offsets are new (export.py), writing files (export_stored.py)."""
 
@@ -12,34 +12,36 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.options.schemas import EXPORTED, arrow_schema
+from downconvert.spark.stores.stores import is_stored, local_path, pinned, shown
 from downconvert.storage.names import TopicPartition
 
 from .export_manifest import Exported
 from .export_stored import Written
 from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
-from .jobs import JobError
-from .schemas import EXPORTED, arrow_schema
-from .stores import is_stored, local_path, pinned, shown
 
 APPLICATION: Final = "kafka-segments"
-RECORDS: Final = f"{APPLICATION}.records"  # of it the version is how many the table has
-HISTORY: Final = (10, 1_000, None)  # commits that are asked for
+RECORDS: Final = f"{APPLICATION}.records"  # its version is the table's number of records
+HISTORY: Final = (10, 1_000, None)  # sizes of the history that are requested, one after the other
 FOLDERS: Final = ["topic", "date"]
 
 
 class DeltaTarget:
-    """A table, which is made where there is none."""
+    """A table, which is created if it does not exist."""
 
-    is_complete = False  # as in Delta's layout: folders' names are columns
+    is_complete = False  # Delta's layout: folder names are columns
 
     def __init__(self, uri: str) -> None:
-        """`uri`: a directory that all executors have, or an object store's. ModuleNotFoundError
-        where deltalake is not installed; JobError: there is something else."""
+        """`uri`: a directory that all executors have, or an object store's. ModuleNotFoundError:
+        deltalake is not installed. JobError: there is something else."""
         from deltalake import DeltaTable, Schema
         from deltalake.exceptions import DeltaError
 
@@ -59,8 +61,8 @@ class DeltaTarget:
             raise foreign(self.name)
 
     def read(self, isolation: str, partitions: Sequence[TopicPartition]) -> Exported:
-        """What the last commit of an export says; of one that was cleaned up, as far as its
-        transactions do. JobError: neither does, or it is a table of others."""
+        """The offsets in the last commit of an export. If it was cleaned up, those in its
+        transactions. JobError: neither is there, or another program made the table."""
         restored: int | None = None
         oldest = 0
         for commit in self._commits():
@@ -74,7 +76,7 @@ class DeltaTarget:
         if self._table.transaction_version(APPLICATION) is None and self._table.file_uris():
             raise foreign(self.name)
         found = Exported(isolation)
-        if restored is not None:  # to before the first export; transactions stay what they were
+        if restored is not None:  # to before the first export; transactions are unchanged
             if oldest > 0:
                 raise JobError(
                     f"{self.name} was restored to version {restored}, and its log no longer says "
@@ -89,7 +91,7 @@ class DeltaTarget:
         return found
 
     def remove_lost(self) -> None:
-        """Files of runs that died are in no version: VACUUM removes them."""
+        """Does nothing: files of killed runs are in no version, so VACUUM removes them."""
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
         """Commits a deletion. JobError: it failed."""
@@ -103,7 +105,7 @@ class DeltaTarget:
             raise uncertain(self.name, error) from error
 
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
-        """Commits the files. JobError: another export was committed meanwhile."""
+        """Commits the files. JobError: another export has committed meanwhile."""
         from deltalake import CommitProperties
         from deltalake.exceptions import CommitFailedError, DeltaError
         from deltalake.transaction import AddAction, Transaction
@@ -124,7 +126,7 @@ class DeltaTarget:
                 },
                 modification_time=now,
                 data_change=True,
-                stats=json.dumps({"numRecords": one.records}),
+                stats=json.dumps(_statistics(one)),
             )
             for one in files
         ]
@@ -147,7 +149,7 @@ class DeltaTarget:
         self._table.update_incremental()
 
     def _commits(self) -> Iterator[dict[str, Any]]:
-        """The latest first; no more of them are asked for than are wanted, in large steps."""
+        """The commits, latest first. The history is read in large steps, as far as needed."""
         seen = 0
         for limit in HISTORY:
             found = self._table.history(limit)
@@ -157,12 +159,13 @@ class DeltaTarget:
             seen = len(found)
 
     def _records(self) -> int:
-        """How many records the table has, as far as its files say."""
+        """The table's number of records, from its files' statistics."""
         counts = pa.table(self._table.get_add_actions(flatten=True)).column("num_records")
         return sum(count for count in counts.to_pylist() if count is not None)
 
     def _warn_of_fewer(self) -> None:
-        """Where no commit of an export is left, none says either that the table was restored."""
+        """Warns of fewer records than expected: without a commit of an export, a RESTORE is not
+        visible."""
         noted, there = self._table.transaction_version(RECORDS), self._records()
         if noted is not None and there < noted:
             warnings.warn(
@@ -182,3 +185,23 @@ class DeltaTarget:
                 f"{self.name} was restored to a time, and its log does not say to which version: "
                 "restore it to that version by its number"
             ) from None
+
+
+def _statistics(file: Written) -> dict[str, Any]:
+    """The statistics by which readers skip a file."""
+    bounds: dict[str, tuple[Any, Any]] = {}
+    if file.offsets is not None:
+        bounds["offset"] = file.offsets
+    with suppress(OverflowError):  # years outside the range of dates
+        if file.times is not None:
+            bounds["timestamp"] = _time(file.times[0]), _time(file.times[1])
+    return {
+        "numRecords": file.records,
+        "minValues": {name: low for name, (low, _) in bounds.items()},
+        "maxValues": {name: high for name, (_, high) in bounds.items()},
+    }
+
+
+def _time(microseconds: int) -> str:
+    time = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
+    return time.isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""Adds records to a directory that all machines have mounted, for readers that take every Parquet
-file there for a part of it.
+"""Adds records to a directory that all machines have mounted, for readers that treat every Parquet
+file in it as data.
 
-Not here: which offsets are new (export_plan.py), what is known to be there (export_manifest.py)."""
+Not here: which offsets are new (export_plan.py), notes of the contents (export_manifest.py)."""
 
 import re
 import shutil
@@ -15,7 +15,12 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
-from downconvert.storage.files import DISK, replace_file
+from downconvert.spark.jobs.jobs import JobError, watched
+from downconvert.spark.jobs.progress import Step
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.options.schemas import EXPORTED
+from downconvert.spark.source import FORMAT
+from downconvert.storage.disk.files import DISK, replace_file
 from downconvert.storage.names import TopicPartition
 from records.paths import named
 
@@ -33,22 +38,17 @@ from .export_plan import (
 )
 from .export_result import ADDED, Result, counts, counts_of
 from .export_stored import Written, without_offsets
-from .jobs import JobError, watched
-from .progress import Step
-from .schemas import EXPORTED
-from .segment_files import PartitionLog
-from .source import FORMAT
 
 SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")
 NO_TIMESTAMP_TYPE: Final = -1
 KEY: Final = ("topic", "partition", "offset")
-STAGING: Final = "_run-"  # readers of a directory pass over names that begin so
+STAGING: Final = "_run-"  # readers of a directory skip names with this prefix
 
 
 def directory_of(target: str) -> Path:
     """The directory of a target that is not in a store: a path, or a URI of `file`.
 
-    JobError: it has another scheme, without a host. ValueError: it is empty."""
+    JobError: its scheme is another one, and it names no host. ValueError: it is empty."""
     found = SCHEME.match(target)
     if found is None:
         return named(target).absolute()
@@ -67,10 +67,10 @@ def add_to(
     settings: Settings,
     step: Step,
 ) -> Result:
-    """Adds the records that `paths` have and `directory` has not.
+    """Adds the records of `paths` that the directory lacks.
 
-    Files appear there when all of them are written, one by one: those that no note names are read
-    by the next run, which adds what they lack. JobError."""
+    Files appear there one by one, after all of them are written. The next run reads files without a
+    note, and adds only what they lack. JobError."""
     notes = DirectoryNotes(directory)
     there = notes.read(settings.isolation)
     doubtful = [name for name in _files(directory) if name not in there.files]
@@ -93,8 +93,8 @@ def add_to(
 
 
 class DirectoryNotes:
-    """The notes of a directory. Files are written beside those that are there, and come to their
-    places when all of a step are whole."""
+    """The notes of a directory. New files are written to a staging folder, and moved to their
+    places when all files of a step are complete."""
 
     def __init__(self, directory: Path) -> None:
         self._notes = Notes(directory)
@@ -106,12 +106,12 @@ class DirectoryNotes:
         return self._notes.read(isolation)
 
     def remove_lost(self) -> None:
-        """Removes the files of runs that died before they moved them."""
+        """Removes the unmoved files of killed runs."""
         for lost in self.directory.glob(f"{STAGING}*"):
             shutil.rmtree(lost, ignore_errors=True)
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
-        """Each file that has such records is written anew without them, in its place."""
+        """Rewrites each file that has such records without them, in place."""
         for file in _files(self.directory):
             if file.startswith(f"topic={name.topic}/"):
                 path = self.directory / file
@@ -149,8 +149,8 @@ def _add_beside(
     settings: Settings,
     step: Step,
 ) -> DataFrame:
-    """Adds records where files are that no note names: their offsets are read, and what they have
-    is not added. Returns how many were added."""
+    """Adds records to a directory that has files without a note: their offsets are read, and not
+    added again. Returns how many records were added."""
     directory = notes.directory
     facts = all_facts(logs)
     there = known_of(logs, facts, notes, str(directory), settings)
@@ -180,7 +180,7 @@ def _add_beside(
 def records(
     session: SparkSession, paths: Sequence[str], plan: Plan, settings: Settings
 ) -> DataFrame:
-    """The records to export. No shuffle: a task writes what it reads."""
+    """The records to export. There is no shuffle: a task writes what it reads."""
     starts = {name: start for name, (start, _) in plan.ranges.items()} | dict(plan.done)
     given = given_options(starts, settings)
     given["mode"] = "DROPMALFORMED" if settings.skip_damaged else "FAILFAST"
@@ -201,7 +201,7 @@ def records(
 
 
 def _without(found: DataFrame, plan: Plan, there: Exported) -> DataFrame:
-    """Leaves out what is there already after offsets that are not: of another copy of the logs."""
+    """Leaves out records that the target has from another copy of the logs, after a gap."""
     for name, (start, end) in plan.ranges.items():
         for first, after in there.ranges.get(name, ()):
             if start < first < end:
@@ -224,13 +224,13 @@ def _within(known: DataFrame, there: Exported) -> set[str]:
 
 
 def archive_of(session: SparkSession, directory: Path) -> DataFrame:
-    """What is in the target. Column types are given: a topic called 7 would be read as a
-    number."""
+    """The records of the target. Column types are given: otherwise a topic called 7 would be read
+    as a number."""
     if not directory.exists():
         return session.createDataFrame([], EXPORTED)
     return session.read.schema(EXPORTED).parquet(uri_of(directory))
 
 
 def uri_of(directory: Path) -> str:
-    """A directory as Hadoop takes it: nothing is quoted."""
+    """A directory as a URI for Hadoop, which does not unquote."""
     return f"file://{directory}"

@@ -1,8 +1,8 @@
-"""Whether what an export has written is still what the logs have.
+"""Checks whether exported records are still those of the logs.
 
-An offset alone does not say which record it was: a later leader may have truncated it, and another
-record may be there now. Beside the end of what it has written an export notes the leader epoch of
-the record before it (KIP-101, KIP-320).
+An offset alone does not identify a record: a later leader may have truncated it, and another record
+may be there now. An export therefore notes the leader epoch of the last record that it has written
+(KIP-101, KIP-320).
 
 Not here: the notes (export_manifest.py), what a run adds (export_plan.py)."""
 
@@ -10,37 +10,37 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from downconvert.storage.checkpoint import EpochEntry
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.places import Place, where_changed
+from downconvert.spark.logs.replicas import id_text_of, leader_epochs
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_headers import header_of, headers_near
+from downconvert.spark.logs.stored_trees import OF_PARTITION
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import TopicPartition
 from records import BatchHeader
 from records.batch import NONE
 
 from .export_manifest import Exported
-from .jobs import JobError
-from .places import Place, where_changed
-from .replicas import id_text_of, leader_epochs
-from .segment_files import PartitionLog
-from .staging import staged
-from .stored_headers import header_of, headers_near
-from .stored_trees import OF_PARTITION
 
 UNKNOWN: Final = NONE
 
 
 class Facts(NamedTuple):
-    """What a broker has noted of a partition: the id of its topic, as text, and leader epochs."""
+    """A partition's topic id, as text, and leader epochs, from the broker's files."""
 
     topic_id: str | None
     epochs: Sequence[EpochEntry]
 
 
 class Truncated(NamedTuple):
-    """Offsets that were exported, up to `end`, and are other records now from `start` on."""
+    """Exported offsets up to `end`; those from `start` on are other records now."""
 
     name: TopicPartition
     start: int
     end: int
-    epoch: int  # in which they were exported
+    epoch: int  # of the exported records
 
 
 def facts_of(log: PartitionLog) -> Facts:
@@ -52,8 +52,8 @@ def facts_of(log: PartitionLog) -> Facts:
 
 
 def epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
-    """The leader epoch of the record before an offset: by its batch, or by what the broker has
-    noted where compaction has removed it; -1: not known. StoreError."""
+    """The leader epoch of the record before an offset, from its batch. If compaction has removed
+    the record, from the broker's checkpoint. -1: not known. StoreError."""
     for file in log.segments:
         if file.base_offset < offset <= file.next_offset and file.size:
             header = header_of(file, offset - 1)
@@ -63,8 +63,8 @@ def epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
 
 
 def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | None:
-    """What was exported of a log and was truncated since; None: nothing, as far as is known.
-    JobError: the log is older than what was exported."""
+    """The exported records of a log that were truncated since; None: none are known. JobError: the
+    log is older than the export."""
     name = log.topic_partition
     found = None
     for end, epoch in there.epochs.get(name, {}).items():

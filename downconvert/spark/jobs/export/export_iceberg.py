@@ -1,39 +1,39 @@
-"""Records as a table of Iceberg, in any catalog of pyiceberg's.
+"""Records as a table of Iceberg, in any catalog of pyiceberg.
 
-Each snapshot's summary has which offsets are in the table. They are those of the snapshot that is
-current: after a rollback an export goes on where that one ends. The same text is a property of
-the table, set with each commit, for when the snapshots that have it are expired.
+The summary of each snapshot says which offsets are in the table. The current snapshot is the one
+that counts: after a rollback an export continues where that snapshot ends. Each commit also sets
+the same text as a property of the table, for the time after these snapshots expire.
 
 Not here: which offsets are new (export.py), writing files (export_stored.py)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.options.schemas import EXPORTED, arrow_schema
+from downconvert.spark.stores.stores import is_stored, local_path, pinned
 from downconvert.storage.names import TopicPartition
 
 from .export_manifest import Exported
 from .export_stored import Written
 from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
-from .jobs import JobError
-from .schemas import EXPORTED, arrow_schema
-from .stores import is_stored, local_path, pinned
 
 FOLDERS: Final = ("topic", "date")
 DATA: Final = "data"  # the folder of a table's files
-# Or pyiceberg would commit the same files on top of what another export has committed meanwhile.
+# No retries: pyiceberg would commit the same files on top of another export's commit.
 RETRIES: Final = "commit.retry.num-retries"
 TRIES: Final = 10
 
 
 class IcebergTarget:
-    """A table, which is made where there is none."""
+    """A table, which is created if it does not exist."""
 
     is_complete = True  # Iceberg's readers look for all columns in the files
 
     def __init__(self, name: str, catalog: str | None, properties: Mapping[str, str]) -> None:
         """`name`: with its namespace, `lake.events`. `catalog`, `properties`: as for pyiceberg's
-        load_catalog, which also looks into its own configuration. ModuleNotFoundError where
-        pyiceberg is not installed; JobError: there is no such catalog, or something else."""
+        load_catalog, which also reads its own configuration. ModuleNotFoundError: pyiceberg is not
+        installed. JobError: there is no such catalog, or something else."""
         from pyiceberg.catalog import load_catalog
         from pyiceberg.exceptions import NoSuchTableError
 
@@ -48,7 +48,7 @@ class IcebergTarget:
             except NoSuchTableError:
                 self._catalog.create_namespace_if_not_exists(namespace)
                 self._table = self._created()
-        except Exception as error:  # of any kind of catalog
+        except Exception as error:  # catalogs raise errors of any kind
             raise JobError(f"{name}: {type(error).__name__}: {error}") from error
         if [field.name for field in self._table.schema().fields] != EXPORTED.names:
             raise foreign(name)
@@ -65,13 +65,14 @@ class IcebergTarget:
             ):
                 for column in FOLDERS:
                     spec.add_identity(column)
-        except TableAlreadyExistsError:  # a moment ago
+        except TableAlreadyExistsError:  # by another program, a moment ago
             pass
         return self._catalog.load_table(self.name)
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """What the current snapshot says, or the nearest before it that an export has made.
-        JobError: that is gone, and the table was rolled back since, or it is a table of others."""
+        """The offsets in the current snapshot, or in the last one before it that an export has
+        made. JobError: that one is gone, and the table was rolled back since, or another program
+        made the table."""
         table = self._table
         snapshot = table.current_snapshot()
         if snapshot is None:
@@ -84,7 +85,7 @@ class IcebergTarget:
             snapshot = None if parent is None else table.snapshot_by_id(parent)
         if PROPERTY not in table.properties:
             raise foreign(self.name)
-        # One that is there, and not before the current one: it was rolled back.
+        # A later snapshot has these offsets: the table was rolled back.
         if table.properties[PROPERTY] in map(_said, table.snapshots()):
             raise JobError(
                 f"{self.name} was rolled back to a snapshot of which nothing says any more which "
@@ -93,25 +94,26 @@ class IcebergTarget:
         return exported_of(table.properties[PROPERTY], isolation, self.name)
 
     def remove_lost(self) -> None:
-        """Files of runs that died are in no snapshot: the removal of orphan files takes them."""
+        """Does nothing: files of killed runs are in no snapshot, so Iceberg's removal of orphan
+        files removes them."""
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
         """Commits a deletion. JobError: it failed."""
         of_log = f"topic == '{name.topic}' and partition == {name.partition}"
         try:
             self._table.delete(f"{of_log} and offset >= {start} and offset < {end}")
-        except Exception as error:  # of any kind of catalog
+        except Exception as error:  # catalogs raise errors of any kind
             raise uncertain(self.name, error) from error
 
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
-        """Commits the files. JobError: another export was committed meanwhile."""
+        """Commits the files. JobError: another export has committed meanwhile."""
         from pyiceberg.exceptions import CommitFailedException
 
         text = text_of(exported)
         paths = [f"{self._table.location()}/{DATA}/{one.file}" for one in files]
         before = text_of(self.read(exported.isolation))
         for tries in range(TRIES):
-            self._table.metadata.properties[RETRIES] = "0"  # of this object, and not of the table
+            self._table.metadata.properties[RETRIES] = "0"  # of this object, not of the table
             try:
                 with self._table.transaction() as change:
                     change.set_properties({PROPERTY: text})
@@ -121,15 +123,15 @@ class IcebergTarget:
                 return
             except CommitFailedException as error:
                 self._table = self._catalog.load_table(self.name)
-                # Maintenance may have come between: only another export has moved the offsets.
+                # The conflict may be with maintenance: only another export changes the offsets.
                 if text_of(self.read(exported.isolation)) != before or tries == TRIES - 1:
                     raise outpaced(self.name, error) from error
-            except Exception as error:  # of any kind of catalog
+            except Exception as error:  # catalogs raise errors of any kind
                 raise uncertain(self.name, error) from error
 
 
 def _said(snapshot: Any) -> str | None:
-    """Which offsets there are, as an export has noted it in a snapshot."""
+    """The offsets that an export has noted in a snapshot."""
     said = snapshot.summary.additional_properties if snapshot.summary else {}
     found: str | None = said.get(PROPERTY)
     return found

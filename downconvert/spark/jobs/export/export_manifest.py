@@ -1,9 +1,8 @@
-"""What an export has in its target: which offsets of which partitions, in which files.
+"""Notes of an export: which offsets of which partitions the target has, in which files.
 
-A note of each run is in the target's folder `_exported`, which readers of Parquet skip. It is
-written when all files of the run are in place. So a file that no note names is of a run that
-died, or of another program: its offsets are read before records are added. A note that is not whole
-is ignored.
+Each run writes a note to the target's folder `_exported`, which readers of Parquet skip. It does so
+after all its files are in place. So a file without a note is of a killed run, or of another
+program: its offsets are read before records are added. An incomplete note is ignored.
 
 Not here: what is exported (export.py), the notes of a target in a store (export_stored.py)."""
 
@@ -16,29 +15,29 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
 from uuid import uuid4
 
-from downconvert.storage.files import DISK, replace_file
+from downconvert.storage.disk.files import DISK, replace_file
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from records import RecordsError
 
 FOLDER: Final = "_exported"
 SUFFIX: Final = ".json"
 VERSION: Final = 1
-DATA: Final = "/topic="  # begins the part of a file's path that is below the target
+DATA: Final = "/topic="  # where the part of a file's path below the target begins
 
-Range: TypeAlias = tuple[int, int]  # from the first offset up to, and without, the second
+Range: TypeAlias = tuple[int, int]  # first offset, and the offset after the last
 
 
 class NoteError(RecordsError):
-    """A note that a later version of this program has written."""
+    """A note written by a later version of this program."""
 
 
 @dataclass(slots=True)
 class Exported:
-    """What is known to be in a target.
+    """The known contents of a target.
 
-    `isolation`: "read_committed" where aborted records were left out. `ranges` are in order and
-    disjoint. `topic_ids`: as text, of the topics that have one; `files`: below the target.
-    `epochs`: the leader epoch of the record before the end of a range, by that end."""
+    `isolation`: "read_committed" if aborted records were left out. `ranges` are in order and
+    disjoint. `topic_ids`: as text, of the topics that have one. `files`: below the target.
+    `epochs`: the leader epoch of the last record of a range, by the end of that range."""
 
     isolation: str
     cluster_id: str | None = None
@@ -48,7 +47,7 @@ class Exported:
     epochs: dict[TopicPartition, dict[int, int]] = field(default_factory=dict)
 
     def end_from(self, name: TopicPartition, offset: int) -> int:
-        """The offset up to which everything from `offset` on is there."""
+        """The end of the exported range that has `offset`."""
         for start, end in self.ranges.get(name, ()):
             if start <= offset < end:
                 return end
@@ -59,7 +58,7 @@ class Exported:
         return min((s for s, _ in self.ranges.get(name, ()) if s > offset), default=OFFSET_MAX)
 
     def end_of(self, name: TopicPartition) -> int | None:
-        """The offset after all that is there of a partition; None: nothing is."""
+        """The offset after the last exported record of a partition; None: none is exported."""
         ranges = self.ranges.get(name)
         return ranges[-1][1] if ranges else None
 
@@ -76,7 +75,7 @@ class Exported:
             self.epochs[name] = {end: epoch for end, epoch in known.items() if end in ends}
 
     def remove(self, name: TopicPartition, start: int) -> None:
-        """Forgets what is there of a partition from an offset on."""
+        """Forgets a partition's records from an offset on."""
         ranges = [(first, min(end, start)) for first, end in self.ranges.get(name, ())]
         self.ranges[name] = [(first, end) for first, end in ranges if first < end]
         known = self.epochs.pop(name, {})
@@ -84,7 +83,7 @@ class Exported:
         self.epochs[name] = {end: epoch for end, epoch in known.items() if end in ends}
 
     def copy(self) -> "Exported":
-        """One that may change without this one."""
+        """An independent copy."""
         found = Exported(self.isolation)
         found.add(self)
         return found
@@ -106,8 +105,8 @@ class Exported:
 
 
 def parse(text: bytes) -> Exported:
-    """Parses a note. ValueError: it is malformed, or cut off. NoteError: it is of a later
-    version."""
+    """Parses a note. ValueError: it is malformed, or cut off. NoteError: a later version wrote
+    it."""
     found: Any = json.loads(text)
     if not isinstance(found, dict) or not isinstance(found.get("version"), int):
         raise ValueError("not a note of an export")
@@ -150,9 +149,9 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def named_below(uris: Iterable[str]) -> Mapping[str, str]:
-    """The files of an export among some, by their names below the target.
+    """The files of an export among `uris`, by their names below the target.
 
-    `uris`: quoted, as Spark names files; what is returned is not, as Spark reads it."""
+    `uris`: quoted, as Spark names files. The result is not quoted, as Spark reads it."""
     found = map(unquote, uris)
     return {f"topic={uri.rpartition(DATA)[2]}": uri for uri in found if DATA in uri}
 
@@ -164,7 +163,7 @@ class Notes:
         self._folder = target / FOLDER
 
     def read(self, isolation: str) -> Exported:
-        """What is there with this isolation level, or with one that includes it."""
+        """The contents with this isolation level, or with one that includes it."""
         found = Exported(isolation)
         for path in self._paths():
             note = _note(path)
@@ -173,13 +172,13 @@ class Notes:
         return found
 
     def write(self, exported: Exported) -> None:
-        """Writes a note; returns when it and the files that it names are on disk."""
-        os.sync()  # Spark does not
+        """Writes a note; returns when it and its files are on disk."""
+        os.sync()  # Spark does not sync
         before = [path for path in self._paths() if _holds(exported, path)]
         self._folder.mkdir(parents=True, exist_ok=True)
         path = self._folder / f"{uuid4().hex}{SUFFIX}"
         replace_file(DISK, path, exported.to_json().encode())
-        for path in before:  # merged into the new one
+        for path in before:  # the new note includes them
             path.unlink(missing_ok=True)
 
     def _paths(self) -> list[Path]:
@@ -194,5 +193,5 @@ def _holds(exported: Exported, path: Path) -> bool:
 def _note(path: Path) -> Exported | None:
     try:
         return parse(path.read_bytes())
-    except ValueError:  # of a run that died while writing it
+    except ValueError:  # incomplete: its run was killed
         return None

@@ -1,9 +1,9 @@
-"""Adds records to a target that goes by notes: a directory, a store, or a table, whose commits are
-its notes.
+"""Adds records to a target that has notes: a directory, a store, or a table, whose commits are its
+notes.
 
-What a run has written counts when it is noted, all at once. Up to what is there already, of another
-copy of the logs, is one step with a note of its own; what is after that another. Offsets that could
-not be read are in no note, so that a later run looks at them again.
+A note makes all files of a step valid at once. If another copy of the logs was exported before, the
+offsets before its records are one step with a note, and the offsets after them another. Unreadable
+offsets are in no note, so a later run tries them again.
 
 Not here: which offsets are new (export_plan.py), writing files (export_stored.py), the notes of a
 directory (export_directory.py), of a store (export_stored.py) and of tables (export_delta.py,
@@ -14,6 +14,10 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.jobs.progress import Step
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.options.options import Options
 from downconvert.storage.names import TopicPartition
 
 from .export_epochs import Facts, epoch_before
@@ -31,35 +35,30 @@ from .export_plan import (
     without,
 )
 from .export_stored import Written, write_records
-from .jobs import JobError
-from .options import Options
-from .progress import Step
-from .segment_files import PartitionLog
 
 
 class Notebook(Protocol):
-    """Where it is kept what a target has. `write` is what makes the files of a run count: all of
-    them, or none."""
+    """Records what a target has. `write` makes the files of a run valid: all of them, or none."""
 
     def read(self, isolation: str, partitions: Sequence[TopicPartition], /) -> Exported:
-        """What is there, at least of these partitions."""
+        """The contents, at least of these partitions."""
 
     def remove_lost(self) -> None:
-        """Removes what runs that died have left, where nothing else does."""
+        """Removes the files of killed runs, unless other tools do."""
 
     def remove(self, name: TopicPartition, start: int, end: int, /) -> None:
-        """Removes the records of a partition from an offset up to another one, which a later
-        leader has truncated. Done twice is done once."""
+        """Removes the records of a partition from an offset up to another one, which a later leader
+        has truncated. Idempotent."""
 
     def write(self, exported: Exported, files: Sequence[Written], /) -> None:
-        """Notes all that is there from now on, with the files of this run."""
+        """Notes the new contents, with the files of this run."""
 
 
 class Table(Notebook, Protocol):
     """A table in an open format."""
 
     name: str
-    location: str  # where its files go: a URI, or a directory
+    location: str  # of its files: a URI, or a directory
     is_complete: bool  # whether files have all columns
 
 
@@ -74,19 +73,19 @@ def add(
     settings: Settings,
     step: Step,
 ) -> tuple[Exported, list[Written]]:
-    """Adds files to a target; returns all that is there, and the files of this run.
+    """Adds files to a target; returns its contents, and the files of this run.
 
-    `target`: where files are written; `name`: what the target is called in errors. JobError."""
+    `target`: where files are written. `name`: of the target in errors. JobError."""
     facts = all_facts(logs)
     there = known_of(logs, facts, notes, name, settings)
     ends = ends_of(logs, settings)
-    tried = there.copy()  # with what could not be read
+    tried = there.copy()  # includes unreadable offsets
     added: list[Written] = []
     while True:
         plan = plan_of(logs, ends, tried)
         if not plan.ranges:
             return there, added
-        # Up to what is there already, of another copy of the logs; then on after that.
+        # First up to records of another copy that the target has, then on after them.
         until = {
             log: min(end, tried.start_after(log, start))
             for log, (start, end) in plan.ranges.items()
@@ -94,7 +93,7 @@ def add(
         named = [log for log in logs if log.topic_partition in plan.ranges]
         starts = {log: start for log, (start, _) in plan.ranges.items()}
         given = given_options(starts, settings)
-        if plan.is_bounded:  # else what is damaged ends the run
+        if plan.is_bounded:  # otherwise damage ends the run
             given["endingOffsets"] = as_json(until)
         options = Options.parse({"path": target, **given}, streaming=False)
         written, lost = write_records(
@@ -119,8 +118,8 @@ def known_of(
     name: str,
     settings: Settings,
 ) -> Exported:
-    """What the target has of the logs as they are now. JobError: it is of other logs, or has
-    records that a later leader has truncated, and they are not to be replaced."""
+    """The target's contents for the logs as they are now. JobError: they are of other logs, or a
+    later leader has truncated some of them and `repair` is not set."""
     there = notes.read(settings.isolation, [log.topic_partition for log in logs])
     check_same(there, identity_of(logs, facts, settings.isolation), name)
     notes.remove_lost()
@@ -139,7 +138,7 @@ def known_of(
 def epochs_of(
     logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
 ) -> dict[TopicPartition, dict[int, int]]:
-    """The leader epochs of the records before the ends of what is there."""
+    """The leader epochs of the last records of the exported ranges."""
     found: dict[TopicPartition, dict[int, int]] = {}
     for log in logs:
         name = log.topic_partition

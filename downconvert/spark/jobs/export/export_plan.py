@@ -1,7 +1,7 @@
-"""What a run of an export adds: offsets that the logs have and the target does not.
+"""Plans a run of an export: the offsets that the logs have and the target lacks.
 
-Not here: what is known to be there (export_manifest.py), whether it is still so
-(export_epochs.py), writing it (export_noted.py)."""
+Not here: the target's contents (export_manifest.py), whether they are still valid
+(export_epochs.py), writing (export_noted.py)."""
 
 import json
 import warnings
@@ -11,28 +11,28 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.completeness import State, scan
+from downconvert.spark.logs.isolation import committed_of as what_is_committed
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_trees import THREADS
+from downconvert.spark.logs.trees import cluster_of
+from downconvert.spark.logs.watermarks import HighWatermarks
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
-from downconvert.storage.open_files import OpenFiles
-from downconvert.storage.segment import Segment
-from downconvert.storage.tail import Tail
+from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.tail import Tail
 
-from .completeness import State, scan
 from .export_epochs import Facts, Truncated, facts_of, truncated
 from .export_manifest import Exported, Range
-from .isolation import committed_of as what_is_committed
-from .jobs import JobError
-from .segment_files import PartitionLog
-from .staging import staged
-from .stored_trees import THREADS
-from .trees import cluster_of
-from .watermarks import HighWatermarks
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How records are exported. `committed`: without what was aborted; `skip_damaged`: without
-    what cannot be read; `past_high_watermark`: up to the end of the logs; `repair`: what a later
-    leader has truncated is replaced."""
+    """How records are exported. `committed`: without aborted records. `skip_damaged`: without
+    unreadable records. `past_high_watermark`: up to the end of the logs. `repair`: records that a
+    later leader has truncated are replaced."""
 
     committed: bool = False
     skip_damaged: bool = False
@@ -46,8 +46,8 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a run adds. `ranges`: offsets of the partitions that have new records. `is_bounded` is
-    False where the end of a log is damaged, which is to end the run."""
+    """What a run adds. `ranges`: offsets of the partitions with new records. `is_bounded` is False
+    if the end of a log is damaged and this must end the run."""
 
     ranges: Mapping[TopicPartition, Range]
     done: Mapping[TopicPartition, int]  # ends of the partitions without new records
@@ -57,7 +57,7 @@ class Plan:
 def ends_of(
     logs: Sequence[PartitionLog], settings: Settings
 ) -> dict[TopicPartition, tuple[int, bool]]:
-    """Up to where each log is exported, and whether there is no damage that is to end the run.
+    """The end offset for each log, and whether there is no damage that must end the run.
 
     CorruptFileError: a checkpoint is damaged."""
     with ThreadPoolExecutor(_threads(logs)) as pool:
@@ -84,7 +84,7 @@ def plan_of(
     ends: Mapping[TopicPartition, tuple[int, bool]],
     there: Exported,
 ) -> Plan:
-    """What the logs have up to their ends and the archive does not."""
+    """The offsets that the logs have, up to their ends, and the target lacks."""
     ranges, done = {}, {}
     is_bounded = True
     for log in logs:
@@ -106,11 +106,11 @@ def plan_of(
 
 def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
     """The offset after the last record (or the last committed one), and whether the log ends there
-    without damage that is to end the run."""
+    without damage that must end the run."""
     if not log.segments:
         return log.start_offset, True
     last = log.segments[-1]
-    if last.next_offset != OFFSET_MAX:  # another copy goes on
+    if last.next_offset != OFFSET_MAX:  # another copy has the following offsets
         end, is_sound = last.next_offset, True
     else:
         with staged(log, [last.base_offset], tail=True) as directory:
@@ -132,7 +132,7 @@ def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
 
 
 def given_options(starts: Mapping[TopicPartition, int], settings: Settings) -> dict[str, str]:
-    """The options with which records are read."""
+    """The options for reading the records."""
     return {
         "includeHeaders": "true",
         "startingOffsets": as_json(starts),
@@ -142,7 +142,7 @@ def given_options(starts: Mapping[TopicPartition, int], settings: Settings) -> d
 
 
 def all_facts(logs: Sequence[PartitionLog]) -> dict[TopicPartition, Facts]:
-    """What brokers have noted of the logs."""
+    """The topic id and leader epochs of each log, from the brokers' files."""
     with ThreadPoolExecutor(_threads(logs)) as pool:
         found = list(pool.map(facts_of, logs))
     return {log.topic_partition: facts for log, facts in zip(logs, found, strict=True)}
@@ -151,7 +151,7 @@ def all_facts(logs: Sequence[PartitionLog]) -> dict[TopicPartition, Facts]:
 def identity_of(
     logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], isolation: str
 ) -> Exported:
-    """Which cluster and topics the logs are of."""
+    """The cluster and the topic ids of the logs."""
     identity = Exported(isolation)
     for log in logs:
         identity.cluster_id = identity.cluster_id or cluster_of(str(Path(log.noted).parent))
@@ -162,7 +162,8 @@ def identity_of(
 
 
 def check_same(there: Exported, identity: Exported, target: str) -> None:
-    """The same offset in another cluster, or in a topic made anew, is another record."""
+    """JobError: the target is of another cluster, or of a topic that was created anew: there the
+    same offset is another record."""
     if there.cluster_id and identity.cluster_id and there.cluster_id != identity.cluster_id:
         raise JobError(
             f"{target} holds records of the cluster {there.cluster_id}, and these logs are of "
@@ -179,7 +180,7 @@ def check_same(there: Exported, identity: Exported, target: str) -> None:
 def changes(
     logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
 ) -> list[Truncated]:
-    """What was exported and was truncated since."""
+    """The exported records that were truncated since."""
     known = [log for log in logs if there.epochs.get(log.topic_partition)]
     with ThreadPoolExecutor(_threads(known)) as pool:
         found = pool.map(lambda log: truncated(log, facts[log.topic_partition], there), known)
@@ -194,7 +195,7 @@ def as_json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def without(whole: Range, lost: Sequence[Range]) -> list[Range]:
-    """What is left of a range without others."""
+    """The parts of a range outside of other ranges."""
     found, (at, end) = [], whole
     for first, after in sorted(lost):
         if at < min(first, end):

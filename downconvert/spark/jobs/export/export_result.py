@@ -1,4 +1,4 @@
-"""What a run of an export has added, and what is there afterwards.
+"""The result of an export's run: the number of added records, and the contents of the target.
 
 Not here: the run (export.py)."""
 
@@ -10,23 +10,24 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
 
+from downconvert.spark.options.schemas import EXPORTED
+
 from .export_stored import Written
-from .schemas import EXPORTED
 
 ADDED: Final = "topic string, date date, records bigint"
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`added`: how many records were added by this run, with the columns of ADDED. `archive`: all
-    that is there; None: a table, which its own readers read."""
+    """`added`: how many records this run added, with the columns of ADDED. `archive`: all records
+    of the target; None for a table, which has its own readers."""
 
     added: DataFrame
     archive: DataFrame | None = None
 
 
 def counts(session: SparkSession, written: Sequence[Written]) -> DataFrame:
-    """Of the files that this project has written, which know how many records they have."""
+    """The number of records in files that this project has written, from their metadata."""
     found: dict[tuple[str, date | None], int] = {}
     for one in written:
         found[one.topic, one.day] = found.get((one.topic, one.day), 0) + one.records
@@ -34,7 +35,7 @@ def counts(session: SparkSession, written: Sequence[Written]) -> DataFrame:
 
 
 def counts_of(session: SparkSession, target: str, files: Sequence[str]) -> DataFrame:
-    """Of the files that Spark has written, by reading them."""
+    """The number of records in files that Spark has written, by reading them."""
     if not files:
         return session.createDataFrame([], ADDED)
     frame = session.read.schema(EXPORTED).option("basePath", target).parquet(*files)

@@ -1,14 +1,14 @@
-"""Records as Parquet in an object store, or in a table's folder: in the layout of export.py, by a
-protocol in which one write makes all of a run count.
+"""Records as Parquet in an object store, or in a table's folder, in the layout of export.py. One
+atomic write makes all files of a run valid.
 
-A task writes its Parquet files on this machine first, and then each as one object, whole or not at
-all, under a name that is the same in each attempt. When all tasks have ended a note says which
-objects there are, and which offsets: one object, written last. (A table's commit takes its place.)
-Who goes by the notes sees all of a run or nothing of it. Objects that no note names are of a run
-that died: the next one removes them, and writes their records again.
+A task first writes its Parquet files on this machine. It then uploads each as one object,
+atomically, under a name that is the same in each attempt. After all tasks have ended, a note is
+written as a last object, with the names of the objects and the offsets. (For a table, its commit
+takes the note's place.) So readers of the notes see all files of a run or none. Objects without a
+note are of a killed run: the next run removes them, and writes their records again.
 
-Not here: which offsets are new (export_plan.py), what a note says (export_manifest.py), tables
-(export_delta.py, export_iceberg.py)."""
+Not here: which offsets are new (export_plan.py), the contents of a note (export_manifest.py),
+tables (export_delta.py, export_iceberg.py)."""
 
 import os
 import re
@@ -30,29 +30,31 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from downconvert.spark.jobs.jobs import Json, run_tasks, watched
+from downconvert.spark.jobs.progress import Step
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Mode, Options
+from downconvert.spark.options.schemas import arrow_schema, schema_of
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.planner import plan_logs
+from downconvert.spark.read.rows import read_records
+from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, write
 from downconvert.storage.names import TopicPartition
 
-from .bounds import Bounds
 from .export_manifest import FOLDER, Exported, Range, parse
-from .jobs import Json, run_tasks, watched
-from .options import Mode, Options
-from .planner import plan_logs
-from .progress import Step
-from .rows import read_records
-from .schemas import arrow_schema, schema_of
-from .segment_files import PartitionLog
-from .splits import Split
-from .stores import below, is_stored, listed, read, remove, write
 
 RESULT: Final = pa.schema(
     [
-        ("file", pa.string()),  # null: the row says which offsets could not be read
+        ("file", pa.string()),  # null: the row has unreadable offsets
         ("records", pa.int64()),
         ("size", pa.int64()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("start", pa.int64()),
+        ("start", pa.int64()),  # of the unreadable offsets, or of those of a file
         ("end", pa.int64()),
+        ("oldest", pa.int64()),  # of a file, in microseconds; null: it has no timestamps
+        ("newest", pa.int64()),
     ]
 )
 ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-[0-9a-f]{32}-[0-9]{6}\.parquet")
@@ -68,11 +70,15 @@ EVERYTHING: Final = Bounds()
 
 
 class Written(NamedTuple):
-    """A file, by its name below the target; `size` in bytes."""
+    """A file, by its name below the target; `size` in bytes.
+
+    Also its lowest and highest offset, and timestamp in microseconds; None: it has none."""
 
     file: str
     records: int
     size: int
+    offsets: tuple[int, int] | None = None
+    times: tuple[int, int] | None = None
 
     @property
     def topic(self) -> str:
@@ -92,14 +98,14 @@ class Written(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one task writes: records of some splits, to files of the target."""
+    """The work of one task: splits, and the target of their records."""
 
     splits: tuple[Split, ...]
     options: Options
     target: str
     run_id: str
     number: int
-    is_complete: bool = False  # whether files have the columns that are in their folders' names
+    is_complete: bool = False  # whether files also have the columns in their folders' names
 
     def __str__(self) -> str:
         return f"{self.splits[0].segment.directory}, segment {self.splits[0].segment.base_offset}"
@@ -114,11 +120,11 @@ def write_records(
     *,
     is_complete: bool = False,
 ) -> tuple[list[Written], Lost]:
-    """Writes the records that the options ask for; returns the files, which no note names yet, and
-    which offsets could not be read, where the options do not let these end the run.
+    """Writes the records that the options select. Returns the files, which have no note yet, and
+    the unreadable offsets, if the options let these pass.
 
-    `target`: a URI, or a directory that all executors have. `is_complete`: with the columns `topic`
-    and `date` in the files, too."""
+    `target`: a URI, or a directory that all executors have. `is_complete`: files also have the
+    columns `topic` and `date`."""
     run_id = uuid4().hex
     tasks = [
         Task(splits, options, target, run_id, number, is_complete)
@@ -129,8 +135,8 @@ def write_records(
     frame = run_tasks(session, tasks, write_task, RESULT)
     with watched(session, "export", step, skips=True):
         rows = frame.collect()
-    # Of two attempts of one task both names are the same.
-    found = {row.file: Written(row.file, row.records, row.size) for row in rows if row.file}
+    # Two attempts of one task use the same names.
+    found = {row.file: _written(row) for row in rows if row.file}
     lost: Lost = {}
     for row in rows:
         if row.file is None:
@@ -139,8 +145,13 @@ def write_records(
     return sorted(found.values()), lost
 
 
+def _written(row: Any) -> Written:
+    times = None if row.oldest is None else (row.oldest, row.newest)
+    return Written(row.file, row.records, row.size, (row.start, row.end - 1), times)
+
+
 def write_task(task: Task) -> Iterator[Json]:
-    """Writes the files of a task: here first, and then to the target."""
+    """Writes the files of a task: first on this machine, then to the target."""
     schema = arrow_schema(schema_of(task.options))
     with tempfile.TemporaryDirectory(prefix="kafka-segments-") as scratch:
         files = _Files(Path(scratch), task.is_complete)
@@ -163,12 +174,32 @@ def write_task(task: Task) -> Iterator[Json]:
                 write(below(task.target, *folders, name), path)
             else:
                 place(Path(task.target, *folders, name), path)
-            size = path.stat().st_size
-            yield NOTHING | {"file": "/".join((*folders, name)), "records": count, "size": size}
+            (first, last), (oldest, newest) = _bounds(path, "offset"), _bounds(path, "timestamp")
+            yield NOTHING | {
+                "file": "/".join((*folders, name)),
+                "records": count,
+                "size": path.stat().st_size,
+                "start": first,
+                "end": last + 1,
+                "oldest": oldest,
+                "newest": newest,
+            }
+
+
+def _bounds(path: Path, column: str) -> tuple[Any, Any]:
+    """The lowest and the highest value of a column, as they are stored; None: there is none."""
+    footer = pq.read_metadata(path)
+    number = footer.schema.to_arrow_schema().get_field_index(column)
+    parts = [
+        footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)
+    ]
+    known = [part for part in parts if part is not None and part.has_min_max]
+    low = min((part.min_raw for part in known), default=None)
+    return low, max((part.max_raw for part in known), default=None)
 
 
 def _lost(split: Split, report: Json) -> Json:
-    """Which offsets a split could not read; all of its segment's where that is not known."""
+    """The unreadable offsets of a split; all of its segment's if they are not known."""
     file = split.segment
     start, end = report["startOffset"], report["endOffset"]
     start = max(split.first_offset, file.base_offset) if start is None else start
@@ -182,7 +213,7 @@ def _lost(split: Split, report: Json) -> Json:
 
 
 def place(target: Path, source: Path) -> None:
-    """Copies a file, whole or not at all; returns when it is on disk."""
+    """Copies a file atomically; returns when it is on disk."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid4().hex}")
     try:
@@ -206,10 +237,10 @@ class _Files:
     _size: int = 0
 
     def add(self, topic: str, batch: Any) -> None:
-        """Adds the records of a batch; few are in memory at a time."""
+        """Adds the records of a batch. Few are in memory at a time."""
         days = batch.column("timestamp").cast(pa.date32())
         has_none = pc.equal(batch.column("timestampType"), NO_TIMESTAMP_TYPE)
-        number = days.cast(pa.int32())  # there are timestamps of years that no date has
+        number = days.cast(pa.int32())  # timestamps may be of years outside the range of dates
         beyond = pc.or_(pc.less(number, DAYS[0]), pc.greater(number, DAYS[1]))
         has_none = pc.or_kleene(has_none, beyond)
         days = pc.if_else(has_none, pa.scalar(None, pa.date32()), days)
@@ -244,7 +275,7 @@ class _Files:
 
 
 class StoredNotes:
-    """The notes of a target in a store, as they are when it is made."""
+    """The notes of a target in a store, as they were when this object was made."""
 
     def __init__(self, target: str) -> None:
         self._target = target
@@ -271,13 +302,13 @@ class StoredNotes:
         return found
 
     def remove_lost(self) -> None:
-        """Removes the files of runs that died."""
+        """Removes the files of killed runs."""
         named = {file for note in self._notes.values() if note is not None for file in note.files}
         lost = [name for name in self._names if ROWS.fullmatch(name) and name not in named]
         remove(self._names[name] for name in lost)
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
-        """Each file that has such records is written anew without them, in its place."""
+        """Rewrites each file that has such records without them, in place."""
         for file in self._names:
             if ROWS.fullmatch(file) and file.startswith(f"topic={name.topic}/"):
                 left = without_offsets(read(self._names[file]), name.partition, start, end)
@@ -285,7 +316,7 @@ class StoredNotes:
                     write(self._names[file], left)
 
     def write(self, exported: Exported, _files: Sequence[Written]) -> None:
-        """Writes a note, and removes those that it holds."""
+        """Writes a note, and removes the notes that it includes."""
         data = exported.to_json().encode()
         write(below(self._target, FOLDER, f"{uuid4().hex}.json"), data)
         remove(
@@ -297,7 +328,7 @@ class StoredNotes:
 
 def without_offsets(data: bytes, partition: int, start: int, end: int) -> bytes | None:
     """A Parquet file without the records of a partition from an offset up to another one; None: it
-    has none of these."""
+    has no such records."""
     table = pq.ParquetFile(pa.BufferReader(data)).read()
     of_log = pc.equal(table.column("partition"), partition)
     offset = table.column("offset")
@@ -311,7 +342,7 @@ def without_offsets(data: bytes, partition: int, start: int, end: int) -> bytes 
 
 
 def archive(session: SparkSession, target: str, files: Iterable[str]) -> DataFrame:
-    """The records in files that notes name; they are read by the tasks, not through Hadoop."""
+    """The records in files that have notes. Tasks read them, not Hadoop."""
     options = Options(paths=(target,), include_headers=True)
     schema = arrow_schema(schema_of(options)).append(pa.field("date", pa.date32()))
     rows = [(name,) for name in sorted(files)]

@@ -1,28 +1,28 @@
-"""What a table's metadata says of the offsets that are in it.
+"""Offsets of an export in a table's metadata.
 
-A table's commit takes the place of an export's note: the same text, in the metadata of the commit
-that adds the files. So there is no moment at which one is there without the other, and files of a
-run that died before its commit are in no version of the table.
+A table's commit takes the place of an export's note. The metadata of the commit that adds the files
+has the same text, so files and note become valid together. Files of a run that was killed before
+its commit are in no version of the table.
 
-Not here: what the text says (export_manifest.py), the formats (export_delta.py,
-export_iceberg.py)."""
+Not here: the text (export_manifest.py), the formats (export_delta.py, export_iceberg.py)."""
 
 from dataclasses import replace
 from typing import Final
 
+from downconvert.spark.jobs.jobs import JobError
+
 from .export_manifest import Exported, parse
-from .jobs import JobError
 
 PROPERTY: Final = "kafka-segments.exported"
 
 
 def text_of(exported: Exported) -> str:
-    """What a commit says; which files there are, the table itself knows."""
+    """The text for a commit, without files: the table itself lists them."""
     return replace(exported, files=set()).to_json()
 
 
 def exported_of(text: str, isolation: str, table: str) -> Exported:
-    """JobError: it cannot be read, or the table was filled with the other isolation level."""
+    """JobError: the text cannot be read, or the table was filled with the other isolation level."""
     try:
         found = parse(text.encode())
     except ValueError as error:
@@ -36,12 +36,12 @@ def exported_of(text: str, isolation: str, table: str) -> Exported:
 
 
 def foreign(table: str) -> JobError:
-    """Of a table that is for something else."""
+    """The error for a table that another program made."""
     return JobError(f"{table} is a table that no export has made: name another one")
 
 
 def uncertain(table: str, error: Exception) -> JobError:
-    """Of a commit that failed otherwise: it may have come through."""
+    """The error for a commit that failed for another reason: it may have succeeded."""
     return JobError(
         f"{table}: {type(error).__name__}: {error}; run it again, which goes on after what was "
         "committed"
@@ -49,7 +49,7 @@ def uncertain(table: str, error: Exception) -> JobError:
 
 
 def outpaced(table: str, error: Exception) -> JobError:
-    """Of a commit that came too late."""
+    """The error for a commit after another export's."""
     return JobError(
         f"{table}: another export was committed meanwhile, and this one was not; run it again "
         f"({error})"

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark import find
-from downconvert.spark.bounds import Bounds
 from downconvert.spark.errors import CorruptSegmentError
-from downconvert.spark.find import plan_of, search
-from downconvert.spark.jobs import JobError, Json
-from downconvert.spark.options import Options
-from downconvert.spark.rows import read_records
-from downconvert.spark.splits import Split
+from downconvert.spark.jobs import find
+from downconvert.spark.jobs.find import plan_of, search
+from downconvert.spark.jobs.jobs import JobError, Json
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.read.rows import read_records
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import V0, V1, V2

@@ -2,7 +2,7 @@
 
 from pyspark.sql import SparkSession
 
-from downconvert.spark.registry import payload, schema_id
+from downconvert.spark.jobs.registry import payload, schema_id
 
 VALUES = [
     (b"\x00\x00\x00\x01\x02body", 258, b"body"),

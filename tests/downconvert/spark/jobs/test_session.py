@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from downconvert.spark.session import open_session
+from downconvert.spark.jobs.session import open_session
 from tests.downconvert.cli.running import ROOT, one_line, start, without_notice
 
 

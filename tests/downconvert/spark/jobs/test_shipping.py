@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.shipping import PACKAGES, settings_for, write_archive
+from downconvert.spark.jobs.shipping import PACKAGES, settings_for, write_archive
 from records import native
 
 

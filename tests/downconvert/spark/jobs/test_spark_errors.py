@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.spark.spark_errors import in_a_line, is_worker_lost
+from downconvert.spark.jobs.spark_errors import in_a_line, is_worker_lost
 
 LOST = (
     "Job aborted due to stage failure: Task 0 in stage 1.0 failed 3 times, most recent failure: "

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, DataLossError, MissingOffsetsError
-from downconvert.spark.places import Json
+from downconvert.spark.logs.places import Json
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
-
-from .reading import rows
-from .test_follow import read, stream
 
 BATCHES = [batch(*range(base, base + 10), leader_epoch=0) for base in range(0, 300, 10)]
 LEVELS = ["record", "batch"]

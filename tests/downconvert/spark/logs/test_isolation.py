@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.isolation import Committed, committed, rebuilt
+from downconvert.spark.logs.isolation import Committed, committed, rebuilt
 from downconvert.storage import Log
-from downconvert.storage.transaction_index import AbortedTransaction
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage import brokers
-
-from .reading import rows
 
 COMMITTED = [dump for dump in brokers.dumps() if dump.committed and dump.directory == "log"]
 BESIDE = (".index", ".timeindex", ".txnindex", ".snapshot")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.places import Place, Wait, changed_from, epoch_of, from_json, to_json
+from downconvert.spark.logs.places import Place, Wait, changed_from, epoch_of, from_json, to_json
 from downconvert.storage import Log, TopicPartition
 from tests.downconvert.storage.logs import batch, segment
 

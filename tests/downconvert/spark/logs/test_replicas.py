@@ -6,14 +6,12 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import MixedClustersError
-from downconvert.spark.replicas import Copy, best_of, look
-from downconvert.spark.trees import find_partitions
+from downconvert.spark.logs.replicas import Copy, best_of
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage import TopicPartition
-from downconvert.storage.checkpoint import EpochEntry
-from records.formats import V1
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
+from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
-
-from .reading import rows
 
 NAME = TopicPartition("topic", 0)
 
@@ -84,15 +82,6 @@ def test_a_copy_that_goes_beyond_its_epochs_end_is_reported() -> None:
     leader = copy("b", 10, 3, (0, 0), (3, 7))
     with pytest.warns(RuntimeWarning, match="a goes up to 8 in leader epoch 0, of which b, in"):
         assert best_of(NAME, [copy("a", 8, 0), leader]) is leader
-
-
-def test_how_far_a_copy_goes(tmp_path: Path) -> None:
-    old = segment(tmp_path / "old-0", 0, batch(0, magic=V1), batch(1, magic=V1) + bytes(100))
-    assert look(str(tmp_path / "old-0"), 0, [old]) == copy(str(tmp_path / "old-0"), 2)
-    (tmp_path / "old-0" / "leader-epoch-checkpoint").write_text("nonsense")
-    empty = segment(tmp_path / "old-0", 2)
-    assert look(str(tmp_path / "old-0"), 0, [old, empty]).end_offset == 2
-    assert look(str(tmp_path), 0, []) == copy(str(tmp_path), 0)
 
 
 def test_two_topics_of_one_name_are_no_copies(tmp_path: Path) -> None:

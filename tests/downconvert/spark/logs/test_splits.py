@@ -4,15 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.options import Options
-from downconvert.spark.segment_files import SegmentFile
-from downconvert.spark.splits import TASKS_MAX, Split, pack, task_size
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.splits import TASKS_MAX, Split, pack, task_size
+from downconvert.spark.options.options import Options
 from downconvert.storage.names import Kind, State, file_name
 from records import FileRecords
 from records.units import MiB
+from tests.downconvert.spark.reading import partition, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
-
-from .reading import partition, rows, splits
 
 COUNT = 200
 GiB = 1024 * MiB

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.blobs import Blob
-from downconvert.spark.store_errors import ThrottledError
-from downconvert.spark.trees import find_partitions
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.store_errors import ThrottledError
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage.logs import batch, indexed_segment
-
-from .reading import rows
 
 
 @pytest.fixture

@@ -11,14 +11,12 @@ from typing import Any, Final
 import pytest
 
 from downconvert.spark.errors import MixedClustersError
-from downconvert.spark.tiers import decoded_sizes
-from downconvert.spark.trees import find_partitions
+from downconvert.spark.logs.tiers import decoded_sizes
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.errors import CorruptFileError
 from records import RecordsError
-from tests.downconvert.storage.logs import batch, indexed_segment
-
-from .reading import rows
-from .tiered import (
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.tiered import (
     TOPIC_ID,
     Packing,
     aiven,
@@ -27,6 +25,7 @@ from .tiered import (
     remove_segments,
     write_key,
 )
+from tests.downconvert.storage.logs import batch, indexed_segment
 
 PACKINGS: Final = {
     "plain": Packing(),

@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import MixedClustersError
-from downconvert.spark.jobs import chosen
-from downconvert.spark.options import Options
-from downconvert.spark.planner import partitions
-from downconvert.spark.trees import find_partitions
+from downconvert.spark.jobs.jobs import chosen
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.planner import partitions
 from downconvert.storage import TopicPartition
+from tests.downconvert.spark.reading import partition, rows, splits
 from tests.downconvert.storage.logs import batch
-
-from .reading import partition, rows, splits
 
 
 def names(*paths: Path) -> list[str]:

@@ -7,11 +7,11 @@ import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
-from .reading import rows
 from .test_completeness import BATCHES, LEVELS, offsets, reasons, rolled
-from .test_follow import read, stream
 
 ALL = list(range(300))
 
@@ -119,3 +119,73 @@ def test_records_that_a_request_has_deleted_stay_deleted(tmp_path: Path) -> None
     segment(tmp_path / "b2" / "a-0", 200, *BATCHES[20:], batch(300, leader_epoch=0))
     (tmp_path / "b1" / "log-start-offset-checkpoint").write_text("0\n1\na 0 50\n")
     assert offsets(tmp_path) == [*ALL[50:], 300]
+
+
+@pytest.mark.filterwarnings("ignore:copies of a-0 differ")
+@pytest.mark.parametrize("keep", [-1, -40, None])
+@pytest.mark.parametrize("broken", [None, 14, 15, 16])
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_what_comes_after_a_stale_copy_in_front_begins_where_that_was_truncated(
+    tmp_path: Path, is_indexed: bool, keep: int | None, broken: int | None
+) -> None:
+    """Its own records from there on do not count, whether they are whole, torn or damaged."""
+    make = indexed_segment if is_indexed else segment
+    epochs = "0\n2\n0 0\n1 150\n"
+    (tmp_path / "b1").mkdir()
+    (tmp_path / "b2").mkdir()
+    leader, other = tmp_path / "b1" / "a-0", tmp_path / "b3" / "a-0"
+    segment(leader, 200, batch(*range(200, 210), leader_epoch=1))
+    (leader / "leader-epoch-checkpoint").write_text(epochs)
+    stale = tmp_path / "b2" / "a-0"
+    make(stale, 0, *BATCHES[:18])
+    (stale / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    log = stale / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes()[:keep])
+    if broken is not None:
+        data[sum(map(len, BATCHES[:broken])) + 70] ^= 1
+    log.write_bytes(data)
+    lost = ["from 140 up to 150"] if broken == 14 else []
+    found = reasons(tmp_path)
+    assert "offsets 150 up to 200 are missing" in found.pop()
+    assert [reason.rpartition("offsets ")[2] for reason in found] == lost
+    read = [*range(150 - 10 * len(lost)), *range(200, 210)]
+    assert offsets(tmp_path, mode="PERMISSIVE") == read
+    (tmp_path / "b3").mkdir()
+    between = [batch(*range(base, base + 10), leader_epoch=1) for base in range(150, 200, 10)]
+    segment(other, 150, *between)
+    (other / "leader-epoch-checkpoint").write_text(epochs)
+    if not lost:
+        assert offsets(tmp_path) == list(range(210))
+        assert streamed(tmp_path) == [f"a-0:{offset}" for offset in range(210)]
+
+
+def test_another_copy_is_read_beyond_a_damaged_header_as_far_as_its_index_leads(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "b1").mkdir()
+    directory = rolled(tmp_path / "b1", 1_000_000, is_indexed=True)
+    segment(directory, 300, batch(300, leader_epoch=0))
+    (directory / file_name(100, Kind.LOG)).unlink()
+    log = whole(tmp_path / "b2") / file_name(100, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    at = sum(map(len, BATCHES[10:14]))
+    data[at : at + 61] = bytes(61)
+    log.write_bytes(data)
+    assert offsets(tmp_path, mode="PERMISSIVE") == [*ALL[:140], *ALL[150:], 300]
+
+
+def test_a_stream_takes_what_a_cleaner_removed_before_the_next_copy_begins_for_cleaned(
+    tmp_path: Path,
+) -> None:
+    """The other copy's segment has nothing of its own, and goes on where the next one begins."""
+    for broker, base, cleaned in (("b1", 1, 1), ("b2", 0, 3)):
+        (tmp_path / broker).mkdir()
+        indexed_segment(tmp_path / broker / "a-0", base, batch(1, 2, leader_epoch=0))
+        text = f"0\n1\na 0 {cleaned}\n"
+        (tmp_path / broker / "cleaner-offset-checkpoint").write_text(text)
+    indexed_segment(tmp_path / "b1" / "a-0", 3, batch(3, leader_epoch=0))
+    assert offsets(tmp_path) == [1, 2, 3]
+    source = stream(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    end = source.latestOffset({"a": {"0": 0}})
+    assert read(source, {"a": {"0": 0}}, end) == ["a-0:1", "a-0:2", "a-0:3"]

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.watermarks import HighWatermarks
+from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.storage import TopicPartition
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import OFFSET_MAX
+from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.storage.logs import batch
-
-from .reading import partition, rows
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

@@ -5,10 +5,9 @@ from typing import Final
 
 import pytest
 
-from downconvert.spark.options import Options
+from downconvert.spark.options.options import Options
+from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage.logs import batch, indexed_segment
-
-from .reading import rows
 
 HONOURED, REFUSED, WITHOUT_EFFECT = "honoured", "refused", "without effect"
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from downconvert.spark.offsets import EARLIEST, LATEST
-from downconvert.spark.options import Mode, Options
+from downconvert.spark.options.offsets import EARLIEST, LATEST
+from downconvert.spark.options.options import Mode, Options
 from records.units import MiB
 
 
@@ -83,7 +83,10 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
     ("given", "words"),
     [
         ({"lvel": "batch"}, "unknown option lvel"),
-        ({"level": "row"}, "level is record or batch or offset or group or transaction, not 'row'"),
+        (
+            {"level": "row"},
+            "level is record or batch or offset or group or transaction or count or split, not",
+        ),
         ({"mode": "IGNORE"}, "mode is"),
         ({"verifyCrc": "yes"}, "verifyCrc is true or false"),
         ({"maxPartitionBytes": "0"}, "maxPartitionBytes is a number of bytes"),

@@ -4,8 +4,8 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
-from downconvert.spark.options import Options
-from downconvert.spark.schemas import CORRUPT, RECORD, arrow_schema, check_wanted, schema_of
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import CORRUPT, RECORD, arrow_schema, check_wanted, schema_of
 
 
 def options(**given: str) -> Options:

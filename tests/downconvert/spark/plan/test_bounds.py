@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import datasource as ds
 
-from downconvert.spark.bounds import INT64_MAX, Bounds
-from downconvert.spark.reader import SegmentReader, Task
+from downconvert.spark.plan.bounds import INT64_MAX, Bounds
+from downconvert.spark.read.reader import SegmentReader, Task
+from tests.downconvert.spark.reading import partition, reader
 from tests.downconvert.storage.logs import batch, indexed_segment
-
-from .reading import partition, reader
 
 TIME = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MICROSECONDS = int(TIME.timestamp()) * 1_000_000

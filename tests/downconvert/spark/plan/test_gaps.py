@@ -9,16 +9,15 @@ from typing import Final
 
 import pytest
 
-from downconvert.spark.blobs import Blob
-from downconvert.spark.follow import now
-from downconvert.spark.gaps import Gap, end_of, first_gap
-from downconvert.spark.places import Json
-from downconvert.spark.segment_files import SegmentFile
+from downconvert.spark.logs.places import Json
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.plan.gaps import Gap, end_of, first_gap
+from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stream.follow import now
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
+from tests.downconvert.spark.reading import packed, partition
+from tests.downconvert.spark.stream.test_follow import Limit, append, read, stream
 from tests.downconvert.storage.logs import batch
-
-from .reading import packed, partition
-from .test_follow import Limit, append, read, stream
 
 ENDS: Final = {2: 5, 5: 7, 9: 9, 12: 15}  # of segments, by their base offsets
 CHANGED: Final = {2: 10, 5: 40, 9: 20, 12: 30}
@@ -103,7 +102,7 @@ def test_segments_that_come_out_of_their_order_are_waited_for(
         logs, path = bucket / tmp_path.name, f"s3a://bucket/{tmp_path.name}"
     start, minute = now(), 60_000
     clock = [start]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
+    monkeypatch.setattr("downconvert.spark.stream.follow.now", lambda: clock[0])
 
     def update() -> None:
         if kind == "tar":
@@ -193,7 +192,7 @@ def test_one_wait_is_for_all_that_was_missing_when_it_began(
 ) -> None:
     """Of a compacted log with a cleaner at work all segments may be new, again and again."""
     clock = [now()]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
+    monkeypatch.setattr("downconvert.spark.stream.follow.now", lambda: clock[0])
     for base in range(0, 100, 10):
         partition(tmp_path, batch(base, base + 1), "a-0", base)
     source = stream(tmp_path, failOnDataLoss=False)
@@ -201,7 +200,7 @@ def test_one_wait_is_for_all_that_was_missing_when_it_began(
         waiting = source.latestOffset({"a": {"0": 0}})
     assert waiting["a"]["0"]["offset"] == 2
     clock[0] += 600_000
-    monkeypatch.setattr("downconvert.spark.gaps._changed", lambda _: 1_000_000 * clock[0])
+    monkeypatch.setattr("downconvert.spark.plan.gaps._changed", lambda _: 1_000_000 * clock[0])
     found = read(source, {"a": {"0": 0}}, waiting)
     for _ in range(20):
         with warnings.catch_warnings(record=True) as warned:
@@ -220,7 +219,7 @@ def test_before_spark_4_2_a_stream_waits_from_where_it_was_last(
 ) -> None:
     """Which does not say to where it has read."""
     clock = [now()]
-    monkeypatch.setattr("downconvert.spark.follow.now", lambda: clock[0])
+    monkeypatch.setattr("downconvert.spark.stream.follow.now", lambda: clock[0])
     partition(tmp_path, batch(0, 1, 2), "a-0")
     source = stream(tmp_path)
     start = source.initialOffset()

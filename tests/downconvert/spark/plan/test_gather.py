@@ -4,8 +4,7 @@ from pathlib import Path
 
 from records import Record, TimestampType, build
 from records.formats import V2
-
-from .reading import partition, reader, rows
+from tests.downconvert.spark.reading import partition, reader, rows
 
 
 def test_null_is_not_empty(tmp_path: Path) -> None:

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.bounds import Bounds
-from downconvert.spark.options import Options
-from downconvert.spark.planner import plan
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.planner import plan
+from tests.downconvert.spark.reading import partition, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
-
-from .reading import partition, rows, splits
 
 
 @pytest.fixture

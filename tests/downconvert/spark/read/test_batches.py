@@ -9,9 +9,8 @@ from records import Codec, MemoryRecords
 from records.batch import BatchHeader
 from records.formats import V2
 from tests import corpus
+from tests.downconvert.spark.reading import MILLISECONDS_MAX, partition, rows
 from tests.downconvert.storage.logs import batch
-
-from .reading import MILLISECONDS_MAX, partition, rows
 
 
 @pytest.mark.parametrize("name", corpus.inputs())

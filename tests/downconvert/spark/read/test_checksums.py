@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.checksums import WINDOW_SIZE, Checksums
+from downconvert.spark.read.checksums import WINDOW_SIZE, Checksums
 from records import CorruptRecordsError, FileRecords
 from tests.downconvert.storage.logs import batch
 

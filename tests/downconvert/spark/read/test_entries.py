@@ -11,9 +11,8 @@ from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
 from tests.damage import damaged, flipped, mutated
+from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
-
-from .reading import partition, rows
 
 Row = dict[str, Any]
 LEVELS = ("record", "batch")

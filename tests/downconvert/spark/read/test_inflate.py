@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from records import Codec, MemoryRecords, Record, build, read
+from records.batches.wrapper import wrapper
 from records.codecs import compress
 from records.formats import LOG_APPEND_TIME, V0, V1, TimestampType
-from records.wrapper import wrapper
 from tests.damage import flipped
-
-from .reading import expected, partition, record_of, rows
+from tests.downconvert.spark.reading import expected, partition, record_of, rows
 
 
 def message(magic: int, offset: int, value: bytes) -> bytes:

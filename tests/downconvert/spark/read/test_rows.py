@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1, V2, TimestampType
 from tests import corpus, strategies
+from tests.downconvert.spark.reading import expected, partition, reader, record_of, rows
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import indexed_segment
-
-from .reading import expected, partition, reader, record_of, rows
 
 KINDS = {name: int(kind) for kind, name in TIMESTAMP_TYPE_NAMES.items()}
 

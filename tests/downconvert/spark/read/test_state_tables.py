@@ -26,17 +26,16 @@ from downconvert.internal_topics.transaction import State, Transaction
 from downconvert.internal_topics.transaction_records import write_key as write_id
 from downconvert.internal_topics.transaction_records import write_value
 from downconvert.spark.errors import CorruptSegmentError, CorruptStateError
-from downconvert.spark.schemas import arrow_schema, schema_of
-from downconvert.spark.state_tables import COLUMNS, LEVELS, StateTable
+from downconvert.spark.options.schemas import arrow_schema, schema_of
+from downconvert.spark.read.state_tables import COLUMNS, LEVELS, StateTable
 from downconvert.storage import Log, TopicPartition
 from downconvert.storage.names import Kind, file_name
 from records import ControlRecordType, Record, build
 from records.formats import V2
 from tests.downconvert.broker.offset_logs import commit, commit_to, end
 from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.spark.reading import parsed, rows
 from tests.downconvert.storage.logs import UNSYNCED
-
-from .reading import parsed, rows
 
 COMMIT, ABORT = ControlRecordType.COMMIT, ControlRecordType.ABORT
 GROUPS, PRODUCERS = ("g", "h"), (7, 8)

@@ -1,8 +1,8 @@
 """The options of a table in Spark's catalog come back with its schema."""
 
-from downconvert.spark.options import Options
-from downconvert.spark.schemas import check_wanted, schema_of
-from downconvert.spark.tables import METADATA, options_of, with_options
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import check_wanted, schema_of
+from downconvert.spark.read.tables import METADATA, options_of, with_options
 
 TABLE = {
     "path": "file:/logs",

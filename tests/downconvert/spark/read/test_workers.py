@@ -10,10 +10,10 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from downconvert.spark.jobs import run_tasks
-from downconvert.spark.workers import spare_what_is_loaded
+from downconvert.spark.jobs.jobs import run_tasks
+from downconvert.spark.read.workers import spare_what_is_loaded
 
-ROOT: Final = Path(__file__).parents[3]
+ROOT: Final = Path(__file__).parents[4]
 
 
 def spared(_task: int) -> Iterator[dict[str, Any]]:
@@ -36,7 +36,7 @@ def test_collections_elsewhere_are_left_alone() -> None:
 def test_a_worker_that_reads_records_does_not_load_pandas() -> None:
     """Pandas is half of all that there would be, and a third of a second of each process."""
     code = (
-        "import sys, pyspark.worker, downconvert.spark.source, downconvert.spark.jobs; "
+        "import sys, pyspark.worker, downconvert.spark.source, downconvert.spark.jobs.jobs; "
         "print('pandas' in sys.modules)"
     )
     ran = subprocess.run(

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from downconvert.spark.kept import Kept
+from downconvert.spark.stores.kept import Kept
 
 
 def test_values_are_made_once_for_as_long_as_they_are_asked_for() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark import range_records
-from downconvert.spark.blobs import Blob
 from downconvert.spark.errors import SegmentChangedError
-from downconvert.spark.range_records import AHEAD, Blocks, Direct, RangeRecords
-from downconvert.spark.stores import ObjectReader
+from downconvert.spark.stores import range_records
+from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.range_records import AHEAD, Blocks, Direct, RangeRecords
+from downconvert.spark.stores.stores import ObjectReader
 from tests.downconvert.storage.logs import batch
 
 BLOCK = 100

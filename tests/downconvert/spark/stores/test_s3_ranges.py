@@ -19,8 +19,8 @@ import pytest
 from botocore.credentials import Credentials, ReadOnlyCredentials
 from botocore.exceptions import CredentialRetrievalError
 
-from downconvert.spark import s3_ranges
-from downconvert.spark.s3_ranges import CA_BUNDLE, FAILURES_MAX, S3Ranges, ranges_of
+from downconvert.spark.stores import s3_ranges
+from downconvert.spark.stores.s3_ranges import CA_BUNDLE, FAILURES_MAX, S3Ranges, ranges_of
 from tests.certificates import self_signed
 
 DATA = bytes(range(256)) * 100

@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import pytest
 
-from downconvert.spark import file_systems, stores
-from downconvert.spark.store_errors import ForbiddenError, StoreError, ThrottledError
+from downconvert.spark.stores import file_systems, stores
+from downconvert.spark.stores.store_errors import ForbiddenError, StoreError, ThrottledError
 from downconvert.storage.names import Kind, file_name
 from records import Codec
+from tests.downconvert.spark.reading import rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 from tests.object_store import ObjectStore
-
-from .reading import rows, splits
 
 pytestmark = pytest.mark.others
 

@@ -6,22 +6,21 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark import followed_stored
 from downconvert.spark.errors import DataLossError, NotMountedError
-from downconvert.spark.follow import LogFollower, shared_out
-from downconvert.spark.followed_mounted import MountedLogs
-from downconvert.spark.options import Options
-from downconvert.spark.places import Json
-from downconvert.spark.reader import Task
-from downconvert.spark.schemas import schema_of
-from downconvert.spark.segment_files import SegmentFile
-from downconvert.spark.stored_headers import header_of
-from downconvert.spark.stream import SegmentStreamReader
+from downconvert.spark.logs.places import Json
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.stored_headers import header_of
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.read.reader import Task
+from downconvert.spark.stream import followed_stored
+from downconvert.spark.stream.follow import LogFollower, shared_out
+from downconvert.spark.stream.followed_mounted import MountedLogs
+from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch
-
-from .reading import packed, partition
 
 OPTIONS = {"path": "", "startingOffsets": "earliest"}
 
@@ -50,7 +49,7 @@ def test_limits_are_refused_where_spark_would_ignore_them(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert stream(directory, maxOffsetsPerTrigger=5)
-    monkeypatch.setattr("downconvert.spark.stream.HAS_LIMITS", False)  # Spark 4.0 and 4.1
+    monkeypatch.setattr("downconvert.spark.stream.stream.HAS_LIMITS", False)  # Spark 4.0 and 4.1
     assert stream(directory)
     for name in ("maxOffsetsPerTrigger", "maxBytesPerTrigger"):
         with pytest.raises(ValueError, match="leave maxOffsetsPerTrigger and maxBytesPerTrigger"):

@@ -9,9 +9,9 @@ import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, DataLossError
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
-from .reading import packed, partition
 from .test_follow import Limit, at, read, stream
 
 

@@ -15,23 +15,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from downconvert.spark import file_systems, followed_stored, stored_trees, stores
 from downconvert.spark.errors import DataLossError
-from downconvert.spark.followed_stored import cut
-from downconvert.spark.options import Options
-from downconvert.spark.places import Json
-from downconvert.spark.schemas import schema_of
-from downconvert.spark.segment_files import SegmentFile
-from downconvert.spark.store_errors import ThrottledError
-from downconvert.spark.stored_headers import last_header
-from downconvert.spark.stream import SegmentStreamReader
-from downconvert.spark.trees import find_partitions
+from downconvert.spark.logs import stored_trees
+from downconvert.spark.logs.places import Json
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.stored_headers import last_header
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.stores import file_systems, stores
+from downconvert.spark.stores.store_errors import ThrottledError
+from downconvert.spark.stream import followed_stored
+from downconvert.spark.stream.followed_stored import cut
+from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
 from tests import store_servers
+from tests.downconvert.spark.reading import partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 from tests.object_store import ObjectStore
 
-from .reading import partition
 from .test_follow import Limit, append, at, noted, read
 
 if TYPE_CHECKING:

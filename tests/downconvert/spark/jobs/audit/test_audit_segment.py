@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.audit_segment import Task, audit_segments
+from downconvert.spark.jobs.audit.audit_segment import Task, audit_segments
+from downconvert.spark.logs.trees import read_partition
+from downconvert.storage.names import TopicPartition
 from records import Codec, ControlRecordType, Record, TimestampType
-from records.builder import build, build_marker
+from records.batches.builder import build, build_marker
 from records.formats import V2
 from tests.downconvert.storage.logs import batch, segment
 
@@ -136,3 +138,15 @@ def test_segments_that_are_not_there_any_more_are_reported(tmp_path: Path) -> No
     ]
     assert len(shares(tmp_path / "t-0", 3, 5)) == 1
     assert shares(tmp_path / "t-0", 3, 5)[0]["damages"] == []
+
+
+def test_records_before_the_log_start_are_not_counted(tmp_path: Path) -> None:
+    """A request has deleted them; the file still has them."""
+    source = tmp_path / "topic-0"
+    segment(source, 0, batch(0, 1), batch(2, 3, 4) + batch(7))
+    (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 3\n")
+    log = read_partition(TopicPartition("topic", 0), str(source))
+    (share,) = audit_segments(Task("topic", 0, str(source), (0,), log=log))
+    assert (share["batches"], share["records"], share["gaps"]) == (2, 3, 1)
+    assert (share["first_offset"], share["missing_offsets"]) == (2, 2)
+    assert share["log_bytes"] == sum(map(len, (batch(0, 1), batch(2, 3, 4), batch(7))))

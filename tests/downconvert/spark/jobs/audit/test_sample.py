@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from downconvert.spark.sample import STRETCH_SIZE, Sample
+from downconvert.spark.jobs.audit.sample import STRETCH_SIZE, Sample
 from records import Codec, ControlRecordType, FileRecords, MemoryRecords
-from records.builder import build_marker
+from records.batches.builder import build_marker
 from tests.downconvert.storage.logs import batch, segment
 
 

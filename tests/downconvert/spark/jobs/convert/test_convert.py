@@ -12,22 +12,21 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from downconvert.spark.convert import convert, plan, run
-from downconvert.spark.convert_segment import WORK_PREFIX
-from downconvert.spark.jobs import JobError
-from downconvert.spark.manifest import MANIFEST, is_true, read_manifest
-from downconvert.spark.rewrite import Settings
-from downconvert.spark.shipping import FOLDER, write_archive
+from downconvert.spark.jobs.convert.convert import convert, plan, run
+from downconvert.spark.jobs.convert.convert_segment import WORK_PREFIX
+from downconvert.spark.jobs.convert.manifest import MANIFEST, is_true, read_manifest
+from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.jobs.shipping import FOLDER, write_archive
 from downconvert.storage import LogDir
 from records import Codec, build
 from records.backend import NAME
-from records.columns import Columns
+from records.batches.columns import Columns
 from records.formats import V2
+from tests.downconvert.spark.conftest import QUICK_JVM
+from tests.downconvert.spark.killing import kill_once
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch, segment
-
-from .conftest import QUICK_JVM
-from .killing import kill_once
 
 TO_V1 = Settings(to_magic=1)
 TO_V2 = Settings(to_magic=2)
@@ -212,10 +211,10 @@ ON_A_CLUSTER: Final = """
 import json, sys
 from dataclasses import asdict
 from pathlib import Path
-from downconvert.spark.convert import run
-from downconvert.spark.rewrite import Settings
-from downconvert.spark.session import open_session
-from downconvert.spark.shipping import settings_for
+from downconvert.spark.jobs.convert.convert import run
+from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.jobs.session import open_session
+from downconvert.spark.jobs.shipping import settings_for
 
 source, target, archive, scratch = map(Path, sys.argv[1:5])
 settings = settings_for(archive) | {
@@ -250,7 +249,7 @@ def test_a_cluster_finds_the_package_where_it_was_shipped_and_survives_its_execu
         [sys.executable, "-c", ON_A_CLUSTER, *map(str, arguments)],
         stdout=subprocess.PIPE,
         text=True,
-        cwd=Path(__file__).parents[3],
+        cwd=Path(__file__).parents[5],
         env=os.environ | {"PYSPARK_PYTHON": str(python)},
     )
     executor = "CoarseGrainedExecutorBackend"

@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 
 from downconvert import ConversionPolicy, convert
-from downconvert.spark.convert_segment import WORK_PREFIX, Task, convert_segment, remove_leftovers
-from downconvert.spark.manifest import Entry, digest_of, is_true, note_path, read_note
-from downconvert.spark.rewrite import Settings
-from downconvert.spark.verification import as_converted
+from downconvert.spark.jobs.convert.convert_segment import (
+    WORK_PREFIX,
+    Task,
+    convert_segment,
+    remove_leftovers,
+)
+from downconvert.spark.jobs.convert.manifest import Entry, digest_of, is_true, note_path, read_note
+from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.jobs.convert.verification import as_converted
 from downconvert.storage import DiskFullError, Log, LogDir
-from downconvert.storage.faulty_disk import FaultyDisk, Killed
-from downconvert.storage.files import DISK, Disk
+from downconvert.storage.cleaning.upgrade_log import upgrade
+from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.disk.files import DISK, Disk
 from downconvert.storage.names import Kind, file_name
-from downconvert.storage.upgrade_log import upgrade
 from downconvert.storage.verify import verify_indexes
 from records import Codec, MemoryRecords, Record, read
 from records.formats import V2
@@ -263,7 +268,7 @@ def test_what_was_not_written_as_it_was_read_is_noticed(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = convert(MemoryRecords(batch(0, magic=1, timestamp=7)), 1)
-    monkeypatch.setattr("downconvert.spark.rewrite.convert", lambda *_, **__: other)
+    monkeypatch.setattr("downconvert.spark.jobs.convert.rewrite.convert", lambda *_, **__: other)
     entry = convert_segment(task(source), attempt="1", files=UNSYNCED)
     assert entry.status == "failed"
     assert "the record at offset 0 is not as it was" in entry.error

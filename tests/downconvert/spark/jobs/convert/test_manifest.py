@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.manifest import (
+from downconvert.spark.jobs.convert.manifest import (
     MANIFEST,
     Entry,
     digest_of,
@@ -17,7 +17,7 @@ from downconvert.spark.manifest import (
     write_note,
 )
 from downconvert.storage import DiskFullError
-from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 
 
 @pytest.fixture

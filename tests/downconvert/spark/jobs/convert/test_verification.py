@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.verification import VerificationError, compare, is_copy
+from downconvert.spark.jobs.convert.verification import VerificationError, compare, is_copy
 from downconvert.storage import AbortedTransaction
 from records import Codec, FileRecords
 from tests.downconvert.storage.logs import batch

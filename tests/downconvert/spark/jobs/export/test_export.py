@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark import export_directory, export_noted
-from downconvert.spark.export import export
-from downconvert.spark.export_manifest import FOLDER, Notes
-from downconvert.spark.jobs import JobError
+from downconvert.spark.jobs.export import export_directory, export_noted
+from downconvert.spark.jobs.export.export import export
+from downconvert.spark.jobs.export.export_manifest import FOLDER, Notes
+from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, file_name
 from records import Codec
 from tests.downconvert.storage.logs import batch, segment

@@ -6,15 +6,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from downconvert.spark.export_delta import DeltaTarget
-from downconvert.spark.export_iceberg import IcebergTarget
-from downconvert.spark.export_manifest import Exported, parse
-from downconvert.spark.jobs import JobError
+from downconvert.spark.jobs.export.export_delta import DeltaTarget
+from downconvert.spark.jobs.export.export_iceberg import IcebergTarget
+from downconvert.spark.jobs.export.export_manifest import Exported, parse
+from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.storage.logs import batch, segment
-
-from .exporting import archived, exported
 
 DAY = 86_400_000
 A = TopicPartition("a", 0)
@@ -124,7 +123,7 @@ def test_a_run_that_dies_amid_a_repair_is_made_up_for(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("downconvert.spark.export_noted.write_records", die)
+        patch.setattr("downconvert.spark.jobs.export.export_noted.write_records", die)
         with pytest.raises(KeyboardInterrupt):
             exported(monkeypatch, source, lake, repair=True)
     with pytest.raises(JobError, match="--repair"):

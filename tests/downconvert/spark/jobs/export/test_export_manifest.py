@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.spark.export_manifest import Exported, NoteError, named_below, parse
+from downconvert.spark.jobs.export.export_manifest import Exported, NoteError, named_below, parse
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX
 

@@ -6,20 +6,21 @@ import subprocess
 import sys
 from datetime import date
 from pathlib import Path
+from struct import unpack
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from downconvert.spark import export_delta
-from downconvert.spark.export_table import PROPERTY
-from downconvert.spark.jobs import JobError
+from downconvert.spark.jobs.export import export_delta
+from downconvert.spark.jobs.export.export_table import PROPERTY
+from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, file_name
 from records import Codec, ControlRecordType, build_marker
+from tests.downconvert.spark import table_job
+from tests.downconvert.spark.table_job import KINDS, catalog_of, opened, run
+from tests.downconvert.spark.table_job import Kind as TableKind
 from tests.downconvert.storage.logs import batch, segment
-
-from . import table_job
-from .table_job import KINDS, catalog_of, opened, run
-from .table_job import Kind as TableKind
 
 pytest.importorskip("deltalake")
 pytest.importorskip("pyiceberg")
@@ -75,6 +76,32 @@ def test_records_are_in_a_table_once(kind: TableKind, source: Path, tmp_path: Pa
     (source / "007-0" / file_name(0, Kind.LOG)).unlink()  # by retention
     assert sum(one.records for one in run(kind, source, tmp_path)) == 2
     assert there(kind, tmp_path) == sorted([*WHOLE, "007-0:3", "007-0:4"])
+
+
+@every_kind
+def test_readers_can_skip_files_by_their_offsets_and_timestamps(
+    kind: TableKind, source: Path, tmp_path: Path
+) -> None:
+    run(kind, source, tmp_path)
+    found: set[tuple[int, int, int | None]] = set()
+    if kind == "delta":
+        from deltalake import DeltaTable
+
+        actions = pa.table(DeltaTable(str(tmp_path / "table")).get_add_actions(flatten=True))
+        for row in actions.to_pylist():
+            time = row["min.timestamp"]
+            assert time == row["max.timestamp"]
+            seconds = None if row["partition.date"] is None else int(time.timestamp())
+            found.add((row["min.offset"], row["max.offset"], seconds))
+    else:
+        table = catalog_of(tmp_path).load_table("lake.events")
+        numbers = {field.name: field.field_id for field in table.schema().fields}
+        for task in table.scan().plan_files():
+            low, high = task.file.lower_bounds, task.file.upper_bounds
+            offsets = [unpack("<q", bounds[numbers["offset"]])[0] for bounds in (low, high)]
+            (time,) = unpack("<q", low[numbers["timestamp"]])
+            found.add((*offsets, time // 1_000_000 if time >= 0 else None))
+    assert found == {(0, 1, 86_400), (2, 2, 3 * 86_400), (0, 0, None), (1, 1, 86_400)}
 
 
 def killed(

@@ -1,0 +1,1 @@
+"""Spark jobs other than queries: audit, convert, export, find."""

@@ -1,0 +1,1 @@
+"""Audits logs: formats, codecs, damage, and the costs of old clients."""

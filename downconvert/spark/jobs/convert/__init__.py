@@ -1,0 +1,1 @@
+"""Converts whole log directories to an older format."""

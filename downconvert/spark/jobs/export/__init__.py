@@ -1,0 +1,1 @@
+"""Exports of records to Parquet files and tables."""

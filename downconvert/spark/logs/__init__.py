@@ -1,0 +1,1 @@
+"""The copies of partitions: where they are, and which offsets they hold."""

@@ -1,0 +1,172 @@
+"""Finds out how far each of several copies of a partition goes, reading as few files as possible.
+
+In most backups the copies are in sync: their last segments have the same base offset, the same size
+and the same last bytes. Then any copy will do, and one request per copy is enough. Otherwise each
+copy's leader epochs, topic id and last batch are read: one request for each, and one for the index
+if the log is not short.
+
+Not here: which copy is the leader's (replicas.py), how the copies become one log (union.py)."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from typing import Final, TypeVar
+from uuid import UUID
+
+from downconvert.spark.stores.kept import Kept
+from downconvert.storage.names import (
+    LEADER_EPOCHS,
+    OFFSET_MAX,
+    PARTITION_METADATA,
+    TopicPartition,
+)
+
+from .replicas import Copy, leader_epochs, topic_id_of
+from .segment_files import PartitionLog, SegmentFile
+from .staging import staged
+from .stored_headers import last_header
+from .stored_trees import THREADS
+from .union import union_of
+
+Given = TypeVar("Given")
+Made = TypeVar("Made")
+
+# Larger than a batch of a producer with Kafka's default batch.size.
+END_SIZE: Final = 16 * 1024  # bytes
+
+# A cleaner renames while a directory is listed.
+ATTEMPTS: Final = 8
+
+
+def chosen(
+    found: Mapping[TopicPartition, Sequence[PartitionLog]],
+    kept: Kept,
+    again: Callable[[PartitionLog], PartitionLog],
+) -> dict[TopicPartition, PartitionLog]:
+    """The log that the copies of each partition form together. `again`: finds a log in a mounted
+    directory anew.
+
+    MixedClustersError: they are not copies of one topic. FileNotFoundError, StoreError."""
+    several = {name: logs for name, logs in found.items() if len(logs) > 1}
+    alike = [logs for logs in several.values() if _is_alike(logs)]
+    files = [log.segments[-1] for logs in alike for log in logs]
+    ends = dict(zip(files, _all(partial(_end_of, kept), files), strict=True))
+    equal = [logs for logs in alike if _is_equal([ends[log.segments[-1]] for log in logs])]
+    of_topics = {_topic(log): log for logs in equal for log in logs}
+    ids = dict(zip(of_topics, _all(partial(_topic_id, kept), of_topics.values()), strict=True))
+    in_sync = [logs for logs in equal if len({ids[_topic(log)] for log in logs} - {None}) < 2]
+    copies = {
+        log.directory: (log, Copy(log.directory, log.start_offset, OFFSET_MAX, topic_id=known))
+        for logs in in_sync
+        for log in logs
+        for known in [ids[_topic(log)]]
+    }
+    others = [log for logs in several.values() for log in logs if log.directory not in copies]
+    for log, looked in zip(others, _all(partial(_looked_at, kept, again), others), strict=True):
+        copies[log.directory] = looked
+    return {
+        name: logs[0]
+        if name not in several
+        else union_of(name, [copies[log.directory] for log in logs])
+        for name, logs in found.items()
+    }
+
+
+def _all(ask: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
+    """Calls `ask` for each of `given`. Requests to a store run in parallel."""
+    wanted = list(given)
+    if all(isinstance(one, PartitionLog) and one.is_mounted for one in wanted):
+        return list(map(ask, wanted))
+    with ThreadPoolExecutor(THREADS) as threads:
+        return list(threads.map(ask, wanted))
+
+
+def _is_alike(logs: Sequence[PartitionLog]) -> bool:
+    """Whether copies may be in sync, by the names and sizes of their last segments."""
+    if not all(log.segments and log.segments[-1].size for log in logs):
+        return False
+    lasts = [log.segments[-1] for log in logs]
+    return len({(file.base_offset, file.size, file.is_gzipped) for file in lasts}) == 1
+
+
+def _is_equal(ends: Sequence[bytes]) -> bool:
+    """Whether the ends of logs are equal. Zeros prove nothing: files are preallocated."""
+    return len(set(ends)) == 1 and any(ends[0])
+
+
+def _end_of(kept: Kept, file: SegmentFile) -> bytes:
+    """The last bytes of a log; empty: the log has none, or is gone."""
+    if file.is_gzipped:
+        return b""
+    try:
+        if file.blobs:
+            return kept.of(("last bytes", file.blob_of_log), partial(_last_bytes, file))
+        with open(file.path, "rb") as log:  # noqa: PTH123 - a path is a string, as planned
+            return os.pread(log.fileno(), END_SIZE, max(0, file.size - END_SIZE))
+    except FileNotFoundError:
+        return b""
+
+
+def _last_bytes(file: SegmentFile) -> bytes:
+    reader = file.blob_of_log.open()
+    try:
+        return reader.read(max(0, file.size - END_SIZE), END_SIZE)
+    finally:
+        reader.close()
+
+
+def _topic(log: PartitionLog) -> tuple[str, str]:
+    """The broker's directory and the topic: all partitions of a topic there have one id."""
+    return os.path.dirname(log.directory), log.topic_partition.topic  # noqa: PTH120
+
+
+def _topic_id(kept: Kept, log: PartitionLog) -> UUID | None:
+    if log.is_mounted:
+        return topic_id_of(log.directory)
+    return kept.of(("topic id", log.sides), partial(_staged_id, log))
+
+
+def _staged_id(log: PartitionLog) -> UUID | None:
+    with staged(_with_sides(log, {PARTITION_METADATA}), ()) as directory:
+        return topic_id_of(str(directory))
+
+
+def _with_sides(log: PartitionLog, names: set[str]) -> PartitionLog:
+    sides = tuple(side for side in log.sides if side[0] in names)
+    return replace(log, segments=(), sides=sides)
+
+
+def _looked_at(
+    kept: Kept, again: Callable[[PartitionLog], PartitionLog], log: PartitionLog
+) -> tuple[PartitionLog, Copy]:
+    """A copy as it is now, and how far it goes."""
+    if not log.is_mounted:
+        return log, kept.of(log, partial(look, log))
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return log, look(log)
+        except FileNotFoundError:  # deleted or cleaned since it was found
+            log = again(log)
+    return log, look(log)
+
+
+def look(log: PartitionLog) -> Copy:
+    """How far a copy goes, by its last batch and its checkpoints. FileNotFoundError: a segment is
+    gone. StoreError."""
+    last = None
+    for file in reversed([file for file in log.segments if file.size]):
+        last = last_header(file)
+        if last is not None or not log.is_mounted:
+            break
+    end = log.segments[-1].base_offset if log.segments else 0
+    with staged(_with_sides(log, {LEADER_EPOCHS, PARTITION_METADATA}), ()) as directory:
+        epochs = tuple(leader_epochs(directory))
+        topic_id = topic_id_of(str(directory))
+    latest = [entry.epoch for entry in epochs]
+    if last is not None:
+        end = max(end, last.last_offset + 1)
+        latest.append(last.leader_epoch)
+    epoch = max(latest, default=-1)
+    return Copy(log.directory, log.start_offset, end, epoch, epochs, topic_id)

@@ -1,0 +1,97 @@
+"""Selects which of several copies of a partition is read, as Kafka would elect a leader among them.
+
+The copy with the highest latest leader epoch wins. Among copies of that epoch, the one with the
+highest log end offset wins (KIP-101). File names and sizes do not show this, as replicas roll their
+segments at different offsets. A copy that lacks the latest epoch may still go further, with records
+that no later leader had. Kafka truncates these. Here they are left out, with a warning.
+
+Not here: how far each copy goes (copies.py)."""
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+from downconvert.spark.errors import MixedClustersError
+from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs
+from downconvert.storage.checkpoints.metadata import read_topic_id, topic_id_text
+from downconvert.storage.errors import CorruptFileError
+from downconvert.storage.names import LEADER_EPOCHS, TopicPartition
+from records.batch import NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """How far one copy of a partition goes.
+
+    `epochs`: from its leader epoch checkpoint. `epoch`: the latest one, also by its last batch; -1
+    if there is none (v0, v1). `end_offset`: after its last complete batch."""
+
+    directory: str
+    start_offset: int
+    end_offset: int
+    epoch: int = NONE
+    epochs: tuple[EpochEntry, ...] = ()
+    topic_id: UUID | None = None
+
+    def end_of_epoch(self, epoch: int) -> int:
+        """The offset up to which this log may have records of an epoch and earlier ones."""
+        starts = (entry.start_offset for entry in self.epochs if entry.epoch > epoch)
+        return min(starts, default=self.end_offset)
+
+
+def leader_epochs(directory: Path) -> list[EpochEntry]:
+    """The leader epochs in the broker's checkpoint; empty if there is none that can be read."""
+    try:
+        return sorted(read_epochs(directory / LEADER_EPOCHS))
+    except (OSError, CorruptFileError):
+        return []
+
+
+def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:
+    """The copy to read. Warns if another copy has records that this one lacks.
+
+    MixedClustersError: they are not copies of one topic."""
+    copies = list(copies)
+    _check_topic(name, copies)
+    best = max(copies, key=lambda copy: (copy.epoch, copy.end_offset, -copy.start_offset))
+    for copy in copies:
+        end = best.end_of_epoch(copy.epoch)
+        if copy is not best and copy.end_offset > end:
+            warnings.warn(
+                f"copies of {name} differ: {copy.directory} goes up to {copy.end_offset} in leader "
+                f"epoch {copy.epoch}, of which {best.directory}, in epoch {best.epoch}, has only "
+                f"what is below {end}; the latter is read",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+    return best
+
+
+def _check_topic(name: TopicPartition, copies: Iterable[Copy]) -> None:
+    seen: dict[UUID, str] = {}
+    for copy in copies:
+        if copy.topic_id is not None:
+            seen.setdefault(copy.topic_id, copy.directory)
+    if len(seen) > 1:
+        (one, here), (other, there) = list(seen.items())[:2]
+        raise MixedClustersError(
+            f"{here} and {there} are both called {name}, and are of different topics "
+            f"({topic_id_text(one)} and {topic_id_text(other)}): leave out what was deleted, or is "
+            "another cluster's"
+        )
+
+
+def topic_id_of(directory: str) -> UUID | None:
+    """The id of the topic; None if there is none that can be read."""
+    try:
+        return read_topic_id(Path(directory))
+    except (OSError, CorruptFileError):
+        return None
+
+
+def id_text_of(directory: str) -> str | None:
+    """The topic id as text; None if there is none that can be read."""
+    topic_id = topic_id_of(directory)
+    return None if topic_id is None else topic_id_text(topic_id)

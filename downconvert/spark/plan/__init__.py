@@ -1,0 +1,1 @@
+"""Plans which parts of which segments a query reads."""

@@ -1,0 +1,99 @@
+"""Finds gaps between two segments that may still be filled, because the log is still being copied.
+
+Tools that copy a log (`aws s3 sync`, for example) may copy a new, small segment before the rest of
+the preceding one, or before a segment in between. In a broker's log a segment mostly begins where
+the preceding one ends. There are exceptions: a cleaner may remove the last records of a segment,
+and another copy of the log may have them (completeness.py). If neither segment next to a gap is
+new, the task that reads there reports the gap. Otherwise a stream waits for a while (follow.py).
+
+The age of a segment is taken from its object's time, or on this machine from the time of the
+inode's change, which no program can set. The modification time is not used, since copies keep it.
+
+Not here: how long a stream waits (follow.py), gaps that an audit counts (audit_segment.py)."""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import pairwise
+from typing import NamedTuple
+
+from downconvert.spark.logs.completeness import State, cleaned_until, lent, mended
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.stored_headers import headers_near
+from records import CorruptRecordsError
+
+
+class Gap(NamedTuple):
+    """The offsets from `start` up to `end`."""
+
+    start: int
+    end: int
+
+
+def first_gap(
+    segments: Sequence[SegmentFile],
+    start: int,
+    end: int,
+    since: int,
+    end_of: Callable[[SegmentFile], int],
+    is_missing: Callable[[SegmentFile, Gap], bool] = lambda _, __: True,
+) -> Gap | None:
+    """The first gap in the offsets from `start` up to `end` next to a segment that has arrived or
+    changed since `since`, in nanoseconds since the epoch; None: there is none.
+
+    `end_of`: the offset after the last complete batch of a segment; called for such segments only.
+    `is_missing`: whether a gap after a segment has no other explanation. FileNotFoundError: a
+    segment is gone. StoreError."""
+    for before, file in pairwise(segments):
+        if file.base_offset <= start:
+            continue
+        if before.base_offset >= end:
+            break
+        if max(_changed(before), _changed(file)) <= since:
+            continue
+        gap = Gap(max(start, end_of(before)), file.base_offset)
+        if gap.start < min(end, gap.end) and is_missing(before, gap):
+            return gap
+    return None
+
+
+def end_of(file: SegmentFile) -> int:
+    """The offset after the last complete batch of a segment, within its part of the log. A cleaner
+    has removed the offsets missing before a batch. FileNotFoundError, StoreError."""
+    after = file.base_offset
+    if file.size:
+        with headers_near(file, file.next_offset - 1) as headers, suppress(CorruptRecordsError):
+            for header in headers:
+                after = max(after, header.last_offset + 1)
+                if after >= file.next_offset:
+                    break
+    return min(after, file.next_offset, file.valid_until)
+
+
+def is_missing(
+    log: PartitionLog, cleaned_of: Callable[[SegmentFile], int], file: SegmentFile, gap: Gap
+) -> bool:
+    """Whether no copy of a log has the offsets after a segment, and no cleaner has removed them.
+    `cleaned_of`: how far a cleaner has cleaned. FileNotFoundError, StoreError."""
+    cleaned = cleaned_of(file)
+    copies = lent(log, file)
+    whole = Split(
+        *log.topic_partition,
+        file,
+        0,
+        file.size,
+        *gap,
+        copies=copies,
+        epochs=log.epochs,
+        cleaned=cleaned,
+    )
+    if copies and all(found.state is not State.MISSING for found in mended(whole, *gap)):
+        return False
+    with headers_near(file, file.base_offset) as headers:
+        return cleaned_until(file, end_of(file), cleaned, headers) < gap.end
+
+
+def _changed(file: SegmentFile) -> int:
+    """When a segment arrived here or was changed, in nanoseconds since the epoch."""
+    return file.blob_of_log.modified if file.blobs else os.stat(file.path).st_ctime_ns  # noqa: PTH116

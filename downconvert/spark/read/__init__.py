@@ -1,0 +1,1 @@
+"""Reads the bytes of a split into rows."""

@@ -1,0 +1,1 @@
+"""Files in object stores and file systems: listing, ranges, archives."""

@@ -1,0 +1,1 @@
+"""Streams: logs that grow while they are read."""

@@ -1,0 +1,80 @@
+"""Each gap of a log is a row: which offsets, in which state, and why."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.jobs.gap_report import absent_offsets, joined, look, plan_of
+from downconvert.spark.jobs.jobs import JobError, Json
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.logs.test_completeness import BATCHES, rolled
+from tests.downconvert.storage.logs import batch, segment
+
+
+def found(path: Path, *, verify_crc: bool = True) -> list[Json]:
+    tasks = plan_of([str(path)], verify_crc=verify_crc)
+    return joined(row for task in tasks for row in look(task))
+
+
+def states(path: Path, *, verify_crc: bool = True) -> list[tuple[str, int, int, str]]:
+    rows = found(path, verify_crc=verify_crc)
+    return [(f"{r['topic']}-{r['partition']}", r["from"], r["to"], r["state"]) for r in rows]
+
+
+def test_a_whole_log_has_no_gap(tmp_path: Path) -> None:
+    rolled(tmp_path, 1_000_000, is_indexed=False)
+    assert found(tmp_path) == []
+
+
+@pytest.mark.parametrize("is_indexed", [False, True])
+def test_a_segment_whose_copy_stopped_is_torn(tmp_path: Path, is_indexed: bool) -> None:
+    size = sum(map(len, BATCHES[:6]))
+    rolled(tmp_path, size + 17, is_indexed=is_indexed)
+    assert states(tmp_path) == [("a-0", 60, 100, "torn")]
+    (row,) = found(tmp_path)
+    assert "00000000000000000000.log" in row["why"]
+    assert absent_offsets([row]) == {"a": 40}
+
+
+def test_an_index_tells_a_copy_that_stopped_after_a_batch_from_a_segment_that_is_missing(
+    tmp_path: Path,
+) -> None:
+    directory = rolled(tmp_path, sum(map(len, BATCHES[:6])), is_indexed=True)
+    assert states(tmp_path) == [("a-0", 60, 100, "torn")]
+    for index in directory.glob("*index"):
+        index.unlink()
+    assert states(tmp_path) == [("a-0", 60, 100, "missing")]
+    (directory / file_name(100, Kind.LOG)).unlink()
+    assert states(tmp_path) == [("a-0", 60, 200, "missing")]
+
+
+def test_damaged_neighbours_are_one_gap_and_others_are_not(tmp_path: Path) -> None:
+    directory = rolled(tmp_path, 1_000_000, is_indexed=True)
+    log = directory / file_name(100, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    for number in (2, 3, 5):
+        data[sum(map(len, BATCHES[10 : 10 + number])) + 70] ^= 1
+    log.write_bytes(data)
+    assert states(tmp_path) == [("a-0", 120, 140, "damaged"), ("a-0", 150, 160, "damaged")]
+    assert states(tmp_path, verify_crc=False) == []
+    assert absent_offsets(found(tmp_path)) == {"a": 30}
+
+
+@pytest.mark.filterwarnings("ignore:copies of a-0 differ")
+def test_what_a_later_leader_has_truncated_is_superseded_and_no_loss(tmp_path: Path) -> None:
+    for broker, log, epochs in (
+        ("b1", [batch(0, 1, leader_epoch=0), batch(2, 3, leader_epoch=0)], "1\n0 0\n"),
+        ("b2", [batch(0, 1, leader_epoch=0), batch(2, leader_epoch=1)], "2\n0 0\n1 2\n"),
+    ):
+        (tmp_path / broker).mkdir()
+        segment(tmp_path / broker / "a-0", 0, *log)
+        (tmp_path / broker / "a-0" / "leader-epoch-checkpoint").write_text(f"0\n{epochs}")
+    assert states(tmp_path) == [("a-0", 2, 4, "superseded")]
+    (row,) = found(tmp_path)
+    assert "b1/a-0 has them in leader epoch 0" in row["why"]
+    assert absent_offsets([row]) == {}
+
+
+def test_gaps_of_a_path_without_partitions_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(JobError, match="no partitions there"):
+        plan_of([str(tmp_path)])

@@ -1,0 +1,121 @@
+"""Planning asks copies of a partition for as few files as tell which is the leader's."""
+
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.logs.copies import look
+from downconvert.spark.logs.replicas import Copy
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.trees import find_partitions, read_partition
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.planner import plan
+from downconvert.storage.names import Kind, TopicPartition, file_name
+from records.formats import V1
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
+from tests.object_store import ObjectStore
+
+OLD = TopicPartition("old", 0)
+
+
+def copy(log: PartitionLog, end: int) -> Copy:
+    return Copy(log.directory, 0, end)
+
+
+def test_how_far_a_copy_goes(tmp_path: Path) -> None:
+    directory = tmp_path / "old-0"
+    segment(directory, 0, batch(0, magic=V1), batch(1, magic=V1) + bytes(100))
+    log = read_partition(OLD, str(directory))
+    assert look(log) == copy(log, 2)
+    (directory / "leader-epoch-checkpoint").write_text("nonsense")
+    segment(directory, 2)
+    assert look(read_partition(OLD, str(directory))) == copy(log, 2)
+    segment(tmp_path / "old-1", 0)
+    log = read_partition(TopicPartition("old", 1), str(tmp_path / "old-1"))
+    assert look(log) == copy(log, 0)
+
+
+def brokers(directory: Path, topics: int, partitions: int, lag: int = 0) -> None:
+    """Three brokers' directories, each with a copy of each partition. `lag`: batches that the last
+    broker does not have."""
+    batches = [batch(offset, size=200, leader_epoch=0) for offset in range(20)]
+    for number in range(3):
+        broker = directory / f"broker-{number}"
+        broker.mkdir(parents=True)
+        (broker / "meta.properties").write_text("version=1\ncluster.id=one\n")
+        model = broker / "model-0"
+        indexed_segment(model, 0, *batches[: len(batches) - lag * (number == 2)])
+        (model / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+        names = [f"t{topic:02}-{number}" for topic in range(topics) for number in range(partitions)]
+        for name in names:
+            (broker / name).mkdir()
+            for path in model.iterdir():
+                os.link(path, broker / name / path.name)
+            topic_id = f"iUU1jBoKQ8CYVFxNUBAA{int(name[1:3]):02}"
+            (broker / name / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+        for path in model.iterdir():
+            path.unlink()
+        model.rmdir()
+        for noted in ("replication-offset-checkpoint", "log-start-offset-checkpoint"):
+            lines = [f"{name.replace('-', ' ')} 0" for name in names]
+            (broker / noted).write_text("\n".join(["0", str(len(names)), *lines, ""]))
+
+
+def asked_for(store: ObjectStore, path: str, **options: str) -> Counter[str]:
+    """What the store is asked for a plan, by kind of request; all of the plan is checked."""
+    before = len(store.requests())
+    tasks = plan(Options.parse({"path": path, **options}, streaming=False), Bounds())
+    found = {(one.topic, one.partition) for task in tasks for one in task}
+    assert len(found) == (10 if options else 100)
+    assert all(len(one.copies) == 2 for task in tasks for one in task)
+    return Counter(kind for kind, _ in store.requests()[before:])
+
+
+def test_planning_one_topic_of_300_copies_takes_at_most_60_requests(
+    store: tuple[ObjectStore, Path],
+) -> None:
+    brokers(store[1] / "sync", 10, 10)
+    asked = asked_for(store[0], "s3://bucket/sync", topics="t00")
+    assert asked["ListObjectsV2"] == 2
+    assert asked.total() <= 60
+    asked = asked_for(store[0], "s3://bucket/sync")
+    assert asked.total() <= 3 * 300 / 2
+
+
+def test_planning_copies_that_differ_takes_at_most_3_requests_a_copy(
+    store: tuple[ObjectStore, Path],
+) -> None:
+    brokers(store[1] / "lag", 10, 10, lag=1)
+    assert asked_for(store[0], "s3://bucket/lag").total() <= 3 * 300 + 20
+    assert [row["offset"] for row in rows("s3://bucket/lag", assign='{"t03":[7]}')] == list(
+        range(20)
+    )
+
+
+@pytest.mark.parametrize("is_padded", [False, True])
+def test_copies_of_one_size_whose_ends_differ_are_compared_by_their_epochs(
+    tmp_path: Path, is_padded: bool
+) -> None:
+    """Also where both end in the zeros of a file that was preallocated."""
+    for name, epoch in (("b1", 0), ("b2", 1)):
+        (tmp_path / name).mkdir()
+        padding = bytes(20_000) if is_padded else b""
+        last = batch(1, leader_epoch=epoch) + padding
+        segment(tmp_path / name / "a-0", 0, batch(0, leader_epoch=0), last)
+    (log,) = find_partitions([str(tmp_path)])
+    assert log.directory == str(tmp_path / "b2" / "a-0")
+
+
+def test_copies_in_sync_lend_each_other_what_is_damaged(tmp_path: Path) -> None:
+    brokers(tmp_path, 1, 1)
+    for number, place in ((0, 1500), (1, 3000)):
+        path = tmp_path / f"broker-{number}" / "t00-0" / file_name(0, Kind.LOG)
+        data = bytearray(path.read_bytes())
+        data[place] ^= 1
+        path.unlink()  # it is a link
+        path.write_bytes(data)
+    assert [row["offset"] for row in rows(tmp_path)] == list(range(20))

@@ -1,0 +1,41 @@
+"""Records are counted without reading them, and as many as are read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.spark.errors import CorruptSegmentError
+from downconvert.spark.read import counting
+from records import Codec
+from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"startingOffsets": '{"a":{"0":3}}', "endingOffsets": '{"a":{"0":8}}'},
+    {"startingTimestamp": 40},
+    {"maxPartitionBytes": 200},
+    {"mode": "PERMISSIVE"},
+    {"isolation": "read_committed"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_as_many_as_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
+    indexed_segment(tmp_path / "a-0", 0, batch(0, 1, 2), batch(3, 4, 5, codec=Codec.ZSTD))
+    indexed_segment(tmp_path / "a-0", 6, batch(6, 9), batch(10, magic=1), batch(11))
+    counted = sum(row["records"] for row in rows(tmp_path, level="count", **options))
+    assert counted == len(rows(tmp_path, **options))
+
+
+def test_headers_are_enough_for_v2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition(tmp_path, batch(0, 1, 2) + batch(3, 4, codec=Codec.GZIP), "a-0")
+    monkeypatch.delattr(counting, "read_records")
+    assert [row["records"] for row in rows(tmp_path, level="count")] == [5]
+
+
+def test_damage_ends_a_count(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0, 1)[:-1] + b"?", "a-0")
+    with pytest.raises(CorruptSegmentError):
+        rows(tmp_path, level="count")

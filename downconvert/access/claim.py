@@ -9,8 +9,7 @@ import re
 from base64 import urlsafe_b64decode
 from typing import Final
 
-from downconvert.broker.credentials import PLAIN, AuthenticationError
-
+from .credentials import PLAIN, AuthenticationError
 from .oauthbearer import OAUTHBEARER, parse_first
 from .tokens import TOKEN_MAX
 

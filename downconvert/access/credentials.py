@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 from scramp import ScramException, ScramMechanism
 
-from .errors import BrokerError
+from downconvert.protocol.errors import BrokerError
 
 PLAIN: Final = "PLAIN"
 SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")

@@ -6,9 +6,8 @@ gateway's login.py)."""
 
 from collections.abc import Callable
 
-from downconvert.broker.credentials import Authentication, AuthenticationError, Proved
-
 from .claim import Claim
+from .credentials import Authentication, AuthenticationError, Proved
 from .failed_logins import UNCOUNTED, FailedLogins
 
 

@@ -5,9 +5,9 @@ Subscriptions and assignments of consumers are parsed. What cannot be parsed is 
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.groups.consumer_protocol import read_assignment, read_subscription
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.consumer_protocol import read_assignment, read_subscription
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import Message
 
 from .rights import Access
 

@@ -5,9 +5,9 @@ Not here: logging in (handlers/sasl.py), which parts of a request may be done (p
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
 
 from . import operations
 from .identity import Identified, Identities
@@ -43,7 +43,11 @@ class Guard:
     @classmethod
     def load(cls, path: Path) -> "Guard":
         """From a file of settings. ConfigError; OSError: it cannot be read."""
-        settings = load(path)
+        return cls.of(load(path))
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "Guard":
+        """From settings. ConfigError."""
         check_known("a setting", settings, TOP)
         access = access_of(settings, EVERYTHING)
         more = frozenset({FOLLOWERS})

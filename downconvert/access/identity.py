@@ -12,10 +12,9 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final, Generic, TypeVar
 
-from downconvert.broker.credentials import MECHANISMS, Authentication
-from downconvert.broker.credentials import Credentials as Passwords
-
 from .claim import Claim
+from .credentials import MECHANISMS, Authentication
+from .credentials import Credentials as Passwords
 from .delayed_login import DelayedLogin
 from .failed_logins import FailedLogins
 from .oauthbearer import OAUTHBEARER, conversation
@@ -32,6 +31,11 @@ class Users(Passwords):
     def __init__(self, passwords: Mapping[str, str]) -> None:
         super().__init__(passwords)
         self._all = dict(passwords)
+
+    @property
+    def passwords(self) -> dict[str, str]:
+        """By their names."""
+        return self._all
 
     def __reduce__(self) -> tuple[type["Users"], tuple[dict[str, str]]]:
         return Users, (self._all,)

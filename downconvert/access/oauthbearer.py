@@ -10,8 +10,7 @@ import json
 import re
 from typing import Final
 
-from downconvert.broker.credentials import AuthenticationError, Conversation, Proved
-
+from .credentials import AuthenticationError, Conversation, Proved
 from .tokens import KEY_WAIT, NoKeyYetError, TokenError, Tokens
 
 OAUTHBEARER: Final = "OAUTHBEARER"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
+from downconvert.protocol.errors import ErrorCode
 
 # 1 << AclOperation.code()
 READ: Final = 1 << 3

@@ -13,8 +13,8 @@ Not here: what the lists say (rights.py), when this is asked (the broker, a gate
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 
 from . import group_members
 from .names import COORDINATED, OFFSETS, RULES, Names

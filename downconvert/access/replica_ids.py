@@ -9,10 +9,10 @@ Not here: what a follower gets (fetch_reader.py)."""
 from struct import Struct
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.fetch_versions import REPLICA_STATE_SINCE
-from downconvert.broker.wire.decoder import Cursor, decode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.decoder import Cursor, decode
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.fetch_versions import REPLICA_STATE_SINCE
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .names import RULES
 from .operations import Kind

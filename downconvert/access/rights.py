@@ -2,7 +2,7 @@
 
 Not here: who has which rights (identity.py), what requests name (permissions.py)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import TypeAlias
@@ -35,6 +35,13 @@ class Access:
     follower_ids: frozenset[int] = frozenset()  # the brokers as which it may fetch
     producer_byte_rate: float | None = None  # bytes a second of each client's produces
     consumer_byte_rate: float | None = None  # and of the answers to its fetches
+    has_rates: bool = field(init=False, repr=False, compare=False)
+    is_closed: bool = field(init=False, repr=False, compare=False)  # what is not named is denied
+
+    def __post_init__(self) -> None:
+        rates = (self.producer_byte_rate, self.consumer_byte_rate)
+        object.__setattr__(self, "has_rates", rates != (None, None))
+        object.__setattr__(self, "is_closed", self.denies_unnamed or self.has_lists)
 
     def admits(self, address: str) -> bool:
         """Whether a client at this address may connect."""
@@ -74,11 +81,6 @@ class Access:
     def has_lists(self) -> bool:
         """Whether there is a list of names."""
         return bool(self.topics or self.written_topics or self.groups or self.transactional_ids)
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether what is not named is denied."""
-        return self.denies_unnamed or self.has_lists
 
     @property
     def writes_somewhere(self) -> bool:

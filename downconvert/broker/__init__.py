@@ -10,9 +10,10 @@
 >>> host
 '127.0.0.1'"""
 
+from downconvert.protocol.errors import ApiError, BadRequestError, BrokerError, ErrorCode
+
 from .broker import Broker
 from .config import BrokerConfig
-from .errors import ApiError, BadRequestError, BrokerError, ErrorCode
 from .exchange import Client, Exchange
 from .owner import Owner
 

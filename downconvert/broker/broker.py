@@ -15,19 +15,24 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from typing import Final
 
+from downconvert.access import permissions, replica_ids
+from downconvert.access.guard import is_checked, newest_offered
+from downconvert.access.permissions import Permission
+from downconvert.access.rights import Access
 from downconvert.broker.handlers.apis import APIS, Api
-from downconvert.broker.wire.requests import Request, RequestHeader, parse_body, parse_header
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import (
+    BadRequestError,
+    ErrorCode,
+    ExpiredSessionError,
+    FailedLoginError,
+)
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
+from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 
-from .access import permissions, replica_ids
-from .access.guard import is_checked, newest_offered
-from .access.permissions import Permission
-from .access.rights import Access
 from .config import BrokerConfig
-from .errors import BadRequestError, ErrorCode, ExpiredSessionError, FailedLoginError
 from .exchange import Client, Exchange, Quota
-from .fetch_versions import magic_of
 from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
 from .state import BrokerState
@@ -68,14 +73,15 @@ class Broker(BrokerState):
         The frame must stay as it is until the exchange is done, or `finished`."""
         mine = self._mine.owner if owner is None else owner
         client.requests += 1
-        if sasl.expects_token(client):
+        if client.state and sasl.expects_token(client):
             return sasl.raw(self, client, frame, now, on_done, mine)
         header = parse_header(frame)
         client.client_id = header.client_id or ""
-        self._check_session(client, header, now)
+        if client.proved is not None:
+            self._check_session(client, header, now)
         if client.access is None:
             self._identify(client, header)
-        api = self.apis.get(header.api)
+        api = self._apis.get(header.api)
         if api is None:
             raise BadRequestError(f"{header.api.name} is not served here")
         if header.version not in api.versions:
@@ -87,9 +93,11 @@ class Broker(BrokerState):
             return exchange
         exchange = Exchange(client, parse_body(header, frame), now, on_done, mine)
         self.metrics.received(exchange)
-        exchange.quota = self._quota(exchange)
+        access = client.access
+        if access is not None and access.has_rates:
+            exchange.quota = self._quota(exchange, access)
         try:
-            if client.access is None or self._permits(exchange, client.access):
+            if access is None or self._permits(exchange, access):
                 api.handler(self, exchange, now)
         except Exception as error:
             if not isinstance(error, BadRequestError):
@@ -98,13 +106,14 @@ class Broker(BrokerState):
             raise
         if owner is None:
             self.complete_due(now)
-        else:
+        elif self.purgatory.has_news:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
 
     def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:
         """ExpiredSessionError: it has logged in with what is no longer valid [KIP-368]."""
-        if client.proved is None or client.proved.expires_at is None or header.api in sasl.LOGIN:
+        assert client.proved is not None
+        if client.proved.expires_at is None or header.api in sasl.LOGIN:
             return
         if client.proved.expires_at <= self.time_of_day.at(now):
             raise ExpiredSessionError("its token has expired, and it has not sent another")
@@ -120,19 +129,17 @@ class Broker(BrokerState):
                 raise FailedLoginError(f"{header.api.name} before authentication")
             client.access, client.rule = found.access, found.rule
 
-    def _quota(self, exchange: Exchange) -> Quota | None:
+    def _quota(self, exchange: Exchange, access: Access) -> Quota | None:
         """What an exchange takes of its client's rate: a produce its request, a fetch its
         answer."""
         client, request = exchange.client, exchange.request
-        if client.access is None:
-            return None
         who = client.principal or client.certificate or client.address
         charge = self.quotas.charge
-        if request.api is ApiKey.Produce and client.access.producer_byte_rate is not None:
-            rate = client.access.producer_byte_rate
+        if request.api is ApiKey.Produce and access.producer_byte_rate is not None:
+            rate = access.producer_byte_rate
             return lambda _, now: charge(who, "produce", request.size, rate, now)
-        if request.api is ApiKey.Fetch and client.access.consumer_byte_rate is not None:
-            rate = client.access.consumer_byte_rate
+        if request.api is ApiKey.Fetch and access.consumer_byte_rate is not None:
+            rate = access.consumer_byte_rate
             return lambda size, now: charge(who, "fetch", size, rate, now)
         return None
 
@@ -140,11 +147,12 @@ class Broker(BrokerState):
         """Whether a handler is to see a request, of which what is not allowed is taken out; else
         it has been answered. BadRequestError: it is not offered to this client."""
         api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
-        replica_id = replica_ids.of_body(api, version, body)
-        if replica_id not in replica_ids.CONSUMERS and replica_id not in access.follower_ids:
-            exchange.reply(replica_ids.refusal(api, body))
-            return False
-        if api in sasl.BEFORE:
+        if api in replica_ids.SINCE:
+            replica_id = replica_ids.of_body(api, version, body)
+            if replica_id not in replica_ids.CONSUMERS and replica_id not in access.follower_ids:
+                exchange.reply(replica_ids.refusal(api, body))
+                return False
+        if api in sasl.BEFORE or not (access.is_closed or access.is_read_only):
             return True
         if version > newest_offered(access, api, version):
             raise BadRequestError(f"{api.name} v{version} is not offered to this client")
@@ -177,7 +185,7 @@ class Broker(BrokerState):
             return False
         key, version = API.unpack_from(frame)
         if key == ApiKey.Fetch:
-            return version >= 0 and magic_of(version) is not None
+            return bool(0 <= version < AS_ON_DISK_SINCE)
         if key != ApiKey.Produce or not self.config.is_writable:
             return False
         if 0 <= version < produce.BATCHES_VERSION:
@@ -200,15 +208,17 @@ class Broker(BrokerState):
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
-        self.chunk_budget.release(exchange.client.id)
-        self.planning_slots.release(exchange.client.id)
+        if exchange.request.api is ApiKey.Fetch:
+            self.chunk_budget.release(exchange.client.id)
+            self.planning_slots.release(exchange.client.id)
         if now is not None:
             self.metrics.finished(exchange, now)
         if exchange.defect is not None:
             self.metrics.failed(exchange)
         if exchange.send is not None:
             self.metrics.sent(exchange)
-            exchange.send.close()
+            if exchange.send.records:
+                exchange.send.close()
 
     # --- what comes due
 

@@ -4,8 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from downconvert import ConversionPolicy
-
-from .conversions import DEFAULT_RULES, RecodeRule
+from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

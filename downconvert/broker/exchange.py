@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
-from downconvert.broker.wire.error_codes import error_codes
-from downconvert.broker.wire.requests import Request
-from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend, response, throttled
-from downconvert.broker.wire.schemas import Message
+from downconvert.access.credentials import Proved
+from downconvert.access.permissions import Permission
+from downconvert.access.rights import Access
+from downconvert.protocol.error_codes import error_codes
+from downconvert.protocol.requests import Request
+from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend, response, throttled
+from downconvert.protocol.schemas import Message
 from records.logged import log_of
 
-from .access.permissions import Permission
-from .access.rights import Access
-from .credentials import Proved
 from .endings import End
 from .owner import Owner, Step
 
@@ -157,9 +157,10 @@ class Exchange:
             self.permission.complete(body)
         self.errors = error_codes(self.request.api, body)
         send = response(self.request.header, body, version)
-        self._charge(send.size)
-        if self.throttle:
-            send = throttled(self.request.header, body, self.throttle, version)
+        if self.quota is not None:
+            self._charge(send.size)
+            if self.throttle:
+                send = throttled(self.request.header, body, self.throttle, version)
         self._finish(send)
 
     def reply_bytes(self, frame: bytes) -> None:

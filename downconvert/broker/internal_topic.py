@@ -7,18 +7,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.serving.append_config import AppendConfig
+from downconvert.serving.appending import Prepared, prepare
 from downconvert.storage import Log, StorageError
 from records import Columns, RecordsError, build
 from records.formats import V2
 from records.logged import EscapedLog, log_of
 
-from .appending import Prepared, prepare
 from .config import BrokerConfig
-from .errors import ApiError, ErrorCode
 from .partition import CheckBatch, Partition
 from .purgatory import Purgatory
 from .time_of_day import TimeOfDay
-from .topic_configs import AppendConfig
+from .topic_configs import append_config
 from .topics import Topic, Topics
 
 LOG: Final = log_of(__name__)
@@ -138,7 +139,7 @@ class InternalTopic:
         try:
             topic, partition = self._partition(index, time)
             # Older formats have no transactions, and nobody converts what only brokers read.
-            config = replace(AppendConfig.of(topic.config, self._config), magic=V2)
+            config = replace(append_config(topic.config, self._config), magic=V2)
             prepared = _prepared(records, producer, config, time)
             appended = partition.append(prepared, time, check)
         except (ApiError, OSError, StorageError) as error:

@@ -10,14 +10,14 @@ from typing import Final, TypeAlias
 
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.serving.appending import Appended, Prepared
 from downconvert.storage import AbortedTransaction, Log, TopicPartition
-from downconvert.storage.checkpoint import EpochEntry
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.producer_state import ProducerState
+from downconvert.storage.producers.producer_state import ProducerState
 from records import BatchHeader, ControlRecordType, FileRecords, MemoryRecords, build_marker
 
-from .appending import Appended, Prepared
-from .errors import ApiError, ErrorCode
 from .replication import leader_epochs
 from .sequences import Sequences
 

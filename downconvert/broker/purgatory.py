@@ -32,7 +32,7 @@ class Waiting(Protocol):
 
 
 class _Entry:
-    __slots__ = ("exchange", "is_late", "is_told", "keys", "waiting")
+    __slots__ = ("exchange", "is_late", "is_posted", "keys", "waiting")
 
     def __init__(
         self, waiting: Waiting, keys: tuple[Hashable, ...], exchange: Exchange | None
@@ -41,7 +41,7 @@ class _Entry:
         self.keys = keys
         self.exchange = exchange
         self.is_late = False  # its deadline has passed
-        self.is_told = False  # posted to its owner, who has not looked since
+        self.is_posted = False  # posted to its owner, who has not looked since
 
 
 class Purgatory:
@@ -93,6 +93,16 @@ class Purgatory:
         if number is not None:
             self._take(number)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing waits, and nothing was notified."""
+        return not (self._entries or self._notified)
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a key was notified for which `complete_due` has not been called since."""
+        return bool(self._notified)
+
     def notify(self, key: Hashable) -> None:
         """Something about the key changed."""
         self._notified.append(key)
@@ -137,8 +147,8 @@ class Purgatory:
     def _tell(self, number: int, entry: _Entry, now: float) -> None:
         if entry.exchange is None:
             self._look(number, now)
-        elif not entry.is_told:
-            entry.is_told = True
+        elif not entry.is_posted:
+            entry.is_posted = True
             entry.exchange.post(partial(self._look, number))
 
     def _look(self, number: int, now: float) -> None:
@@ -146,7 +156,7 @@ class Purgatory:
         entry = self._entries.get(number)
         if entry is None:
             return
-        entry.is_told = False  # what happens from here on is posted again
+        entry.is_posted = False  # what happens from here on is posted again
         waiting = entry.waiting
         if waiting.is_due():
             if self._take(number):

@@ -8,18 +8,17 @@ fit, and are gone when the broker starts again, as are Kafka's up to its last sn
 The rules are those of Kafka's ProducerAppendInfo since 2.5: a producer that is not known may begin
 with any sequence number [KIP-360], so that UNKNOWN_PRODUCER_ID is never answered.
 
-Not here: what storage knows of producers (downconvert/storage/producer_state.py)."""
+Not here: what storage knows of producers (downconvert/storage/producers/producer_state.py)."""
 
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from downconvert.storage.producer_state import ProducerState
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.storage.producers.producer_state import ProducerState
 from records import BatchHeader
 from records.batch import SEQUENCE_MAX
-
-from .errors import ApiError, ErrorCode
 
 BATCHES_KEPT: Final = 5  # as many requests as a producer may have under way
 PRODUCERS_MAX: Final = 10_000  # of one partition, of which more than the last batch is remembered

@@ -22,24 +22,25 @@ from threading import Thread
 from typing import Final
 
 from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
+from downconvert.serving.lifecycle import Startable
+from downconvert.serving.limits import Limits, RequestMemory
+from downconvert.serving.places import NoPlaceError, Place, Places
+from downconvert.serving.tls import wrap
 from records.logged import log_of
 
 from .broker import Broker
-from .clock import Clock
-from .connection import Connection, Incoming
-from .disk_room import DiskRoom
 from .endings import End
 from .exchange import Client
-from .lifecycle import Startable
-from .limits import Limits, RequestMemory
-from .log_files import LogFiles
-from .maintenance import MaintenanceThread
-from .network_thread import NetworkThread, Serving
-from .places import NoPlaceError, Place, Places
-from .request_log import log_end
-from .served_connections import NOT_NOW
-from .tls import wrap
-from .wake import Wake
+from .network.clock import Clock
+from .network.connection import Connection, Incoming
+from .network.network_thread import NetworkThread
+from .network.served_connections import NOT_NOW
+from .network.serving import Serving
+from .network.wake import Wake
+from .operating.disk_room import DiskRoom
+from .operating.log_files import LogFiles
+from .operating.maintenance import MaintenanceThread
+from .operating.request_log import log_end
 
 LOG: Final = log_of(__name__)
 BACKLOG: Final = 1024

@@ -4,6 +4,9 @@ Not here: which requests are served, and by what (broker.py, handlers/apis.py)."
 
 from collections.abc import Mapping
 
+from downconvert.access.failed_logins import FailedLogins
+from downconvert.access.guard import Guard
+from downconvert.access.quotas import Quotas
 from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.groups.offsets import Offsets
 from downconvert.broker.groups.offsets_topic import OffsetsTopic
@@ -12,24 +15,21 @@ from downconvert.broker.transactions.counts import Counts
 from downconvert.broker.transactions.markers import Markers
 from downconvert.broker.transactions.state_topic import StateTopic
 from downconvert.broker.transactions.sweep import Sweep
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
+from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.line_budget import LineBudget
+from downconvert.serving.planning_slots import PlanningSlots
 from downconvert.storage import LogDir
 
-from .access.failed_logins import FailedLogins
-from .access.guard import Guard
-from .access.quotas import Quotas
-from .buffered_send import MemoryBudget
-from .chunk_budget import ChunkBudget
 from .config import BrokerConfig
-from .conversion_cache import ConversionCache
-from .fetch_session import FetchSessions
-from .line_budget import LineBudget
-from .metrics import Metrics
-from .planning_slots import PlanningSlots
-from .producer_ids import ProducerIds
+from .fetch.chunk_budget import ChunkBudget
+from .fetch.conversion_cache import ConversionCache
+from .fetch.fetch_session import FetchSessions
+from .operating.metrics import Metrics
 from .purgatory import Purgatory
 from .time_of_day import TimeOfDay
 from .topics import Topics
+from .transactions.producer_ids import ProducerIds
 
 
 class BrokerState:

@@ -9,18 +9,18 @@ them (describe_configs.py, alter_configs.py)."""
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from downconvert.protocol.errors import ApiError
+from downconvert.serving.append_config import AppendConfig
 from downconvert.storage import CorruptFileError, DiskFullError
-from downconvert.storage.files import DISK, Files, read_file, replace_file
-from records.codecs import CodecLevel
+from downconvert.storage.disk.files import DISK, Files, read_file, replace_file
 from records.formats import V2, Codec
 
 from .config import BrokerConfig
-from .errors import ApiError
 from .topic_settings import (
     AFTER_MAX,
     BEFORE_MAX,
@@ -34,6 +34,7 @@ from .topic_settings import (
 )
 
 FILE_NAME: Final = "topic-configs.json"
+CONFIGS_MAX: Final = 1_000  # that are remembered as they were last read
 LEVELS: Final = {
     Codec.GZIP: "compression.gzip.level",
     Codec.LZ4: "compression.lz4.level",
@@ -41,42 +42,38 @@ LEVELS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AppendConfig:
-    """How records are validated and appended. Sizes in bytes, times in milliseconds."""
+def append_config(own: Mapping[str, str], config: BrokerConfig) -> AppendConfig:
+    """How records are appended to a topic that has these settings of its own."""
+    return _append_config(tuple(own.items()), config.message_max_bytes, config.min_insync_replicas)
 
-    magic: int
-    codec: Codec | None  # None: the producer's
-    level: CodecLevel  # of what is compressed in `codec`
-    is_compacted: bool
-    is_append_time: bool
-    message_size_max: int
-    before_max: int  # how much older than the clock timestamps may be
-    after_max: int
-    min_insync_replicas: int
 
-    @classmethod
-    def of(cls, own: Mapping[str, str], config: BrokerConfig) -> "AppendConfig":
-        """`own`: what the topic has of its own."""
+@lru_cache(maxsize=CONFIGS_MAX)
+def _append_config(
+    own_settings: tuple[tuple[str, str], ...], message_max_bytes: int, min_insync_replicas: int
+) -> AppendConfig:
+    own = dict(own_settings)
+    config = BrokerConfig(
+        message_max_bytes=message_max_bytes, min_insync_replicas=min_insync_replicas
+    )
 
-        def value(name: str) -> str:
-            return own[name] if name in own else default_of(name, config)
+    def value(name: str) -> str:
+        return own[name] if name in own else default_of(name, config)
 
-        codecs = {codec.name.lower(): codec for codec in Codec} | {"uncompressed": Codec.NONE}
-        codec = codecs.get(value("compression.type"))
-        level = "" if codec is None else own.get(LEVELS.get(codec, ""), "")
-        both = value(DIFFERENCE_MAX)  # as it was called before there were two of them
-        return cls(
-            magic=magic_of(value("message.format.version")),
-            codec=codec,
-            level=int(level) if level else "kafka",
-            is_compacted="compact" in value("cleanup.policy"),
-            is_append_time=value("message.timestamp.type") == "LogAppendTime",
-            message_size_max=int(value("max.message.bytes")),
-            before_max=_given(value(BEFORE_MAX), both),
-            after_max=_given(value(AFTER_MAX), both),
-            min_insync_replicas=int(value("min.insync.replicas")),
-        )
+    codecs = {codec.name.lower(): codec for codec in Codec} | {"uncompressed": Codec.NONE}
+    codec = codecs.get(value("compression.type"))
+    level = "" if codec is None else own.get(LEVELS.get(codec, ""), "")
+    both = value(DIFFERENCE_MAX)  # as it was called before there were two of them
+    return AppendConfig(
+        magic=magic_of(value("message.format.version")),
+        codec=codec,
+        level=int(level) if level else "kafka",
+        is_compacted="compact" in value("cleanup.policy"),
+        is_append_time=value("message.timestamp.type") == "LogAppendTime",
+        message_size_max=int(value("max.message.bytes")),
+        before_max=_given(value(BEFORE_MAX), both),
+        after_max=_given(value(AFTER_MAX), both),
+        min_insync_replicas=int(value("min.insync.replicas")),
+    )
 
 
 def _given(limit: str, both: str) -> int:

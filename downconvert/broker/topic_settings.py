@@ -14,10 +14,10 @@ from decimal import Decimal
 from enum import IntEnum
 from typing import Final, TypeAlias
 
+from downconvert.protocol.errors import ApiError, ErrorCode
 from records.formats import V0, V1, V2
 
 from .config import BrokerConfig
-from .errors import ApiError, ErrorCode
 
 INT_MAX: Final = 2**31 - 1
 LONG_MIN, LONG_MAX = -(2**63), 2**63 - 1

@@ -14,13 +14,13 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from downconvert.internal_topics.names import OFFSETS_TOPIC as OFFSETS_TOPIC
 from downconvert.internal_topics.names import TRANSACTIONS_TOPIC as TRANSACTIONS_TOPIC
 from downconvert.storage import LogConfig, LogDir, StorageError, TopicPartition
-from downconvert.storage.metadata import read_topic_id, write_topic_id
+from downconvert.storage.checkpoints.metadata import read_topic_id, write_topic_id
 from records.formats import V2
 from records.logged import log_of
 
 from .config import BrokerConfig
 from .partition import Partition
-from .topic_configs import AppendConfig, TopicConfigs
+from .topic_configs import TopicConfigs, append_config
 
 LOG: Final = log_of(__name__)
 INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
@@ -81,18 +81,22 @@ class Topics(Mapping[str, Topic]):
     def by_id(self, id: bytes) -> Topic | None:  # noqa: A002 - the protocol's name
         return self._by_id.get(id)
 
+    def find(self, topic: str | bytes) -> Topic | None:
+        """The topic of this name, or id."""
+        return self._by_id.get(topic) if isinstance(topic, bytes) else self._topics.get(topic)
+
     @property
     def has_rewriting(self) -> bool:
         """Whether any topic has a format or a codec of its own, so that what producers send may
         have to be written again."""
         if self._rewrites is None:
-            configs = [AppendConfig.of(topic.config, self._config) for topic in self.values()]
+            configs = [append_config(topic.config, self._config) for topic in self.values()]
             self._rewrites = any(one.codec is not None or one.magic < V2 for one in configs)
         return self._rewrites
 
     def partition(self, topic: str | bytes, index: int) -> Partition | None:
         """A partition of a topic of this name, or id."""
-        found = self._by_id.get(topic) if isinstance(topic, bytes) else self._topics.get(topic)
+        found = self.find(topic)
         return found.partitions.get(index) if found is not None else None
 
     def partitions(self) -> Iterator[Partition]:

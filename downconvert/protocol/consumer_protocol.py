@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final, TypeAlias
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import NUMBERS, Cursor, reader
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import Message, schema
+from .decoder import NUMBERS, Cursor, reader
+from .encoder import encode
+from .errors import BadRequestError
+from .schemas import Message, schema
 
 Partition: TypeAlias = tuple[str, int]  # topic, index
 

@@ -14,10 +14,10 @@ from itertools import groupby
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
-from downconvert.broker.errors import BadRequestError
 from downconvert.internal_topics import cursor
 
 from . import malformed
+from .errors import BadRequestError
 from .schemas import Field, Message, schema
 from .source import Source
 

@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final, TypeAlias
 
-from records.sends import Send
+from records.files.sends import Send
 
 from .decoder import NUMBERS, ONE_BYTE_MAX, UUID_SIZE, is_fixed, together
 from .schemas import Field, Message, schema

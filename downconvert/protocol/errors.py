@@ -111,3 +111,11 @@ class ApiError(BrokerError):
         super().__init__(message or code.name)
         self.code = code
         self.message = message or None
+
+
+def name_of(code: int) -> str:
+    """Kafka's name of an error, or its number."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)

@@ -2,7 +2,7 @@
 
 A client of an older version does not read, ask for, or understand it.
 
-Not here: the fields themselves (wire/schemas.py)."""
+Not here: the fields themselves (schemas.py)."""
 
 from typing import Final
 

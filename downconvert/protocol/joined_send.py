@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-from records.sends import Send, close, write_all
+from records.files.sends import Send, close, write_all
 
 
 class JoinedSend:
@@ -29,6 +29,22 @@ class JoinedSend:
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
         return 0 if self.completed else self._left[-1].write_to(channel, budget)
+
+    def copy_to(self, buffer: memoryview) -> bool:
+        """As that of ZeroCopySend; False, too, where a part has none."""
+        for part in self.parts:
+            copy = getattr(part, "copy_to", None)
+            if copy is None or not copy(buffer):
+                return False
+            buffer = buffer[part.size :]
+        return True
+
+    def skip(self, size: int) -> None:
+        """So many bytes have gone out in another way. To be called before any `write_to`."""
+        for part in self.parts:
+            skipped = min(size, part.size)
+            part.skip(skipped)  # type: ignore[attr-defined]  # each of them has `copy_to`
+            size -= skipped
 
     def close(self) -> None:
         """Releases what is held for the rest, which is not wanted any more."""

@@ -1,6 +1,6 @@
 """What is wrong with the bytes of a message. Positions are in bytes, from where it begins."""
 
-from downconvert.broker.errors import BadRequestError
+from .errors import BadRequestError
 
 
 def ended(end: int, at: int) -> BadRequestError:

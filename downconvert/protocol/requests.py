@@ -2,13 +2,13 @@
 
 Not here: which versions are served (apis.py), what is done with them."""
 
+import struct
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final, TypeAlias
 
-from downconvert.broker.errors import BadRequestError
-
-from .decoder import Cursor, decode, reader
+from .decoder import Cursor, reader
+from .errors import BadRequestError
 from .malformed import bad_length
 from .schemas import ApiKey, Message, is_flexible, schema
 
@@ -19,15 +19,9 @@ NAMES: Final = {api: api.name for api in ApiKey}
 MESSAGES: Final = {api: f"{api.name}Request" for api in ApiKey}
 
 
-class Start(NamedTuple):
-    """What every request begins with. `api`: None where the API is not known here."""
-
-    key: int
-    version: int
-    correlation_id: int
-    client_id: str | None
-    api: ApiKey | None
-    size: int  # bytes: where in the frame the body begins, if the API is known
+# What every request begins with: its API's number, version, correlation id, client id; its API,
+# None where it is not known here; where in the frame its body begins, in bytes, if it is.
+Start: TypeAlias = tuple[int, int, int, str | None, ApiKey | None, int]
 
 
 @dataclass(slots=True)
@@ -57,16 +51,32 @@ class Request:
 
 def parse_start(frame: memoryview) -> Start:
     """How a request's frame begins, without its length. BadRequestError: it is malformed."""
-    cursor = Cursor(frame)
-    key, version, correlation_id, length = START.unpack_from(frame, cursor.take(START.size))
-    if length < -1:
-        raise bad_length("client_id", cursor.position, length)
-    client_id = None if length < 0 else cursor.text(length, "client_id")
+    try:
+        key, version, correlation_id, length = START.unpack_from(frame)
+    except struct.error:
+        Cursor(frame).take(START.size)  # says that it ends too early
+        raise
+    at = START.size
+    client_id = None
+    if length > 0 and length <= len(frame) - at:
+        try:
+            client_id = str(frame[at : at + length], "utf-8")
+        except UnicodeDecodeError:
+            Cursor(frame, at).text(length, "client_id")  # says where
+            raise
+        at += length
+    elif length >= 0:
+        client_id = Cursor(frame, at).text(length, "client_id")
+    elif length < -1:
+        raise bad_length("client_id", at, length)
     api = KNOWN.get(key)
-    if api is not None and is_flexible(api, version) and frame[cursor.take(1)]:
-        cursor = Cursor(frame)  # it has tagged fields
-        reader("RequestHeader", FLEXIBLE_HEADER)(cursor)
-    return Start(key, version, correlation_id, client_id, api, cursor.position)
+    if api is not None and is_flexible(api, version):
+        cursor = Cursor(frame, at)
+        if frame[cursor.take(1)]:  # it has tagged fields
+            cursor = Cursor(frame)
+            reader("RequestHeader", FLEXIBLE_HEADER)(cursor)
+        at = cursor.position
+    return key, version, correlation_id, client_id, api, at
 
 
 def parse_header(frame: memoryview) -> RequestHeader:
@@ -83,4 +93,5 @@ def parse_body(header: RequestHeader, frame: memoryview) -> Request:
     name = MESSAGES[header.api]
     if not 0 <= header.version <= schema(name).newest:
         raise BadRequestError(f"{name} has no version {header.version}")
-    return Request(header, decode(name, header.version, frame[header.size :]), len(frame))
+    body: Message = reader(name, header.version)(Cursor(frame[header.size :]))
+    return Request(header, body, len(frame))

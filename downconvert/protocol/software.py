@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from .wire.schemas import Message
+from .schemas import Message
 
 SAID_SINCE: Final = 3  # versions of ApiVersions in which clients name their software
 VALID: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # Kafka's own

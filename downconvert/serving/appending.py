@@ -17,9 +17,11 @@ from struct import Struct
 from threading import Lock
 from typing import Final
 
+from downconvert.protocol.errors import ApiError, ErrorCode
 from records import BatchHeader, CorruptRecordsError, MemoryRecords, Record, RecordTooLargeError
+from records.batches.columns import AT, FIELDS
+from records.batches.reader import read_rows
 from records.checksum import MISMATCH, verify_checksum
-from records.columns import AT, FIELDS
 from records.crc32c import crc32c
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
@@ -33,10 +35,8 @@ from records.formats import (
     Codec,
     TimestampType,
 )
-from records.reader import read_rows
 
-from .errors import ApiError, ErrorCode
-from .topic_configs import AppendConfig
+from .append_config import AppendConfig
 from .up_conversion import (
     EXPANSION_MAX,
     HELD_MAX,

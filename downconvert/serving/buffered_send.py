@@ -1,12 +1,12 @@
-"""Converted bytes that are kept in memory until they are sent, once or to many.
+"""Converted bytes that stay in memory until they are sent, to one client or to many.
 
-An answer states its size before its first byte. What is compressed again has to be made for its
-size to be known, so that an exact size costs the work twice: once to measure, once to send. While
-the budget lasts, the bytes of the first time are kept instead. All answers share one budget, since
-a slow client holds its bytes for as long as it takes.
+A response states its size before its first byte. The size of a batch that is compressed again is
+known only when it has been made. So an exact size would cost the work twice: once to measure, once
+to send. While the budget lasts, the bytes of the first time are sent. All responses share one
+budget, as a slow client may hold its bytes for long.
 
-Not here: what is kept for whoever asks next (conversion_cache.py), for one answer
-(fetch_assembly.py)."""
+Not here: the cache of chunks (conversion_cache.py), the parts of one response (fetch_assembly.py).
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -16,16 +16,16 @@ from typing import Any, Final, Self, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, ConversionStats, convert
 from records import RecordsError
-from records.sends import PendingBytes
-from records.source import Records
+from records.files.sends import PendingBytes
+from records.files.source import Records
 from records.units import KiB, MiB
 
-# Of one range. A client that fetches as much as is usual (1 MiB of each partition) gets no more.
+# For one range. A client with the usual limit (1 MiB a partition) gets less.
 BUFFERED_SIZE_MAX: Final = 4 * MiB
 
 WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
-Take: TypeAlias = Callable[[int], bool]  # takes so many bytes of a budget; False: it has fewer
+Take: TypeAlias = Callable[[int], bool]  # takes bytes of a budget; False: it has fewer left
 
 
 class MemoryBudget:
@@ -60,8 +60,8 @@ class MemoryBudget:
 
 
 class KeptBytes:
-    """Converted bytes, for any number of holders: the last one to release them releases their
-    memory. Whoever makes them holds them. Thread-safe.
+    """Converted bytes with any number of holders. The last release frees the memory. Their maker is
+    the first holder. Thread-safe.
 
     damage: why they end before the records do."""
 
@@ -75,7 +75,7 @@ class KeptBytes:
         stats: ConversionStats,
         damage: RecordsError | None = None,
     ) -> None:
-        """`held`: bytes of the budget that are taken for them."""
+        """`held`: bytes of the budget that were taken for them."""
         self.data = data
         self.stats = stats
         self.damage = damage
@@ -104,7 +104,7 @@ class KeptBytes:
         self._budget.release(held)
 
 
-class Keeping:
+class BufferedConversion:
     """A conversion whose bytes are kept, done in as many steps as its caller likes."""
 
     __slots__ = ("_budget", "_conversion", "_damage", "_data", "_held", "_seconds", "_take")
@@ -135,12 +135,13 @@ class Keeping:
         return self._conversion.stats.bytes_in
 
     def run(self, work: int | None = None, clock: Callable[[], float] = perf_counter) -> int:
-        """Converts until about so much work is done, or to the end. Returns what is left of `work`;
-        0 or less: there is more to do.
+        """Converts until about `work` is done, or to the end. Returns the work that is left. 0 or
+        less: there is more to do.
 
-        Work is counted in bytes that go through memory; those of compressed batches count several
-        times. NoMemoryError: the budget has no room for it, or it is too large. RecordsError:
-        damage or a refusal is all there is; OSError: the disk. Then nothing is held."""
+        Work is counted in bytes that go through memory. Bytes of compressed batches count several
+        times. NoMemoryError: the budget has no room, or the conversion is too large. RecordsError:
+        damage or a refusal before the first byte. OSError: the disk. After an error nothing is
+        held."""
         started = clock()
         left = 1 if work is None else work
         done = self.work_done
@@ -179,15 +180,15 @@ class Keeping:
         return self._damage
 
     def kept(self, overhead: int = 0) -> KeptBytes:
-        """What has become of it, once all is done. `overhead`: bytes of the budget that its holder
-        has taken besides."""
+        """The bytes, once all is converted. `overhead`: bytes of the budget that the holder has
+        taken besides."""
         stats = self._conversion.stats
         stats.seconds_converting = self._seconds
         held, self._held = self._held, 0
         return KeptBytes(bytes(self._data), self._budget, held + overhead, stats, self._damage)
 
     def close(self) -> None:
-        """Releases what is held: nobody wants it, or it has failed."""
+        """Releases the bytes unsent: they are not wanted, or the conversion has failed."""
         held, self._held = self._held, 0
         self._data = bytearray()
         self._budget.release(held)
@@ -198,7 +199,7 @@ class Keeping:
 
 
 class NoMemoryError(Exception):
-    """There is no room to keep a conversion. is_large: nor will there be."""
+    """The budget has no room for a conversion. is_large: it never will."""
 
     def __init__(self, *, is_large: bool) -> None:
         super().__init__("too large to be kept" if is_large else "no room to keep it")
@@ -206,12 +207,12 @@ class NoMemoryError(Exception):
 
 
 class BufferedSend:
-    """Kept bytes on their way out, from `start` on. It holds them until they are sent."""
+    """Sends kept bytes from `start` on. It holds them until they are sent."""
 
     __slots__ = ("_data", "_kept", "_pending", "damage", "size", "stats")
 
     def __init__(self, kept: KeptBytes, stats: ConversionStats, start: int = 0) -> None:
-        """Takes over its caller's hold of the bytes. `stats`: what was done for this one."""
+        """Takes over its caller's hold of the bytes. `stats`: those of this response."""
         self._kept: KeptBytes | None = kept
         self._data = memoryview(kept.data)[start:]
         self.size = len(self._data)
@@ -229,14 +230,20 @@ class BufferedSend:
         budget: MemoryBudget,
         *,
         aborted: Iterable[AbortedTransaction] = (),
+        work: int | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> Self | None:
-        """The records converted; None: the budget has no room for them. RecordsError: damage or a
-        refusal is all there is."""
-        keeping = Keeping(records, to_magic, first_offset, policy, budget, aborted=aborted)
+        """The records converted. None: the budget has no room for them, or they take more than
+        `work`. RecordsError: damage or a refusal is all there is."""
+        keeping = BufferedConversion(
+            records, to_magic, first_offset, policy, budget, aborted=aborted
+        )
         try:
-            keeping.run(clock=clock)
+            is_whole = keeping.run(work, clock) > 0
         except NoMemoryError:
+            return None
+        if not is_whole:
+            keeping.close()
             return None
         kept = keeping.kept()
         return cls(kept, replace(kept.stats))
@@ -249,12 +256,23 @@ class BufferedSend:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the records are in it, before it is cut."""
+        """Whether it has all of the records, before it is cut."""
         return self.damage is None
+
+    def copy_to(self, buffer: memoryview) -> bool:
+        """As that of ZeroCopySend."""
+        buffer[: self.size] = self._data
+        return True
+
+    def skip(self, size: int) -> None:
+        """So many bytes have gone out in another way. To be called before any `write_to`."""
+        self._pending.left = self._data[size:]
+        if self.completed:
+            self.close()
 
     @property
     def head(self) -> memoryview:
-        """How it begins."""
+        """Its first bytes."""
         return self._data
 
     @property
@@ -262,7 +280,7 @@ class BufferedSend:
         return not self._pending.left
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
-        """Makes one write, of `budget` bytes if there is one, and returns the bytes written; 0: not
+        """Writes once, at most `budget` bytes, and returns how many. 0: the channel takes none
         now."""
         written = self._pending.write_to(channel, budget or WRITE_SIZE_MAX)
         if self.completed:
@@ -270,7 +288,7 @@ class BufferedSend:
         return written
 
     def close(self) -> None:
-        """Releases the bytes: all are sent, or the rest is not wanted."""
+        """Releases the bytes: all are sent, or the rest is not needed."""
         kept, self._kept = self._kept, None
         self._data = memoryview(b"")
         self._pending.left = self._data

@@ -11,9 +11,9 @@ from typing import Final
 
 from downconvert import ConversionPolicy
 
-from .exchange import Exchange
-
 REFUSE: Final = "refuse"
+FOUND_MAX: Final = 1_000  # topics and clients whose rule is remembered
+NAMES_MAX: Final = 256  # characters of a client's names, if it is
 ENABLED: Final = "message.downconversion.enable"  # of a topic
 
 
@@ -52,11 +52,9 @@ def is_enabled(topic_config: Mapping[str, str]) -> bool:
     return topic_config.get(ENABLED, "true").strip().lower() != "false"
 
 
-def names_of(exchange: Exchange) -> tuple[str, ...]:
-    """The client's names, as rules know them."""
-    client, id_ = exchange.client, exchange.request.header.client_id
-    software = f"{client.software_name}/{client.software_version}"
-    return (software, id_ or "") if client.software_name else (id_ or "",)
+def names_of(software: str, version: str, client_id: str | None) -> tuple[str, ...]:
+    """The client's names, as rules know them. `software` is empty where a client does not say."""
+    return (f"{software}/{version}", client_id or "") if software else (client_id or "",)
 
 
 def policy_for(
@@ -65,10 +63,17 @@ def policy_for(
     """The policy for a client that has these names: the first rule that matches decides.
 
     Codecs that it does not name stay as in the broker's policy."""
-    for rule in rules:
-        if rule.fits(topic, names):
-            return _recoded(policy, tuple(sorted(rule.recode.items())))
-    return policy
+    is_short = sum(map(len, names)) <= NAMES_MAX
+    first = _first_that_fits if is_short else _first_that_fits.__wrapped__
+    rule = first(rules, topic, names)
+    return policy if rule is None else _recoded(policy, tuple(sorted(rule.recode.items())))
+
+
+@lru_cache(maxsize=FOUND_MAX)
+def _first_that_fits(
+    rules: tuple[RecodeRule, ...], topic: str, names: tuple[str, ...]
+) -> RecodeRule | None:
+    return next((rule for rule in rules if rule.fits(topic, names)), None)
 
 
 def zstd_recode(policy: ConversionPolicy, *, may_convert: bool) -> Mapping[str, str]:

@@ -8,25 +8,23 @@ Not here: which format a client reads and which errors it knows (fetch_versions.
 gets (conversions.py), reading a log (reading.py)."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import (
     BatchHeader,
     RecordsError,
-    RecordTooLargeError,
     UnsupportedCodecError,
     read_batch,
 )
+from records.files.sends import Send
+from records.files.source import Records
 from records.formats import MESSAGE_OVERHEAD, PREFIX, V1, V2
-from records.sends import Send
-from records.source import Records
 from records.units import KiB, MiB
 
 from .buffered_send import BufferedSend, MemoryBudget
-from .errors import ApiError, ErrorCode
 
 # An answer with as little as this is joined with what follows in the next segment: else a client of
 # a log that rolls often gets little for each request, and some clients do not get over a gap in the
@@ -59,6 +57,21 @@ def convert_range(
         if buffered is not None:
             return buffered
     return LazyDownConvertRecords(records, magic, offset, policy, aborted=aborted)
+
+
+def is_small_and_plain(records: Records, size_max: int, batches_max: int | None = None) -> bool:
+    """Whether a range is converted at once, without turns: it has at most `size_max` bytes and
+    `batches_max` batches, none of them is compressed, so that nothing expands, and every header
+    can be read."""
+    if records.size > size_max:
+        return False
+    try:
+        for count, header in enumerate(records.batches(), start=1):
+            if header.codec or (batches_max is not None and count > batches_max):
+                return False
+    except RecordsError:
+        return False
+    return True
 
 
 def to_send(converted: Converted, size_max: int | None = None) -> Send:
@@ -111,8 +124,7 @@ def joins_more(used: int, room: int) -> bool:
     return used <= JOINED_SIZE_MAX and room > 0
 
 
-@dataclass(frozen=True, slots=True)
-class FirstOfUse:
+class FirstOfUse(NamedTuple):
     """header: of the first batch that has something for the client; None: none of the range has.
     end: the offset after the last batch before it; None: there is none. looked_at: batches."""
 
@@ -136,6 +148,18 @@ def first_of_use(records: Records, offset: int, *, wants_markers: bool) -> First
             return FirstOfUse(header, end, looked_at)
         end = header.last_offset + 1
     return FirstOfUse(None, end, looked_at)
+
+
+def is_of_use(header: BatchHeader, offset: int) -> bool:
+    """Whether the header alone shows that a batch has a record at or after `offset`, as that of
+    nearly every batch does that is asked for."""
+    if header.magic < V2:
+        return True
+    count, last_delta = header.records_count, header.last_offset_delta
+    if not count or header.is_control:
+        return False
+    base_offset = header.base_offset
+    return base_offset >= offset or (count == last_delta + 1 and base_offset + last_delta >= offset)
 
 
 def has_record_from(records: Records, header: BatchHeader, offset: int) -> bool:
@@ -170,8 +194,6 @@ def error_code_of(error: ApiError | RecordsError | OSError) -> ErrorCode:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         case UnsupportedCodecError():
             return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-        case RecordTooLargeError():
-            return ErrorCode.MESSAGE_TOO_LARGE
         case StorageError() | OSError():
             return ErrorCode.KAFKA_STORAGE_ERROR
         case _:

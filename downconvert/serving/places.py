@@ -11,13 +11,17 @@ from collections.abc import Callable
 from threading import Lock
 from typing import Final
 
-from .errors import BrokerError
+from downconvert.protocol.errors import BrokerError
 
 EVICTED: Final = "it has not logged in, and its place is another's"
 
 
 class NoPlaceError(BrokerError):
     """All places are taken by clients that keep theirs."""
+
+
+def _nothing() -> None:
+    """What is called where nobody has to go."""
 
 
 class Place:
@@ -27,7 +31,7 @@ class Place:
 
     def __init__(self, places: "Places", address: str) -> None:
         self.address = address
-        self.on_evicted: Callable[[], object] = lambda: None  # it has to go: its place is another's
+        self.on_evicted: Callable[[], object] = _nothing  # it has to go: its place is another's
         self._places = places
         self._is_held = True
 
@@ -38,6 +42,7 @@ class Place:
     def release(self) -> None:
         """The connection has ended."""
         self._places._release(self)
+        self.on_evicted = _nothing  # it refers to the connection, which refers to this place
 
 
 class Places:

@@ -1,10 +1,13 @@
-"""What this process takes of its machine."""
+"""What this process is, and what it takes of its machine."""
 
 import os
 import resource
+import tempfile
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
+DISTRIBUTION: Final = "lazy-downconvert"
 STATM: Final = Path("/proc/self/statm")
 OPEN_FILES: Final = Path("/proc/self/fd")
 
@@ -20,6 +23,24 @@ def cpu_seconds() -> float:
     """CPU time of all threads, in programs and in the system, since the start."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
+
+
+def free_bytes(directory: str | None) -> int | None:
+    """On the disk of a directory, for who is not root; None: of the system's temporary one. The
+    answer is None where nobody can say."""
+    try:
+        disk = os.statvfs(directory or tempfile.gettempdir())
+    except OSError:
+        return None
+    return disk.f_bavail * disk.f_frsize
+
+
+def installed_version() -> str:
+    """Of this program; empty: it is not installed."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return ""
 
 
 def open_files() -> int:

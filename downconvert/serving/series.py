@@ -13,7 +13,24 @@ from prometheus_client import Counter, Histogram
 Metric = TypeVar("Metric", Counter, Histogram)
 
 # Seconds. A fetch waits 0.5 by default, a member of a group for minutes.
-BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 30.0)
+BUCKETS: Final = (
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    5.0,
+    10.0,
+    15.0,
+    20.0,
+    30.0,
+)
 CLIENTS_MAX: Final = 100  # client ids with their addresses that metrics name
 TOPICS_MAX: Final = 1_000  # topics that metrics name, or groups with their topics
 NAME_MAX: Final = 128  # characters of what a client calls itself

@@ -8,12 +8,13 @@ Few records are held while they are written again; many are compressed as they a
 bytes they may expand to is bounded, since compressed ones may expand to any number.
 
 Not here: whether they may be appended at all (appending.py); the log of a whole directory
-(downconvert/storage/upgrade.py)."""
+(downconvert/storage/cleaning/upgrade.py)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from downconvert.protocol.errors import ApiError, ErrorCode
 from records import (
     BatchHeader,
     Columns,
@@ -23,13 +24,12 @@ from records import (
     build,
     read,
 )
-from records.batch_stream import BatchStream
+from records.batches.batch_stream import BatchStream
 from records.codecs import CodecLevel
 from records.formats import V0, V2, Codec, TimestampType
 from records.record import Headers
 
-from .errors import ApiError, ErrorCode
-from .topic_configs import AppendConfig
+from .append_config import AppendConfig
 
 # How much may be held, as a multiple of the largest batch. Text compresses to a tenth of its size.
 EXPANSION_MAX: Final = 16

@@ -3,13 +3,12 @@
 Not here: how it is read (reading.py, reading_converted.py)."""
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
-from downconvert.broker.wire.joined_send import JoinedSend
+from downconvert.protocol.joined_send import JoinedSend
 from records import FileRecords
-from records.sends import Send
+from records.files.sends import Send
 
 Found = TypeVar("Found")
 
@@ -35,28 +34,26 @@ class ConvertedSend(JoinedSend):
         self.topic = topic
 
 
-@dataclass(frozen=True, slots=True)
-class Contribution:
+class Contribution(NamedTuple):
     """records: to be sent. source_size: bytes of the log that they come from, which is what limits
-    count. seen_to: there is nothing else below this offset. source: where they lie, if as they
-    are."""
+    count. scanned_end_offset: there is nothing else below this offset. source: where they lie, if
+    as they are."""
 
     records: Send | bytes
     source_size: int
-    seen_to: int
+    scanned_end_offset: int
     source: FileRecords | None = None
 
 
 Reading: TypeAlias = Turns[Contribution]
 
 
-def nothing(seen_to: int) -> Contribution:
+def nothing(scanned_end_offset: int) -> Contribution:
     """No records; never null, which clients of 0.9 cannot parse."""
-    return Contribution(b"", 0, seen_to)
+    return Contribution(b"", 0, scanned_end_offset)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(NamedTuple):
     """max_bytes: of the log. first: a first batch that is larger is sent all the same. is_hard: not
     more than that goes out, but for a first message (Fetch below version 3)."""
 

@@ -1,20 +1,19 @@
-"""What was just converted, kept for whoever asks for it next.
+"""A cache of converted chunks, for the next clients that fetch the same batches.
 
-A thousand old consumers at the tail of a topic ask for the same bytes. Those are converted once, a
+A thousand old consumers at the tail of a topic fetch the same bytes. They are converted once, a
 chunk of some batches at a time, and sent to all of them from the same memory.
 
-What is kept belongs to the open file of a segment, and is found by where it begins in it. A log
-opens a file anew when its bytes may have changed (truncated, cleaned, made again under the same
-name), and what was kept of it before is not found from then on. What is kept for the next clients
-and what is held for those that are slow share one budget. Where it is used up, what was asked for
-least recently is evicted.
+A chunk belongs to the open file of a segment and is found by its position there. A log reopens a
+file when its bytes may have changed (truncated, cleaned, made again under the same name). Chunks of
+the file opened before are not found after that. Cached chunks and data still queued for slow
+clients share one budget. When it is used up, the least recently used chunk is evicted.
 
-Chunks are kept from the second client on that asks for them, and at the tail of a log at once: one
-consumer that reads a whole log by itself fills no memory with what nobody asks for again. And they
-are kept only while clients come back to them before they have asked for as much else as there is
-room for: consumers all over a large topic fill no memory either.
+A chunk is cached from the second client on, and at the tail of a log at once. So one consumer that
+reads a whole log fills no memory with bytes that nobody fetches again. A chunk is evicted when
+clients have fetched as much else as the cache has room for. So consumers spread over a large topic
+fill no memory either.
 
-Not here: a chunk (converted_chunk.py), of which of them an answer is made (shared_range.py)."""
+Not here: a chunk (converted_chunk.py), which chunks an answer is made of (shared_range.py)."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -26,44 +25,44 @@ from typing import Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from downconvert import ConversionPolicy
+from downconvert.serving.buffered_send import BufferedConversion, MemoryBudget, NoMemoryError
+from downconvert.serving.planning_slots import Wake
 from records import BatchHeader, FileRecords, RecordsError
 from records.formats import V2
 from records.units import KiB
 
-from .buffered_send import Keeping, MemoryBudget, NoMemoryError
 from .chunk_budget import LARGE, SMALL
 from .conversions_under_way import ConversionsUnderWay
 from .converted_chunk import WHOLE, Chunk, Converting, Key, Place
-from .planning_slots import Wake
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-ENTRY_OVERHEAD: Final = KiB  # bytes that the bookkeeping of a chunk takes, generously
-ASKED_MAX: Final = 4096  # places of which it is remembered who asked for them
-SCAN_MAX: Final = 64  # chunks looked at to find one that can be evicted
-# Chunks evicted before anybody else had asked for them, more than were shared.
+ENTRY_OVERHEAD: Final = KiB  # bytes of bookkeeping per chunk, an upper bound
+ASKED_MAX: Final = 4096  # places whose first client is remembered
+SCAN_MAX: Final = 64  # chunks that one eviction looks at
+# Chunks that were evicted unused, minus those that were used. Beyond this, caching does not pay.
 WASTED_MAX: Final = 64
-# Plain records are converted in less time than they are sent in, so that keeping them pays only
-# where many come back to them at once, as at a tail: before an eighth of the memory could be used.
+# Uncompressed records take less time to convert than to send. Caching them pays only where many
+# clients fetch them at once, as at a tail: before an eighth of the memory could be used.
 PLAIN_REACH: Final = 8
 
-TRIED_OF: Final = 32  # of so many chunks one is kept all the same, to see whether that has changed
-NOBODY: Final = -1  # of all clients: it cannot be kept, as it is damaged or too large
+PROBE_EVERY: Final = 32  # chunks: one of so many is kept, to see whether caching pays by now
+UNCACHEABLE: Final = -1  # in place of a client: the chunk is damaged or too large
 
 
 class _Asked(NamedTuple):
-    """client: that asked first. passed: bytes that all clients had asked for, the last time."""
+    """client: the first that fetched it. passed: `_bytes_requested` at the last fetch."""
 
     client: int
     passed: int
 
 
 class ConversionCache:
-    """The chunks that are kept, in one budget with what is held by sends. Thread-safe.
+    """The cached chunks. Their budget also holds the data queued for slow clients. Thread-safe.
 
-    hits: chunks that were there when somebody asked. misses: those that were not. evictions: those
-    that made room for others."""
+    hits: chunks that were found. misses: chunks that were not. evictions: chunks that made room for
+    others."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self.budget = budget
@@ -74,7 +73,7 @@ class ConversionCache:
         self._files: WeakKeyDictionary[FileIO, int] = WeakKeyDictionary()
         self._files_count = 0
         self._asked: OrderedDict[Place, _Asked] = OrderedDict()
-        self._passed = 0  # bytes of logs that clients have asked for
+        self._bytes_requested = 0  # bytes of logs that clients have asked for
         self._shared: OrderedDict[tuple[int, int], None] = OrderedDict()  # files and formats
         self._wasted = 0
         self._refused = 0
@@ -88,8 +87,8 @@ class ConversionCache:
         return len(self._under_way)
 
     def keeps(self, policy: ConversionPolicy) -> bool:
-        """Whether anything that a policy asks for is kept: what has an exact size, and does not
-        depend on transactions before it."""
+        """Whether chunks of this policy are cached: sizes are exact, and no chunk depends on
+        transactions before it."""
         is_exact = policy.size == "exact" and policy.trim_compressed
         return self.budget.size > 0 and is_exact and policy.isolation == "read_uncommitted"
 
@@ -105,13 +104,13 @@ class ConversionCache:
     # --- what is there
 
     def find(self, key: Key) -> Chunk | None:
-        """A chunk, held for its caller, who releases it."""
+        """A chunk, held for the caller, who releases it."""
         with self._lock:
             chunk = self._chunks.get(key)
             if chunk is None:
                 return None
             self._chunks.move_to_end(key)
-            chunk.passed = self._passed + chunk.source_size
+            chunk.passed = self._bytes_requested + chunk.source_size
             self._pass(chunk.source_size)
             self.hits += 1
             self._wasted = max(0, self._wasted - 1)
@@ -122,7 +121,7 @@ class ConversionCache:
             return chunk
 
     def is_shared(self, file: int, magic: int) -> bool:
-        """Whether what was kept of a file was asked for again, as of late."""
+        """Whether a cached chunk of this file was used again recently."""
         return (file, magic) in self._shared
 
     def is_converting(self, key: Key) -> bool:
@@ -131,20 +130,19 @@ class ConversionCache:
     # --- who has asked
 
     def may_keep(self, place: Place) -> bool:
-        """Whether a place can be kept at all: it is neither damaged nor too large."""
+        """Whether a chunk of this place can be cached: it is neither damaged nor too large."""
         asked = self._asked.get(place)
-        return asked is None or asked.client != NOBODY
+        return asked is None or asked.client != UNCACHEABLE
 
     def is_asked_again(self, place: Place, client: int, *, is_plain: bool) -> bool:
-        """Whether another client has asked for it a short while ago, by what was asked for
-        since."""
+        """Whether another client fetched it recently, measured in bytes fetched since."""
         asked = self._asked.get(place)
         if asked is None or asked.client == client:
             return False
-        return self._passed - asked.passed <= self._reach(is_plain=is_plain)
+        return self._bytes_requested - asked.passed <= self._reach(is_plain=is_plain)
 
     def note_asked(self, places: Iterable[Place], client: int, size: int) -> None:
-        """A client asks for so many bytes of a log, which are not kept."""
+        """A client fetches `size` bytes of a log, which are not cached."""
         with self._lock:
             self.misses += 1
             passed = self._pass(size)
@@ -154,12 +152,12 @@ class ConversionCache:
                 _remember(self._asked, place, _Asked(first, passed))
 
     def is_worth_it(self) -> bool:
-        """Whether to keep more: not where clients read more of their logs at once than there is
-        room for, so that what was kept is evicted before it is asked for."""
+        """Whether to cache more chunks. Not while clients read more of their logs than the cache
+        has room for, as chunks are then evicted before they are used."""
         if self._wasted <= WASTED_MAX:
             return True
         self._refused += 1
-        return self._refused % TRIED_OF == 0
+        return self._refused % PROBE_EVERY == 0
 
     # --- what is made
 
@@ -173,12 +171,13 @@ class ConversionCache:
         client: int,
         wake: Wake,
     ) -> tuple[Chunk | None, int | None]:
-        """Converts a chunk of batches, or goes on with that, until `work` is used up. Returns the
-        chunk, held for its caller, and what is left of the work; None and 0 or less: it takes
-        another turn; None and more: it is not kept, or too many others are under way; None and
-        None: another thread has its turn at it, and calls `wake` when that is over, so that the
-        caller does something else until then. Where it takes another turn, it stays under way until
-        the client `leaves`. OSError: the disk."""
+        """Begins or continues the conversion of a chunk, until `work` is used up.
+
+        Returns the chunk, held for the caller, and the work that is left. Without a chunk:
+        (None, 0 or less): it takes another turn, and stays under way until the client `leaves`.
+        (None, more than 0): it is not cached, or too many others are under way.
+        (None, None): another thread is converting it, and calls `wake` when that turn ends.
+        OSError: the disk."""
         with self._lock:
             converting = self._under_way.get(key)
             is_made = converting is None and key in self._chunks  # since the caller looked for it
@@ -216,7 +215,7 @@ class ConversionCache:
             converting.keeping.close()
             if not isinstance(error, NoMemoryError) or error.is_large:
                 with self._lock:
-                    _remember(self._asked, place, _Asked(NOBODY, self._passed))
+                    _remember(self._asked, place, _Asked(UNCACHEABLE, self._bytes_requested))
             return None, work
         finally:
             if is_over:
@@ -228,13 +227,14 @@ class ConversionCache:
         with self._lock:
             self._under_way.leave(client)
 
-    def _keeping(self, key: Key, batches: FileRecords, first: BatchHeader) -> Keeping:
-        # In a log whose offsets fall, what is before the first one is left out: nobody who asks for
-        # this chunk asks for that. A compressed message of v0 or v1 only says its last offset.
+    def _keeping(self, key: Key, batches: FileRecords, first: BatchHeader) -> BufferedConversion:
+        # In a log whose offsets fall, records below the first offset are left out: no client that
+        # fetches this chunk wants them. A compressed message of v0 or v1 states its last offset
+        # only.
         first_offset = key.first_offset
         if first_offset == WHOLE:
             first_offset = first.base_offset if first.magic == V2 else 0
-        return Keeping(
+        return BufferedConversion(
             batches, key.magic, first_offset, key.policy, self.budget, take=self._make_room
         )
 
@@ -254,8 +254,8 @@ class ConversionCache:
     # --- memory
 
     def _make_room(self, size: int) -> bool:
-        """Takes bytes of the budget, and evicts for that what was used least recently and is not
-        being sent. False: there is not enough of it."""
+        """Takes bytes of the budget. Evicts the least recently used chunks that are not being sent.
+        False: that does not free enough."""
         for _ in range(SCAN_MAX if size <= self.budget.size else 0):
             if self.budget.take(size):
                 return True
@@ -266,27 +266,31 @@ class ConversionCache:
         return False
 
     def _pass(self, size: int) -> int:
-        """So many bytes more are asked for; returns how many in all. What nobody has come back to
-        while clients asked for as much as its reach is evicted, though there is room."""
-        self._passed += size
+        """Counts `size` bytes more as fetched, and returns the total. A chunk that was not used
+        while clients fetched as many bytes as its reach is evicted, even if there is room."""
+        self._bytes_requested += size
         for _ in range(SCAN_MAX):
             oldest = next(iter(self._chunks.values()), None)
             if oldest is None:
                 break
-            if oldest.passed + self._reach(is_plain=not oldest.first.codec) >= self._passed:
+            if (
+                oldest.passed + self._reach(is_plain=not oldest.first.codec)
+                >= self._bytes_requested
+            ):
                 break
             self._evict_oldest()
-        return self._passed
+        return self._bytes_requested
 
     def _reach(self, *, is_plain: bool) -> int:
-        """How much may be asked for between two who share a chunk."""
+        """How many bytes clients may fetch between two uses of a chunk."""
         return self.budget.size // PLAIN_REACH if is_plain else self.budget.size
 
     def _evict_oldest(self) -> None:
-        """What was used least recently, unless it is being sent: its memory would not be free."""
+        """Evicts the least recently used chunk, unless it is being sent: that would free
+        nothing."""
         key, chunk = self._chunks.popitem(last=False)
         if chunk.kept.is_shared:
-            chunk.passed = self._passed
+            chunk.passed = self._bytes_requested
             self._chunks[key] = chunk
             return
         self.evictions += 1
@@ -298,8 +302,7 @@ class ConversionCache:
 
 @lru_cache(maxsize=64)
 def kept_policy(policy: ConversionPolicy) -> ConversionPolicy:
-    """The policy by which what all its clients share is converted: chunks are as large for all of
-    them."""
+    """The policy for shared chunks: the same chunk size for all clients."""
     size = LARGE if policy.chunk_size == SMALL else policy.chunk_size
     return replace(policy, chunk_size=size)
 

@@ -1,9 +1,9 @@
 """Conversions of shared chunks that take several turns, and which clients wait for them.
 
-There is a bound on how many there are, since each holds what it has made so far. One that a client
-waits for stays until it is made, whoever else comes: otherwise clients of many chunks would evict
-each other's for ever. One that nobody waits for any more goes when its room is needed. Where all
-are waited for, the next client converts for itself.
+Their number is bounded, as each holds the bytes that it has made so far. A conversion that a client
+waits for is never dropped: otherwise clients of many chunks would evict each other's for ever. A
+conversion without clients is dropped when its place is needed. If every place has a client that
+waits, the next client converts for itself.
 
 Not here: a conversion (converted_chunk.py), what is kept of it (conversion_cache.py)."""
 
@@ -35,7 +35,7 @@ class ConversionsUnderWay:
         return self._by_key.get(key)
 
     def has_room(self) -> bool:
-        """Whether another one may be added. One that nobody waits for is dropped for that."""
+        """Whether another one may be added. Drops one that no client waits for, if needed."""
         if len(self._by_key) < self._count_max:
             return True
         for key, converting in self._by_key.items():
@@ -48,7 +48,7 @@ class ConversionsUnderWay:
         self._by_key[key] = converting
 
     def remove(self, key: Key, converting: Converting) -> None:
-        """It is made, or has failed. The clients that wait for it find that out by themselves."""
+        """It is made, or has failed. Clients that wait for it find out at their next turn."""
         if self._by_key.get(key) is converting:
             del self._by_key[key]
 

@@ -1,25 +1,24 @@
-"""A chunk of some batches, converted: where it is from, what it has, and its making in turns.
+"""A chunk of some converted batches, and its conversion in turns.
 
-Not here: which chunks are kept, and for how long (conversion_cache.py), the bytes
-(buffered_send.py)."""
+Not here: which chunks are cached (conversion_cache.py), the bytes (buffered_send.py)."""
 
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final, NamedTuple
 
 from downconvert import ConversionPolicy
+from downconvert.serving.buffered_send import BufferedConversion, KeptBytes
+from downconvert.serving.planning_slots import Wake
 from records import BatchHeader, FileRecords
 
-from .buffered_send import Keeping, KeptBytes
 from .message_index import MessageIndex
-from .planning_slots import Wake
 
 WHOLE: Final = -1  # instead of an offset: no record is left out
 
 
 class Key(NamedTuple):
-    """file: a number of the open file. position: where the first batch begins in it. first_offset:
-    of the first record, in a batch that is converted for clients that ask for that; or WHOLE."""
+    """file: the number of the open file. position: of the first batch in it, in bytes.
+    first_offset: the fetch offset, if the chunk depends on it; or WHOLE."""
 
     file: int
     position: int
@@ -29,7 +28,7 @@ class Key(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where in a file somebody asks for something: which of its stretches of equal size."""
+    """A part of a file that a client fetches. Parts have equal sizes. number: counted from 0."""
 
     file: int
     number: int
@@ -39,9 +38,9 @@ class Place(NamedTuple):
 
 @dataclass(slots=True)
 class Chunk:
-    """Some batches, converted. kept: the bytes. source_size: of the batches that they come from.
-    first: the header of the first one. passed: bytes that all clients had asked for, when it was
-    used last. was_shared: with a client that it was not made for."""
+    """Some converted batches. kept: the bytes. source_size: bytes of the batches in the log. first:
+    the header of the first one. passed: bytes that all clients had fetched at its last use.
+    was_shared: a second client has used it."""
 
     kept: KeptBytes
     source_size: int
@@ -52,8 +51,8 @@ class Chunk:
     _end_offset: int | None = None
 
     def start_of(self, offset: int) -> tuple[int, int]:
-        """How many bytes, and how many messages, are before the first one at or after an offset.
-        Only where the messages up to there are plain."""
+        """How many bytes and messages are before the first message at or after an offset. Only if
+        the messages up to there are uncompressed."""
         if self._index is None:
             self._index = MessageIndex(self.kept.data)
         return self._index.find(offset)
@@ -67,12 +66,11 @@ class Chunk:
 
 
 class Converting:
-    """A conversion under way, which any thread may take further, one at a time. clients: that wait
-    for what is made."""
+    """A conversion under way, which threads continue in turns. clients: those that wait for it."""
 
     __slots__ = ("_is_busy", "_lock", "_waiting", "clients", "first", "keeping")
 
-    def __init__(self, keeping: Keeping, first: BatchHeader) -> None:
+    def __init__(self, keeping: BufferedConversion, first: BatchHeader) -> None:
         self.keeping = keeping
         self.first = first
         self.clients: set[int] = set()
@@ -82,7 +80,7 @@ class Converting:
 
     def begin_turn(self, wake: Wake) -> bool:
         """Whether the caller has the next turn. False: another thread has it, and calls `wake` when
-        it is over."""
+        it ends."""
         with self._lock:
             if self._is_busy:
                 self._waiting.append(wake)

@@ -1,12 +1,11 @@
 """What a fetch has read so far, partition by partition."""
 
-from dataclasses import replace
 from typing import Final
 
-from downconvert.broker.wire.schemas import Message
+from downconvert.broker.partition import Partition
+from downconvert.protocol.schemas import Message
 
 from .contribution import Contribution
-from .partition import Partition
 
 UNKNOWN: Final = -1  # an epoch
 
@@ -32,6 +31,6 @@ class FetchRead:
 
     def drop_records(self) -> None:
         """Forgets the records: the fetch waits, and reads all of them again when it goes on."""
-        self.contributions = [replace(one, records=b"") for one in self.contributions]
+        self.contributions = [one._replace(records=b"") for one in self.contributions]
         for result in self.results:
             result.records = b""

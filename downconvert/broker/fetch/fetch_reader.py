@@ -9,23 +9,15 @@ Not here: what a partition contributes (reading.py, reading_converted.py), the p
 
 from typing import Final
 
+from downconvert.access.quotas import WINDOW
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
-from downconvert.broker.wire.schemas import Message
+from downconvert.broker.state import BrokerState
+from downconvert.broker.topics import Topic
 from downconvert.conversion.recode import LazyRecodedSend
-from records import RecordsError
-from records.logged import log_of
-from records.units import MiB
-from records.zero_copy import ZeroCopySend
-
-from .access.quotas import WINDOW
-from .contribution import Contribution, Limits, Pause, Reading, nothing
-from .conversions import is_enabled, names_of, policy_for, zstd_recode
-from .errors import ApiError, ErrorCode
-from .exchange import Exchange
-from .fetch_assembly import error_code_of
-from .fetch_read import FetchRead
-from .fetch_session import Asked
-from .fetch_versions import (
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.fetch_versions import (
     FIRST_BATCH_WHOLE_SINCE,
     FOLLOWERS_SERVE_SINCE,
     LEADERS_TOLD_SINCE,
@@ -34,12 +26,20 @@ from .fetch_versions import (
     known_code,
     magic_of,
 )
+from downconvert.protocol.schemas import Message
+from downconvert.serving.conversions import is_enabled, names_of, policy_for, zstd_recode
+from downconvert.serving.fetch_assembly import error_code_of
+from records import RecordsError
+from records.files.zero_copy import ZeroCopySend
+from records.logged import log_of
+from records.units import MiB
+
+from .contribution import Contribution, Limits, Pause, Reading, nothing
+from .fetch_read import FetchRead
+from .fetch_session import Asked
 from .idle import IdleLook
-from .partition import Partition
 from .reading import all_available, read_as_is
 from .reading_converted import Reader, read_converted
-from .state import BrokerState
-from .topics import Topic
 
 LOG: Final = log_of(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch
@@ -72,18 +72,14 @@ class FetchReader:
         rate = None if exchange.client.access is None else exchange.client.access.consumer_byte_rate
         if rate is not None:
             self.max_bytes = min(self.max_bytes, int(rate * WINDOW))
-        self._reader = Reader(
-            client=exchange.client.id,
-            wake=exchange.wake,
-            slots=broker.planning_slots,
-            cache=broker.conversion_cache,
-        )
         self.is_follower = self._replica_id >= 0
         # Clients of older formats cannot ask for it: the field is 0 in those versions.
         self.is_committed = request.isolation_level == READ_COMMITTED
         self.is_reported = not self.is_follower
 
-    def too_little(self, asked_for: list[Asked], min_bytes: int) -> FetchRead | None:
+    def below_min_bytes(
+        self, asked_for: list[Asked], min_bytes: int, now: float
+    ) -> FetchRead | None:
         """What is available, if sizes show that it is less than `min_bytes`; None: it may be
         enough, or only reading can tell."""
         if self._magic is None or self.is_follower:
@@ -94,7 +90,9 @@ class FetchReader:
             try:
                 _, partition = self._partition(asked)
                 partition.check(asked.leader_epoch, leader=True)
-                up_to = self.bound(partition)
+                # Clients of older formats read up to the high watermark. When the fetch is read
+                # after this, that goes by the same look at the log.
+                _, up_to, _ = partition.offsets(asked.offset, now, stable=False)
                 if asked.offset == up_to:  # most of those that wait
                     size: int | None = 0
                 elif min_bytes <= 1:
@@ -110,7 +108,7 @@ class FetchReader:
         return found if found.results and found.size < min_bytes else None
 
     def read_some(
-        self, read: FetchRead, asked_for: list[Asked], look: IdleLook, now: float
+        self, read: FetchRead, asked_for: list[Asked], look: IdleLook | None, now: float
     ) -> Pause | None:
         """Reads the partitions that have not been read yet into `read`, as many as fit a turn.
         Returns until when there is a pause; None: that was all of them."""
@@ -127,47 +125,55 @@ class FetchReader:
         read.is_whole = True
         return None
 
-    def _read_one(self, read: FetchRead, asked: Asked, look: IdleLook, now: float) -> Pause | None:
+    def _read_one(
+        self, read: FetchRead, asked: Asked, look: IdleLook | None, now: float
+    ) -> Pause | None:
         """Reads one partition. Returns until when there is a pause; None: it is complete."""
-        result = Message(key=asked.key, partition_index=asked.index, high_watermark=UNKNOWN)
-        contribution = nothing(asked.offset)
+        index = asked.index
+        result = Message(key=(asked.topic, index), partition_index=index, high_watermark=UNKNOWN)
+        contribution: Contribution | None = None
         partition: Partition | None = None
         try:
             topic, partition = self._partition(asked)
-            idle = look.before(partition)
+            idle = None if look is None else look.before(partition)
             found = self._contribution(read, asked, topic, partition, result, now)
             if isinstance(found, Pause):
                 return found
             contribution = found
             if idle is not None and not contribution.source_size:
-                is_told = hasattr(result, "diverging_epoch")
-                if not is_told and contribution.seen_to >= self.bound(partition):
+                has_diverged = hasattr(result, "diverging_epoch")
+                if not has_diverged and contribution.scanned_end_offset >= self.bound(partition):
                     asked.idle = idle
         except (ApiError, RecordsError, OSError) as error:
             read.has_news = True
             self._refuse(result, partition, error_code_of(error))
         except Exception:
-            LOG.exception("a defect: partition %s of %s", asked.index, asked.topic)
+            LOG.exception("a defect: partition %s of %s", index, asked.topic)
             read.has_news = True
             result.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         self._exchange.work = None
+        if contribution is None:
+            contribution = nothing(asked.offset)
         result.records = contribution.records
         read.add(result, partition, contribution)
         return None
 
     def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
         """The topic and the partition. ApiError: they are not here."""
-        topic, partition = self._find(asked)
+        topic = self._broker.topics.find(asked.topic)
         if topic is None and isinstance(asked.topic, bytes):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        partition = None if topic is None else topic.partitions.get(asked.index)
         if topic is None or partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return topic, partition
 
-    def _find(self, asked: Asked) -> tuple[Topic | None, Partition | None]:
-        topics, name = self._broker.topics, asked.topic
-        topic = topics.by_id(name) if isinstance(name, bytes) else topics.get(name)
-        return topic, None if topic is None else topic.partitions.get(asked.index)
+    def _new_reader(self) -> Reader:
+        """Who reads, for what is converted or compressed again."""
+        broker, exchange = self._broker, self._exchange
+        return Reader(
+            broker.planning_slots, exchange.client.id, exchange.wake, broker.conversion_cache
+        )
 
     def _contribution(
         self,
@@ -180,11 +186,11 @@ class FetchReader:
     ) -> Contribution | Pause:
         must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
-        is_told = self._magic is None  # how far what is stable goes
+        reports_stable_offset = self._magic is None  # how far what is stable goes
         start_offset, high_watermark, last_stable_offset = partition.offsets(
-            asked.offset, now, stable=is_told
+            asked.offset, now, stable=reports_stable_offset
         )
-        last_stable_offset = last_stable_offset if is_told else UNKNOWN
+        last_stable_offset = last_stable_offset if reports_stable_offset else UNKNOWN
         up_to = last_stable_offset if self.is_committed else high_watermark
         if self.is_follower:
             up_to = self.bound(partition)
@@ -238,13 +244,14 @@ class FetchReader:
                     asked.offset,
                     up_to,
                     limits,
-                    reader=self._reader,
                     is_follower=self.is_follower,
                     is_committed=self.is_committed,
                 )
             )
         may_convert = is_enabled(topic.config)
-        names, config = names_of(self._exchange), self._broker.config
+        config, client = self._broker.config, self._exchange.client
+        client_id = self._exchange.request.header.client_id
+        names = names_of(client.software_name, client.software_version, client_id)
         if self._magic is None:
             policy = policy_for(config.policy, config.recode_rules, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
@@ -253,7 +260,7 @@ class FetchReader:
                 asked.offset,
                 up_to,
                 limits,
-                reader=self._reader,
+                reader=self._new_reader(),
                 recode=recode,
                 is_committed=self.is_committed,
             )
@@ -274,7 +281,7 @@ class FetchReader:
                 limits,
                 magic=self._magic,
                 policy=policy,
-                reader=self._reader,
+                reader=self._new_reader(),
             )
         )
 

@@ -12,11 +12,10 @@ from random import SystemRandom
 from threading import Lock
 from typing import Final, Protocol, TypeAlias
 
-from downconvert.broker.wire.schemas import Message
-
-from .errors import ApiError, ErrorCode
-from .fetch_versions import TOPIC_IDS_SINCE
-from .partition import Partition
+from downconvert.broker.partition import Partition
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.fetch_versions import TOPIC_IDS_SINCE
+from downconvert.protocol.schemas import Message
 
 NO_SESSION: Final = 0
 INITIAL, FINAL = 0, -1  # epochs of requests that name all partitions; the last makes no session
@@ -163,8 +162,9 @@ class FetchSessions:
         asked = asked_in(version, request.topics)
         id_, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL, FINAL):
-            with self._lock:
-                self._remove(id_)
+            if id_ != NO_SESSION:
+                with self._lock:
+                    self._remove(id_)
             if epoch == FINAL:
                 return Sessionless(list(asked.values()))
             by_id = version >= TOPIC_IDS_SINCE

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from struct import Struct
 from typing import Final, TypeAlias
 
+from downconvert.broker.partition import Partition
+from downconvert.broker.topics import Topics
 from downconvert.storage import StorageError
 from downconvert.storage.names import LOG_STARTS
 from records.backend import file_stamps
 from records.kernel_functions import STAMP_SIZE
 
 from .fetch_session import Asked, Context, Idle
-from .partition import Partition
-from .topics import Topics
 
 # The second of two changes within one tick of a file system's clock does not show. So a file that
 # was changed less than this ago is not taken for unchanged; the coarsest clocks tick every 2 s.

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from downconvert.conversion.plan import Steps
+from downconvert.serving.planning_slots import PlanningSlots, Wake
 from records.units import MiB
 
 from .contribution import Pause, Turns
-from .planning_slots import PlanningSlots, Wake
 
 Found = TypeVar("Found")
 

@@ -8,11 +8,11 @@ from functools import partial
 from typing import Final
 
 from downconvert import LazyRecodedRecords
+from downconvert.broker.partition import Partition
+from downconvert.serving.fetch_assembly import first_of_use, is_of_use
 from records import FileRecords
 
 from .contribution import Contribution, Limits, Pause, Reading, Turns, nothing
-from .fetch_assembly import first_of_use
-from .partition import Partition
 from .planning import planned
 from .reading_converted import Reader
 
@@ -26,23 +26,24 @@ def read_as_is(
     up_to: int,
     limits: Limits,
     *,
-    reader: Reader,
+    reader: Reader | None = None,
     recode: Mapping[str, str] | None = None,
     is_follower: bool = False,
     is_committed: bool = False,
 ) -> Reading:
     """As on disk, but for the codecs that the client does not know: `recode` as in
-    ConversionPolicy, None: it knows all. `is_follower`: it wants every batch; `is_committed`:
-    the client needs markers, to know which records were aborted. UnsupportedCodecError: a codec is
-    what is there, and is refused."""
+    ConversionPolicy, None: it knows all. `reader`: for whom that is planned. `is_follower`: it
+    wants every batch; `is_committed`: the client needs markers, to know which records were aborted.
+    UnsupportedCodecError: a codec is what is there, and is refused."""
     records = partition.read(offset, limits.max_bytes, up_to)
-    if not is_follower:
+    first = records.first
+    if not (is_follower or (first is not None and is_of_use(first, offset))):
         records = yield from _from_a_record_on(
             partition, records, offset, up_to, limits, wants_markers=is_committed
         )
     if not limits.fit(records):
         return nothing(offset if records.size else max(offset, up_to))
-    if recode:
+    if recode and reader is not None:
         begin = partial(LazyRecodedRecords.in_steps, records, recode)
         lazy = yield from planned(begin, reader.client, reader.slots, reader.wake)
         if lazy.has_recoded or lazy.damage is not None:

@@ -13,44 +13,51 @@ order of decisions (fetch_reader.py)."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.broker.partition import Partition
 from downconvert.conversion.skip import skip
-from downconvert.storage import StorageError
-from records import BatchHeader, FileRecords, RecordsError
-from records.formats import V2
-from records.sends import Send
-from records.units import MiB
-
-from .contribution import Contribution, ConvertedSend, Limits, Pause, Reading, Turns, nothing
-from .conversion_cache import ConversionCache
-from .fetch_assembly import (
+from downconvert.serving.buffered_send import BufferedSend
+from downconvert.serving.fetch_assembly import (
+    Converted,
     end_offset_of,
     hard_size,
     has_record_from,
     head_of,
+    is_small_and_plain,
     joins_more,
     to_send,
 )
-from .partition import Partition
+from downconvert.serving.planning_slots import PlanningSlots, Wake
+from downconvert.storage import StorageError
+from records import BatchHeader, FileRecords, RecordsError
+from records.files.sends import Send
+from records.formats import V2
+from records.units import KiB, MiB
+
+from .contribution import Contribution, ConvertedSend, Limits, Pause, Reading, Turns, nothing
+from .conversion_cache import ConversionCache
 from .planning import planned
-from .planning_slots import PlanningSlots, Wake
 from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
 
 # How much of a log is skipped in one turn, where it has nothing for a client. That takes some
 # milliseconds, after which other requests have a turn.
 SKIP_SIZE: Final = 16 * MiB
 
+# A range up to this size is converted at once, in some ten microseconds: to plan it, and to convert
+# it while it is sent, takes longer. Bytes, and batches.
+AT_ONCE_MAX: Final = 32 * KiB
+AT_ONCE_BATCHES: Final = 8
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reader:
+
+class Reader(NamedTuple):
     """Who reads: the number of its connection; what lets it go on after a pause until it is woken;
     what it shares with others: the slots for planning, and what is kept of conversions."""
 
+    slots: PlanningSlots
     client: int = 0
     wake: Wake = lambda: None
-    slots: PlanningSlots
     cache: ConversionCache | None = None
 
 
@@ -106,7 +113,9 @@ class _Conversion:
             # Small fetches in the midst of a log end where nobody else's do.
             if cache is not None and (is_tail or records.size >= CHUNK_SIZE):
                 shared = take(cache, records, self._asker, is_tail=is_tail)
-                if shared.ends is Ends.ELSEWHERE:  # so that an answer is as long as without others
+                if (
+                    shared.ends is Ends.IN_PROGRESS
+                ):  # so that an answer is as long as without others
                     shared.close()
                     yield Pause.WAKE
                     continue
@@ -115,7 +124,11 @@ class _Conversion:
                 if shared.ends is Ends.LATER:
                     yield Pause.TURN
                     continue
-            converted = yield from self._planned(records, offset)
+            converted: Converted | None = None
+            if cache is not None and is_small_and_plain(records, AT_ONCE_MAX, AT_ONCE_BATCHES):
+                converted = BufferedSend.of(records, self.magic, offset, policy, cache.budget)
+            if converted is None:
+                converted = yield from self._planned(records, offset)
             if converted.size:
                 return (yield from self._alone(converted, records))
             found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
@@ -138,7 +151,7 @@ class _Conversion:
         begin = partial(LazyDownConvertRecords.in_steps, records, self.magic, offset, self.policy)
         return (yield from planned(begin, reader.client, reader.slots, reader.wake))
 
-    def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
+    def _alone(self, converted: Converted, records: FileRecords) -> Reading:
         """What nobody shares, and what follows it."""
         head = partial(head_of, converted, records, self.magic, self.offset, self.policy)
         first = _plain_first(records, self.offset)
@@ -162,7 +175,7 @@ class _Conversion:
             return self._contribution(sends, size)
         rest = records.slice(size, records.size - size)
         try:
-            if shared.ends is Ends.COLD:
+            if shared.ends is Ends.UNCACHED:
                 converted = yield from self._planned(rest, self.offset)
                 left = converted.size if room is None else room - shared.size
                 if converted.size and left > 0:
@@ -205,10 +218,12 @@ class _Conversion:
         return used - size
 
     def _contribution(
-        self, sends: list[Send], source_size: int, seen_to: int | None = None
+        self, sends: list[Send], source_size: int, scanned_end_offset: int | None = None
     ) -> Contribution:
         records = ConvertedSend(self.partition.name.topic, sends)
-        return Contribution(records, source_size, self.up_to if seen_to is None else seen_to)
+        return Contribution(
+            records, source_size, self.up_to if scanned_end_offset is None else scanned_end_offset
+        )
 
 
 def _plain_first(records: FileRecords, offset: int) -> BatchHeader | None:

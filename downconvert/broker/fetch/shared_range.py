@@ -1,11 +1,12 @@
-"""The beginning of a range in chunks that are shared with other clients.
+"""The first part of a fetched range, made of chunks that clients share.
 
-Batches are converted independently, so that a range may be cut between any two of them. It is cut
-where a batch ends after a multiple of CHUNK_SIZE, counted in the file: so that clients go on from
-the same places, wherever they began. Only the batch in whose midst a client begins may be its own:
-where it is compressed again. Of one that is not, it gets what follows.
+Batches are converted independently, so a range may be cut between any two of them. It is cut after
+the first batch that reaches a multiple of CHUNK_SIZE in the file. So clients continue at the same
+boundaries, wherever they began. If a client begins inside a batch that is compressed again, the
+chunk of that batch is not shared. If the batch becomes uncompressed messages, the client gets the
+messages from its offset on.
 
-Not here: what is kept, and for how long (conversion_cache.py), the rest of an answer
+Not here: which chunks are cached (conversion_cache.py), the rest of an answer
 (reading_converted.py)."""
 
 from collections.abc import Iterator
@@ -14,40 +15,40 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 
 from downconvert import ConversionPolicy, ConversionStats
+from downconvert.serving.buffered_send import BUFFERED_SIZE_MAX, BufferedSend
+from downconvert.serving.planning_slots import Wake
 from records import BatchHeader, FileRecords, RecordsError
 from records.formats import V2, Codec
 from records.units import KiB, MiB
 
-from .buffered_send import BUFFERED_SIZE_MAX, BufferedSend
 from .conversion_cache import ConversionCache, kept_policy
 from .converted_chunk import WHOLE, Chunk, Key, Place
-from .planning_slots import Wake
 
 # Small enough that its conversion is a turn's work, large enough that finding it costs less than
 # sending it.
 CHUNK_SIZE: Final = 128 * KiB
 
-# What may be converted in one turn: a millisecond or two. In bytes that go through memory; those of
-# compressed batches count several times.
+# Conversion in one turn: a millisecond or two. In bytes that go through memory. Bytes of compressed
+# batches count several times.
 WORK_A_TURN: Final = 2 * MiB
 
-PARTS_MAX: Final = 64  # of one answer: chunks at the tail may be as small as what is appended there
-PLACES_MAX: Final = 1024  # that are noted for one request
+PARTS_MAX: Final = 64  # chunks of one answer. At the tail a chunk may be a single small batch.
+PLACES_MAX: Final = 1024  # places that are noted for one request
 
 
 class Ends(Enum):
-    """What follows what was taken."""
+    """What comes after the chunks that were taken."""
 
-    ALL = auto()  # nothing
-    LATER = auto()  # what takes another turn, or the next fetch
-    ELSEWHERE = auto()  # what another thread makes, which then wakes the asker
-    COLD = auto()  # what is not kept
+    ALL = auto()  # nothing: the range ends
+    LATER = auto()  # a chunk that takes another turn, or belongs to the next fetch
+    IN_PROGRESS = auto()  # a chunk that another thread is making: it wakes the asker
+    UNCACHED = auto()  # batches that are not cached
 
 
 class Asker(NamedTuple):
-    """Who asks for what. client: the number of its connection. room: the most bytes that are to be
-    sent, but for a first chunk; None: any number. wake: lets the asker go on, once another thread
-    has had its turn at what both ask for."""
+    """A client, and what it fetches. client: the number of its connection. room: the most bytes to
+    send, except for a first chunk; None: any number. wake: resumes the fetch after another thread
+    has had its turn at the same chunk."""
 
     client: int
     magic: int
@@ -68,14 +69,14 @@ class SharedRange:
     _last: Chunk | None = None
 
     def end_offset(self, records: FileRecords) -> int | None:
-        """The offset after the last batch that was taken of `records`."""
+        """The offset after the last batch that was taken from `records`."""
         if self._last is None:
             return None
         return self._last.end_offset(_rest(records, self.source_size - self._last.source_size))
 
     @property
     def head(self) -> memoryview:
-        """How it begins, unless its size is 0."""
+        """Its first bytes, unless its size is 0."""
         return self.sends[0].head
 
     def cut(self, size: int) -> None:
@@ -86,7 +87,7 @@ class SharedRange:
             self.size += send.size
 
     def close(self) -> None:
-        """Releases the chunks: nobody wants them."""
+        """Releases the chunks unsent."""
         for send in self.sends:
             send.close()
         self.sends = []
@@ -107,20 +108,20 @@ def take(
 ) -> SharedRange:
     """The first batches of a range that begins with the batch that holds the asker's offset.
 
-    `is_tail`: the range ends where the log does, and not with what the client asked for. Not more
-    is converted than in a turn. OSError where the log cannot be read."""
-    taker = _Taker(cache, records, asker, is_tail)
+    `is_tail`: the range ends with the log, and not with the bytes that the client asked for. At
+    most one turn of work is done. OSError: the log cannot be read."""
+    builder = SharedRangeBuilder(cache, records, asker, is_tail)
     try:
-        taker.take()
-    except RecordsError:  # of a header: the conversion of what is cold finds it
-        taker.taken.ends = Ends.COLD
+        builder.take()
+    except RecordsError:  # in a header: the conversion without the cache reports it
+        builder.taken.ends = Ends.UNCACHED
     except BaseException:
-        taker.taken.close()
+        builder.taken.close()
         raise
-    return taker.taken
+    return builder.taken
 
 
-class _Taker:
+class SharedRangeBuilder:
     def __init__(
         self, cache: ConversionCache, records: FileRecords, asker: Asker, is_tail: bool
     ) -> None:
@@ -137,7 +138,7 @@ class _Taker:
         taken, size = self.taken, self._records.size
         while taken.source_size < size:
             if len(taken.sends) >= PARTS_MAX:
-                taken.ends = Ends.COLD
+                taken.ends = Ends.UNCACHED
                 return
             found = self._next()
             if found is None:
@@ -148,12 +149,12 @@ class _Taker:
             is_too_long = room is not None and taken.size + stats.bytes_out > room
             if chunk.source_size > size_left or (taken.sends and is_too_long):
                 chunk.kept.release()
-                taken.ends = Ends.LATER if taken.sends else Ends.COLD
+                taken.ends = Ends.LATER if taken.sends else Ends.UNCACHED
                 return
             taken.add(chunk, stats, start)
 
     def _next(self) -> tuple[Chunk, ConversionStats, int] | None:
-        """The next chunk, held; what was done for it; and where in it to begin. None: there is
+        """The next chunk (held), its statistics, and the position in it to begin at. None: there is
         none, and `taken.ends` says why."""
         cache, at = self._cache, self.taken.source_size
         key = Key(self._file, self._records.origin + at, self._asker.magic, self._policy, WHOLE)
@@ -161,7 +162,7 @@ class _Taker:
         first = next(self._batches(at), None) if chunk is None else chunk.first
         if first is None:  # nothing whole is left
             return None
-        if at == 0 and self._is_own(first):
+        if at == 0 and self._depends_on_offset(first):
             if chunk is not None:
                 chunk.kept.release()
             key = key._replace(first_offset=self._asker.offset)
@@ -181,29 +182,29 @@ class _Taker:
         return chunk, stats, start
 
     def _may_begin_before(self, first: BatchHeader) -> bool:
-        """Whether a first batch may have records below the offset asked for."""
-        is_told = first.magic == V2 or not first.codec
-        return not is_told or first.base_offset < self._asker.offset
+        """Whether a first batch may have records below the fetch offset."""
+        states_base_offset = first.magic == V2 or not first.codec
+        return not states_base_offset or first.base_offset < self._asker.offset
 
-    def _is_own(self, first: BatchHeader) -> bool:
-        """Whether a first batch becomes something else for a client that begins in its midst. A
-        compressed message of v0 or v1 does not say where it begins."""
+    def _depends_on_offset(self, first: BatchHeader) -> bool:
+        """Whether the conversion of a first batch depends on the fetch offset. A compressed message
+        of v0 or v1 does not state its first offset."""
         if not first.codec or (first.magic == V2 and first.base_offset >= self._asker.offset):
             return False
         magic = min(first.magic, self._asker.magic)
         return self._policy.codec_for(first.codec, magic) is not Codec.NONE
 
     def _convert(self, key: Key, at: int, first: BatchHeader) -> Chunk | None:
-        """Converts the chunk that begins at `at`, if it is to be kept."""
+        """Converts the chunk that begins at `at`, if it will be cached."""
         taken, records = self.taken, self._records
         end = self._end_of(at, first) if key.first_offset == WHOLE else at + first.size
         if end == records.size and not self._is_tail and taken.sends:
-            taken.ends = Ends.LATER  # where others go on, too
+            taken.ends = Ends.LATER  # other clients continue there, too
             return None
         place = self._place(at)
         if not (self._cache.is_converting(key) or self._is_wanted(place, at, end, first)):
             self._cache.note_asked(self._places(at), self._asker.client, records.size - at)
-            taken.ends = Ends.COLD
+            taken.ends = Ends.UNCACHED
             return None
         chunk = None
         if self._work > 0:
@@ -212,17 +213,17 @@ class _Taker:
                 key, place, batches, first, self._work, self._asker.client, self._asker.wake
             )
             if left is None:
-                taken.ends = Ends.ELSEWHERE
+                taken.ends = Ends.IN_PROGRESS
                 return None
             self._work = left
         if chunk is None:
-            is_cold = self._work > 0
-            taken.ends = Ends.COLD if is_cold else Ends.LATER
+            is_uncached = self._work > 0
+            taken.ends = Ends.UNCACHED if is_uncached else Ends.LATER
         return chunk
 
     def _is_wanted(self, place: Place, at: int, end: int, first: BatchHeader) -> bool:
-        """Whether a chunk is kept: somebody else has asked for it or, at the tail, is likely to; or
-        it takes more than one turn to be made."""
+        """Whether to cache a chunk: another client fetched it, or (at the tail) probably will, or
+        it takes more than one turn to make."""
         if end - at > BUFFERED_SIZE_MAX or not self._cache.may_keep(place):
             return False
         if not self._cache.is_worth_it():
@@ -236,7 +237,8 @@ class _Taker:
         return is_last and (is_small or self._cache.is_shared(self._file, self._asker.magic))
 
     def _end_of(self, at: int, first: BatchHeader) -> int:
-        """Where the chunk that begins at `at` ends, or the last of its batches is not whole."""
+        """Where the chunk that begins at `at` ends. The last batch before that may reach over
+        it."""
         position = self._records.origin + at + first.size
         end = -(-position // CHUNK_SIZE) * CHUNK_SIZE - self._records.origin
         return min(end, self._records.size)

@@ -9,11 +9,11 @@ from threading import RLock
 from typing import Final
 
 from downconvert.broker.config import BrokerConfig
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.partition import CheckBatch
 from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.time_of_day import TimeOfDay
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 from records.logged import log_of
 
 from .group import Group

@@ -12,8 +12,8 @@ groups there are (coordinator.py), what they have committed (offsets.py)."""
 from collections.abc import Callable
 from functools import partial
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.internal_topics.group_records import NO_TIME, StoredGroup
+from downconvert.protocol.errors import ErrorCode
 
 from .joining import Joining
 from .member import Join, Joined, Member, MemberIdentity, Synced

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 from uuid import NAMESPACE_OID, uuid5
 
-from downconvert.broker.errors import ErrorCode
+from downconvert.protocol.errors import ErrorCode
 
 from .member import Join, Joined, Member, Synced
 from .rebalance import Limits, Rebalance, State

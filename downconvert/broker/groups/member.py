@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.internal_topics.group_records import StoredMember
+from downconvert.protocol.errors import ErrorCode
 
 Protocols: TypeAlias = tuple[tuple[str, bytes], ...]  # name, metadata; the preferred one first
 

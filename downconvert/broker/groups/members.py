@@ -5,7 +5,7 @@ Not here: when they join and are answered (group.py, rebalance.py)."""
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from downconvert.broker.errors import ErrorCode
+from downconvert.protocol.errors import ErrorCode
 
 from .member import Member, Protocols
 

@@ -10,10 +10,10 @@ Not here: forgetting them (coordinator.py)."""
 from collections.abc import Mapping
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError
 from downconvert.internal_topics.group_records import NO_TIME, Committed, Partition
+from downconvert.protocol.consumer_protocol import read_subscription
+from downconvert.protocol.errors import BadRequestError
 
-from .consumer_protocol import read_subscription
 from .group import Group
 from .rebalance import State
 

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.internal_topic import partition_of
 from downconvert.broker.partition import CheckBatch
 from downconvert.broker.time_of_day import TimeOfDay
@@ -31,6 +30,7 @@ from downconvert.internal_topics.group_records import (
     write_committed,
     write_group,
 )
+from downconvert.protocol.errors import ErrorCode
 from downconvert.storage.names import OFFSET_MAX
 from records import Record
 from records.logged import log_of

@@ -8,16 +8,16 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, TypeAlias
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.internal_topic import InternalTopic
 from downconvert.broker.partition import CheckBatch
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.internal_topics.group_records import Key, write_key
+from downconvert.protocol.errors import ErrorCode
 from downconvert.storage import Log
-from downconvert.storage.producer_state import read_marker
-from downconvert.storage.runs import runs
+from downconvert.storage.producers.producer_state import read_marker
+from downconvert.storage.producers.runs import runs
 from records import BatchHeader, Record, read
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 from records.logged import log_of
 
 # A partition's index, a record of it, and in whose transaction it was written.

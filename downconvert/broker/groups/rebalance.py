@@ -18,7 +18,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Final, TypeVar
 
-from downconvert.broker.errors import ErrorCode
+from downconvert.protocol.errors import ErrorCode
 
 from .member import Joined, Member, Synced
 from .members import Members

@@ -5,10 +5,10 @@ all the same, and take this error for the answer; without one they take the conn
 
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 _REFUSAL: Final = {
     "error_code": ErrorCode.SECURITY_DISABLED,

@@ -1,12 +1,12 @@
 """AddOffsetsToTxn: a producer says of which group it is about to commit offsets in its transaction.
 Those are in a partition of `__consumer_offsets`, which takes part in the transaction."""
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.broker.transactions.coordinator import Producer
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import TopicPartition
 
 from .transactional import change

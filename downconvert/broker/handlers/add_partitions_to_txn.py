@@ -3,13 +3,13 @@
 All of its partitions are added, or none: where one cannot be, the others are answered with
 OPERATION_NOT_ATTEMPTED."""
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.topic_configs import append_config
 from downconvert.broker.topics import INTERNAL_TOPICS
 from downconvert.broker.transactions.coordinator import Producer
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import TopicPartition
 from records.formats import V2
 
@@ -73,6 +73,6 @@ def _check(broker: BrokerState, name: TopicPartition) -> ErrorCode:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if partition.leader != broker.config.node_id:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
-    if AppendConfig.of(topic.config, broker.config).magic < V2:
+    if append_config(topic.config, broker.config).magic < V2:
         return ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
     return ErrorCode.NONE

@@ -5,10 +5,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
 TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")

@@ -7,11 +7,11 @@ while it runs."""
 from collections.abc import Callable
 from enum import IntEnum
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_settings import SETTINGS, ConfigType, check, default_of
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import check_name, check_writable, refusal, topic_of

@@ -4,13 +4,19 @@ A client that asks in a version that is not known gets the answer of version 0 w
 list, as brokers since 2.4 do, and asks again [KIP-511]. One whose software has a name that Kafka
 does not take is told so."""
 
-from downconvert.broker.access.guard import offered
-from downconvert.broker.errors import ErrorCode
+from functools import lru_cache
+from typing import Final
+
+from downconvert.access.guard import offered
+from downconvert.access.rights import Access
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.fetch_versions import served_to
-from downconvert.broker.software import is_valid, software_of
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.fetch_versions import MISREADS_OLD_MESSAGES, served_to
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.software import is_valid, software_of
+
+ANSWERS_MAX: Final = 64  # that are remembered: one for each rule
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -21,11 +27,21 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     exchange.client.software_name = body.client_software_name
     exchange.client.software_version = body.client_software_version
     access = exchange.client.access or broker.guard.access
-    found = dict(offered(access, broker.versions))
-    if ApiKey.Fetch in found:
-        found[ApiKey.Fetch] = served_to(software_of(body), found[ApiKey.Fetch])
-    keys = [_versions(key, versions) for key, versions in sorted(found.items())]
+    misreads = MISREADS_OLD_MESSAGES in software_of(body)
+    keys = _keys(access, tuple(broker.versions.items()), misreads=misreads)
     exchange.reply(Message(api_keys=keys))
+
+
+@lru_cache(maxsize=ANSWERS_MAX)
+def _keys(
+    access: Access, served: tuple[tuple[ApiKey, range], ...], *, misreads: bool
+) -> tuple[Message, ...]:
+    """What is offered to clients of these rights. misreads: served_to."""
+    found = dict(offered(access, dict(served)))
+    if ApiKey.Fetch in found:
+        software = MISREADS_OLD_MESSAGES if misreads else ""
+        found[ApiKey.Fetch] = served_to(software, found[ApiKey.Fetch])
+    return tuple(_versions(key, versions) for key, versions in sorted(found.items()))
 
 
 def refuse_version(exchange: Exchange, versions: range) -> None:

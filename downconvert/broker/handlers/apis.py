@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
 
 from . import (
     acls,

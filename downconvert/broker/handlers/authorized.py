@@ -2,8 +2,8 @@
 
 A client without a rule may do everything, as at a broker without an authorizer."""
 
-from downconvert.broker.access.guard import EVERYTHING
-from downconvert.broker.access.operations import NOT_ASKED, TOLD, Kind
+from downconvert.access.guard import EVERYTHING
+from downconvert.access.operations import NOT_ASKED, TOLD, Kind
 from downconvert.broker.exchange import Exchange
 
 

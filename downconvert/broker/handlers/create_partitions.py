@@ -1,10 +1,10 @@
 """CreatePartitions: more partitions for a topic. There is no request for fewer."""
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 
 from .admin import answers_for, check_count, check_replicas, check_writable, topic_of
 

@@ -5,11 +5,11 @@ of partitions, and one replica; assignments may name each partition's only repli
 
 from typing import Final
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_settings import check
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 
 from .admin import answers_for, check_count, check_name, check_replicas, check_writable
 from .describe_configs import topic_configs

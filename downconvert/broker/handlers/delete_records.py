@@ -4,11 +4,11 @@ Whole segments are removed. What is left in the first one is hidden, and removed
 
 from typing import Final
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_settings import SETTINGS
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import check_writable, clients_own, refusal

@@ -2,11 +2,11 @@
 
 from typing import Final
 
-from downconvert.broker.access.operations import Kind
-from downconvert.broker.errors import ErrorCode
+from downconvert.access.operations import Kind
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 from .authorized import operations
 

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topic_settings import SETTINGS, ConfigType, default_of
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 
 from .admin import check_name, topic_of
 

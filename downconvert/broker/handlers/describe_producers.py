@@ -1,10 +1,10 @@
 """DescribeProducers: the idempotent and transactional producers that a partition's log knows, and
 where their open transactions begin: with which a hanging one is found."""
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import is_name, refusal

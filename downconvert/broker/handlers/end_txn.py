@@ -1,10 +1,10 @@
 """EndTxn: a producer commits its transaction, or aborts it."""
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.transactions.coordinator import Producer
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 from .transactional import change
 

@@ -7,20 +7,19 @@ waits.
 
 Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.py)."""
 
-from itertools import groupby
 from typing import Final
 
-from downconvert.broker.contribution import Pause, nothing
-from downconvert.broker.errors import ApiError
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.fetch_read import FetchRead
-from downconvert.broker.fetch_reader import FetchReader
-from downconvert.broker.fetch_session import Asked, Context, Sessionless, asked_in
-from downconvert.broker.fetch_versions import SESSIONS_SINCE
-from downconvert.broker.idle import IdleLook
-from downconvert.broker.reading import available
+from downconvert.broker.fetch.contribution import Pause, nothing
+from downconvert.broker.fetch.fetch_read import FetchRead
+from downconvert.broker.fetch.fetch_reader import FetchReader
+from downconvert.broker.fetch.fetch_session import Asked, Context, Sessionless, asked_in
+from downconvert.broker.fetch.idle import IdleLook
+from downconvert.broker.fetch.reading import available
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError
+from downconvert.protocol.fetch_versions import SESSIONS_SINCE
+from downconvert.protocol.schemas import Message
 from records import RecordsError
 
 # Longer than any client waits for an answer.
@@ -64,7 +63,7 @@ class Fetch:
         self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
         self._asked = context.asked  # but for those that are idle
         self._idle: list[Asked] = []
-        self._look = self._new_look(now)
+        self._look = self._new_look(now) if context.is_session else None
         self._read = FetchRead()
         self._has_looked = False  # just now, at what another process writes
 
@@ -72,10 +71,11 @@ class Fetch:
 
     def begin(self, now: float) -> None:
         """Reads, unless sizes already show that there is too little to convert."""
-        self._asked, self._idle = self._look.split(self._context.asked)
+        if self._look is not None:
+            self._asked, self._idle = self._look.split(self._asked)
         found = None
         if self._deadline > now:
-            found = self._reader.too_little(self._asked, self._min_bytes)
+            found = self._reader.below_min_bytes(self._asked, self._min_bytes, now)
         if found is None:
             self.resume(now)
         else:
@@ -125,11 +125,16 @@ class Fetch:
                 continue
             if partition.leader_epoch != epoch:
                 return True
-            up_to, seen_to = self._reader.bound(partition), contribution.seen_to
-            if up_to > seen_to and self._min_bytes <= 1:
+            up_to, scanned_end_offset = (
+                self._reader.bound(partition),
+                contribution.scanned_end_offset,
+            )
+            if up_to > scanned_end_offset and self._min_bytes <= 1:
                 return True
             try:
-                more = available(partition, max(asked.offset, seen_to), up_to, asked.max_bytes)
+                more = available(
+                    partition, max(asked.offset, scanned_end_offset), up_to, asked.max_bytes
+                )
             except (RecordsError, OSError):
                 return True
             size += min(asked.max_bytes, contribution.source_size + more)
@@ -150,8 +155,11 @@ class Fetch:
         """Reads everything again, as what was read before may have been deleted."""
         if self._read.is_whole:
             self._read, self._reader.is_reported = FetchRead(), True
-            self._look = self._new_look(now)
-            if timed_out:  # the idle ones have just been looked at
+            if self._context.is_session:
+                self._look = self._new_look(now)
+            if self._look is None:
+                self._asked = self._context.asked
+            elif timed_out:  # the idle ones have just been looked at
                 self._asked, more = self._look.split(self._asked)
                 self._idle += more
             else:
@@ -170,12 +178,14 @@ class Fetch:
 
     def _answer(self, now: float) -> None:
         body = self._context.answer(self._read.results, now)
-        body.responses = [
-            Message(**{_topic_field(topic): topic}, partitions=list(results))
-            for topic, results in groupby(body.results, key=lambda result: result.key[0])
-        ]
+        body.responses = []
+        before: str | bytes | None = None
+        partitions: list[Message] = []
+        for result in body.results:
+            topic = result.key[0]
+            if topic != before:
+                before, partitions = topic, []
+                field = "topic_id" if isinstance(topic, bytes) else "topic"
+                body.responses.append(Message(**{field: topic, "partitions": partitions}))
+            partitions.append(result)
         self._exchange.reply(body)
-
-
-def _topic_field(topic: str | bytes) -> str:
-    return "topic_id" if isinstance(topic, bytes) else "topic"

@@ -7,14 +7,14 @@ they have an answer."""
 from collections.abc import Iterable
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 GROUP: Final = 0  # key types
 TRANSACTION: Final = 1
-NOBODY: Final = -1
+NO_NODE: Final = -1
 BATCHED: Final = 4  # the first version that asks for several keys
 
 
@@ -51,4 +51,4 @@ def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
         said = broker.transactions.refusal() or ""
     else:
         code, said = ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
-    return Message(key=key, node_id=NOBODY, host="", port=-1, error_code=code, error_message=said)
+    return Message(key=key, node_id=NO_NODE, host="", port=-1, error_code=code, error_message=said)

@@ -3,7 +3,7 @@
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.schemas import Message
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:

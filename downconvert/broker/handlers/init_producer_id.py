@@ -5,10 +5,10 @@ had. With one it is the id's own, with the next epoch, which fences whoever had 
 
 from typing import Final
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
 from .admin import check_writable

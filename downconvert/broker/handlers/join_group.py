@@ -5,12 +5,12 @@ while it waits, and comes back, is no second member. Not here: when it is answer
 
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.coordinator import ID_MAX
 from downconvert.broker.groups.member import Join, Joined
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 WITH_TIMEOUT: Final = 1  # the first version with a timeout for rebalances
 WITH_KNOWN_ID: Final = 4

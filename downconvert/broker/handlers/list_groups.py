@@ -6,7 +6,7 @@ from typing import Final
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.group import Group
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.schemas import Message
 
 CLASSIC: Final = "classic"
 

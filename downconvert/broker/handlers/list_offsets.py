@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import CONSUMER, DEBUG_CONSUMER, Partition
 from downconvert.broker.replication.leader_epochs import NO_EPOCH
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import Segment, StorageError
 from records import RecordsError
 

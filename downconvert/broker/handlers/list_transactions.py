@@ -6,11 +6,11 @@ written that takes for ever."""
 
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
 from downconvert.internal_topics.transaction import State, Transaction
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 STATES: Final = {state.title for state in State}
 

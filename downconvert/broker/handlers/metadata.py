@@ -9,13 +9,13 @@ want that, as consumers do [KIP-361]."""
 import logging
 from typing import Final
 
-from downconvert.broker.access.operations import Kind
-from downconvert.broker.errors import ApiError, ErrorCode
+from downconvert.access.operations import Kind
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import INTERNAL_TOPICS, Topic
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 from records.logged import log_of
 

@@ -4,9 +4,9 @@ Not here: the files (topics.py), what may be asked (create_topics.py, metadata.p
 
 from collections.abc import Mapping
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
+from downconvert.protocol.errors import ApiError, ErrorCode
 
 
 def check_free(broker: BrokerState, name: str) -> None:

@@ -8,12 +8,12 @@ Not here: whether it may commit (group.py), how offsets are kept (offsets.py).""
 
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.offsets import NO_TIME, Committed, Partition
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 WITH_IDS: Final = 10  # the first version whose topics are ids
 

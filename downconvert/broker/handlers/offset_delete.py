@@ -1,9 +1,9 @@
 """OffsetDelete: forgets a group's offsets in some partitions, but for topics that it reads now."""
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.offsets import Committed, Partition
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 NO_OFFSET: Final = -1
 BATCHED: Final = 8  # the first version that asks for several groups

@@ -5,10 +5,10 @@ log [KIP-101, KIP-279, KIP-320].
 
 Not here: the epochs (leader_epochs.py)."""
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:

@@ -12,20 +12,15 @@ from functools import partial
 from time import perf_counter
 from typing import Final
 
-from downconvert.broker.appending import (
-    Appended,
-    RefusedRecordsError,
-    needs_rewriting,
-    prepare,
-)
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
-from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.topic_configs import append_config
 from downconvert.broker.topics import Topic
-from downconvert.broker.wire.requests import Request
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.requests import Request
+from downconvert.protocol.schemas import Message
+from downconvert.serving.appending import Appended, RefusedRecordsError, needs_rewriting, prepare
 from downconvert.storage import StorageError
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.formats import NO_TIMESTAMP, V2, Codec
@@ -145,7 +140,7 @@ def _produce(
         if acks not in (NOBODY, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
-        config = AppendConfig.of(found.config, broker.config)
+        config = append_config(found.config, broker.config)
         isr_min = min(config.min_insync_replicas, len(partition.replicas))
         if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -195,7 +190,7 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
                 first = _first_batch(one)
             except (ApiError, CorruptRecordsError):
                 continue
-            config = AppendConfig.of(found.config, broker.config)
+            config = append_config(found.config, broker.config)
             if first is not None and needs_rewriting(first, first.codec, config):
                 return True
     return False

@@ -11,22 +11,22 @@ Not here: the mechanisms, and the users (credentials.py); who may do what (acces
 from collections.abc import Callable
 from typing import Final
 
-from downconvert.broker.access.delayed_login import DelayedLogin
-from downconvert.broker.credentials import (
+from downconvert.access.credentials import (
     NOT_YET_SECONDS,
     TOKEN_SIZE_MAX,
     AuthenticationError,
     Proved,
     session_lifetime_ms,
 )
+from downconvert.access.delayed_login import DelayedLogin
 from downconvert.broker.endings import End
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Client, Exchange
 from downconvert.broker.owner import Owner
-from downconvert.broker.series import NAME_MAX
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.requests import Request, RequestHeader
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.requests import Request, RequestHeader
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.series import NAME_MAX
 
 LOGIN: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
 BEFORE: Final = (ApiKey.ApiVersions, *LOGIN)

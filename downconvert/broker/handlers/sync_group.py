@@ -4,11 +4,11 @@ Not here: when it is answered (group.py)."""
 
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity, Synced
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import Message
 
 WITH_PROTOCOL: Final = 5  # the first version that says which protocol it means, and must
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Final
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
+from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage import StorageError
 
 from .admin import refusal

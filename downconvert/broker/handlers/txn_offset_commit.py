@@ -5,13 +5,13 @@ Not here: what a plain commit may say (offset_commit.py), how it counts (committ
 from functools import partial
 from typing import Final
 
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.offsets import Committed, Partition
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import Message
 from downconvert.storage import TopicPartition
 
 from .offset_commit import check_partition, told

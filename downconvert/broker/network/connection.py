@@ -1,26 +1,31 @@
 """One client's connection: bytes in until there is a request, bytes out until its answer is sent.
 
-A request's buffer grows as its bytes arrive, whatever length it claims. The next request stays
-where it is, with the system or the client, until the answer to this one has been sent; so answers
-keep their order, and a client that does not read its answers costs one answer's state.
+A request's buffer grows as its bytes arrive, whatever length it claims. What comes with a small
+request waits here until its answer has been sent: some KiB at most. The rest stays with the system
+or the client. So answers keep their order, and a client that does not read its answers costs one
+answer's state.
 
 Nothing here waits: the caller knows when a channel has bytes, or takes them.
 
 Not here: sockets, threads and clocks (server.py), what a request does (broker.py)."""
 
-from typing import Any, Protocol
+import socket
+from contextlib import suppress
+from typing import Any, Final, Protocol
 
-from downconvert.broker.wire.responses import LENGTH_SIZE, ResponseSend
+from downconvert.broker.exchange import Client, Exchange
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend
+from downconvert.serving.limits import FREE_SIZE, RequestMemory
+from downconvert.serving.places import Place
 
-from .errors import BadRequestError
-from .exchange import Client, Exchange
-from .limits import FREE_SIZE, RequestMemory
-from .places import Place
+NOTHING: Final = memoryview(b"")
 
 
 class Channel(Protocol):
     """A socket that does not block, with or without TLS."""
 
+    def recv(self, size: int, /) -> bytes: ...
     def recv_into(self, buffer: memoryview, /) -> int: ...
     def send(self, data: memoryview, /) -> int: ...
 
@@ -63,12 +68,30 @@ class Incoming:
             return None
         return memoryview(self._buffer) if self._filled == self._size else None
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a part of a request in it."""
+        return self._filled > 0 or self._size is not None
+
+    def begin(self, data: memoryview) -> None:
+        """Takes what came at once: a part of a request, of which less than FREE_SIZE has come.
+
+        BadRequestError: the length is invalid."""
+        while data:
+            space = self.space()
+            assert space is not None, "so few bytes need no memory"
+            count = min(len(space), len(data))
+            space[:count] = data[:count]
+            self.received(count)
+            data = data[count:]
+
     def release(self) -> None:
         """The frame is not needed any more; the next one may come."""
+        if self._size is None:
+            return
         if self._taken:
             self._memory.release(self, self._taken)
-        if self._size is not None:
-            self._buffer = bytearray(LENGTH_SIZE)
+        self._buffer = bytearray(LENGTH_SIZE)
         self._size, self._filled, self._taken = None, 0, 0
 
     def _grow(self) -> bool:
@@ -86,6 +109,7 @@ class Connection:
     """A client, its channel, and the one exchange that is under way."""
 
     __slots__ = (
+        "ahead",
         "authenticates",
         "channel",
         "client",
@@ -112,6 +136,7 @@ class Connection:
         self.place = place
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
         self.frame: memoryview | None = None  # a request for another thread
+        self.ahead = NOTHING  # what came with the request before, and has not been looked at
         self.send: ResponseSend | None = None  # the answer, while it is sent
         self.started = now
         self.last_activity = now  # when the last byte went either way
@@ -128,6 +153,30 @@ class Connection:
 
         ConnectionEndedError; BadRequestError; and what the channel raises, also where it has
         nothing now."""
+        incoming = self.incoming
+        if not incoming.is_begun:
+            data, self.ahead = self.ahead, NOTHING
+            if not data:
+                data = memoryview(self.channel.recv(FREE_SIZE))
+                if not data:
+                    raise ConnectionEndedError
+            if len(data) > LENGTH_SIZE:
+                end = LENGTH_SIZE + int.from_bytes(data[:LENGTH_SIZE])
+                if LENGTH_SIZE < end <= len(data) and end - LENGTH_SIZE <= incoming.size_max:
+                    if end < len(data):
+                        self.ahead = data[end:]
+                    return data[LENGTH_SIZE:end]
+            incoming.begin(data)
+        return self._read_on()
+
+    def check_open(self) -> None:
+        """Looks whether the client has gone, and reads nothing. ConnectionEndedError."""
+        if type(self.channel) is socket.socket:
+            with suppress(BlockingIOError, InterruptedError):
+                if not self.channel.recv(1, socket.MSG_PEEK):
+                    raise ConnectionEndedError
+
+    def _read_on(self) -> memoryview | None:
         while True:
             space = self.incoming.space()
             if space is None:

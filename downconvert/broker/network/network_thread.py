@@ -6,33 +6,29 @@ for a bounded time, makes one write for each connection that has an answer under
 new requests in between.
 
 Not here: listening, and how many threads there are (server.py); how a connection ends
-(served_connections.py), and its state (connection.py); what requests do (broker.py)."""
+(served_connections.py), how one begins (handshake.py), and its state
+(connection.py); what requests do (broker.py)."""
 
 import selectors
-import socket
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
 from itertools import cycle
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
 from typing import Final
 
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.operating.request_log import log_answer
+from downconvert.broker.owner import Owner
+from downconvert.serving.tls import has_pending
 from records.logged import log_of
 
-from .access.identity import common_name
-from .broker import Broker
-from .clock import Clock
-from .connection import Connection, ConnectionEndedError
-from .exchange import Exchange
-from .limits import Limits
+from .connection import Connection
+from .handshake import Handshake
 from .muted import Muted
-from .owner import Owner
-from .request_log import log_answer
 from .served_connections import NOT_NOW, ServedConnections
-from .tls import WANTS_READ, WANTS_WRITE, has_pending
+from .serving import Serving
 from .wake import Wake
 
 LOG: Final = log_of(__name__)
@@ -42,17 +38,6 @@ TURN_SIZE_MAX: Final = 256 * 1024  # where that takes a small part of a turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
-
-
-@dataclass(frozen=True, slots=True)
-class Serving:
-    """What all threads of a server share. wake_timekeeper: makes the thread that keeps the time
-    look for what is late, at the given time, in seconds of the clock."""
-
-    broker: Broker
-    limits: Limits
-    clock: Clock
-    wake_timekeeper: Callable[[float], None]
 
 
 class NetworkThread:
@@ -81,9 +66,11 @@ class NetworkThread:
         self._done: deque[Exchange] = deque()
         self._sending: deque[Connection] = deque()  # whose channels take more
         self._waiting_for_memory: deque[Connection] = deque()  # whose requests find none
-        self._pending: deque[Connection] = deque()  # of which TLS has bytes already
+        self._pending: deque[Connection] = deque()  # of which there are bytes already
         self._served = ServedConnections(serving.broker, self._selector, serving.clock)
+        self._handshake = Handshake(serving, self._served)
         self._muted = Muted()
+        self._ident = 0  # of the thread, once it runs
         self._until = 0.0  # when it looks at the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
@@ -125,18 +112,20 @@ class NetworkThread:
 
     def _on_done(self, exchange: Exchange) -> None:
         self._done.append(exchange)
-        self._ring()
+        if get_ident() != self._ident:
+            self._wake.ring()
 
     def _ring(self) -> None:
         """Wakes the thread, unless it is the caller."""
-        if get_ident() != self._thread.ident:
+        if get_ident() != self._ident:
             self._wake.ring()
 
     # --- the thread
 
     def _run(self) -> None:
+        self._ident = get_ident()
         self._selector.register(self._wake.reader, EVENT_READ)
-        while not self._is_over():
+        while self._stop_by is None or not self._is_over():
             self._turn()
         while self._new:
             self._add(self._new.popleft())
@@ -145,8 +134,7 @@ class NetworkThread:
         self._wake.close()
 
     def _is_over(self) -> bool:
-        if self._stop_by is None:
-            return False
+        assert self._stop_by is not None
         self._served.close_unused()
         return not (self._served or self._new) or self._clock() >= self._stop_by
 
@@ -155,34 +143,55 @@ class NetworkThread:
         until = self._next_sweep
         if self.keeps_time:
             self._until = inf
-            until = min(until, self._keep_time(now) or until)
-        self._unmute(now)
-        until = min(until, self._muted.next_end)
+            if not self._broker.purgatory.is_idle:
+                until = min(until, self._keep_time(now) or until)
+        if self._muted:
+            self._unmute(now)
+            until = min(until, self._muted.next_end)
         self._until = until
         self._begin_sends()
         for key, events in self._selector.select(self._timeout(until - now)):
             connection = key.data
             if connection is None:
-                self._wake.hear()
+                self._wake.drain()
             elif events & EVENT_WRITE and connection.send is not None:
                 self._served.guarded(connection, self._takes_more)
             else:
-                self._served.guarded(connection, self._read)
-                self._begin_sends()
-                self._send_for(0.0)  # as many writes of answers under way as new requests
-        self._work()
-        for connections in (self._waiting_for_memory, self._pending):
-            for _ in range(len(connections)):
-                self._served.guarded(connections.popleft(), self._read)
+                self._read_one(connection)
+        if self._owner.has_work:
+            self._work()
+        for _ in range(len(self._waiting_for_memory)):
+            self._read_one(self._waiting_for_memory.popleft())
+        if self._pending:
+            self._read_pending()
         while self._new:
             self._add(self._new.popleft())
         while self._evicted:
             self._served.evict(self._evicted.popleft())
         self._begin_sends()
-        self._send_for(TURN)
+        if self._sending:
+            self._send_for(TURN)
         if now >= self._next_sweep:
             self._sweep(now)
             self._next_sweep = now + SWEEP
+
+    def _read_one(self, connection: Connection) -> None:
+        """Reads, and answers what can be answered at once."""
+        self._served.guarded(connection, self._read)
+        if self._done:
+            self._begin_sends()
+        if self._sending:
+            self._send_for(0.0)  # as many writes of answers under way as new requests
+
+    def _read_pending(self) -> None:
+        """Takes requests that are here already, by turns, for a bounded time; of each connection
+        one at least."""
+        until = self._clock() + TURN
+        while self._pending:
+            for _ in range(len(self._pending)):
+                self._read_one(self._pending.popleft())
+            if self._clock() >= until:
+                return
 
     def _timeout(self, left: float) -> float:
         if self._sending or self._new or self._pending or self._owner.has_work or left < SOON:
@@ -200,8 +209,6 @@ class NetworkThread:
     def _work(self) -> None:
         """Runs steps that are due for the exchanges of this thread, for a bounded time, and one
         turn of work that goes on."""
-        if not self._owner.has_work:
-            return
         now = self._clock()
         until = now + TURN
         while now < until and self._broker.run_due(self._owner, now):
@@ -217,7 +224,7 @@ class NetworkThread:
     def _add(self, connection: Connection) -> None:
         self._served.add(connection)
         if connection.frame is not None:
-            self._served.guarded(connection, self._handle)
+            self._served.guarded(connection, self._handle_moved)
         else:
             self._served.guarded(connection, self._served.watch)
 
@@ -230,14 +237,13 @@ class NetworkThread:
         if connection.exchange is not None or connection.is_muted:
             self._read_ahead(connection)
             return
-        if connection.in_handshake and not self._handshake(connection):
+        if connection.in_handshake and not self._handshake.go_on(connection):
             return
         try:
             frame = connection.read()
         except NOT_NOW:
             frame = None
-        now = self._clock()
-        connection.last_activity = now
+        now = connection.last_activity = self._clock()
         if frame is None:
             if connection.request_started is None:
                 connection.request_started = now
@@ -248,67 +254,37 @@ class NetworkThread:
                 self._served.watch(connection)
             return
         connection.request_started = None
-        connection.frame = frame
         if (
             self._converting is not None
             and not connection.authenticates
             and (connection.client.is_converting or self._broker.converts(frame))
         ):
+            connection.frame = frame
             self._served.leave(connection)
             next(self._converting).take(connection)
         else:
-            self._handle(connection)
+            self._handle(connection, frame, now)
 
-    def _handle(self, connection: Connection) -> None:
-        """Handles the request: from here on there is an exchange, which this thread owns."""
+    def _handle_moved(self, connection: Connection) -> None:
+        """Handles the request with which a connection has come from another thread."""
         frame, connection.frame = connection.frame, None
         assert frame is not None
-        connection.exchange = self._broker.handle(
-            connection.client, frame, self._clock(), self._on_done, self._owner
+        self._handle(connection, frame, self._clock())
+
+    def _handle(self, connection: Connection, frame: memoryview, now: float) -> None:
+        """Handles the request: from here on there is an exchange, which this thread owns."""
+        exchange = connection.exchange = self._broker.handle(
+            connection.client, frame, now, self._on_done, self._owner
         )
-        if not connection.exchange.is_done:
+        if not exchange.is_done:
             self._served.watch(connection)
             self._tell_timekeeper()
 
     def _read_ahead(self, connection: Connection) -> None:
         """Bytes after a request that is not answered yet, or while nothing is read for the client's
         rate: the next request, which waits where it is; or the end of the connection."""
-        if type(connection.channel) is socket.socket:
-            with suppress(*NOT_NOW):
-                if not connection.channel.recv(1, socket.MSG_PEEK):
-                    raise ConnectionEndedError
+        connection.check_open()
         self._served.watch(connection, reads=False)
-
-    def _handshake(self, connection: Connection) -> bool:
-        try:
-            connection.channel.do_handshake()
-        except WANTS_READ:
-            connection.waits_to_write = False
-        except WANTS_WRITE:
-            connection.waits_to_write = True
-        else:
-            connection.waits_to_write = connection.in_handshake = False
-            self._see_certificate(connection)
-            if not connection.authenticates:
-                connection.request_started = None
-        self._served.watch(connection)
-        return not connection.in_handshake
-
-    def _see_certificate(self, connection: Connection) -> None:
-        """Who the client is, if its certificate says so: it need not log in then."""
-        client = connection.client
-        client.certificate = common_name(connection.channel.getpeercert())
-        if client.certificate is not None and connection.authenticates:
-            found = self._broker.guard.find(client.address, None, client.certificate)
-            if found is not None:
-                self._settle(connection)
-
-    def _settle(self, connection: Connection) -> None:
-        """It is known who the client is."""
-        connection.authenticates = False
-        connection.request_started = None
-        connection.incoming.size_max = self._limits.request_size
-        connection.place.settle()
 
     def _begin_sends(self) -> None:
         while self._done:
@@ -318,14 +294,12 @@ class NetworkThread:
                 continue
             connection.send = exchange.send
             if connection.send is None:
-                self._served.guarded(connection, self._finish)
+                self._served.guarded(connection, self._finish_unanswered)
             else:
                 self._served.guarded(connection, self._write)
 
     def _send_for(self, seconds: float) -> None:
         """One write for each connection that has something to send, by turns; one at least."""
-        if not self._sending:
-            return
         until = self._clock() + seconds
         while self._sending:
             connection = self._sending.popleft()
@@ -335,36 +309,38 @@ class NetworkThread:
                 return
 
     def _write(self, connection: Connection) -> None:
-        send, written = connection.send, 0
+        send = connection.send
         assert send is not None
         now = self._clock()
-        until, size, takes_more = now + TURN, TURN_SIZE, True
+        until, size = now + TURN, TURN_SIZE
         # What fits into the socket's own buffer is gone at once, while it is in the cache.
-        while takes_more and not send.completed:
-            before = now
-            written = send.write_to(connection.channel, size)
-            takes_more = written >= size
+        while True:
+            before, written = now, send.write_to(connection.channel, size)
             now = self._clock()
             if written:
                 connection.last_activity = now
-            if now >= until:
+            if send.completed:
+                self._finish(connection, now)
+                return
+            if written < size or now >= until:
                 break
             if now - before < TURN / 4:  # so that looks do not cost as much as what is sent
                 size = min(2 * size, TURN_SIZE_MAX)
-        if send.completed:
-            self._finish(connection)
-        elif written:
+        if written:
             self._sending.append(connection)
         else:
             connection.waits_to_write = True
             self._served.watch(connection, reads=False)
 
-    def _finish(self, connection: Connection) -> None:
+    def _finish_unanswered(self, connection: Connection) -> None:
+        """The exchange is over, and its client expects nothing."""
+        self._finish(connection, self._clock())
+
+    def _finish(self, connection: Connection, now: float) -> None:
         """The exchange is over: the next request may come."""
         exchange = connection.exchange
         assert exchange is not None
         connection.exchange = connection.send = None
-        now = self._clock()
         self._broker.finished(exchange, now)
         log_answer(exchange, now)
         if exchange.close_after_reply:
@@ -372,7 +348,7 @@ class NetworkThread:
             return
         connection.incoming.release()
         if connection.authenticates and connection.client.access is not None:
-            self._settle(connection)
+            self._handshake.settle(connection)
         connection.request_started = now if connection.authenticates else None
         if exchange.throttle:
             self._mute(connection, exchange.now + exchange.throttle)
@@ -393,9 +369,9 @@ class NetworkThread:
                 self._served.guarded(connection, self._listen_to)
 
     def _listen_to(self, connection: Connection) -> None:
-        """For its next request, of which TLS may have the bytes already."""
+        """For its next request, whose bytes may be here already, or with TLS."""
         self._served.watch(connection)
-        if has_pending(connection.channel):
+        if connection.ahead or has_pending(connection.channel):
             self._pending.append(connection)
 
     def _sweep(self, now: float) -> None:

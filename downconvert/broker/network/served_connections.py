@@ -9,18 +9,18 @@ from collections.abc import Callable
 from selectors import EVENT_READ, EVENT_WRITE, BaseSelector
 from typing import Final
 
+from downconvert.broker.broker import Broker
+from downconvert.broker.endings import End
+from downconvert.broker.operating.request_log import log_end
+from downconvert.protocol.errors import BadRequestError, ExpiredSessionError, FailedLoginError
+from downconvert.serving.limits import Limits
+from downconvert.serving.places import EVICTED
+from downconvert.serving.tls import WANTS_READ
 from records import RecordsError
 from records.logged import log_of
 
-from .broker import Broker
 from .clock import Clock
 from .connection import Connection, ConnectionEndedError
-from .endings import End
-from .errors import BadRequestError, ExpiredSessionError, FailedLoginError
-from .limits import Limits
-from .places import EVICTED
-from .request_log import log_end
-from .tls import WANTS_READ
 
 LOG: Final = log_of(__name__)
 DEFECT: Final = "a defect"  # a kind of lines

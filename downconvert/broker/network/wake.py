@@ -20,7 +20,7 @@ class Wake:
         with suppress(OSError):  # the buffer is full, or the thread has ended
             self._writer.send(b"!")
 
-    def hear(self) -> None:
+    def drain(self) -> None:
         """Takes the wake-ups. The thread looks for work after this call, not before it."""
         with suppress(BlockingIOError, InterruptedError):
             while self.reader.recv(1024):

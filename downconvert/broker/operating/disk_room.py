@@ -3,7 +3,7 @@
 A disk is full from the first write that found no room until one succeeds. While nobody writes,
 nothing would ever succeed. So after a while without such a failure, room is looked for.
 
-Not here: noticing that a disk is full (storage/fence.py)."""
+Not here: noticing that a disk is full (storage/disk/fence.py)."""
 
 from typing import Final
 

@@ -9,12 +9,11 @@ Not here: the log's end, which is looked at whenever it is asked for (storage)."
 
 from typing import Final
 
+from downconvert.broker.broker import Broker
+from downconvert.broker.topics import Topic, id_without_file
 from downconvert.storage import StorageError
 from downconvert.storage.names import HIGH_WATERMARKS
 from records.logged import log_of
-
-from .broker import Broker
-from .topics import Topic, id_without_file
 
 LOG: Final = log_of(__name__)
 

@@ -9,14 +9,14 @@ from shutil import disk_usage
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.conversion.size_cache import sizes
+from downconvert.serving import process_figures
+from downconvert.serving.series import TOPICS_MAX, BoundedLabels
 from downconvert.storage import StorageError
 
-from . import process_figures
 from .metrics import PREFIX
-from .partition import Partition
-from .series import TOPICS_MAX, BoundedLabels
-from .state import BrokerState
 
 
 class StateCollector(Collector):
@@ -37,7 +37,7 @@ class StateCollector(Collector):
             ("open_files", "Files and sockets of the process.", process_figures.open_files()),
             (
                 "open_files_max",
-                "How many files and sockets it may have.",
+                "The limit of open files and sockets.",
                 process_figures.open_files_max(),
             ),
         ):
@@ -76,21 +76,25 @@ class StateCollector(Collector):
             disk = disk_usage(log_dir.path)
         except OSError:
             return
-        yield gauge("disk_free_bytes", "Of the file system of the logs.", disk.free)
-        yield gauge("disk_size_bytes", "Of the file system of the logs.", disk.total)
+        yield gauge("disk_free_bytes", "Free bytes of the logs' file system.", disk.free)
+        yield gauge("disk_size_bytes", "Size of the logs' file system.", disk.total)
 
     def _of_conversions(self) -> Iterator[Metric]:
         cache = self._broker.conversion_cache
         for name, what, value in (
-            ("conversion_cache_hits", "Ranges sent to others, too.", cache.hits),
-            ("conversion_cache_misses", "Ranges that had to be converted.", cache.misses),
-            ("conversion_cache_evictions", "Ranges that made room for others.", cache.evictions),
+            ("conversion_cache_hits", "Chunks found in the cache.", cache.hits),
+            ("conversion_cache_misses", "Chunks not found in the cache.", cache.misses),
+            ("conversion_cache_evictions", "Chunks evicted for others.", cache.evictions),
         ):
             yield CounterMetricFamily(f"{PREFIX}_{name}", what, value=value)
         what = "Converted bytes in memory: kept for the next clients, or being sent."
         yield gauge("conversion_cache_bytes", what, cache.budget.held)
-        yield gauge("conversion_cache_max_bytes", "How many there may be.", cache.budget.size)
-        what = "Ranges for several clients whose conversion takes several turns, up to 64."
+        yield gauge(
+            "conversion_cache_max_bytes",
+            "The limit of converted bytes in memory.",
+            cache.budget.size,
+        )
+        what = "Ranges for several clients that are being converted, up to 64."
         yield gauge("conversions_under_way", what, cache.under_way)
 
     def _lag(self) -> Metric:
@@ -114,8 +118,8 @@ class StateCollector(Collector):
 def _of_sizes() -> Iterator[Metric]:
     """Sizes of answers from segments that are not written any more."""
     for name, what, count in (
-        ("size_cache_hits", "Sizes that another client had needed before.", sizes.hits),
-        ("size_cache_misses", "Sizes that had to be measured.", sizes.misses),
+        ("size_cache_hits", "Response sizes known from another client.", sizes.hits),
+        ("size_cache_misses", "Response sizes that had to be measured.", sizes.misses),
     ):
         yield CounterMetricFamily(f"{PREFIX}_{name}", what, value=count)
 

@@ -10,12 +10,11 @@ import os
 from struct import Struct
 from typing import Final
 
+from downconvert.broker.partition import Partition
+from downconvert.broker.state import BrokerState
 from downconvert.storage import StorageError
 from records.backend import file_stamps
 from records.logged import log_of
-
-from .partition import Partition
-from .state import BrokerState
 
 LOG: Final = log_of(__name__)
 STAMP: Final = Struct("<QQQ")  # of a file: time, size, inode

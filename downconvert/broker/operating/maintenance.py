@@ -8,7 +8,7 @@ Settings are those of the topic. A directory of another broker does not say whic
 topics had there, and nothing is removed by guess. So logs of topics that were neither created nor
 configured here stay as they are; internal topics are compacted, as everywhere.
 
-Not here: what is due, and doing it (storage/maintenance.py)."""
+Not here: what is due, and doing it (storage/cleaning/maintenance.py)."""
 
 import time
 from collections import deque
@@ -20,18 +20,18 @@ from uuid import UUID
 
 from prometheus_client import Gauge
 
+from downconvert.broker.partition import Partition
+from downconvert.broker.topics import INTERNAL_TOPICS, Topic
 from downconvert.storage import DiskFullError, LogConfig, TopicPartition
-from downconvert.storage import maintenance as storage
+from downconvert.storage.cleaning import maintenance as storage
 from downconvert.storage.config import COMPACT
 from records import RecordsError
 from records.logged import log_of
 
 from .metrics import PREFIX
-from .partition import Partition
-from .topics import INTERNAL_TOPICS, Topic
 
 if TYPE_CHECKING:
-    from .broker import Broker
+    from downconvert.broker.broker import Broker
 
 LOG: Final = log_of(__name__)  # whose lines are shown by default
 STEP: Final = 256 * 1024  # bytes that a step reads: about 30 ms of work
@@ -74,11 +74,13 @@ class Maintenance:
         self._rolled = metrics.counter("rolled_segments", "Segments rolled by their age.")
         self._removed = metrics.counter("removed_segments", "Segments removed by retention.")
         self._removed_bytes = metrics.counter("removed_bytes", "Bytes removed by retention.")
-        self._cleaned_bytes = metrics.counter("cleaner_read_bytes", "Bytes that were compacted.")
-        self._recopied_bytes = metrics.counter("cleaner_written_bytes", "What was left of them.")
+        self._cleaned_bytes = metrics.counter("cleaner_read_bytes", "Bytes that compaction read.")
+        self._recopied_bytes = metrics.counter(
+            "cleaner_written_bytes", "Bytes that compaction wrote."
+        )
         unclean = Gauge(
             f"{PREFIX}_uncleanable_partitions",
-            "Logs that the cleaner leaves alone, as it cannot read them.",
+            "Logs that the cleaner cannot read, and leaves alone.",
             registry=metrics.registry,
         )
         unclean.set_function(lambda: len(self._unclean))

@@ -8,21 +8,29 @@ sums.
 Not here: what is looked at when it is asked for (gauges.py), how it is served
 (metrics_server.py)."""
 
+from threading import get_ident
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from downconvert import ConversionStats, LazyDownConvertSend
+from downconvert.broker.endings import End
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch.contribution import ConvertedSend
+from downconvert.broker.fetch.fetch_session import FetchSessions
+from downconvert.broker.purgatory import Purgatory
+from downconvert.protocol.errors import name_of
+from downconvert.serving.buffered_send import BufferedSend
+from downconvert.serving.series import (
+    BUCKETS,
+    CLIENTS_MAX,
+    NAME_MAX,
+    TOPICS_MAX,
+    BoundedLabels,
+    labelled,
+)
 
-from .buffered_send import BufferedSend
-from .contribution import ConvertedSend
-from .endings import End
-from .errors import ErrorCode
-from .exchange import Exchange
-from .fetch_session import FetchSessions
-from .purgatory import Purgatory
-from .series import BUCKETS, CLIENTS_MAX, NAME_MAX, TOPICS_MAX, BoundedLabels, labelled
-from .tallies import Distribution, Tally
+from .tallies import Distribution, Labels, Tally
 
 PREFIX: Final = "downconvert_broker"
 CONVERSION_SECONDS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -36,21 +44,23 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clients = BoundedLabels(CLIENTS_MAX)
         self._topics = BoundedLabels(TOPICS_MAX)
-        self._requests = self._tally("requests", "Requests taken.", "api", "version")
+        self._requests = self._tally("requests", "Requests.", "api", "version")
         self._bytes_in = self._tally("request_bytes", "Bytes of requests.", "api")
         self._bytes_out = self._tally("response_bytes", "Bytes of answers that were sent.", "api")
-        self._errors = self.counter("errors", "Errors told in answers.", "api", "code")
+        self._errors = self.counter("errors", "Errors in answers.", "api", "code")
         self._defects = self.counter(
             "failed_requests", "Requests whose connection ended because of a defect here.", "api"
         )
-        self._ends = self.counter("connections_ended", "Why connections ended.", "reason")
+        self._ends = self.counter(
+            "connections_ended", "Connections that ended, by reason.", "reason"
+        )
         self._client_requests = self._tally(
-            "client_requests", "Requests taken. By client.", "client_id", "address"
+            "client_requests", "Requests, by client.", "client_id", "address"
         )
         self._client_records = labelled(
             self.counter(
                 "client_converted_records",
-                "Records converted for consumers of older formats. By client.",
+                "Records converted for consumers of older formats, by client.",
                 "client_id",
                 "address",
             )
@@ -65,27 +75,29 @@ class Metrics:
             )
         )
         self._filler = self.counter(
-            "filler_bytes", "Bytes sent only as they had been promised; none with exact sizes."
+            "filler_bytes", "Bytes of filler in answers; none with exact sizes."
         )
         self._throttled = self.counter(
-            "throttled_seconds", "For which clients were not read from, as of their rates.", "api"
+            "throttled_seconds",
+            "Time in which clients were not read from because of their rates.",
+            "api",
         )
         self._latencies = Distribution(
             f"{PREFIX}_request_duration_seconds",
-            "From a request's arrival to the end of its answer, what it waited for included.",
+            "From a request's arrival to the end of its answer, with its waits.",
             "api",
             BUCKETS,
             self.registry,
         )
         self._conversions_time = labelled(
             self._histogram(
-                "conversion_duration_seconds", "Converting, by request.", CONVERSION_SECONDS
+                "conversion_duration_seconds", "Time to convert, by request.", CONVERSION_SECONDS
             )
         )
         self._temporary_memory = labelled(
             self._histogram(
                 "conversion_memory_bytes",
-                "Bytes that went through memory for conversions, by request: not held at a time.",
+                "Bytes that conversion wrote to memory, by request; not all at once.",
                 BYTES,
             )
         )
@@ -121,10 +133,16 @@ class Metrics:
 
     def received(self, exchange: Exchange) -> None:
         """A request was taken."""
-        request = exchange.request
-        self._requests.add((request.name, request.version))
-        self._bytes_in.add((request.name,), request.size)
-        self._client_requests.add(self._client_of(exchange))
+        request, thread = exchange.request, get_ident()
+        name, client_id = request.name, request.header.client_id or ""
+        counts = self._requests.by_thread[thread]
+        labels: Labels = name, request.version
+        counts[labels] = counts.get(labels, 0.0) + 1.0
+        counts, labels = self._bytes_in.by_thread[thread], (name,)
+        counts[labels] = counts.get(labels, 0.0) + request.size
+        counts = self._client_requests.by_thread[thread]
+        labels = self._clients.of(client_id[:NAME_MAX], exchange.client.address)
+        counts[labels] = counts.get(labels, 0.0) + 1.0
 
     def finished(self, exchange: Exchange, now: float) -> None:
         """A request has had its answer, whether that was sent or not. `now` in seconds, by the
@@ -145,11 +163,14 @@ class Metrics:
     def sent(self, exchange: Exchange) -> None:
         """A response was sent, or as much of it as will be."""
         send, name = exchange.send, exchange.request.name
-        for code, count in exchange.errors.items():
-            self._errors.labels(name, name_of(code)).inc(count)
+        if exchange.errors:
+            for code, count in exchange.errors.items():
+                self._errors.labels(name, name_of(code)).inc(count)
         if send is None:
             return
-        self._bytes_out.add((name,), send.size - send.remaining)
+        self._bytes_out.add((name,), send.sent)
+        if not send.records:
+            return
         seconds = temporary = 0.0
         converted = 0
         for part in send.records:
@@ -177,14 +198,6 @@ class Metrics:
     def _client_of(self, exchange: Exchange) -> tuple[str, ...]:
         client_id = exchange.request.header.client_id or ""
         return self._clients.of(client_id[:NAME_MAX], exchange.client.address)
-
-
-def name_of(code: int) -> str:
-    """Kafka's name of an error, or its number."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
 
 
 def stats_of(send: ConvertedSend) -> list[ConversionStats]:

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from downconvert.broker.server import Server
+from downconvert.serving.pages import Pages, metrics_page, state_page
+
 from .gauges import StateCollector, gauge
-from .pages import Pages, metrics_page, state_page
-from .server import Server
 
 
 class MetricsServer(Pages):
@@ -48,4 +49,4 @@ class _OfServer(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield gauge("connections", "Connections of clients.", len(self._server.places))
-        yield gauge("ready", "1 while /readyz says so.", not self._server.unready())
+        yield gauge("ready", "1 while /readyz is 200.", not self._server.unready())

@@ -9,15 +9,15 @@ Not here: where the lines go (the command)."""
 import logging
 from typing import Any, Final
 
+from downconvert.access.identity import in_line, principal_of
+from downconvert.broker.endings import End
+from downconvert.broker.exchange import Client, Exchange
+from downconvert.broker.fetch.contribution import ConvertedSend
+from downconvert.protocol.errors import ErrorCode, name_of
+from downconvert.serving.line_budget import LineBudget
 from records.logged import log_of
 
-from .access.identity import in_line, principal_of
-from .contribution import ConvertedSend
-from .endings import End
-from .errors import ErrorCode
-from .exchange import Client, Exchange
-from .line_budget import LineBudget
-from .metrics import name_of, stats_of
+from .metrics import stats_of
 
 LOG: Final = log_of(__name__)
 WARNED: Final = (End.LOGIN, End.ANSWER, End.DEFECT)
@@ -55,7 +55,7 @@ def log_end(
 def log_answer(exchange: Exchange, now: float) -> None:
     """A request has been answered, or will not be. `now` in seconds, by the clock of its
     arrival."""
-    if not exchange.errors and not LOG.isEnabledFor(logging.DEBUG):
+    if not exchange.errors and not LOG.logger.isEnabledFor(logging.DEBUG):
         return
     client, api = exchange.client, exchange.request.name
     refused = {code for code in exchange.errors if code in REFUSALS} - client.told.get(api, set())

@@ -24,14 +24,15 @@ class Tally(Collector):
 
     def __init__(self, name: str, what: str, labels: tuple[str, ...], into: CollectorRegistry):
         self._family = name, what, None, labels
-        # By thread. The system gives the number of a thread that has ended to a later one, which
-        # counts on where it stopped.
-        self._counts: defaultdict[int, dict[Labels, float]] = defaultdict(dict)
+        # Counts by labels, by thread: who counts several things at once adds to its own. The system
+        # gives the number of a thread that has ended to a later one, which counts on where it
+        # stopped.
+        self.by_thread: defaultdict[int, dict[Labels, float]] = defaultdict(dict)
         into.register(self)
 
     def add(self, labels: Labels, amount: float = 1.0) -> None:
         """Counts. The number of different labels must be bounded by the caller."""
-        counts = self._counts[get_ident()]
+        counts = self.by_thread[get_ident()]
         counts[labels] = counts.get(labels, 0.0) + amount
 
     def describe(self) -> Iterator[CounterMetricFamily]:
@@ -42,7 +43,7 @@ class Tally(Collector):
         """The sums over all threads."""
         family = CounterMetricFamily(*self._family)
         sums: dict[Labels, float] = {}
-        for counts in self._counts.copy().values():
+        for counts in self.by_thread.copy().values():
             for labels, count in counts.copy().items():
                 sums[labels] = sums.get(labels, 0.0) + count
         for labels, count in sums.items():

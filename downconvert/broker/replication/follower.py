@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError, ErrorCode
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.decoder import Cursor, decode, reader
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.protocol.decoder import Cursor, decode, reader
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.errors import BadRequestError, ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from downconvert.storage import StorageError
 from downconvert.storage.names import OFFSET_MAX
 from records import RecordsError

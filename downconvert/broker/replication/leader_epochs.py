@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from downconvert.storage import CorruptFileError, Log
-from downconvert.storage.checkpoint import EpochEntry, read_epochs
+from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs
 from downconvert.storage.names import LEADER_EPOCHS
 
 NO_EPOCH: Final = -1

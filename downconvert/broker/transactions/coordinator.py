@@ -20,17 +20,17 @@ from threading import Lock
 from typing import Final
 
 from downconvert.broker.config import BrokerConfig
-from downconvert.broker.errors import ApiError, ErrorCode
-from downconvert.broker.producer_ids import ProducerIds
 from downconvert.broker.time_of_day import TimeOfDay
 from downconvert.broker.topics import Topics
 from downconvert.internal_topics.transaction import NO_EPOCH, State, Transaction
+from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage import TopicPartition
 from records import BatchHeader
 from records.logged import log_of
 
 from .counts import Counts, Outcome
 from .markers import Markers
+from .producer_ids import ProducerIds
 from .state_topic import StateTopic
 
 LOG: Final = log_of(__name__)

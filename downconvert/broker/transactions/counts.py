@@ -1,13 +1,13 @@
 """What of transactions is counted, for the broker's operator.
 
-Not here: how it is served (broker/metrics.py)."""
+Not here: how it is served (broker/operating/metrics.py)."""
 
 from collections.abc import Callable
 from enum import StrEnum
 
 from prometheus_client import Gauge
 
-from downconvert.broker.metrics import PREFIX, Metrics
+from downconvert.broker.operating.metrics import PREFIX, Metrics
 
 
 class Outcome(StrEnum):

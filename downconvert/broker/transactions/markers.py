@@ -1,17 +1,18 @@
 """Markers: how each partition of a transaction learns how it ended.
 
-Not here: when they are due (coordinator.py), what logs do with them (storage/producer_state.py)."""
+Not here: when they are due (coordinator.py), what logs do with them
+(storage/producers/producer_state.py)."""
 
 from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from downconvert.broker.errors import ApiError
 from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.partition import Partition
 from downconvert.broker.purgatory import Purgatory
 from downconvert.broker.topics import OFFSETS_TOPIC, Topics
 from downconvert.internal_topics.transaction import Transaction
+from downconvert.protocol.errors import ApiError
 from downconvert.storage import StorageError, TopicPartition
 from records import ControlRecordType
 from records.logged import log_of

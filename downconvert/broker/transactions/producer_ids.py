@@ -10,10 +10,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from downconvert.broker.topics import Topics
+from downconvert.storage.disk.files import read_file, replace_file
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.files import read_file, replace_file
-
-from .topics import Topics
 
 FILE_NAME: Final = "producer-ids"
 BLOCK_SIZE: Final = 1000  # as Kafka's

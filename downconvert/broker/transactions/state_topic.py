@@ -6,7 +6,6 @@ partitions an id is in (internal_topic.py)."""
 from collections.abc import Iterator
 from typing import Final
 
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.internal_topic import InternalTopic
 from downconvert.broker.topics import TRANSACTIONS_TOPIC
 from downconvert.internal_topics.cursor import UnreadableRecordError
@@ -17,6 +16,7 @@ from downconvert.internal_topics.transaction_records import (
     write_key,
     write_value,
 )
+from downconvert.protocol.errors import ErrorCode
 from downconvert.storage import Log
 from records import Record, read_batch
 from records.logged import log_of

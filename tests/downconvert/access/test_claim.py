@@ -4,8 +4,8 @@ from base64 import urlsafe_b64encode
 import pytest
 from scramp import ScramClient
 
-from downconvert.broker.access.claim import Claim
-from downconvert.broker.access.tokens import TOKEN_MAX
+from downconvert.access.claim import Claim
+from downconvert.access.tokens import TOKEN_MAX
 
 
 def bearer(claims: object) -> bytes:

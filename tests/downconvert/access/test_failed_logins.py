@@ -1,13 +1,13 @@
 import pytest
 
-from downconvert.broker.access.failed_logins import (
+from downconvert.access.failed_logins import (
     FIRST_WAIT,
     FORGOTTEN,
     LONGEST_WAIT,
     UNCOUNTED,
     FailedLogins,
 )
-from downconvert.broker.access.ledger import NAMES_MAX, OwnLedger
+from downconvert.access.ledger import NAMES_MAX, OwnLedger
 
 HERE, ELSEWHERE = "10.0.0.1", "10.0.0.2"
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import pytest
 
+from downconvert.access.guard import Guard, newest_offered, offered
+from downconvert.access.names import RULES
+from downconvert.access.rights import Access, ConfigError
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode, Exchange
-from downconvert.broker.access.guard import Guard, newest_offered, offered
-from downconvert.broker.access.names import RULES
-from downconvert.broker.access.rights import Access, ConfigError
-from downconvert.broker.wire.schemas import ApiKey, Message, schema
+from downconvert.protocol.schemas import ApiKey, Message, schema
 from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.writable import writable_broker

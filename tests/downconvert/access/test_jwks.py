@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker.access.jwks import Jwks, JwksError, SignatureError, UnknownKeyError
-from downconvert.broker.access.jwks import header_of as header
+from downconvert.access.jwks import Jwks, JwksError, SignatureError, UnknownKeyError
+from downconvert.access.jwks import header_of as header
 from tests.tokens import ALGORITHMS, document, jwk, token
 
 ALL = [(name, algorithm) for name, names in ALGORITHMS.items() for algorithm in names]

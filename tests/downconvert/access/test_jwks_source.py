@@ -8,9 +8,9 @@ from threading import Event, Thread
 
 import pytest
 
-from downconvert.broker.access.jwks import JwksError
-from downconvert.broker.access.jwks_source import JwksSource, reader, tls_context
-from downconvert.broker.access.rights import ConfigError
+from downconvert.access.jwks import JwksError
+from downconvert.access.jwks_source import JwksSource, reader, tls_context
+from downconvert.access.rights import ConfigError
 from tests.certificates import self_signed
 from tests.tokens import document, jwk
 

@@ -1,4 +1,4 @@
-from downconvert.broker.access.ledger import Entry, OwnLedger
+from downconvert.access.ledger import Entry, OwnLedger
 
 
 def test_an_entry_is_kept_until_it_is_changed_and_none_leaves_it() -> None:

@@ -6,13 +6,13 @@ from typing import Final
 
 import pytest
 
-from downconvert.broker.access import meaning, operations
-from downconvert.broker.access.operations import Kind
-from downconvert.broker.access.rights import Access
-from downconvert.broker.access.settings import access_of, load
+from downconvert.access import meaning, operations
+from downconvert.access.operations import Kind
+from downconvert.access.rights import Access
+from downconvert.access.settings import access_of, load
 from tests.downconvert.rights.rules import KINDS
 
-DOCS: Final = Path(__file__).parents[4] / "docs"
+DOCS: Final = Path(__file__).parents[3] / "docs"
 NOTHING: Final = {meaning.NOTHING, "nothing"}
 
 
@@ -38,7 +38,7 @@ def test_who_follows_is_told() -> None:
     assert told["follows as"] == "broker 2, 3"
 
 
-@pytest.mark.parametrize("page", ["gateway.md", "broker.md"])
+@pytest.mark.parametrize("page", ["gateway-access.md", "serve.md"])
 def test_the_examples_of_the_guides_leave_nothing_open(page: str, tmp_path: Path) -> None:
     """A rule with lists says something of each kind, or denies it on purpose."""
     texts = re.findall(r"```toml\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)

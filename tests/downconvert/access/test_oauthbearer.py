@@ -3,8 +3,8 @@ gateway's login.py."""
 
 import pytest
 
-from downconvert.broker.access.oauthbearer import parse_first
-from downconvert.broker.credentials import AuthenticationError
+from downconvert.access.credentials import AuthenticationError
+from downconvert.access.oauthbearer import parse_first
 
 
 @pytest.mark.parametrize(

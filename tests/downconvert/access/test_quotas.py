@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.access.ledger import NAMES_MAX, OwnLedger
+from downconvert.access.quotas import Quotas
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
-from downconvert.broker.access.ledger import NAMES_MAX, OwnLedger
-from downconvert.broker.access.quotas import Quotas
-from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import answer, ask, begin, someone
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.writable import writable_broker

@@ -7,12 +7,12 @@ from typing import Final
 
 import pytest
 
+from downconvert.access import replica_ids
+from downconvert.access.rights import Access
 from downconvert.broker import BadRequestError, Broker, ErrorCode
-from downconvert.broker.access import replica_ids
-from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message, schema
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Message, schema
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.writable import writable_broker

@@ -4,9 +4,9 @@ from typing import Final
 
 import pytest
 
-from downconvert.broker.access import operations
-from downconvert.broker.access.operations import ALL, LOOKING, NOTHING, READ, READING, WRITE, Kind
-from downconvert.broker.access.rights import Access
+from downconvert.access import operations
+from downconvert.access.operations import ALL, LOOKING, NOTHING, READ, READING, WRITE, Kind
+from downconvert.access.rights import Access
 
 TOPIC, GROUP, ID, CLUSTER = Kind.TOPIC, Kind.GROUP, Kind.TRANSACTIONAL_ID, Kind.CLUSTER
 READER: Final = Access(is_read_only=True)

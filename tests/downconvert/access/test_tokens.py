@@ -4,14 +4,8 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.access.tokens import (
-    NoKeyYetError,
-    TokenError,
-    Tokens,
-    TokenSettings,
-    keep,
-)
+from downconvert.access.rights import ConfigError
+from downconvert.access.tokens import NoKeyYetError, TokenError, Tokens, TokenSettings, keep
 from tests.tokens import AUDIENCE, ISSUER, jwk, token, write
 
 from .test_jwks_source import wait_for

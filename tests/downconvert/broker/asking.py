@@ -7,9 +7,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from downconvert.broker import Broker, Client, Exchange, Owner
-from downconvert.broker.wire.decoder import Cursor, decode, reader
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.protocol.decoder import Cursor, decode, reader
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 
 CORRELATION_ID = 7
 LENGTH_SIZE = 4

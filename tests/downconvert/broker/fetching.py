@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from downconvert.broker import Broker, BrokerConfig, Client, Exchange, Owner
-from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import ControlRecordType, MemoryRecords, build_marker
-from records.reader import Record, read
+from records.batches.reader import Record, read
 from tests.downconvert.storage import logs
 
 from .asking import answer, ask, begin

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from downconvert.broker.handlers.apis import APIS
-from downconvert.broker.wire.schemas import Field, Message, schema
+from downconvert.protocol.schemas import Field, Message, schema
 
 from .asking import frame
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
-from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.consumer_protocol import Subscription, write_subscription
+from downconvert.protocol.schemas import ApiKey, Message
 
 from . import talking
 from .asking import parsed

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from downconvert.broker.access.guard import EVERYTHING, Guard
-from downconvert.broker.access.identity import ClientRule, Identities, Users
-from downconvert.broker.access.rights import Access
+from downconvert.access.guard import EVERYTHING, Guard
+from downconvert.access.identity import ClientRule, Identities, Users
+from downconvert.access.rights import Access
 
 
 def guard_of(

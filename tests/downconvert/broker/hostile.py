@@ -18,14 +18,14 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, Final
 
+from downconvert.access.credentials import MECHANISMS, Proved
+from downconvert.access.guard import Guard
+from downconvert.access.identity import ClientRule
+from downconvert.access.rights import Access, parse_network
 from downconvert.broker import BadRequestError, Broker, BrokerConfig, Client
-from downconvert.broker.access.guard import Guard
-from downconvert.broker.access.identity import ClientRule
-from downconvert.broker.access.rights import Access, parse_network
-from downconvert.broker.credentials import MECHANISMS, Proved
 from downconvert.broker.handlers.apis import APIS
 from downconvert.broker.handlers.sasl import BEFORE
-from downconvert.broker.wire.schemas import ApiKey, Field, Message, schema
+from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 from downconvert.storage import LogDir, TopicPartition
 from records import Codec, Record, RecordsError, build
 from tests.damage import mutated

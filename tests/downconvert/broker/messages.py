@@ -12,7 +12,7 @@ from typing import Any
 from kafka import protocol
 from kafka.protocol.api_message import ApiMessage
 
-from downconvert.broker.wire.schemas import ApiKey, Field, Message, schema
+from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 
 INTEGERS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from downconvert.broker import Broker
 from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.internal_topics.group_records import (
     Committed,
     Key,
@@ -15,9 +14,10 @@ from downconvert.internal_topics.group_records import (
     write_committed,
     write_key,
 )
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import Log
 from records import Columns, build, build_marker
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 from records.formats import V2
 
 from .asking import ask

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 from typing import Any, Final, Self
 
 from downconvert.broker import Broker
-from downconvert.broker.limits import Limits
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import Limits
 from records import MemoryRecords
 from records.units import KiB
 from tests.downconvert.storage import logs

@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from downconvert.broker.handlers.apis import APIS
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .asking import frame
 from .differences.answers import differences, plain

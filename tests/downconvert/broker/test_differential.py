@@ -21,14 +21,14 @@ from typing import Final, TypeAlias
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from downconvert.storage.names import LEADER_EPOCHS, LOG_STARTS
 from records import Codec, MemoryRecords, RecordsError, read_batch
+from records.batches.reader import Record, read
 from records.formats import V2
-from records.reader import Record, read
 from tests.downconvert.storage import brokers
 from tests.kafka_server import KafkaServer, running
 

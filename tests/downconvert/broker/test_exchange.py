@@ -4,8 +4,8 @@ import pytest
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.owner import Owner
-from downconvert.broker.wire.requests import Request, RequestHeader
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.requests import Request, RequestHeader
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .asking import answer, someone
 

@@ -14,7 +14,7 @@ from kafka.structs import OffsetAndMetadata
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.kafka_server import running
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.access.rights import Access
-from downconvert.broker.limits import Limits
+from downconvert.access.rights import Access
+from downconvert.serving.limits import Limits
 from tests.damage import mutated
 
 from .guarding import guard_of

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.following import Following
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.broker.operating.following import Following
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir, LogDirOfflineError, TopicPartition
-from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from tests.downconvert.storage.logs import UNSYNCED, batch
 
 from .asking import ask, someone

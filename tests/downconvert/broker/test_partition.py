@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.appending import prepare
 from downconvert.broker.config import BrokerConfig
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import Leadership
-from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.topic_configs import append_config
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.serving.appending import prepare
 from downconvert.storage import Log, TopicPartition
 from records import FileRecords, Record, TimestampType, build
 from records.formats import V2
 from tests.downconvert.storage.logs import batch
 
-CONFIG = AppendConfig.of({}, BrokerConfig())
+CONFIG = append_config({}, BrokerConfig())
 LEADER, FOLLOWER = 0, 1
 
 
@@ -284,3 +284,18 @@ def test_a_replica_that_starts_again_knows_no_batch_from_before(
     for partition in replicas:
         partition.assign(leadership(epoch=3, version=3), 0.0)
     assert send(old, idempotent(0, 1)) == 0
+
+
+def test_a_follower_deletes_what_its_leader_has_deleted_up_to_what_is_committed(
+    replicas: tuple[Partition, Partition],
+) -> None:
+    leader, follower = replicas
+    produce(leader, 3)
+    fetch(leader, follower)
+    fetch(leader, follower)
+    fetch(leader, follower)
+    produce(leader, 2)
+    fetch(leader, follower)
+    assert (follower.end_offset, follower.high_watermark) == (5, 3)
+    follower.follow_start(5)
+    assert follower.start_offset == 3

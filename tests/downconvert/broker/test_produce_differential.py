@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import Log
 from records import Codec, Record, TimestampType, build, build_marker
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 from records.formats import V0, V1, V2
 from tests.damage import damaged, repaired, spliced
 from tests.kafka_server import running

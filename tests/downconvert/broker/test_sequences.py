@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ApiError, ErrorCode
 from downconvert.broker.sequences import PRODUCERS_MAX, Sequences
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, MemoryRecords, Record, TimestampType, build
 from records.batch import SEQUENCE_MAX
 from records.formats import V2

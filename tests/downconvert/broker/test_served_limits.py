@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.access.rights import Access
-from downconvert.broker.limits import Limits
+from downconvert.access.rights import Access
 from downconvert.broker.server import Server
-from downconvert.broker.tls import server_context
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
+from downconvert.serving.limits import Limits
+from downconvert.serving.tls import server_context
 from records.units import KiB, MiB
 
 from .guarding import guard_of

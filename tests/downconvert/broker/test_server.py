@@ -10,10 +10,10 @@ from statistics import median
 
 import pytest
 
-from downconvert.broker.limits import Limits
+from downconvert.broker.network.wake import Wake
 from downconvert.broker.server import Server
-from downconvert.broker.wake import Wake
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import Limits
 from records.units import KiB, MiB
 
 from .asking import frame
@@ -45,6 +45,28 @@ def test_answers_have_the_order_of_their_requests(server: Server) -> None:
         sizes = [len(talk.receive()) for _ in range(40)]
     assert len(set(sizes[::2])) == len(set(sizes[1::2])) == 1
     assert sizes[0] != sizes[1]
+
+
+def test_requests_that_come_at_once_are_answered_in_order(server: Server) -> None:
+    """Also where one of them waits, and the ones after it could be answered."""
+    asked = [
+        (ApiKey.Metadata, 1, Message(topics=None)),
+        (ApiKey.Fetch, 4, fetch(30, wait=100)),
+        API_VERSIONS,
+        (ApiKey.Fetch, 2, fetch()),
+        (ApiKey.Fetch, 4, fetch(0, max_bytes=100)),
+    ]
+    frames = [frame(*one) for one in asked]
+    with Talk(server.address) as talk:
+        apart = []
+        for one in frames:
+            talk.send_frame(one)
+            apart.append(talk.receive())
+        at_once = b"".join(len(one).to_bytes(4) + one for one in frames * 7)
+        for split in (len(at_once), 1000, 33):
+            for start in range(0, len(at_once), split):
+                talk.socket.sendall(at_once[start : start + split])
+            assert [talk.receive() for _ in range(7 * len(frames))] == apart * 7
 
 
 def test_a_request_may_come_byte_by_byte(server: Server) -> None:
@@ -89,7 +111,7 @@ def test_who_is_woken_often_wakes_once_and_can_be_woken_again() -> None:
             wake.ring()
         assert select.select([wake.reader], [], [], SECONDS)[0]
         assert wake.reader.recv(1024, socket.MSG_PEEK) == b"!"
-        wake.hear()
+        wake.drain()
         assert not select.select([wake.reader], [], [], 0)[0]
     wake.close()
 

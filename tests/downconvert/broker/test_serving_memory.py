@@ -3,7 +3,7 @@
 from typing import Final
 
 from bench.serving_memory import CONSUMER_LIMIT, allow_files, idle, stalled, uncompressed
-from downconvert.broker.chunk_budget import LARGE_MAX
+from downconvert.broker.fetch.chunk_budget import LARGE_MAX
 
 CONSUMERS: Final = 100
 IDLE: Final = 500

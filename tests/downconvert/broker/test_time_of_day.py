@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker.time_of_day import TimeOfDay
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.internal_topics.group_records import NO_TIME
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Record, TimestampType, build
 from records.formats import V2
 

@@ -11,8 +11,8 @@ from scramp import ScramClient
 
 from downconvert.broker import Broker
 from downconvert.broker.server import Server
-from downconvert.broker.tls import server_context
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.tls import server_context
 from downconvert.storage import LogDir
 from records.units import KiB
 

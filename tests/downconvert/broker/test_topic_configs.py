@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker.config import BrokerConfig
-from downconvert.broker.topic_configs import FILE_NAME, AppendConfig, TopicConfigs
+from downconvert.broker.topic_configs import FILE_NAME, TopicConfigs, append_config
 from downconvert.storage import CorruptFileError
 from records.formats import V0, V1, V2, Codec
 
@@ -45,7 +45,7 @@ def test_a_file_that_somebody_broke_is_named(tmp_path: Path, text: str) -> None:
 
 
 def test_what_decides_how_records_are_taken_in() -> None:
-    config = AppendConfig.of({}, BrokerConfig(message_max_bytes=77, min_insync_replicas=2))
+    config = append_config({}, BrokerConfig(message_max_bytes=77, min_insync_replicas=2))
     assert (config.magic, config.codec, config.message_size_max) == (V2, None, 77)
     assert (config.is_compacted, config.is_append_time) == (False, False)
     assert config.min_insync_replicas == 2
@@ -56,10 +56,10 @@ def test_what_decides_how_records_are_taken_in() -> None:
         "message.timestamp.type": "LogAppendTime",
         "max.message.bytes": "88",
     }
-    config = AppendConfig.of(own, BrokerConfig())
+    config = append_config(own, BrokerConfig())
     assert (config.magic, config.codec, config.message_size_max) == (V1, Codec.NONE, 88)
     assert (config.is_compacted, config.is_append_time) == (True, True)
-    old = AppendConfig.of({"message.format.version": "0.9.0.1"}, BrokerConfig())
+    old = append_config({"message.format.version": "0.9.0.1"}, BrokerConfig())
     assert old.magic == V0
 
 
@@ -72,15 +72,15 @@ def test_a_codec_has_the_level_that_the_topic_sets_for_it() -> None:
     expected = {"gzip": 7, "lz4": 12, "zstd": -5, "snappy": "kafka", "producer": "kafka"}
     for codec, level in expected.items():
         own = levels | {"compression.type": codec}
-        assert AppendConfig.of(own, BrokerConfig()).level == level
-        assert AppendConfig.of({"compression.type": codec}, BrokerConfig()).level == "kafka"
+        assert append_config(own, BrokerConfig()).level == level
+        assert append_config({"compression.type": codec}, BrokerConfig()).level == "kafka"
 
 
 def test_the_older_limit_of_timestamps_holds_where_the_newer_ones_are_not_set() -> None:
     both = {"message.timestamp.difference.max.ms": "77"}
-    config = AppendConfig.of(both, BrokerConfig())
+    config = append_config(both, BrokerConfig())
     assert (config.before_max, config.after_max) == (77, 77)
-    config = AppendConfig.of(both | {"message.timestamp.before.max.ms": "5"}, BrokerConfig())
+    config = append_config(both | {"message.timestamp.before.max.ms": "5"}, BrokerConfig())
     assert (config.before_max, config.after_max) == (5, 77)
 
 

@@ -4,8 +4,8 @@ Not here: Kafka itself, asked the same (test_api_differential.py)."""
 
 import pytest
 
-from downconvert.broker.errors import ApiError
 from downconvert.broker.topic_settings import SETTINGS, check, parse
+from downconvert.protocol.errors import ApiError
 
 LONG_MAX = 2**63 - 1
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import Log, LogDir, TopicPartition
-from downconvert.storage.metadata import read_topic_id
+from downconvert.storage.checkpoints.metadata import read_topic_id
 from tests.downconvert.storage.logs import batch
 
 from .asking import ask

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Record, TimestampType, build
 from records.formats import V2
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription as Theirs
 
 from downconvert.broker import BadRequestError
-from downconvert.broker.groups.consumer_protocol import (
+from downconvert.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     read_assignment,

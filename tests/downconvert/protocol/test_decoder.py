@@ -6,10 +6,10 @@ from random import Random
 
 import pytest
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import Message
 from tests.damage import cut, flipped
 from tests.downconvert.broker.messages import names, random_message
 

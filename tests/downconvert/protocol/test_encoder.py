@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.encoder import Parts, encode, size_of, write
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.encoder import Parts, encode, size_of, write
+from downconvert.protocol.schemas import Message
 from tests.downconvert.broker.messages import names, other, random_message
 
 TRIES = 2

@@ -1,5 +1,5 @@
-from downconvert.broker.wire.error_codes import error_codes
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.error_codes import error_codes
+from downconvert.protocol.schemas import ApiKey, Message
 
 
 def test_errors_are_found_wherever_they_stand() -> None:

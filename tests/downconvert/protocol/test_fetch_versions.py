@@ -2,8 +2,8 @@
 
 import pytest
 
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.fetch_versions import NEWER_CODES, known_code, magic_of
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.fetch_versions import NEWER_CODES, known_code, magic_of
 
 OLDEST_KNOW = range(ErrorCode.TOPIC_AUTHORIZATION_FAILED)  # errors of Kafka 0.8
 

@@ -5,9 +5,9 @@ from io import BytesIO
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker.wire.joined_send import JoinedSend
+from downconvert.protocol.joined_send import JoinedSend
 from records import CorruptRecordsError, MemoryRecords
-from records.sends import Send
+from records.files.sends import Send
 from tests.damage import damaged
 from tests.downconvert.storage.logs import batch
 

@@ -4,9 +4,9 @@ from random import Random
 
 import pytest
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.requests import parse_body, parse_header
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.requests import parse_body, parse_header
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.damage import cut, flipped
 from tests.downconvert.broker.asking import CORRELATION_ID, frame
 from tests.downconvert.broker.messages import other, random_message

@@ -1,17 +1,19 @@
 """Responses on their way out: framed, in pieces, and streaming what streams."""
 
 import socket
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from downconvert import LazyDownConvertRecords
-from downconvert.broker.wire.joined_send import JoinedSend
-from downconvert.broker.wire.requests import RequestHeader
-from downconvert.broker.wire.responses import response
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.protocol.joined_send import JoinedSend
+from downconvert.protocol.requests import RequestHeader
+from downconvert.protocol.responses import COPIED_SIZE_MAX, ResponseSend, response
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
 from records import FileRecords, MemoryRecords
 from tests.downconvert.broker.asking import CORRELATION_ID, parsed
 from tests.downconvert.storage.logs import batch
@@ -61,6 +63,55 @@ def test_a_response_is_the_same_however_the_channel_takes_it(version: int, seed:
     assert len(answer.responses[0].partitions[0].records) == lazy.size
 
 
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("reads", ["everything", "a little at a time"])
+def test_a_small_response_is_the_same_through_a_socket(
+    tmp_path: Path, reads: str, seed: int
+) -> None:
+    """It is copied and sent at once; what a socket does not take goes out as of a large one."""
+    random = Random(seed)
+    path = tmp_path / "0.log"
+    path.write_bytes(batch(*range(99)) * random.choice((1, 7)))
+
+    file = FileRecords.open(path)
+
+    def made() -> ResponseSend:
+        kept = BufferedSend.of(file, 1, 0, ConversionPolicy(), MemoryBudget(1 << 20))
+        assert kept is not None
+        lazy = LazyDownConvertRecords(MemoryRecords(batch(1, 2)), 1).to_send()
+        sends = [file.slice(0, 500).to_send(), kept, file.slice(3, 9).to_send()]
+        chosen = [
+            [],
+            sends[:1],
+            [JoinedSend(sends)],
+            [*sends, file.slice(0, 0).to_send()],
+            [sends[0], JoinedSend([sends[1], lazy])],
+        ][seed % 5]
+        partitions = [Message(partition_index=n, records=send) for n, send in enumerate(chosen)]
+        responses = [Message(topic="t", partitions=partitions)]
+        return response(header(ApiKey.Fetch, 12), Message(responses=responses))
+
+    whole = BytesIO()
+    send = made()
+    while not send.completed:
+        send.write_to(whole)
+    ours, theirs = socket.socketpair()
+    with file, ours, theirs:
+        for end in (ours, theirs):
+            end.setblocking(False)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1)  # the system takes its least
+        at_once = 1 << 20 if reads == "everything" else 997
+        send, taken = made(), bytearray()
+        while not send.completed or len(taken) < send.size:
+            written = 0 if send.completed else send.write_to(ours)
+            assert send.sent <= send.size
+            if random.random() < 0.5 or not written:
+                with suppress(BlockingIOError):
+                    taken += theirs.recv(at_once)
+    assert taken == whole.getvalue()
+    assert send.remaining == 0
+
+
 def test_what_streams_is_there_to_be_asked_afterwards() -> None:
     lazy = LazyDownConvertRecords(MemoryRecords(batch(0, 1)), 1)
     joined = JoinedSend([lazy.to_send()])
@@ -92,8 +143,9 @@ def test_a_head_goes_out_with_what_follows_it(
 
     monkeypatch.setattr(socket.socket, "send", send)
     path = tmp_path / "0.log"
-    path.write_bytes(batch(1))
+    path.write_bytes(batch(1) * 1_000)
     file = FileRecords.open(path)
+    assert file.size > COPIED_SIZE_MAX
     written = response(header(ApiKey.Fetch, 12), fetched(file.to_send()))
     with file, socket.create_server(("127.0.0.1", 0)) as listener:
         with socket.create_connection(listener.getsockname()) as channel:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.broker.wire.schemas import ApiKey, is_flexible, schema
+from downconvert.protocol.schemas import ApiKey, is_flexible, schema
 
 
 def test_every_api_has_its_definitions() -> None:

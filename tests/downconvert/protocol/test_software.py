@@ -1,7 +1,7 @@
 import pytest
 
-from downconvert.broker.software import is_valid
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.schemas import Message
+from downconvert.protocol.software import is_valid
 
 
 def said(name: str, version: str = "1.0") -> Message:

@@ -1,6 +1,6 @@
 """Functions that are written line by line do what their lines say, and never more."""
 
-from downconvert.broker.wire.source import Source
+from downconvert.protocol.source import Source
 
 
 def test_lines_belong_to_the_block_that_they_are_added_in() -> None:

@@ -6,10 +6,11 @@ from struct import Struct
 
 import pytest
 
-from downconvert.broker.appending import RefusedRecordsError, prepare
 from downconvert.broker.config import BrokerConfig
-from downconvert.broker.errors import ApiError, ErrorCode
-from downconvert.broker.topic_configs import AppendConfig
+from downconvert.broker.topic_configs import append_config
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.serving.append_config import AppendConfig
+from downconvert.serving.appending import RefusedRecordsError, prepare
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.checksum import verify_checksum
 from records.codecs import open_encoder
@@ -20,7 +21,7 @@ from tests.damage import damaged, repaired, spliced
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 CREATE, LOG_APPEND = TimestampType.CREATE, TimestampType.LOG_APPEND
-CONFIG = AppendConfig.of({}, BrokerConfig())
+CONFIG = append_config({}, BrokerConfig())
 RECORDS = [Record(i, NOW + i, CREATE, b"k%d" % i, b"v") for i in range(4)]
 MEGABYTE = 1024 * 1024
 
@@ -155,3 +156,20 @@ def test_a_bomb_is_looked_at_without_its_memory(codec: Codec, target: Codec | No
     assert refusal(data, replace(CONFIG, codec=target)) is ErrorCode.MESSAGE_TOO_LARGE
     kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert kibibytes < 80 * 1024
+
+
+def test_old_compressed_messages_come_one_in_a_request() -> None:
+    one = build(RECORDS[:2], magic=V1, codec=Codec.GZIP)
+    assert prepare(memoryview(one), CONFIG, NOW) is not None
+    assert refusal(one + one) == ErrorCode.INVALID_RECORD
+    plain = build(RECORDS[:1], magic=V1)
+    assert prepare(memoryview(plain + plain), CONFIG, NOW) is not None
+    assert refusal(plain + one) == ErrorCode.INVALID_RECORD
+
+
+def test_the_latest_timestamp_of_many_records_is_that_of_any_of_them() -> None:
+    for latest in (0, 1500, 2999):
+        records = [Record(i, NOW + (i == latest), CREATE, b"k", b"v") for i in range(3000)]
+        prepared = prepare(memoryview(build(records, magic=V2)), CONFIG, NOW)
+        assert prepared is not None
+        assert [header.max_timestamp for header in prepared.batches] == [NOW + 1]

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
+from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
 from records import Codec, MemoryRecords, RecordsError
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
+from tests.downconvert.broker.fetching import OLD_VERSIONS, broker_of, fetch, records_of
 from tests.downconvert.storage.logs import batch
-
-from .fetching import OLD_VERSIONS, broker_of, fetch, records_of
 
 POLICY = ConversionPolicy()
 BATCHES = b"".join(batch(*range(n, n + 50), codec=Codec.LZ4, size=90) for n in (0, 50))

@@ -2,7 +2,7 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker.config import BrokerConfig
-from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule, policy_for, zstd_recode
+from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule, policy_for, zstd_recode
 
 POLICY = ConversionPolicy()
 

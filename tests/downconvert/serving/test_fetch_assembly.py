@@ -5,9 +5,9 @@ from io import BytesIO
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
-from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
-from downconvert.broker.errors import ApiError, ErrorCode
-from downconvert.broker.fetch_assembly import (
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
+from downconvert.serving.fetch_assembly import (
     JOINED_SIZE_MAX,
     convert_range,
     end_offset_of,
@@ -24,13 +24,12 @@ from records import (
     ControlRecordType,
     CorruptRecordsError,
     MemoryRecords,
-    RecordTooLargeError,
     build_empty,
     build_marker,
 )
 from records.errors import UnsupportedCodecError
+from records.files.sends import Send
 from records.formats import BATCH_HEADER_SIZE
-from records.sends import Send
 from tests.damage import spliced
 from tests.downconvert.storage.logs import batch
 
@@ -83,7 +82,6 @@ def test_where_reading_goes_on() -> None:
         (ApiError(ErrorCode.FENCED_LEADER_EPOCH), ErrorCode.FENCED_LEADER_EPOCH),
         (OffsetOutOfRangeError(1, 2, 3, "t-0"), ErrorCode.OFFSET_OUT_OF_RANGE),
         (UnsupportedCodecError("zstd", 0), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
-        (RecordTooLargeError(9, 8, 0), ErrorCode.MESSAGE_TOO_LARGE),
         (StorageError("disk"), ErrorCode.KAFKA_STORAGE_ERROR),
         (OSError(5, "disk"), ErrorCode.KAFKA_STORAGE_ERROR),
         (CorruptRecordsError("bad", 0), ErrorCode.CORRUPT_MESSAGE),

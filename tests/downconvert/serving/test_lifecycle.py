@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.broker.lifecycle import Startable
+from downconvert.serving.lifecycle import Startable
 
 
 class Lamp(Startable):

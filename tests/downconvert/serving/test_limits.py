@@ -1,4 +1,4 @@
-from downconvert.broker.limits import RequestMemory
+from downconvert.serving.limits import RequestMemory
 
 
 def test_memory_is_given_until_there_is_none() -> None:

@@ -3,7 +3,7 @@ from math import inf
 
 import pytest
 
-from downconvert.broker.line_budget import LINES_MAX, LineBudget
+from downconvert.serving.line_budget import LINES_MAX, LineBudget
 from records.logged import log_of
 
 LOG = log_of("downconvert.test")

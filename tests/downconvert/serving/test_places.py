@@ -2,7 +2,7 @@ from threading import Thread
 
 import pytest
 
-from downconvert.broker.places import NoPlaceError, Place, Places
+from downconvert.serving.places import NoPlaceError, Place, Places
 
 MANY = 1_000_000
 

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from downconvert.broker.planning_slots import PlanningSlots
+from downconvert.serving.planning_slots import PlanningSlots
 
 
 def test_the_next_one_is_woken_with_a_slot_of_its_own() -> None:

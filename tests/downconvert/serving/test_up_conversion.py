@@ -8,15 +8,14 @@ import pytest
 import xxhash
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, TimestampType, build
+from records.batches.wrapper import wrapper
 from records.codecs import compress
 from records.formats import V0, V1, V2
-from records.wrapper import wrapper
-
-from .asking import ask
-from .writable import writable_broker
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.writable import writable_broker
 
 NOW = 1_700_000_000.0
 NOW_MS = 1_700_000_000_000

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.schemas import Message
 
 KAFKA, OURS = 0, 1
 SIDES: Final = (KAFKA, OURS)

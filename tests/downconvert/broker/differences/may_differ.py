@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
 
 from .answers import Place
 from .operations import Operation

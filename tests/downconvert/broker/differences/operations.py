@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from downconvert.broker.wire.schemas import ApiKey, Field, Message, schema
+from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 
 from .values import Focus, Known
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .answers import Place, differences, learn, plain
 from .identities import KAFKA, OURS, SIDES, Identities

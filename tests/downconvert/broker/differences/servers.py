@@ -13,9 +13,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.errors import BadRequestError
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.talking import Talk

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
 from downconvert.broker.topic_settings import SETTINGS, ConfigType
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.consumer_protocol import Subscription, write_subscription
+from downconvert.protocol.schemas import Message
 from records import Codec, Record, TimestampType, build
 from records.formats import V2
 

@@ -1,5 +1,5 @@
 from downconvert import ConversionPolicy
-from downconvert.broker.chunk_budget import LARGE, LARGE_MAX, SMALL, ChunkBudget
+from downconvert.broker.fetch.chunk_budget import LARGE, LARGE_MAX, SMALL, ChunkBudget
 
 
 def test_the_first_few_get_large_chunks_and_others_small_ones() -> None:
@@ -26,6 +26,6 @@ def test_an_operators_chunks_are_used_as_they_are() -> None:
 
 
 def test_all_else_of_a_policy_stays() -> None:
-    policy = ConversionPolicy(recode={"zstd": "none"}, size="auto")
+    policy = ConversionPolicy(recode={"zstd": "none"}, size="estimate")
     made = ChunkBudget(policy).policy_for(1)
     assert (made.recode, made.size) == (policy.recode, policy.size)

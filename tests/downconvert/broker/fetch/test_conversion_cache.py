@@ -8,19 +8,19 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker import Broker, Client, Exchange, fetch_assembly
-from downconvert.broker.conversion_cache import TRIED_OF, WASTED_MAX
-from downconvert.broker.gauges import StateCollector
+from downconvert.broker import Broker, Client, Exchange
+from downconvert.broker.fetch.conversion_cache import PROBE_EVERY, WASTED_MAX
+from downconvert.broker.operating.gauges import StateCollector
 from downconvert.broker.partition import LOOK_AGE_MAX
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving import fetch_assembly
 from records import Codec
+from tests.downconvert.broker.asking import begin, sent
+from tests.downconvert.broker.fetching import broker_of, fetched, fetching, records_of, request
+from tests.downconvert.broker.talking import Talk, fetch, wait_for
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
-
-from .asking import begin, sent
-from .fetching import broker_of, fetched, fetching, records_of, request
-from .talking import Talk, fetch, wait_for
-from .writable import writable_broker
 
 CONSUMERS = 200
 PRODUCED = batch(*range(100), size=90, codec=Codec.GZIP)
@@ -156,7 +156,7 @@ def test_only_exact_sizes_are_shared(policy: ConversionPolicy, tmp_path: Path) -
 
 
 def test_what_is_too_large_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("downconvert.broker.buffered_send.BUFFERED_SIZE_MAX", 1000)
+    monkeypatch.setattr("downconvert.serving.buffered_send.BUFFERED_SIZE_MAX", 1000)
     with broker_of(tmp_path, {"events": {0: [batch(*range(50), size=90)]}}) as broker:
         for client in range(3):
             assert len(records_of(fetched(asked(broker, client)))) == 50
@@ -230,7 +230,7 @@ def test_what_is_evicted_before_anybody_asks_for_it_again_is_not_kept_for_long(
         for topic in topics:
             read_by(99, topic)
         assert cache.evictions - before <= 3, "one was tried"
-        for client in range(WASTED_MAX * TRIED_OF):  # one that all read is kept in the end
+        for client in range(WASTED_MAX * PROBE_EVERY):  # one that all read is kept in the end
             read_by(client, "t3")
         hits = cache.hits
         read_by(99, "t3")

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker import Broker, Client, Exchange, Owner, shared_range
-from downconvert.broker.conversions_under_way import ConversionsUnderWay
-from downconvert.broker.gauges import StateCollector
+from downconvert.broker import Broker, Client, Exchange, Owner
+from downconvert.broker.fetch import shared_range
+from downconvert.broker.fetch.conversions_under_way import ConversionsUnderWay
+from downconvert.broker.operating.gauges import StateCollector
 from records import Codec
+from tests.downconvert.broker.asking import sent
+from tests.downconvert.broker.fetching import broker_of, fetched, fetching, records_of
 from tests.downconvert.storage.logs import batch
-
-from .asking import sent
-from .fetching import broker_of, fetched, fetching, records_of
 
 BATCHES = 6  # of a log, of which each takes a turn
 COUNT_MAX = 8

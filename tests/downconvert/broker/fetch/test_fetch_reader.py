@@ -5,18 +5,15 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir
 from downconvert.storage.follower import Follower
 from records import Codec, MemoryRecords
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
-from tests.downconvert.storage import brokers
-from tests.downconvert.storage.logs import batch
-
-from .asking import ask
-from .fetching import (
+from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
     VERSIONS,
     broker_of,
@@ -24,6 +21,8 @@ from .fetching import (
     records_of,
     request,
 )
+from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import batch
 
 
 @pytest.fixture(scope="module")

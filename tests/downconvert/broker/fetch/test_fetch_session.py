@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.fetch_session import IDLE_MAX, FetchSessions
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.broker.fetch.fetch_session import IDLE_MAX, FetchSessions
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.fetching import broker_of, request
 from tests.downconvert.storage.logs import batch
-
-from .asking import answer, ask, begin
-from .fetching import broker_of, request
 
 ENDS = {"a": 2, "b": 1, "c": 1}
 SINCE = (7, 11, 12)  # versions in which topics have names
@@ -119,6 +118,20 @@ def test_a_request_that_waited_while_the_session_went_on_is_refused(broker: Brok
     assert answer(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
 
 
+def test_a_request_that_waits_while_its_client_begins_a_new_session_is_out_of_step(
+    broker: Broker,
+) -> None:
+    one = Follower(broker)
+    one.ask(ENDS)
+    body = request(broker, {}, session_id=one.id, session_epoch=1, max_wait_ms=500, min_bytes=1)
+    waiting = begin(broker, ApiKey.Fetch, 11, body, now=0.0)
+    assert not waiting.is_done
+    one.epoch = 0
+    one.ask(ENDS)
+    broker.tick(1.0)
+    assert answer(waiting).error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
 def test_there_are_no_more_sessions_than_slots(broker: Broker) -> None:
     ids = [Follower(broker).ask(ENDS).session_id for _ in range(4)]
     assert [bool(id_) for id_ in ids] == [True, True, True, False]
@@ -162,7 +175,7 @@ def test_a_follower_takes_the_place_of_a_consumer() -> None:
 def test_sessions_hold_no_more_partitions_than_there_is_room_for(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("downconvert.broker.fetch_session.PARTITIONS_MAX", 4)
+    monkeypatch.setattr("downconvert.broker.fetch.fetch_session.PARTITIONS_MAX", 4)
     one = Follower(broker)
     one.ask(ENDS)
     assert Follower(broker).ask(ENDS).session_id == 0
@@ -174,7 +187,7 @@ def test_sessions_hold_no_more_partitions_than_there_is_room_for(
 def test_epochs_begin_again_behind_the_last(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("downconvert.broker.fetch_session.EPOCH_MAX", 2)
+    monkeypatch.setattr("downconvert.broker.fetch.fetch_session.EPOCH_MAX", 2)
     one = Follower(broker)
     one.ask(ENDS)
     one.ask()

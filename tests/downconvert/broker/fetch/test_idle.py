@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker import Broker, BrokerConfig, idle
-from downconvert.broker.errors import ErrorCode
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.fetch import idle
 from downconvert.broker.partition import Partition
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import Log, LogDir
 from records.backend import file_stamps
+from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
-
-from .asking import answer, ask, begin
-from .writable import writable_broker
 
 COUNT = 20
 VERSION = 11

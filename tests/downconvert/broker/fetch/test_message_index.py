@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.broker.message_index import STEP, MessageIndex
+from downconvert.broker.fetch.message_index import STEP, MessageIndex
 from records import MemoryRecords
 from tests.downconvert.storage.logs import batch
 

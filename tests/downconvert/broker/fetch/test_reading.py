@@ -5,25 +5,25 @@ from random import Random
 
 import pytest
 
-from downconvert.broker import planning
-from downconvert.broker.reading import available
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.broker.fetch import planning
+from downconvert.broker.fetch.reading import available
 from downconvert.conversion.recode import READ_COST
+from downconvert.protocol.schemas import ApiKey
 from records import Codec, Record, build
+from records.files.zero_copy import ZeroCopySend
 from records.units import MiB
-from records.zero_copy import ZeroCopySend
+from tests.downconvert.broker.asking import begin
+from tests.downconvert.broker.fetching import broker_of, fetched, fetching, records_of, request
 from tests.downconvert.storage.logs import batch
 
-from .asking import begin
-from .fetching import broker_of, fetched, fetching, records_of, request
-from .test_reading_converted import MARKER, Counted, markers, of
+from .reading import MARKER, Counted, markers, of
 
 
 @pytest.mark.parametrize("version", [4, 11])
-def test_a_desert_is_gone_over_in_turns_for_new_clients_too(
+def test_ranges_without_records_are_skipped_in_turns_for_new_clients_too(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("downconvert.broker.reading.BATCHES_A_TURN", 10)
+    monkeypatch.setattr("downconvert.broker.fetch.reading.BATCHES_A_TURN", 10)
     segments = {0: [markers(30)], 30: [markers(30, 30), batch(60)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
         asked = request(broker, {"events": 5}, max_bytes=len(MARKER) * 15)

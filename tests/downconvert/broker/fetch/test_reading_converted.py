@@ -6,71 +6,57 @@ from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from random import Random
-from struct import Struct
 from typing import Any
 
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker import Broker, Client, Exchange, Owner, planning
-from downconvert.broker.buffered_send import Keeping
-from downconvert.broker.contribution import Contribution, ConvertedSend, Limits
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.partition import Partition
-from downconvert.broker.planning_slots import PlanningSlots
-from downconvert.broker.reading_converted import Reader, read_converted
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.broker import Client, Exchange, Owner
+from downconvert.broker.fetch import planning
+from downconvert.broker.fetch.contribution import ConvertedSend, Limits
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey
+from downconvert.serving.buffered_send import BufferedConversion
+from downconvert.serving.planning_slots import PlanningSlots
 from records import (
     Codec,
     MemoryRecords,
     Record,
     TimestampType,
     build,
-    build_marker,
     read,
 )
-from records.compressed import Decompressed
-from records.control import ControlRecordType
 from records.formats import BATCH_HEADER_SIZE
 from records.units import MiB
 from tests.damage import repaired, spliced
+from tests.downconvert.broker.asking import ask, begin, sent
+from tests.downconvert.broker.fetching import (
+    OLD_VERSIONS,
+    broker_of,
+    fetch,
+    fetched,
+    fetching,
+    records_of,
+    request,
+)
 from tests.downconvert.storage.logs import batch
 
-from .asking import ask, begin, sent
-from .fetching import OLD_VERSIONS, broker_of, fetch, fetched, fetching, records_of, request
+from .reading import MARKER, Counted, converted, markers, of
 
-OFFSET = Struct(">q")
-MARKER = build_marker(ControlRecordType.COMMIT, offset=0, timestamp=0, producer_id=1)
 LIMITS = Limits(max_bytes=1000, first=True)
 
-
-def markers(count: int, start: int = 0) -> bytes:
-    """So many markers on end; the offset is not under the checksum."""
-    rest = MARKER[OFFSET.size :]
-    return b"".join(OFFSET.pack(offset) + rest for offset in range(start, start + count))
-
-
-def of(broker: Broker, topic: str = "events") -> Partition:
-    return broker.topics[topic].partitions[0]
+HALVES = [bytes([n % 256]) * 400 + Random(n).randbytes(400) for n in range(5_000)]
+LARGE = build([Record(n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4)
+FOLLOWS = build(
+    [Record(len(HALVES) + n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4
+)
 
 
-def converted(
-    partition: Partition, offset: int, up_to: int, limits: Limits, policy: ConversionPolicy
-) -> Contribution:
-    """What is found, in one turn."""
-    reader = Reader(slots=PlanningSlots())
-    turns = read_converted(partition, offset, up_to, limits, magic=1, policy=policy, reader=reader)
-    with pytest.raises(StopIteration) as end:
-        next(turns)
-    found: Contribution = end.value.value
-    return found
-
-
-def test_a_desert_is_gone_over_in_turns_and_what_is_behind_it_found(
+def test_ranges_without_records_are_skipped_in_turns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each turn has a bound, so that nobody else waits for long."""
-    monkeypatch.setattr("downconvert.broker.reading_converted.SKIP_SIZE", 40_000)
+    monkeypatch.setattr("downconvert.broker.fetch.reading_converted.SKIP_SIZE", 40_000)
     count = 100_000 // len(MARKER)
     segments = {0: [markers(count)], count: [markers(7, count), batch(count + 7)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
@@ -88,11 +74,11 @@ def test_where_there_is_nothing_to_the_end_that_is_known(tmp_path: Path) -> None
     """So that a client that waits there is not answered before there is more."""
     with broker_of(tmp_path, {"events": {0: [batch(0), markers(50, 1)]}}) as broker:
         found = converted(of(broker), 1, 51, LIMITS, ConversionPolicy())
-    assert (found.records, found.source_size, found.seen_to) == (b"", 0, 51)
+    assert (found.records, found.source_size, found.scanned_end_offset) == (b"", 0, 51)
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_damage_behind_a_desert_is_an_error(version: int, tmp_path: Path) -> None:
+def test_damage_after_a_range_without_records_is_an_error(version: int, tmp_path: Path) -> None:
     bad = spliced(batch(60, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
     segments = {0: [markers(50), bad], 61: [batch(61)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
@@ -131,33 +117,6 @@ def test_an_exact_size_needs_no_filler(tmp_path: Path) -> None:
             body = request(broker, {"events": 0})
             answer = ask(broker, ApiKey.Fetch, version, body).responses[0].partitions[0]
             assert len(records_of(answer)) == 200
-
-
-class Counted:
-    """How many bytes each turn decompresses."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.bytes = 0
-        self.turns: list[int] = []
-        read_into = Decompressed.read_into
-
-        def counted(decompressed: Decompressed, target: memoryview) -> int:
-            count = read_into(decompressed, target)
-            self.bytes += count
-            return count
-
-        monkeypatch.setattr(Decompressed, "read_into", counted)
-
-    def end_turn(self) -> None:
-        self.turns.append(self.bytes)
-        self.bytes = 0
-
-
-HALVES = [bytes([n % 256]) * 400 + Random(n).randbytes(400) for n in range(5_000)]
-LARGE = build([Record(n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4)
-FOLLOWS = build(
-    [Record(len(HALVES) + n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4
-)
 
 
 @pytest.mark.parametrize(
@@ -297,9 +256,9 @@ def test_what_another_thread_converts_is_waited_for_without_a_turn(
     with broker_of(tmp_path, {"events": {0: [batch(*range(50), codec=Codec.GZIP)]}}) as broker:
         other = Owner()
         found: list[Exchange] = []
-        run = Keeping.run
+        run = BufferedConversion.run
 
-        def met(keeping: Keeping, work: int | None = None) -> int:
+        def met(keeping: BufferedConversion, work: int | None = None) -> int:
             if not found:  # the other thread asks in the midst of this one's turn
                 client = Client(2, "h")
                 found.append(fetching(broker, 2, "events", 0, now=0.0, client=client, owner=other))
@@ -307,7 +266,7 @@ def test_what_another_thread_converts_is_waited_for_without_a_turn(
                 assert not other.has_work
             return run(keeping, work)
 
-        monkeypatch.setattr(Keeping, "run", met)
+        monkeypatch.setattr(BufferedConversion, "run", met)
         first = fetching(broker, 2, "events", 0, now=0.0)
         assert first.is_done
         assert other.has_work
@@ -335,7 +294,7 @@ def test_a_batch_that_ends_in_what_compaction_took_does_not_come_again(
             found.records.write_to(answer)
         assert [record.offset for record in read(MemoryRecords(answer.getvalue()))] == [6]
         at_the_end = converted(partition, 1, 6, limits, policy)
-        assert (at_the_end.records, at_the_end.seen_to) == (b"", 6)
+        assert (at_the_end.records, at_the_end.scanned_end_offset) == (b"", 6)
 
 
 def test_a_plain_answer_of_the_usual_size_is_planned_in_one_turn(tmp_path: Path) -> None:

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from downconvert import ConversionPolicy, convert
-from downconvert.broker import shared_range
-from downconvert.broker.buffered_send import Keeping, MemoryBudget
-from downconvert.broker.conversion_cache import PLAIN_REACH, ConversionCache
-from downconvert.broker.converted_chunk import Chunk, Key
-from downconvert.broker.shared_range import Asker, Ends, SharedRange, take
+from downconvert.broker.fetch import shared_range
+from downconvert.broker.fetch.conversion_cache import PLAIN_REACH, ConversionCache
+from downconvert.broker.fetch.converted_chunk import Chunk, Key
+from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
+from downconvert.serving.buffered_send import BufferedConversion, MemoryBudget
 from records import Codec, FileRecords
 from records.formats import BATCH_HEADER_SIZE, V1, V2
 from tests.damage import spliced
@@ -134,7 +134,7 @@ def test_what_one_reads_by_itself_is_not_kept_and_what_two_read_is(tmp_path: Pat
     cache = ConversionCache(MemoryBudget(MiB))
     for client in (1, 1):
         alone = take(cache, records, Asker(client, 1, 0, DEFAULT), is_tail=False)
-        assert (alone.ends, alone.source_size, len(cache)) == (Ends.COLD, 0, 0)
+        assert (alone.ends, alone.source_size, len(cache)) == (Ends.UNCACHED, 0, 0)
     second = all_of(cache, records, Asker(2, 1, 0, DEFAULT), is_tail=False)
     made = len(cache)
     assert second.source_size > 0
@@ -262,15 +262,15 @@ def test_a_large_batch_is_converted_in_turns_for_one_client_too(
     large = batch(*range(2000), size=100, codec=Codec.GZIP)
     records = log_of(tmp_path, large, *PACKED)
     turns: list[int] = []
-    run = Keeping.run
+    run = BufferedConversion.run
 
-    def counted(keeping: Keeping, work: int | None = None) -> int:
+    def counted(keeping: BufferedConversion, work: int | None = None) -> int:
         before = keeping.work_done
         left = run(keeping, work)
         turns.append(keeping.work_done - before)
         return left
 
-    monkeypatch.setattr(Keeping, "run", counted)
+    monkeypatch.setattr(BufferedConversion, "run", counted)
     cache = ConversionCache(MemoryBudget(MiB))
     asker = Asker(1, 1, 0, policy)
     taken = all_of(cache, records, asker, is_tail=False)
@@ -286,7 +286,7 @@ def test_an_answer_ends_where_its_turn_does(
     monkeypatch.setattr(shared_range, "WORK_A_TURN", 1)
     records = log_of(tmp_path, *PLAIN)
     taken = take(ConversionCache(MemoryBudget(MiB)), records, Asker(1, 1, 0, DEFAULT), is_tail=True)
-    assert taken.ends is Ends.COLD, "nobody else has asked"
+    assert taken.ends is Ends.UNCACHED, "nobody else has asked"
     cache = ConversionCache(MemoryBudget(MiB))
     for client in (1, 2):
         taken = all_of(cache, records, Asker(client, 1, 0, DEFAULT))
@@ -300,7 +300,7 @@ def test_what_is_damaged_is_left_to_whoever_sends_it(tmp_path: Path) -> None:
     cache = ConversionCache(MemoryBudget(MiB))
     for client in range(3):
         taken = all_of(cache, records, Asker(client, 1, 0, DEFAULT))
-        assert (taken.ends, taken.size) == (Ends.COLD, 0)
+        assert (taken.ends, taken.size) == (Ends.UNCACHED, 0)
     assert cache.budget.left == MiB
     assert cache.misses == 3, "it is tried once"
 
@@ -316,4 +316,4 @@ def test_what_is_as_tiny_as_its_appends_fills_no_answer(
         appended = records.slice(end * len(tiny[0]), len(tiny[0]))
         take(cache, appended, Asker(1, 1, end, DEFAULT), is_tail=True).close()
     taken = take(cache, records, Asker(2, 1, 0, DEFAULT), is_tail=True)
-    assert (len(taken.sends), taken.ends) == (3, Ends.COLD)
+    assert (len(taken.sends), taken.ends) == (3, Ends.UNCACHED)

@@ -11,7 +11,7 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.rebalance import State
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask as ask_broker
 from tests.downconvert.broker.writable import writable_broker
 

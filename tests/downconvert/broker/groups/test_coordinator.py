@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Field, Message, schema
+from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
 

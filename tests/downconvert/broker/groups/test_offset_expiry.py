@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import Join
 from downconvert.broker.groups.offset_expiry import expired
 from downconvert.broker.groups.rebalance import Limits, State
 from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.internal_topics.group_records import NO_TIME, Committed, StoredGroup, StoredMember
+from downconvert.protocol.consumer_protocol import Subscription, write_subscription
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.offset_logs import (
     COMMIT,

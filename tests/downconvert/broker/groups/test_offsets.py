@@ -7,7 +7,6 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.internal_topic import partition_of
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.internal_topics.group_records import (
     Committed,
     Key,
@@ -16,6 +15,7 @@ from downconvert.internal_topics.group_records import (
     write_committed,
     write_key,
 )
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Columns, build
 from tests.downconvert.broker.asking import answer, ask, begin

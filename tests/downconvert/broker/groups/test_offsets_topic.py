@@ -8,7 +8,7 @@ from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.groups.offsets_topic import OffsetsTopic
 from downconvert.broker.internal_topic import partition_of
 from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.offset_logs import commit, commit_to, fetch, make_offsets, offsets_log

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
-from downconvert.broker.fetch_versions import FLEXIBLE_SINCE
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.fetch_versions import FLEXIBLE_SINCE
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask, someone
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask, someone
 from tests.downconvert.broker.writable import writable_broker
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.topic_settings import SETTINGS, ConfigType
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.writable import writable_broker
 

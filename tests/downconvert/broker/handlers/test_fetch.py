@@ -12,13 +12,13 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker
-from downconvert.broker.contribution import Contribution, Limits, Reading
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
-from downconvert.broker.planning_slots import PlanningSlots
-from downconvert.broker.reading import read_as_is
-from downconvert.broker.reading_converted import Reader
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.broker.fetch.contribution import Contribution, Limits, Reading
+from downconvert.broker.fetch.reading import read_as_is
+from downconvert.broker.fetch.reading_converted import Reader
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE, ZSTD_SINCE
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.planning_slots import PlanningSlots
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords, Record, build, build_empty
 from records.formats import V0, V1, V2
@@ -256,8 +256,8 @@ def test_a_defect_is_told_to_who_asked_and_to_nobody_else(
 
     with writable_broker(tmp_path, "events") as broker:
         exchange = fetching(broker, version, "events", 0, now=0, max_wait_ms=500, min_bytes=1)
-        monkeypatch.setattr("downconvert.broker.fetch_reader.read_converted", fail)
-        monkeypatch.setattr("downconvert.broker.fetch_reader.read_as_is", fail)
+        monkeypatch.setattr("downconvert.broker.fetch.fetch_reader.read_converted", fail)
+        monkeypatch.setattr("downconvert.broker.fetch.fetch_reader.read_as_is", fail)
         produce(broker, batch(0))
         assert fetched(exchange).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert [r.getMessage() for r in caplog.records] == ["a defect: partition 0 of events"] or (

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker, Client, Owner
-from downconvert.broker.chunk_budget import LARGE, LARGE_MAX
-from downconvert.broker.contribution import Reading
-from downconvert.broker.reading_converted import read_converted
+from downconvert.broker.fetch.chunk_budget import LARGE, LARGE_MAX
+from downconvert.broker.fetch.contribution import Reading
+from downconvert.broker.fetch.reading_converted import read_converted
 from records import Codec
 from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
@@ -90,7 +90,9 @@ class Work:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.by_thread = Counter[int]()
-        monkeypatch.setattr("downconvert.broker.fetch_reader.read_converted", self._read_converted)
+        monkeypatch.setattr(
+            "downconvert.broker.fetch.fetch_reader.read_converted", self._read_converted
+        )
 
     def _read_converted(self, *args: Any, **fields: Any) -> Reading:
         self.by_thread[get_ident()] += 1

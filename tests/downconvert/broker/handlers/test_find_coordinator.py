@@ -4,7 +4,7 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.topics import OFFSETS_TOPIC, Topic
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask, someone
 from tests.downconvert.broker.writable import writable_broker

@@ -6,7 +6,7 @@ import pytest
 from downconvert.broker import Broker, BrokerConfig, ErrorCode, Exchange, Owner
 from downconvert.broker.groups.member import Joined
 from downconvert.broker.handlers import join_group
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from records import build_marker
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 from records.formats import V0
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.fetching import broker_of

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.handlers import metadata
 from downconvert.broker.topics import INTERNAL_TOPICS
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.writable import writable_broker

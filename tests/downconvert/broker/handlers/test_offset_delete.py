@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.groups.consumer_protocol import Subscription, write_subscription
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.consumer_protocol import Subscription, write_subscription
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.offset_logs import commit, commit_to, fetch, make_offsets, offsets_log
 from tests.downconvert.broker.writable import writable_broker

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.broker.writable import writable_broker

@@ -3,14 +3,14 @@ from pathlib import Path
 import pytest
 from scramp import ScramClient
 
+from downconvert.access.credentials import MECHANISMS, SCRAM, Credentials
+from downconvert.access.guard import Guard
+from downconvert.access.identity import Identities
+from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode
-from downconvert.broker.access.guard import Guard
-from downconvert.broker.access.identity import Identities
-from downconvert.broker.access.tokens import Tokens, TokenSettings
-from downconvert.broker.credentials import MECHANISMS, SCRAM, Credentials
 from downconvert.broker.endings import End
-from downconvert.broker.errors import ExpiredSessionError
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ExpiredSessionError
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, sent, someone
 from tests.downconvert.broker.guarding import guard_of

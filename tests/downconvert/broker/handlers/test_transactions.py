@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
-from downconvert.broker.access.rights import Access
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask, someone
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.transacting import NOW, TIMEOUT_MS, Producing, state

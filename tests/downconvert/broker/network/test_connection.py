@@ -1,10 +1,10 @@
 import pytest
 
-from downconvert.broker.connection import Connection, ConnectionEndedError, Incoming
-from downconvert.broker.errors import BadRequestError
 from downconvert.broker.exchange import Client
-from downconvert.broker.limits import FREE_SIZE, RequestMemory
-from downconvert.broker.places import Place, Places
+from downconvert.broker.network.connection import Connection, ConnectionEndedError, Incoming
+from downconvert.protocol.errors import BadRequestError
+from downconvert.serving.limits import FREE_SIZE, RequestMemory
+from downconvert.serving.places import Place, Places
 
 MiB = 1024 * 1024
 
@@ -16,6 +16,10 @@ class Bytes:
         self.data = data
         self._at_a_time = at_a_time
         self._ends = ends
+
+    def recv(self, size: int) -> bytes:
+        buffer = bytearray(size)
+        return bytes(buffer[: self.recv_into(memoryview(buffer))])
 
     def recv_into(self, buffer: memoryview) -> int:
         taken, self.data = self._split(min(len(buffer), self._at_a_time))
@@ -54,13 +58,35 @@ def test_a_frame_is_the_same_however_its_bytes_arrive(size: int, at_a_time: int)
     assert read(connection(Bytes(framed(frame), at_a_time))) == frame
 
 
-def test_the_next_request_stays_in_the_channel() -> None:
-    channel = Bytes(framed(b"first") + framed(b"second"))
+@pytest.mark.parametrize("at_a_time", [1, 3, 20, 1 << 30])
+def test_requests_that_come_at_once_are_read_one_by_one(at_a_time: int) -> None:
+    frames = [bytes([n % 251]) * (n * n % 300 + 1) for n in range(100)]
+    client = connection(Bytes(b"".join(map(framed, frames)), at_a_time))
+    for frame in frames:
+        assert read(client) == frame
+        client.incoming.release()
+    with pytest.raises(BlockingIOError):
+        client.read()
+
+
+def test_of_the_requests_after_one_not_more_than_a_few_are_taken_from_the_channel() -> None:
+    channel = Bytes(framed(b"first") + framed(bytes(10 * FREE_SIZE)) + framed(b"third"))
+    before = len(channel.data)
     client = connection(channel)
     assert read(client) == b"first"
-    assert channel.data == framed(b"second")
+    assert before - len(channel.data) <= FREE_SIZE
     client.incoming.release()
-    assert read(client) == b"second"
+    assert read(client) == bytes(10 * FREE_SIZE)
+    client.incoming.release()
+    assert read(client) == b"third"
+
+
+def test_a_length_that_is_refused_is_refused_after_a_request_too() -> None:
+    client = connection(Bytes(framed(b"first") + (1001).to_bytes(4) + b"x" * 1001), size_max=1000)
+    assert read(client) == b"first"
+    client.incoming.release()
+    with pytest.raises(BadRequestError, match="a request of"):
+        client.read()
 
 
 @pytest.mark.parametrize("length", [0, -1, -(2**31), 1001, 2**31 - 1])

@@ -1,6 +1,6 @@
 from math import inf
 
-from downconvert.broker.muted import Muted
+from downconvert.broker.network.muted import Muted
 
 
 def test_each_is_read_from_again_at_its_time() -> None:

@@ -10,23 +10,21 @@ from typing import Any
 import pytest
 
 from downconvert import LazyRecodedRecords
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
-from downconvert.broker.access.rights import Access
-from downconvert.broker.appending import prepare
-from downconvert.broker.contribution import Reading
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.fetch.contribution import Reading
+from downconvert.broker.fetch.reading_converted import read_converted
 from downconvert.broker.handlers.fetch import Fetch
-from downconvert.broker.reading_converted import read_converted
 from downconvert.broker.state import BrokerState
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.appending import prepare
 from downconvert.storage import LogDir
 from records import Codec
 from records.formats import V1, V2
-from tests.downconvert.storage.logs import batch
-
-from .fetching import broker_of
-from .guarding import guard_of
-from .talking import (
+from tests.downconvert.broker.fetching import broker_of
+from tests.downconvert.broker.guarding import guard_of
+from tests.downconvert.broker.talking import (
     API_VERSIONS,
     SECONDS,
     TOPIC,
@@ -36,7 +34,8 @@ from .talking import (
     serving_broker,
     wait_for,
 )
-from .writable import writable_broker
+from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.storage.logs import batch
 
 
 def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) -> None:
@@ -91,6 +90,9 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
         for version, talk in enumerate(waiting):
             talk.send(ApiKey.Fetch, version, fetch(wait=60_000))
         wait_for(lambda: len(broker.purgatory) == len(waiting))
+        for version in (2, 4):  # both threads have done with those that wait once they answer this
+            with Talk(server.address) as talk:
+                talk.ask(ApiKey.Fetch, version, fetch())
         monkeypatch.setattr("downconvert.broker.handlers.fetch.Fetch.resume", fail)
         with Talk(server.address) as producer:
             for _ in range(3):
@@ -115,7 +117,7 @@ def test_old_clients_that_wait_are_worked_on_by_converting_threads(
         threads.append(threading.current_thread().name)
         return read_converted(*args, **fields)
 
-    monkeypatch.setattr("downconvert.broker.fetch_reader.read_converted", counted)
+    monkeypatch.setattr("downconvert.broker.fetch.fetch_reader.read_converted", counted)
     with (
         writable_broker(tmp_path, TOPIC) as broker,
         serving_broker(broker) as server,

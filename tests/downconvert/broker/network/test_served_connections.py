@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.clock import Clock
-from downconvert.broker.connection import Connection, ConnectionEndedError, Incoming
-from downconvert.broker.errors import BadRequestError
 from downconvert.broker.exchange import Client
-from downconvert.broker.limits import Limits, RequestMemory
-from downconvert.broker.places import Places
-from downconvert.broker.served_connections import ServedConnections
+from downconvert.broker.network.clock import Clock
+from downconvert.broker.network.connection import Connection, ConnectionEndedError, Incoming
+from downconvert.broker.network.served_connections import ServedConnections
+from downconvert.protocol.errors import BadRequestError
+from downconvert.serving.limits import Limits, RequestMemory
+from downconvert.serving.places import Places
 from downconvert.storage import LogDir
 from records import CorruptRecordsError
 

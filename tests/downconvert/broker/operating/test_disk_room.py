@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.disk_room import PATIENCE, DiskRoom
+from downconvert.broker.operating.disk_room import PATIENCE, DiskRoom
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import DiskFullError, LogDir
-from downconvert.storage.faulty_disk import FaultyDisk
+from downconvert.storage.disk.faulty_disk import FaultyDisk
+from tests.downconvert.broker.talking import Talk
 from tests.downconvert.storage.logs import batch
-
-from .talking import Talk
 
 
 @pytest.fixture

@@ -8,20 +8,19 @@ from uuid import UUID
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.following import Following
+from downconvert.broker.operating.following import Following
 from downconvert.broker.partition import LOOK_AGE_MAX
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir, TopicPartition
-from downconvert.storage.checkpoint import write_offsets
-from downconvert.storage.files import DISK
-from downconvert.storage.metadata import write_topic_id
+from downconvert.storage.checkpoints.checkpoint import write_offsets
+from downconvert.storage.checkpoints.metadata import write_topic_id
+from downconvert.storage.disk.files import DISK
 from downconvert.storage.names import HIGH_WATERMARKS
+from tests.downconvert.broker.asking import answer, begin
+from tests.downconvert.broker.offset_logs import commit
+from tests.downconvert.broker.offset_logs import fetch as fetch_offset
+from tests.downconvert.broker.talking import TOPIC, fetch
 from tests.downconvert.storage import logs
-
-from .asking import answer, begin
-from .offset_logs import commit
-from .offset_logs import fetch as fetch_offset
-from .talking import TOPIC, fetch
 
 
 @pytest.fixture

@@ -6,13 +6,12 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.log_files import IDLE_MAX, RELEASED_MAX, LogFiles
+from downconvert.broker.operating.log_files import IDLE_MAX, RELEASED_MAX, LogFiles
 from downconvert.broker.partition import Partition
+from downconvert.protocol.errors import ErrorCode
 from downconvert.storage import LogDir, TopicPartition
+from tests.downconvert.broker.test_offline import described, fetched, made, produced
 from tests.downconvert.storage.logs import UNSYNCED, batch
-
-from .test_offline import described, fetched, made, produced
 
 LOG_FILE = "00000000000000000000.log"
 

@@ -11,18 +11,17 @@ from uuid import uuid4
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.maintenance import Maintenance
+from downconvert.broker.operating.maintenance import Maintenance
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.storage import Log, LogConfig
-from downconvert.storage.metadata import write_topic_id
-from records.builder import build
+from downconvert.storage.checkpoints.metadata import write_topic_id
+from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
+from tests.downconvert.broker.offset_logs import commit_to, offsets_log
+from tests.downconvert.broker.talking import serving_broker
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import UNSYNCED, batch, offsets
-
-from .offset_logs import commit_to, offsets_log
-from .talking import serving_broker
-from .writable import writable_broker
 
 SMALL = {"segment.bytes": str(len(batch(0)))}
 LATER = 10.0**9  # seconds: more than any limit after the records of these tests

@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.gauges import StateCollector
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.broker.operating.gauges import StateCollector
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
+from tests.downconvert.broker.asking import begin, sent, value
+from tests.downconvert.broker.fetching import broker_of, request
 from tests.downconvert.storage.logs import batch
-
-from .asking import begin, sent, value
-from .fetching import broker_of, request
 
 
 def fetched(broker: Broker, version: int, *topics: str) -> int:

@@ -7,14 +7,13 @@ from urllib.request import urlopen
 import pytest
 
 from downconvert.broker.endings import End
-from downconvert.broker.metrics_server import MetricsServer
-from downconvert.broker.series import CLIENTS_MAX, OTHERS
+from downconvert.broker.operating.metrics_server import MetricsServer
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
-
-from .asking import frame
-from .talking import SECONDS, TOPIC, Talk, fetch, serving, wait_for
-from .writable import writable_broker
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.series import CLIENTS_MAX, OTHERS
+from tests.downconvert.broker.asking import frame
+from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch, serving, wait_for
+from tests.downconvert.broker.writable import writable_broker
 
 
 def page(address: tuple[str, int], path: str) -> tuple[int, str]:

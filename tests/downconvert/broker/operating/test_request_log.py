@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker.access.guard import Guard
-from downconvert.broker.access.identity import ClientRule, Identities, Users
-from downconvert.broker.access.rights import Access
-from downconvert.broker.limits import Limits
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.guard import Guard
+from downconvert.access.identity import ClientRule, Identities, Users
+from downconvert.access.rights import Access
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import Limits
+from tests.downconvert.broker.talking import Talk, fetch, serving, wait_for
 
-from .talking import Talk, fetch, serving, wait_for
-
-NAME = "downconvert.broker.request_log"
+NAME = "downconvert.broker.operating.request_log"
 
 
 def fields(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:

@@ -5,7 +5,7 @@ from random import Random
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from downconvert.broker.tallies import Distribution, Tally
+from downconvert.broker.operating.tallies import Distribution, Tally
 
 BUCKETS = (0.001, 0.5, 30.0)
 
@@ -60,4 +60,4 @@ def test_threads_that_have_ended_leave_no_more_behind_than_those_at_a_time() -> 
         with ThreadPoolExecutor(1) as pool:
             pool.submit(tally.add, ("Fetch",)).result()
     assert registry.get_sample_value("asked_total", {"api": "Fetch"}) == 50
-    assert len(tally._counts) < 50
+    assert len(tally.by_thread) < 50

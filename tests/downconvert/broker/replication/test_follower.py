@@ -275,3 +275,12 @@ def test_half_an_answer_ends_the_connection(pair: Pair, cut: int) -> None:
     (follower,) = pair.sides[1].followers.values()
     with pytest.raises(BadRequestError):
         follower.response(memoryview(pair.answer(follower)[:cut]), NOW)
+
+
+def test_a_replica_without_records_names_no_epoch_though_it_has_led_one(pair: Pair) -> None:
+    pair.lead(1, 2, 2)
+    pair.lead(0, 3, 3)
+    produce(pair.partition(0))
+    assert pair.partition(1).end_offset == 0
+    pair.step()
+    assert pair.ends() == (1, 1)

@@ -13,7 +13,7 @@ from downconvert.broker.replication.leader_epochs import (
     truncation,
 )
 from downconvert.storage import Log
-from downconvert.storage.checkpoint import EpochEntry
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from tests.downconvert.storage.logs import batch
 
 EPOCHS = [EpochEntry(2, 10), EpochEntry(4, 20), EpochEntry(5, 30)]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
+from downconvert.protocol.errors import ErrorCode
 from tests.downconvert.broker.transacting import Producing
 from tests.downconvert.broker.writable import writable_broker
 

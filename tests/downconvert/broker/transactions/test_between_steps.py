@@ -9,8 +9,8 @@ from collections.abc import Callable
 from threading import Thread
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.partition import Partition
+from downconvert.protocol.errors import ErrorCode
 from tests.downconvert.broker.transacting import (
     NOW,
     ONE,
@@ -114,3 +114,20 @@ def test_an_id_that_is_used_again_as_it_expires_is_kept(
     broker.transactions.expire(NOW + week)
     assert later.epoch == producer.epoch + 1
     assert state(broker).producer_epoch == later.epoch
+
+
+def test_a_producer_that_goes_on_while_another_begins_is_fenced(
+    broker: Broker, producer: Producing
+) -> None:
+    other = Producing(broker)
+    lock = broker.transactions._lock
+
+    def begin() -> None:
+        assert other.begin() is ErrorCode.NONE
+
+    broker.transactions._lock = Stopping(lock, begin)  # type: ignore[assignment]
+    assert producer.begin(goes_on=True) in (
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    )
+    assert state(broker).producer_epoch == other.epoch

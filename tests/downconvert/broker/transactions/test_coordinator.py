@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.errors import ErrorCode
 from downconvert.broker.replication.replica import Leadership
 from downconvert.broker.topics import TRANSACTIONS_TOPIC
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir, TopicPartition
 from tests.downconvert.broker.asking import ask, value
 from tests.downconvert.broker.offset_logs import commit, fetch

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.errors import ErrorCode
+from downconvert.protocol.errors import ErrorCode
 from tests.downconvert.broker.asking import value
 from tests.downconvert.broker.transacting import (
     TIMEOUT_MS,

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.producer_ids import BLOCK_SIZE, FILE_NAME
+from downconvert.broker.transactions.producer_ids import BLOCK_SIZE, FILE_NAME
 from downconvert.storage import StorageError
+from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
-
-from .writable import writable_broker
 
 
 def test_ids_are_others_after_a_restart_and_of_other_nodes(tmp_path: Path) -> None:

@@ -17,10 +17,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.errors import ErrorCode
+from downconvert.protocol.errors import ErrorCode
 from downconvert.storage import LogConfig, LogDir
-from downconvert.storage.faulty_disk import FaultyDisk, Killed
-from downconvert.storage.files import Files
+from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
+from downconvert.storage.disk.files import Files
 from tests.downconvert.broker.offset_logs import fetch
 from tests.downconvert.broker.transacting import NOW, At, Producing, committed, is_stable
 from tests.downconvert.storage.logs import UNSYNCED

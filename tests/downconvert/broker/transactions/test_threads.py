@@ -7,8 +7,8 @@ from pathlib import Path
 from random import Random
 from threading import Event
 
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.transacting import Producing, committed, is_stable
 from tests.downconvert.broker.writable import writable_broker

@@ -1,0 +1,1 @@
+"""From a fetch request to the records of its response."""

@@ -1,0 +1,1 @@
+"""Sockets of clients, and the threads that serve them."""

@@ -1,0 +1,51 @@
+"""How a connection begins: TLS, and who the client is if its certificate says so.
+
+Not here: a login by SASL (handlers/sasl.py), which rule fits whom (access/guard.py)."""
+
+from downconvert.access.identity import common_name
+from downconvert.serving.tls import WANTS_READ, WANTS_WRITE
+
+from .connection import Connection
+from .served_connections import ServedConnections
+from .serving import Serving
+
+
+class Handshake:
+    """Of the connections that one thread serves."""
+
+    def __init__(self, serving: Serving, served: ServedConnections) -> None:
+        self._broker = serving.broker
+        self._limits = serving.limits
+        self._served = served
+
+    def go_on(self, connection: Connection) -> bool:
+        """Takes the next step of TLS. Whether that is done. OSError: it has failed."""
+        try:
+            connection.channel.do_handshake()
+        except WANTS_READ:
+            connection.waits_to_write = False
+        except WANTS_WRITE:
+            connection.waits_to_write = True
+        else:
+            connection.waits_to_write = connection.in_handshake = False
+            self._see_certificate(connection)
+            if not connection.authenticates:
+                connection.request_started = None
+        self._served.watch(connection)
+        return not connection.in_handshake
+
+    def settle(self, connection: Connection) -> None:
+        """It is known who the client is: it may send larger requests, and keeps its place."""
+        connection.authenticates = False
+        connection.request_started = None
+        connection.incoming.size_max = self._limits.request_size
+        connection.place.settle()
+
+    def _see_certificate(self, connection: Connection) -> None:
+        """A client whose certificate fits a rule need not log in."""
+        client = connection.client
+        client.certificate = common_name(connection.channel.getpeercert())
+        if client.certificate is not None and connection.authenticates:
+            found = self._broker.guard.find(client.address, None, client.certificate)
+            if found is not None:
+                self.settle(connection)

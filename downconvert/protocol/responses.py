@@ -1,0 +1,170 @@
+"""A response on its way out: its frame's length, its header, and its parts.
+
+The length is known before anything is sent, because every send knows its size. One call of
+`write_to` makes one write, so that an event loop stays fair between connections."""
+
+import threading
+from functools import cache, partial
+from struct import Struct
+from typing import Any, Final, cast
+
+from records.files.channel import is_plain_socket
+from records.files.sends import PendingBytes, Send, close, write_all
+from records.units import KiB
+
+from .encoder import Part, Parts, size_of, write
+from .requests import RequestHeader
+from .schemas import ApiKey, Message, is_flexible
+
+LENGTH_SIZE: Final = 4  # bytes: what frames begin with
+START: Final = Struct(">ii")  # of a response: its length, and the request's correlation id
+NO_TAGS: Final = 0  # what ends the header of a flexible response
+INT32_MAX: Final = (1 << 31) - 1
+NAMES: Final = {api: f"{api.name}Response" for api in ApiKey}
+
+# A response up to this size is copied and sent by one call: two more calls of the system, and what
+# leads to them, cost more than to copy it.
+COPIED_SIZE_MAX: Final = 32 * KiB
+
+
+class _Copied(threading.local):
+    """A buffer of each thread, for a response while it is written."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(COPIED_SIZE_MAX))
+
+
+COPIED: Final = _Copied()
+
+
+class ResponseSend:
+    """The bytes of one response, once. Not for two threads at a time."""
+
+    __slots__ = ("_parts", "_pending", "records", "sent", "size")
+
+    def __init__(self, parts: list[Part], size: int | None = None) -> None:
+        """`size`: of all parts, where that is known."""
+        # Between any two of them there are bytes.
+        self.records = cast("list[Send]", parts[1::2])
+        self.size = size_of(parts) if size is None else size
+        self._parts = parts[::-1]  # those that are left, the next one last
+        self._pending = PendingBytes()  # of the part of bytes that is being written
+        self.sent = 0  # bytes that have been written
+
+    @property
+    def remaining(self) -> int:
+        """Bytes that have not been written."""
+        return self.size - self.sent
+
+    @property
+    def completed(self) -> bool:
+        return self.sent == self.size
+
+    def write_to(self, channel: Any, budget: int | None = None) -> int:
+        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
+        now.
+
+        RecordsError: records changed, or turned out to be damaged, while they were sent: what has
+        been promised cannot be kept, and the connection must end. And what the channel raises."""
+        if not self.sent and self.size <= COPIED_SIZE_MAX and is_plain_socket(channel):
+            written = self._write_copied(channel)
+            if written is not None:
+                return written
+        return write_all(partial(self._write_part, channel), budget)
+
+    def _write_copied(self, channel: Any) -> int | None:
+        """Writes all parts at once; None: a part is not to be had in this way. What the channel
+        does not take is not kept: the parts have it still."""
+        parts = self._parts
+        data: bytearray | memoryview
+        if len(parts) == 1:
+            (data,) = parts  # type: ignore[assignment]  # the first part is bytes
+        else:
+            data, at = COPIED.buffer, 0
+            for part in reversed(parts):
+                if isinstance(part, bytearray):
+                    size = len(part)
+                    data[at : at + size] = part
+                else:
+                    size = part.size
+                    copy = getattr(part, "copy_to", None)
+                    if copy is None or not copy(data[at : at + size]):
+                        return None
+                at += size
+            data = data[:at]
+        try:
+            written: int = channel.send(data)
+        except BlockingIOError:
+            return 0
+        self.sent = written
+        for part in reversed(parts[:]):
+            size = len(part) if isinstance(part, bytearray) else part.size
+            if isinstance(part, bytearray):
+                if size > written:
+                    more = len(parts) > 1
+                    self._pending = PendingBytes(memoryview(part)[written:], more=more)
+                    parts.pop()
+                    break
+            else:
+                part.skip(min(size, written))  # type: ignore[attr-defined]  # it has `copy_to`
+                if size > written:
+                    break
+            parts.pop()
+            written -= size
+        return self.sent
+
+    def _write_part(self, channel: Any, budget: int | None) -> int:
+        while not self._pending.left and self._parts:
+            part = self._parts[-1]
+            if isinstance(part, bytearray):
+                more = self.size - self.sent > len(part)
+                self._pending = PendingBytes(memoryview(part), more=more)
+            elif not part.completed:
+                written = part.write_to(channel, budget)
+                self.sent += written
+                return written
+            self._parts.pop()
+        pending = self._pending
+        written = pending.write_to(channel)
+        self.sent += written
+        return written
+
+    def close(self) -> None:
+        """Releases what is held for the rest, which is not wanted any more."""
+        for part in self.records:
+            close(part)
+
+
+def throttled(
+    request: RequestHeader, body: Message, seconds: float, version: int | None = None
+) -> ResponseSend:
+    """The response once more, before anything of it was sent: it says, where its version can, that
+    its client is not read from for so long [KIP-219], or for longer where it said so already."""
+    body.throttle_time_ms = max(getattr(body, "throttle_time_ms", 0), milliseconds(seconds))
+    return response(request, body, version)
+
+
+def milliseconds(seconds: float) -> int:
+    """A throttle time as answers have it."""
+    return min(round(seconds * 1000), INT32_MAX)
+
+
+def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:
+    """The response to a request, in the request's version unless another is given."""
+    version = request.version if version is None else version
+    parts = Parts()
+    first = parts.bytes
+    first += START.pack(0, request.correlation_id)
+    if _has_tags(request.api, version):
+        first.append(NO_TAGS)
+    write(parts, NAMES[request.api], version, body)
+    size = len(first) if len(parts.parts) == 1 else size_of(parts.parts)
+    START.pack_into(first, 0, size - LENGTH_SIZE, request.correlation_id)
+    return ResponseSend(parts.parts, size)
+
+
+@cache
+def _has_tags(api: ApiKey, version: int) -> bool:
+    """Whether a response's header has tagged fields. A client must be able to read the answer
+    before it knows any versions: that of ApiVersions never has them."""
+    return api is not ApiKey.ApiVersions and is_flexible(api, version)

@@ -1,0 +1,1 @@
+"""What both servers share: fetch responses, records of producers, limits, metrics, pages."""

@@ -1,0 +1,23 @@
+"""How records of producers are validated and appended.
+
+Not here: the settings of topics (broker/topic_configs.py), who does it (appending.py)."""
+
+from dataclasses import dataclass
+
+from records.codecs import CodecLevel
+from records.formats import Codec
+
+
+@dataclass(frozen=True, slots=True)
+class AppendConfig:
+    """How records are validated and appended. Sizes in bytes, times in milliseconds."""
+
+    magic: int
+    codec: Codec | None  # None: the producer's
+    level: CodecLevel  # of what is compressed in `codec`
+    is_compacted: bool
+    is_append_time: bool
+    message_size_max: int
+    before_max: int  # how much older than the clock timestamps may be
+    after_max: int
+    min_insync_replicas: int

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.errors import BadRequestError
+from downconvert.access.rights import ConfigError
+from downconvert.protocol.errors import BadRequestError
 
 ID: Final = "{id}"
 PORT: Final = re.compile(r"(?P<plain>\d{1,5})|\{(?:(?P<first>\d{1,5})\s*\+\s*)?id\}")

@@ -14,12 +14,12 @@ from multiprocessing.connection import Connection
 from struct import Struct
 from typing import Any, Final
 
-from downconvert.broker.access.rights import ConfigError
+from downconvert.access.rights import ConfigError
 from records.logged import log_of
 
 from .config import GatewayConfig
 from .server import Gateway
-from .shared import Ledgers
+from .session.shared import Ledgers
 
 LOG: Final = log_of(__name__)
 REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port

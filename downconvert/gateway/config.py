@@ -9,15 +9,18 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from downconvert import ConversionPolicy
-from downconvert.broker.access.guard import is_limited
-from downconvert.broker.access.rights import Access, ConfigError
-from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.access.guard import is_limited
+from downconvert.access.rights import Access, ConfigError, Network, is_in
+from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 
 from .advertised import Advertised
 from .identity import Identified, Identities
 from .security import ClusterSecurity
 from .topology import Address, Ports
 
+TLS_VERSIONS: Final = ("1.0", "1.1", "1.2", "1.3")
+TLS_DEFAULT: Final = "1.2"
+OLD_TLS: Final = ("1.0", "1.1")
 DEFAULT_LISTEN: Final = Address("127.0.0.1", 9092)
 
 
@@ -53,6 +56,9 @@ class GatewayConfig:
     security: ClusterSecurity = field(default_factory=ClusterSecurity)
     tls_cert: str | None = None  # of the listeners
     tls_key: str | None = None
+    tls_min_version: str = TLS_DEFAULT  # that clients may speak, of TLS_VERSIONS
+    tls_ciphers: str | None = None  # as OpenSSL writes them, up to TLS 1.2; None: the default
+    proxy_networks: tuple[Network, ...] = ()  # whose connections begin with a PROXY header
     access: Access = field(default_factory=Access)  # of clients that no rule matches
     identities: Identities = field(default_factory=Identities)
     limits: Limits = Limits()
@@ -68,6 +74,12 @@ class GatewayConfig:
             raise ConfigError("no cluster: give --bootstrap HOST:PORT")
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ConfigError("TLS on the listener needs both --tls-cert and --tls-key")
+        if self.tls_min_version not in TLS_VERSIONS:
+            known = ", ".join(TLS_VERSIONS)
+            raise ConfigError(f"tls_min_version {self.tls_min_version!r} is none of {known}")
+        has_tls_settings = self.tls_min_version != TLS_DEFAULT or self.tls_ciphers is not None
+        if has_tls_settings and self.tls_cert is None:
+            raise ConfigError("tls_min_version and tls_ciphers need TLS on the listener: tls_cert")
         ports = [*self.node_ports.values(), *([self.listen.port] if self.listen.port else [])]
         twice = [port for port, times in Counter(ports).items() if times > 1]
         if twice:
@@ -104,6 +116,11 @@ class GatewayConfig:
             raise ConfigError("advertise_without_name needs a port for each broker: add {id} to it")
 
     @property
+    def takes_old_tls(self) -> bool:
+        """Whether clients may speak a version of TLS that is not safe any more [RFC 8996]."""
+        return self.tls_min_version in OLD_TLS
+
+    @property
     def goes_by_name(self) -> bool:
         """Whether brokers share a port, and are told apart by names."""
         return self.advertised is not None and self.advertised.goes_by_name
@@ -123,6 +140,10 @@ class GatewayConfig:
         if self.goes_by_name and name is None and self.advertised_without_name is not None:
             return self.advertised_without_name
         return self.advertised or Advertised(reached)
+
+    def expects_proxy_header(self, address: str) -> bool:
+        """Whether a load balancer connects from there, which says who its client is."""
+        return bool(self.proxy_networks) and is_in(address, self.proxy_networks)
 
     @property
     def default(self) -> Identified:

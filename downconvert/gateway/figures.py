@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from downconvert.broker.series import BUCKETS, OTHERS
+from downconvert.serving.series import BUCKETS, OTHERS
 
-from .census import merged
-from .topology import Address
+from .session.census import merged
+from .session.last_old import LastOld, Row
 
+Number = TypeVar("Number", int, float)
 BROKERS_MAX: Final = 100  # addresses: where brokers are replaced, others come for ever
 
 
@@ -67,12 +68,16 @@ class Figures:
     failures: Counter[str] = field(default_factory=Counter)  # of brokers to answer, by address
     ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
     throttled: dict[str, float] = field(default_factory=dict)  # seconds, by API
+    cluster_seconds: dict[str, float] = field(default_factory=dict)  # until answers began, by API
     latencies: dict[str, Latency] = field(default_factory=dict)  # of requests, by API
     broker_latencies: dict[str, Latency] = field(default_factory=dict)  # of answers, by address
     errors: Counter[tuple[str, int]] = field(default_factory=Counter)  # told, by API and code
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
+    last_old: list[Row] = field(default_factory=list)  # when old versions were seen last
     cpu_seconds: float = 0.0
     resident_bytes: int = 0
+    spool_free_bytes: int | None = None  # on the disk of large answers
+    certificate_until: float | None = None  # of the listener, seconds since the epoch
 
     def lasting(self) -> "Figures":
         """What stays counted when the process has ended: all that only grows."""
@@ -92,6 +97,7 @@ class Counters:
         self._broker_latencies: dict[str, Latency] = {}
         self._errors = Counter[tuple[str, int]]()
         self._throttled: dict[str, float] = {}
+        self._cluster_seconds: dict[str, float] = {}
 
     def broker_failed(self, address: str) -> None:
         with self._lock:
@@ -100,16 +106,17 @@ class Counters:
                 self._failures[OTHERS] += self._failures.pop(oldest)
             self._failures[address] = self._failures.pop(address, 0) + 1
 
-    def broker_answered(self, address: Address, seconds: float) -> None:
-        """So long after it had been asked, its answer began."""
-        name, table = str(address), self._broker_latencies
+    def broker_answered(self, address: str, seconds: float, api: str) -> None:
+        """So long after it had been asked for a client, its answer began. `api`: as of
+        `request_served`."""
+        table = self._broker_latencies
         with self._lock:
-            oldest = _oldest(table, name)
-            if oldest is not None:
+            if address in table:
+                table[address] = table.pop(address)  # it is the last one that was counted
+            elif (oldest := _oldest(table, address)) is not None:
                 _add({OTHERS: table.pop(oldest)}, table)
-            if name in table:
-                table[name] = table.pop(name)  # it is the last one that was counted
-            _add_one(table, name, seconds)
+            _add_one(table, address, seconds)
+            self._cluster_seconds[api] = self._cluster_seconds.get(api, 0.0) + seconds
 
     def errors_told(self, api: str, codes: Mapping[int, int]) -> None:
         """How often an answer says each. `api`: as of `request_served`."""
@@ -135,6 +142,7 @@ class Counters:
             figures.failures = self._failures.copy()
             figures.ends = self._ends.copy()
             figures.throttled = self._throttled.copy()
+            figures.cluster_seconds = self._cluster_seconds.copy()
             figures.errors = self._errors.copy()
             figures.latencies = _copies(self._latencies)
             figures.broker_latencies = _copies(self._broker_latencies)
@@ -166,10 +174,20 @@ def _add(latencies: Mapping[str, Latency], to: dict[str, Latency]) -> None:
         known.seconds += latency.seconds
 
 
+def _add_seconds(seconds: Mapping[str, float], to: dict[str, float]) -> None:
+    for name, one in seconds.items():
+        to[name] = to.get(name, 0.0) + one
+
+
+def _least(a: Number | None, b: Number | None) -> Number | None:
+    return min((one for one in (a, b) if one is not None), default=None)
+
+
 def total(every: Iterable[Figures]) -> Figures:
     """The figures of all processes together."""
     whole = Figures(processes=0)
     rows: list[dict[str, Any]] = []
+    last_old = LastOld()
     for one in every:
         whole.processes += one.processes
         whole.restarted += one.restarted
@@ -182,10 +200,13 @@ def total(every: Iterable[Figures]) -> Figures:
         whole.errors += one.errors
         whole.cpu_seconds += one.cpu_seconds
         whole.resident_bytes += one.resident_bytes
-        for api, seconds in one.throttled.items():
-            whole.throttled[api] = whole.throttled.get(api, 0.0) + seconds
+        _add_seconds(one.throttled, whole.throttled)
+        _add_seconds(one.cluster_seconds, whole.cluster_seconds)
+        whole.spool_free_bytes = _least(whole.spool_free_bytes, one.spool_free_bytes)
+        whole.certificate_until = _least(whole.certificate_until, one.certificate_until)
         _add(one.latencies, whole.latencies)
         _add(one.broker_latencies, whole.broker_latencies)
         rows += one.clients
-    whole.clients = merged(rows)
+        last_old.join(one.last_old)
+    whole.clients, whole.last_old = merged(rows), last_old.rows()
     return whole

@@ -2,7 +2,7 @@
 
 from typing import TypeAlias
 
-from downconvert.broker.access import identity
+from downconvert.access import identity
 
 from .security import Credentials
 

@@ -3,10 +3,11 @@
 /healthz    200 while it runs, of several processes one at least: to be restarted if not
 /readyz     200 while the cluster answers and each broker has its port, else 503 and why
 /metrics    for Prometheus
+/history    when old versions were seen last, by topic and principal, as JSON
 /clients    the census, as JSON: what `downconvert gateway --report` reads"""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Final
 
@@ -20,18 +21,23 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
-from downconvert.broker.metrics import name_of
-from downconvert.broker.pages import Pages, json_page, metrics_page, state_page
-from downconvert.broker.series import BUCKETS, CLIENTS_MAX, BoundedLabels
+from downconvert.protocol.errors import name_of
+from downconvert.serving.pages import Pages, json_page, metrics_page, state_page
+from downconvert.serving.process_figures import installed_version
+from downconvert.serving.series import BUCKETS, CLIENTS_MAX, OTHERS, BoundedLabels
 
-from .figures import Figures, Latency
+from .figures import End, Figures, Latency
 from .server import Running
+from .session.last_old import Row
 from .topology import Address
 
 PREFIX: Final = "downconvert_gateway"
+VERSION: Final = installed_version()
+# From the start on: Prometheus does not see a series begin with 1 as an increase.
+NO_ENDS: Final = dict.fromkeys(map(str, End), 0)
 COUNTERS: Final = (
     ("requests", "requests", "Requests of clients."),
-    ("translated", "translated_requests", "Requests that the cluster does not take as they are."),
+    ("translated", "translated_requests", "Requests translated for the cluster."),
     ("records_converted", "converted_records", "Records converted to an older format."),
     ("bytes_converted", "converted_bytes", "Bytes of converted records sent to clients."),
 )
@@ -43,6 +49,7 @@ class GatewayCollector(Collector):
     def __init__(self, gateway: Running) -> None:
         self._gateway = gateway
         self._clients = BoundedLabels(CLIENTS_MAX)
+        self._principals = BoundedLabels(CLIENTS_MAX)
 
     def collect(self) -> Iterator[Metric]:
         figures = self._gateway.figures()
@@ -50,14 +57,15 @@ class GatewayCollector(Collector):
             ("processes", "Processes that serve.", figures.processes),
             ("connections", "Connections of clients.", figures.connections),
             ("brokers", "Brokers of the cluster that are known.", figures.brokers),
-            ("ready", "1 while /readyz says so.", int(not figures.unready)),
+            ("ready", "1 while /readyz is 200.", int(not figures.unready)),
             ("resident_memory_bytes", "Memory of all processes.", figures.resident_bytes),
         ):
             yield GaugeMetricFamily(f"{PREFIX}_{name}", text, value=value)
+        yield from _limits(figures)
         yield from _by_process(figures)
         yield CounterMetricFamily(
             f"{PREFIX}_restarted_processes",
-            "Processes that died, and were started again.",
+            "Processes that died and were restarted.",
             value=figures.restarted,
         )
         yield CounterMetricFamily(
@@ -66,10 +74,17 @@ class GatewayCollector(Collector):
         yield _counter(
             "broker_failures", "Brokers that did not answer.", "broker", figures.failures
         )
-        yield _counter("connections_ended", "Why connections ended.", "reason", figures.ends)
+        ends = NO_ENDS | figures.ends
+        yield _counter("connections_ended", "Connections that ended, by reason.", "reason", ends)
+        yield _counter(
+            "cluster_seconds",
+            "Time from requests to brokers to the beginning of their answers.",
+            "api",
+            figures.cluster_seconds,
+        )
         yield _counter(
             "throttled_seconds",
-            "For which clients were not read from, as of their rates.",
+            "Time in which clients were not read from because of their rates.",
             "api",
             figures.throttled,
         )
@@ -87,22 +102,47 @@ class GatewayCollector(Collector):
             figures.broker_latencies,
         )
         yield from _by_version(figures.clients)
-        yield from self._by_client(figures.clients)
+        yield from _by("client", ("client_id", "address"), self._clients, figures.clients)
+        yield from _by("principal", ("principal", "rule"), self._principals, figures.clients)
 
-    def _by_client(self, rows: list[dict[str, Any]]) -> Iterator[Metric]:
-        """A series that is there once stays there: clients keep theirs in the order of coming."""
-        totals: dict[tuple[str, ...], Counter[str]] = {}
-        for row in rows:
-            key = self._clients.of(row["client_id"], row["address"])
-            known = totals.setdefault(key, Counter())
-            known.update({name: row[name] for name, _, _ in COUNTERS})
-        for name, called, text in COUNTERS:
-            family = CounterMetricFamily(
-                f"{PREFIX}_client_{called}", f"{text} By client.", labels=("client_id", "address")
-            )
-            for key, values in totals.items():
-                family.add_metric(list(key), values[name])
-            yield family
+
+def _limits(figures: Figures) -> Iterator[Metric]:
+    """What runs, and what will be used up."""
+    build = GaugeMetricFamily(f"{PREFIX}_build_info", "1, by the version.", labels=("version",))
+    build.add_metric([VERSION], 1)
+    free = GaugeMetricFamily(f"{PREFIX}_spool_free_bytes", "Free bytes on the disk of --spool-dir.")
+    if figures.spool_free_bytes is not None:
+        free.add_metric([], figures.spool_free_bytes)
+    until = GaugeMetricFamily(
+        f"{PREFIX}_certificate_valid_until_seconds",
+        "When the listener's certificate ceases to be valid, since the epoch.",
+    )
+    if figures.certificate_until is not None:
+        until.add_metric([], figures.certificate_until)
+    rest = CounterMetricFamily(
+        f"{PREFIX}_unreported_requests", "Requests of clients beyond the rows of the report."
+    )
+    others = [row for row in figures.clients if row["client_id"] == OTHERS]
+    rest.add_metric([], sum(row["requests"] for row in others))
+    yield from (build, free, until, rest)
+
+
+def _by(
+    called: str, labels: tuple[str, ...], kept: BoundedLabels, rows: list[dict[str, Any]]
+) -> Iterator[Metric]:
+    """The counts of the census by these columns. A series that is there once stays there: those
+    that came first keep theirs."""
+    totals: dict[tuple[str, ...], Counter[str]] = {}
+    for row in rows:
+        known = totals.setdefault(kept.of(*(row[label] for label in labels)), Counter())
+        known.update({name: row[name] for name, _, _ in COUNTERS})
+    for name, counted, text in COUNTERS:
+        family = CounterMetricFamily(
+            f"{PREFIX}_{called}_{counted}", f"{text} By {called}.", labels=labels
+        )
+        for key, values in totals.items():
+            family.add_metric(list(key), values[name])
+        yield family
 
 
 def _by_process(figures: Figures) -> Iterator[Metric]:
@@ -146,7 +186,7 @@ def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> M
 def _errors(figures: Figures) -> Metric:
     family = CounterMetricFamily(
         f"{PREFIX}_errors",
-        "Errors told in answers that the gateway makes or reads.",
+        "Errors in answers that the gateway makes or reads.",
         labels=("api", "code"),
     )
     for (api, code), times in figures.errors.items():
@@ -166,13 +206,20 @@ def _latencies(name: str, text: str, label: str, values: Mapping[str, Latency]) 
 class Observation(Pages):
     """An HTTP server with threads of its own, until it is closed. OSError: no such port."""
 
-    def __init__(self, gateway: Running, address: Address) -> None:
+    def __init__(
+        self,
+        gateway: Running,
+        address: Address,
+        history: Callable[[list[Row]], object] = lambda rows: rows,
+    ) -> None:
+        """`history`: what is shown of the times at which old versions were seen."""
         registry = CollectorRegistry()
         registry.register(GatewayCollector(gateway))
         pages = {
             "/healthz": state_page(lambda: [] if gateway.is_alive else ["it is not running"]),
             "/readyz": state_page(lambda: gateway.figures().unready),
             "/metrics": metrics_page(registry),
+            "/history": json_page(lambda: history(gateway.figures().last_old)),
             "/clients": json_page(lambda: gateway.figures().clients),
         }
         super().__init__(address.host, address.port, pages)

@@ -18,17 +18,18 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, Final
 
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.lifecycle import Startable
+from downconvert.access.rights import ConfigError
+from downconvert.serving.lifecycle import Startable
 from records.logged import log_of
 
 from . import child_process
+from .changes import applicable
 from .child_process import ANSWER, FIRST, REQUEST, Configure
 from .config import GatewayConfig
 from .figures import Figures, Process, total
-from .listeners import Listeners
-from .server import NEEDS_RESTART, Gateway
-from .shared import Ledgers
+from .network.listeners import Listeners
+from .server import Gateway
+from .session.shared import Ledgers
 from .shared_ledger import SharedLedger
 from .topology import BOOTSTRAP, Address
 
@@ -96,8 +97,7 @@ class Processes(Startable):
         changed."""
         for child in self._children:
             child.ask("reload", _share(config, self._count))
-        kept = {name: getattr(self.config, name) for name in NEEDS_RESTART}
-        self.config = replace(config, **kept)
+        self.config = applicable(self.config, config)
 
     @property
     def is_alive(self) -> bool:

@@ -1,12 +1,12 @@
 """How the gateway speaks to the cluster: TLS, and credentials.
 
-Not here: what clients may do (broker/access)."""
+Not here: what clients may do (access/)."""
 
 import ssl
 from dataclasses import dataclass, field
 from typing import Final
 
-from downconvert.broker.access.rights import ConfigError
+from downconvert.access.rights import ConfigError
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 

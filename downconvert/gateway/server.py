@@ -9,34 +9,37 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
 
-from downconvert.broker.access.failed_logins import FailedLogins
-from downconvert.broker.access.quotas import Quotas
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.access.tokens import keep
-from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.lifecycle import Startable
-from downconvert.broker.limits import RequestMemory
-from downconvert.broker.line_budget import LineBudget
-from downconvert.broker.places import NoPlaceError, Place, Places
-from downconvert.broker.process_figures import cpu_seconds, resident_bytes
+from downconvert.access.failed_logins import FailedLogins
+from downconvert.access.quotas import Quotas
+from downconvert.access.rights import ConfigError
+from downconvert.access.tokens import keep
+from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.lifecycle import Startable
+from downconvert.serving.limits import RequestMemory
+from downconvert.serving.line_budget import LineBudget
+from downconvert.serving.places import NoPlaceError, Place, Places
+from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
 from records.logged import log_of
 
-from .census import ClientCensus
+from .certificates import Certificates
+from .changes import applicable
 from .config import GatewayConfig
-from .conversion_pool import ConversionPool
 from .figures import Counters, Figures
-from .listeners import Listeners, ListensFor, server_context
-from .loop import ServingLoop
-from .security import tls_context
-from .shared import Ledgers, Shared
+from .network.conversion_pool import ConversionPool
+from .network.listeners import Listeners, ListensFor
+from .network.loop import ServingLoop
+from .session.census import ClientCensus
+from .session.last_old import LastOld
+from .session.shared import Ledgers, Shared
 from .topology import Address, Topology
 
 LOG: Final = log_of(__name__)
-NEEDS_RESTART: Final = ("listen", "node_port_first", "node_ports", "shares_ports")
 
 
 class Running(AbstractContextManager[object], Protocol):
-    """A gateway, of one process or of several."""
+    """A gateway, of one process or of several. `config`: the settings that apply."""
+
+    config: GatewayConfig
 
     @property
     def address(self) -> Address:
@@ -70,6 +73,7 @@ class Gateway(Startable):
         self.config = config
         self.census = ClientCensus()
         self.counters = Counters()
+        self.last_old = LastOld()
         ledgers = ledgers or Ledgers()
         self.failed_logins = FailedLogins(ledgers.failed_logins)
         self.quotas = Quotas(ledgers.quotas)
@@ -81,9 +85,7 @@ class Gateway(Startable):
         self.listeners = listeners or Listeners(
             config.listen.host, shares_ports=config.shares_ports
         )
-        # Built once: they read files, which takes milliseconds.
-        self.server_tls = server_context(config)
-        self.cluster_tls = tls_context(config.security)
+        self.certificates = Certificates(config)
         self.places = Places()
         self.lines = LineBudget()
         self._clock = clock
@@ -112,20 +114,15 @@ class Gateway(Startable):
         """Applies other settings from the next connection on: addresses of the cluster,
         certificates, users, lists, limits. ConfigError: they are invalid; nothing has changed.
 
-        The addresses that clients connect to change with a restart only."""
-        if (config.tls_cert is None) != (self.server_tls is None):
+        What changes with a restart only stays as it was (changes.py)."""
+        if (config.tls_cert is None) != (self.config.tls_cert is None):
             raise ConfigError("TLS of the listener begins or ends with a restart only")
-        server_tls, cluster_tls = server_context(config), tls_context(config.security)
-        for name in NEEDS_RESTART:
-            if getattr(config, name) != getattr(self.config, name):
-                LOG.warning("%s has changed: that needs a restart", name)
+        self.certificates.read(config)
         identities = config.identities
         tokens = keep(self.config.identities.tokens, identities.tokens)
         config = replace(config, identities=replace(identities, tokens=tokens))
-        # New ones: authorities and TLS sessions of the former are not trusted any more.
-        self.server_tls, self.cluster_tls = server_tls, cluster_tls
         self.topology.bootstrap = config.bootstrap
-        self.config = config
+        self.config = applicable(self.config, config)
 
     @property
     def is_alive(self) -> bool:
@@ -147,8 +144,11 @@ class Gateway(Startable):
             brokers=len(self.topology.nodes),
             unready=self.unready(),
             clients=self.census.rows(),
+            last_old=self.last_old.rows(),
             cpu_seconds=cpu_seconds(),
             resident_bytes=resident_bytes(),
+            spool_free_bytes=free_bytes(self.config.spool_dir),
+            certificate_until=self.certificates.valid_until,
         )
         self.counters.copy_to(figures)
         return figures
@@ -182,6 +182,7 @@ class Gateway(Startable):
             self.budget,
             self.failed_logins,
             self.quotas,
+            self.last_old,
             self.requests,
         )
 
@@ -191,3 +192,8 @@ class Gateway(Startable):
             raise NoPlaceError("its network is not allowed")
         limits = self.config.limits
         return self.places.take(address, limits.connections, limits.connections_per_address)
+
+    def admit_balancer(self, address: str) -> Place:
+        """The place of a load balancer's connection until it has said who its client is."""
+        limit = self.config.limits.connections
+        return self.places.take(address, limit, limit)

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from downconvert import ConversionPolicy
-from downconvert.broker.access.rights import Access, ConfigError
-from downconvert.broker.access.settings import (
+from downconvert.access.rights import Access, ConfigError, parse_network
+from downconvert.access.settings import (
     access_of,
     check_known,
     identities_of,
@@ -34,10 +34,10 @@ from downconvert.broker.access.settings import (
     texts_of,
     value_of,
 )
-from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 
 from .advertised import Advertised
-from .config import GatewayConfig, Limits, parse_address
+from .config import TLS_DEFAULT, GatewayConfig, Limits, parse_address
 from .security import ClusterSecurity, Credentials
 
 __all__ = ["SECRET_VARIABLE", "build", "load"]
@@ -54,10 +54,13 @@ TOP: Final = frozenset(
         "node_ports",
         "tls_cert",
         "tls_key",
+        "tls_min_version",
+        "tls_ciphers",
         "topics",
         "groups",
         "transactional_ids",
         "networks",
+        "proxy_networks",
         "deny_by_default",
         "read_only",
         "written_topics",
@@ -126,7 +129,10 @@ def build(
         shares_ports=value_of(bool, settings, "share_ports", False),
         tls_cert=value_of(str, settings, "tls_cert", None),
         tls_key=value_of(str, settings, "tls_key", None),
+        tls_min_version=value_of(str, settings, "tls_min_version", TLS_DEFAULT),
+        tls_ciphers=value_of(str, settings, "tls_ciphers", None),
         spool_dir=value_of(str, settings, "spool_dir", None),
+        proxy_networks=tuple(map(parse_network, texts_of(settings, "proxy_networks"))),
     )
     if "listen" in settings:
         config = replace(config, listen=parse_address(value_of(str, settings, "listen", "")))

@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any, Final
 from weakref import finalize
 
-from downconvert.broker.access.ledger import Change, Entry
+from downconvert.access.ledger import Change, Entry
 
 SETS: Final = 2048
 SET_ENTRIES: Final = 8

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Final, NamedTuple
 
-from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import BadRequestError, ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .advertised import PORT_MAX, Advertised
 

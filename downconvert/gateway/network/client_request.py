@@ -7,10 +7,11 @@ from asyncio import sleep, timeout
 from struct import Struct
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.limits import RequestMemory
+from downconvert.gateway.config import Limits
+from downconvert.gateway.session.headers import parse
+from downconvert.protocol.errors import BadRequestError
+from downconvert.serving.limits import RequestMemory
 
-from .config import Limits
 from .streams import Stream
 
 LENGTH: Final = Struct(">i")
@@ -19,17 +20,35 @@ PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are looked at before i
 
 
 class ClientRequest:
-    """`prefix`: its beginning, or all of it after `whole`. `memory`: of all that are read whole."""
+    """`prefix`: its beginning, or all of it after `whole`. `memory`: of all that are read whole.
+    `frame`: all of it, where it has been taken already."""
 
-    def __init__(self, client: Stream, size: int, limits: Limits, memory: RequestMemory) -> None:
+    def __init__(
+        self,
+        client: Stream,
+        size: int,
+        limits: Limits,
+        memory: RequestMemory,
+        frame: memoryview | None = None,
+    ) -> None:
         self._client = client
         self._limits = limits
         self._memory = memory
         self._taken = 0  # bytes of that
         self.size = size
-        self.prefix = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
-        client.consume(len(self.prefix))
+        if frame is None:
+            frame = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
+            client.consume(len(frame))
+        self.prefix = frame
         self._left = size - len(self.prefix)
+
+    @property
+    def described(self) -> str:
+        """For log lines."""
+        try:
+            return parse(self.prefix).described
+        except BadRequestError:
+            return "a request"
 
     async def whole(self) -> memoryview:
         """All of it, in memory. BadRequestError: it is too large for that."""

@@ -7,20 +7,12 @@ from asyncio import Future, get_running_loop, timeout
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import Any, TypeVar
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.places import EVICTED, Place
-from downconvert.broker.wire.responses import ResponseSend
-from downconvert.broker.wire.schemas import ApiKey, Message
-from records import RecordsError
-
-from . import headers
-from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
-from .conversion_pool import ConversionPool
-from .ended import ConnectionEndedError
-from .exchanges import (
+from downconvert.gateway.figures import Counters, End
+from downconvert.gateway.session import headers
+from downconvert.gateway.session.exchanges import (
     HELLO,
     Answer,
     Ask,
@@ -32,25 +24,27 @@ from .exchanges import (
     Turn,
     Whole,
 )
-from .figures import Counters, End
+from downconvert.gateway.session.sent import converts
+from downconvert.gateway.session.session import Session
+from downconvert.gateway.session.spool import MEMORY_MAX
+from downconvert.gateway.session.steps import Step, advance, advance_in_turns, nothing, same
+from downconvert.gateway.session.waiting import Waits
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.places import EVICTED, Place
+from records import RecordsError
+
+from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
+from .conversion_pool import ConversionPool
+from .ended import ConnectionEndedError, UnreachableError, end_of, hang_up
+from .passing import Passing
 from .pieces import SOON, pieces, send_converted, send_small
-from .sent import converts
-from .session import Session
-from .spool import MEMORY_MAX
-from .steps import advance, advance_in_turns, nothing, same
 from .streams import CLIENT, PIECE_SIZE, Stream
-from .upstream import INLINE_MAX, UnreachableError, Upstream
-from .waiting import Waits
+from .translating import Translation
+from .upstream import INLINE_MAX, Upstream
 
 Answered = TypeVar("Answered")
-
-
-class RefusedLoginError(BadRequestError):
-    """A client did not prove its identity, or no rule matches it."""
-
-
-class ExpiredSessionError(BadRequestError):
-    """A client's login has expired, and it did not log in again."""
 
 
 class Connection:
@@ -59,8 +53,8 @@ class Connection:
     __slots__ = (  # thousands of them wait
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
         *("_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
-        *("_mute", "_muted_until", "_pool"),
-        *("_pause", "_reach", "_session", "_upstream", "_waits", "is_evicted", "place", "requests"),
+        *("_mute", "_muted_until", "_passing", "_pool"),
+        *("_pause", "_reach", "_served", "_upstream", "_waits", "is_evicted", "place", "session"),
     )
 
     def __init__(
@@ -74,14 +68,15 @@ class Connection:
         counters: Counters,
         place: Place,
     ) -> None:
-        self.requests = 0  # that were answered
+        self._served = 0  # requests that did not pass by themselves
         self.place = place
         place.on_evicted = self._evict
         self._counters = counters
         self._broker_ended = False  # between two requests
         self._client_gone = False  # while it waited, so that the broker's connection was closed
         self._client = client
-        self._session = session
+        self.session = session
+        self._passing = Passing(client, session, counters, clock, monotonic)
         self._reach = reach
         self._clock = clock
         self._before_answer = before_answer  # so that what an answer names can be reached
@@ -100,68 +95,45 @@ class Connection:
         self._settle()
 
     @property
-    def client_address(self) -> str:
-        return self._session.address
-
-    @property
-    def principal(self) -> str:
-        """Who it is, as far as that is known."""
-        return self._session.principal
-
-    @property
-    def claimed(self) -> str:
-        """The user that its last login was for."""
-        return self._session.claimed
-
-    @property
-    def client_id(self) -> str:
-        """As of the last request."""
-        return self._session.client_id
-
-    @property
-    def software(self) -> str:
-        return self._session.software
+    def requests(self) -> int:
+        """That were answered."""
+        return self._served + self._passing.requests
 
     def end(self, error: BaseException) -> End:
         """Why the connection ended, from the exception that `serve` raised."""
         if self.is_evicted:
             return End.REFUSED
-        match error:
-            case UnreachableError():
+        if isinstance(error, ConnectionEndedError):
+            if error.peer != CLIENT and not self._client_gone:
                 return End.CLUSTER
-            case RefusedLoginError():
+            if self.session.identity.refusal:
                 return End.LOGIN
-            case ExpiredSessionError():
-                return End.EXPIRED
-            case BadRequestError():
-                return End.REQUEST
-            case TimeoutError():
-                return End.TIMEOUT
-            case ConnectionEndedError(peer=peer) if peer != CLIENT and not self._client_gone:
-                return End.CLUSTER
-            case ConnectionEndedError() if self._session.refusal:
-                return End.LOGIN
-        return End.CLUSTER if self._broker_ended else End.CLIENT
+        return end_of(error) or (End.CLUSTER if self._broker_ended else End.CLIENT)
 
     def why(self, error: BaseException) -> str:
         """The words for it."""
         if self.is_evicted:
             return EVICTED
         is_refused = self.end(error) is End.LOGIN and isinstance(error, ConnectionEndedError)
-        return self._session.refusal if is_refused else str(error) or type(error).__name__
+        return self.session.identity.refusal if is_refused else str(error) or type(error).__name__
 
     async def serve(self) -> None:
         """Serves the client until it is to finish, or either side closes. ConnectionEndedError,
         BadRequestError, TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
-        limits = self._session.shared.config.limits
+        limits = self.session.shared.config.limits
         self._client.patience = limits.idle_timeout
         self._client.on_end = self._client_ended
         now = get_running_loop().time
         try:
             while not self._is_last:
                 self._is_idle = True
-                await self._client.ensure(1, now() + limits.idle_timeout)
+                begun = await self._passing.run()
+                if begun is None and self._is_last:
+                    break
                 self._is_idle = False
+                if begun is not None:
+                    await self._serve(len(begun.frame), begun.started, begun)
+                    continue
                 limit = now() + limits.receive_timeout
                 await self._client.ensure(LENGTH.size, limit)
                 size = LENGTH.unpack_from(self._client.available)[0]
@@ -169,23 +141,26 @@ class Connection:
                     raise BadRequestError(f"a request of {size} bytes")
                 self._client.consume(LENGTH.size)
                 await self._client.ensure(min(size, PREFIX_SIZE), limit)
-                started = perf_counter()
-                await self._exchange(size)
-                self._settle()
-                self.requests += 1
-                self._counters.request_served(self._session.api, perf_counter() - started)
-                if (seconds := self._muted_until - perf_counter()) > 0:
-                    self._is_idle = True
-                    await self._stay_mute(seconds)
+                await self._serve(size, monotonic())
         except ConnectionEndedError:
             if not (self._is_last and self._is_idle):  # else it was ended here
                 raise
         finally:
             self.close()
 
+    async def _serve(self, size: int, started: float, begun: Translation | None = None) -> None:
+        """One request, of which perhaps some has been done."""
+        await self._exchange(size, begun)
+        self._settle()
+        self._served += 1
+        self._counters.request_served(self.session.api, monotonic() - started)
+        if (seconds := self._muted_until - perf_counter()) > 0:
+            self._is_idle = True
+            await self._stay_mute(seconds)
+
     def _settle(self) -> None:
         """It keeps its place once it is known who the client is."""
-        if self._session.identified is not None:
+        if self.session.identity.identified is not None:
             self.place.settle()
 
     def _evict(self) -> None:
@@ -222,7 +197,9 @@ class Connection:
     def finish(self) -> None:
         """Ends it when the request under way has been answered; at once where there is none."""
         self._is_last = True
-        if self._is_idle:
+        if not self._passing.is_idle:
+            self._passing.finish()
+        elif self._is_idle:
             self.close()
 
     def close(self) -> None:
@@ -245,17 +222,20 @@ class Connection:
             self._upstream.close()
 
     def _upstream_ended(self) -> None:
-        if self._is_idle and not self._client.available:
+        if not self._passing.is_idle:
+            self._passing.broker_ended()
+        elif self._is_idle and not self._client.available:
             self._broker_ended = True
             self._client.close()
 
-    async def _exchange(self, size: int) -> None:
-        shared = self._session.shared
-        request = ClientRequest(self._client, size, shared.config.limits, shared.requests)
+    async def _exchange(self, size: int, begun: Translation | None) -> None:
+        shared = self.session.shared
+        frame = None if begun is None else begun.frame
+        request = ClientRequest(self._client, size, shared.config.limits, shared.requests, frame)
         try:
             # While it is sent, which may take long, nothing but it and the request is held.
             answer = await self._reply(
-                await self._handle(request, size), request, partial(self._charge, size)
+                await self._handle(request, size, begun), request, partial(self._charge, size)
             )
             if answer is not None:
                 send, end = answer
@@ -268,21 +248,29 @@ class Connection:
                     raise end
         except (UnreachableError, TimeoutError) as error:
             reason = str(error) or "it has not arrived whole in time"
-            raise UnreachableError(f"{_described(request.prefix)}: {reason}") from error
+            raise UnreachableError(f"{request.described}: {reason}") from error
         finally:
             request.release()
 
-    async def _handle(self, request: ClientRequest, size: int) -> Reply:
+    async def _handle(self, request: ClientRequest, size: int, begun: Translation | None) -> Reply:
         """What becomes of a request, once the cluster has been asked what the session wants to
         know. To hand work to a thread costs more than to convert a small answer. So that is done
         here, for as long as it takes little."""
-        steps = self._session.exchange(request.prefix, size, self._clock())
+        step: Step | None = None
+        if begun is None:
+            steps = self.session.exchange(request.prefix, size, self._clock())
+        else:
+            steps, step = begun.steps, begun.step
         said: Callable[[], Any] = nothing
         takes_time = False  # what the session does next
         self._is_small, until = True, 0.0
         while True:
-            if takes_time:
-                step = await self._pool.run(partial(advance_in_turns, steps, said, self._pool))
+            if step is not None:
+                pass
+            elif takes_time:
+                step = await self._pool.run(
+                    partial(advance_in_turns, steps, said, self._pool.goes_on)
+                )
             else:
                 step = advance(steps, said)
             match step:
@@ -296,7 +284,8 @@ class Connection:
                     said, takes_time = partial(same, whole), len(whole) > INLINE_MAX
                 case Ask():
                     upstream = await self._reached()
-                    said = await self._ask(upstream, step, request)
+                    correlation_id = None if begun is None else begun.correlation_id
+                    said, begun = await self._ask(upstream, step, request, correlation_id), None
                     self._is_small &= upstream.answer_size <= MEMORY_MAX
                     takes_time = not self._is_small
                     # A turn of a fetch is short; a producer's batch is written again in one.
@@ -304,6 +293,7 @@ class Connection:
                     until = perf_counter() + SOON if is_short else 0.0
                 case _:
                     return step
+            step = None
 
     async def _reached(self) -> Upstream:
         """The connection to the broker. It is made for the first request that needs it, so that
@@ -311,19 +301,22 @@ class Connection:
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
+            self._passing.reach(self._upstream)
+        self._upstream.asked_for = self.session.api
         return self._upstream
 
     async def _ask(
-        self, upstream: Upstream, asked: Ask, request: ClientRequest
+        self, upstream: Upstream, asked: Ask, request: ClientRequest, correlation_id: int | None
     ) -> Callable[[], Message]:
-        """What reads the cluster's answer."""
+        """What reads the cluster's answer. `correlation_id`: where it has been asked already."""
         if asked is HELLO and upstream.hello is not None:
             hello, upstream.hello = upstream.hello, None  # a session asks once
             return lambda: hello
         # It is sent even where the client has gone: brokers handle all that they have been sent.
         if asked.body is not None:
             wait = self._waits.of_body(asked.api, asked.body)
-            correlation_id = await upstream.send(asked)
+            if correlation_id is None:
+                correlation_id = await upstream.send(asked)
             if not asked.expects_response:
                 return Message
         else:
@@ -345,10 +338,10 @@ class Connection:
         """Seconds in which no further request is read: the client has sent so many bytes, and is
         about to be sent so many. They begin now, so that the answer can say how many there are."""
         now = perf_counter()
-        seconds = self._session.charge(received, sent, now)
+        seconds = self.session.charge(received, sent, now)
         if seconds:
             self._muted_until = now + seconds
-            self._counters.throttled(self._session.api, seconds)
+            self._counters.throttled(self.session.api, seconds)
         return seconds
 
     async def _reply(
@@ -359,13 +352,13 @@ class Connection:
             case Answer(send, ends, is_login, throttled, errors):
                 await self._before_answer()
                 if errors:
-                    self._counters.errors_told(self._session.api, errors)
+                    self._counters.errors_told(self.session.api, errors)
                 seconds = charge(send.size)
                 if seconds and throttled is not None:
                     send = throttled(seconds)
                 if ends is None:
                     return send, None
-                return send, RefusedLoginError(ends) if is_login else BadRequestError(ends)
+                return send, hang_up(ends, is_login=is_login)
             case Forward(header, expects_response, throttle):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)
@@ -379,10 +372,8 @@ class Connection:
                 await self._while_waiting(forward)
             case Nothing():
                 charge(0)
-            case HangUp(reason, has_expired=True):
-                raise ExpiredSessionError(reason)
-            case HangUp(reason, is_login):
-                raise RefusedLoginError(reason) if is_login else BadRequestError(reason)
+            case HangUp(reason, is_login, has_expired):
+                raise hang_up(reason, is_login=is_login, has_expired=has_expired)
         return None
 
     async def _send(self, send: ResponseSend) -> None:
@@ -400,13 +391,4 @@ class Connection:
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:
-            self._session.sent(send)
-
-
-def _described(prefix: memoryview) -> str:
-    """A request, for log lines."""
-    try:
-        header = headers.parse(prefix)
-    except BadRequestError:
-        return "a request"
-    return f"{header.name} of client id {header.client_id!r:.100}"
+            self.session.sent(send)

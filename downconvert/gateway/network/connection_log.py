@@ -6,12 +6,12 @@ rest is counted. Times in seconds of the event loop's clock."""
 import logging
 from typing import Final
 
-from downconvert.broker.access.identity import in_line
-from downconvert.broker.line_budget import LineBudget
+from downconvert.access.identity import in_line
+from downconvert.gateway.figures import End
+from downconvert.serving.line_budget import LineBudget
 from records.logged import log_of
 
 from .connection import Connection
-from .figures import End
 
 LOG: Final = log_of(__name__)
 WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
@@ -22,20 +22,21 @@ def log_end(
     lines: LineBudget, connection: Connection, reason: End, text: str, seconds: float, now: float
 ) -> None:
     """A connection has ended after so long: its client, why it ended, what it did."""
+    session, identity = connection.session, connection.session.identity
     fields = {
-        "client": connection.client_address,
-        "principal": connection.principal,
-        "claimed": connection.claimed,
-        "client_id": connection.client_id,
-        "software": connection.software,
+        "client": session.address,
+        "principal": identity.principal,
+        "claimed": identity.claimed,
+        "client_id": session.client_id,
+        "software": session.software,
         "reason": str(reason),
         "requests": connection.requests,
         "seconds": round(seconds, 3),
     }
     message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s%s]"
-    principal = in_line(connection.principal, connection.claimed)
-    who = connection.client_id, connection.software or UNKNOWN, principal
-    said = (connection.client_address, text, reason, connection.requests, seconds, *who)
+    principal = in_line(identity.principal, identity.claimed)
+    who = session.client_id, session.software or UNKNOWN, principal
+    said = (session.address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
     if reason in WARNED:
         lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
@@ -43,9 +44,17 @@ def log_end(
         LOG.info(message, *said, extra=extra)
 
 
-def log_refusal(lines: LineBudget, address: str, why: str, now: float) -> None:
-    """A connection is closed as it comes."""
-    lines.write(LOG, now, logging.WARNING, "refused", "client %s is refused: %s", address, why)
+def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: float) -> None:
+    """A connection is closed as it comes; at INFO where the client has only gone."""
+    fields = {"client": address, "reason": str(reason)}
+    message = "client %s is refused: %s [%s]"
+    if reason is End.CLIENT:
+        LOG.info(message, address, why, reason, extra={"fields": fields})
+    else:
+        lines.write(
+            *(LOG, now, logging.WARNING, "refused", message, address, why, reason),
+            extra={"fields": fields},
+        )
 
 
 def log_handshake(

@@ -9,34 +9,43 @@ import asyncio
 class Deadline:
     """Of one who waits for one thing at a time."""
 
-    __slots__ = ("_limit", "_timer", "_waiter")
+    __slots__ = ("_limit", "_timer", "_timer_at", "_waiter")
 
     def __init__(self) -> None:
         self._limit = 0.0
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
 
     async def wait(self, waiter: "asyncio.Future[None]", limit: float | None) -> None:
         """Waits until then at most, by the loop's clock. TimeoutError: it is not done by then."""
         if limit is not None:
-            self._waiter, self._limit = waiter, limit
-            if self._timer is None or self._timer.when() > limit:
-                self.close()
-                self._timer = asyncio.get_running_loop().call_at(limit, self._look)
+            self._waiter = waiter
+            self.move(limit)
         try:
             await waiter
         finally:
             self._waiter = None
 
+    def move(self, limit: float) -> None:
+        """Whoever waits does so until then."""
+        self._limit = limit
+        if self._timer is None or self._timer_at > limit:
+            self._set(limit)
+
+    def _set(self, at: float) -> None:
+        self.close()
+        self._timer = asyncio.get_running_loop().call_at(at, self._look)
+        self._timer_at = at
+
     def _look(self) -> None:
-        assert self._timer is not None
-        went_off_at, self._timer = self._timer.when(), None
+        self._timer = None
         if self._waiter is None or self._waiter.done():
             return
-        if self._limit <= went_off_at:
+        if self._limit <= self._timer_at:
             self._waiter.set_exception(TimeoutError())
         else:
-            self._timer = asyncio.get_running_loop().call_at(self._limit, self._look)
+            self._set(self._limit)
 
     def close(self) -> None:
         """Sets no timer any more; whoever waits does so without one."""

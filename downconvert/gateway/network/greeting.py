@@ -12,8 +12,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final
 
-from .config import GatewayConfig
-from .topology import BOOTSTRAP
+from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.topology import BOOTSTRAP
 
 # A fatal alert, unrecognized_name [RFC 8446, 5.1 and 6; RFC 6066, 3], as a record of its own:
 # nothing is encrypted yet. asyncio closes the connection without sending what OpenSSL has to say.
@@ -24,12 +24,13 @@ NAME_SHOWN_MAX: Final = 100  # characters of what a client says
 @dataclass(slots=True)
 class Greeting:
     """node_id: the broker that it wants. refusal: why its handshake is ended. send: writes to the
-    client what it takes at once."""
+    client what it takes at once. reached: the address that it connected to; None: the socket's."""
 
     node_id: int = BOOTSTRAP
     send: Callable[[bytes], int] = len
     name: str | None = None
     refusal: str = ""
+    reached: str | None = None
 
     def hear(self, name: str | None, config: GatewayConfig, nodes: Container[int]) -> None:
         """The name in its ClientHello; None: there is none. `nodes`: the brokers that are known."""

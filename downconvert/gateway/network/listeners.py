@@ -8,14 +8,9 @@ Not here: how copies are sent to another process (processes.py)."""
 
 import os
 import socket
-import ssl
 from errno import EADDRINUSE
 from threading import Lock
 from typing import Final, Protocol
-
-from downconvert.broker.access.rights import ConfigError
-
-from .config import GatewayConfig
 
 BACKLOG: Final = 512
 
@@ -93,29 +88,3 @@ def why(error: OSError) -> str:
         return f"{os.strerror(EADDRINUSE)} by another program, perhaps another gateway"
     number = error.errno or 0  # a name that is not known has one below 0
     return os.strerror(number) if number > 0 else str(error)
-
-
-def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
-    """For clients that speak TLS; None: they do not. ConfigError: a file is of no use."""
-    if config.tls_cert is None:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(config.tls_cert, config.tls_key)
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or error
-        raise ConfigError(
-            f"the listener's certificate {config.tls_cert} and key {config.tls_key}: {reason}"
-        ) from None
-    ca_file = config.identities.client_ca
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(ca_file)
-        except OSError as error:
-            reason = error.strerror or error
-            raise ConfigError(
-                f"those who sign clients' certificates, {ca_file}: {reason}"
-            ) from None
-        # A client without a certificate may still log in, or be admitted by its network.
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return context

@@ -2,11 +2,10 @@
 
 It does nothing that takes time: conversions run in threads (conversion_pool.py).
 
-Not here: what one connection does (connection.py), listening sockets (listeners.py)."""
+Not here: what comes before a client's first request (reception.py), what one connection does
+(connection.py), listening sockets (listeners.py)."""
 
 import asyncio
-import socket
-import ssl
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -16,58 +15,49 @@ from math import inf
 from threading import Lock, Thread
 from typing import Any, Final, Protocol
 
-from downconvert.broker.access.identity import common_name
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.line_budget import SECOND, LineBudget
-from downconvert.broker.places import NoPlaceError, Place
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.identity import common_name
+from downconvert.access.rights import ConfigError
+from downconvert.gateway.figures import End
+from downconvert.gateway.security import Credentials
+from downconvert.gateway.session.exchanges import Ask
+from downconvert.gateway.session.session import Session
+from downconvert.gateway.session.shared import Shared
+from downconvert.gateway.topology import BOOTSTRAP, Address
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.line_budget import SECOND
+from downconvert.serving.places import Place
 from records.logged import log_of
 
 from .accepting import Accepting
-from .config import GatewayConfig
 from .connection import Connection
-from .connection_log import log_defect, log_end, log_handshake, log_refusal
+from .connection_log import log_defect, log_end
 from .conversion_pool import ConversionPool
-from .ended import ConnectionEndedError
+from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .event_loop import EventLoop
-from .exchanges import Ask
-from .figures import Counters, End
-from .greeting import GREETING, Greeting, no_traceback_for_names
+from .greeting import Greeting, no_traceback_for_names
 from .listeners import ListensFor, why
-from .security import Credentials
-from .session import Session
-from .shared import Shared
-from .streams import CLIENT, Stream
-from .topology import BOOTSTRAP, Address, Topology
-from .upstream import SilentBrokerError, UnreachableError, Upstream, reach
+from .reception import Host, Reception
+from .streams import Stream
+from .upstream import Upstream, reach
 
 LOG: Final = log_of(__name__)
 METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
 EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, OSError)
-# A client that goes in the midst of its handshake: one that only looks whether somebody listens.
-GONE: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 RETRY_SECONDS: Final = 1.0  # until a cluster that did not answer is asked again; then twice as long
 
 
-class Owner(Protocol):
+class Owner(Host, Protocol):
     """What the loop needs of its gateway (server.py)."""
 
-    config: GatewayConfig
-    topology: Topology
-    counters: Counters
     pool: ConversionPool
     budget: MemoryBudget
     listeners: ListensFor
-    lines: LineBudget
-    server_tls: ssl.SSLContext | None
-    cluster_tls: ssl.SSLContext | None
     cluster_failure: str | None
 
     @property
     def shared(self) -> Shared: ...
-    def admit(self, address: str) -> Place: ...
     def note(self, address: Address, reason: str | None) -> None: ...
 
 
@@ -81,8 +71,10 @@ class ServingLoop:
         self._listeners: dict[int, list[Accepting]] = {}
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._greeting: set[asyncio.Task[None]] = set()  # of those, the ones in a handshake
         self._stopping = asyncio.Event()
+        self._reception = Reception(
+            gateway, self._loop, self._stopping.is_set, self._spawn, self._connection, self._serve
+        )
         self._ready = Lock()
         self._failure: BaseException | None = None
         self._listening = asyncio.Lock()
@@ -148,8 +140,7 @@ class ServingLoop:
     async def _drain(self) -> None:
         for node_id in list(self._listeners):
             self._listen_no_more(node_id)
-        for task in self._greeting:
-            task.cancel()
+        self._reception.close()
         for connection in list(self._connections):
             connection.finish()
         if self._tasks:
@@ -165,7 +156,8 @@ class ServingLoop:
     def _listen(self, node_id: int, port: int) -> None:
         copies = self._gateway.listeners.copies(node_id, port)
         self._listeners[node_id] = [
-            Accepting(self._loop, copy, partial(self._welcome, node_id)) for copy in copies
+            Accepting(self._loop, copy, partial(self._reception.welcome, node_id))
+            for copy in copies
         ]
 
     def _listen_no_more(self, node_id: int) -> None:
@@ -239,10 +231,12 @@ class ServingLoop:
             await asyncio.sleep(seconds)
 
     async def _tell(self) -> None:
-        """Writes how many lines were left out, once a second."""
+        """Writes how many lines were left out, and reads certificates that have changed, once a
+        second."""
         while True:
             await asyncio.sleep(SECOND)
             self._gateway.lines.tell(self._loop.time())
+            self._gateway.certificates.look(self._gateway.config)
 
     # --- connections
 
@@ -255,7 +249,7 @@ class ServingLoop:
             reached = await reach(
                 addresses,
                 replace(config, security=security),
-                gateway.cluster_tls,
+                gateway.certificates.cluster,
                 gateway.note,
                 pool=gateway.pool,
                 budget=gateway.budget,
@@ -267,69 +261,21 @@ class ServingLoop:
         reached.on_answer = gateway.counters.broker_answered
         return reached
 
-    def _welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
-        """A client has connected: it is counted before anything is done for it."""
-        try:
-            if self._stopping.is_set():
-                raise NoPlaceError("it is closing")
-            place = self._gateway.admit(address)
-        except NoPlaceError as error:
-            log_refusal(self._gateway.lines, address, str(error), self._loop.time())
-            self._gateway.counters.connection_ended(End.REFUSED)
-            channel.close()
-            return
-        if not self._gateway.config.identities.is_needed:
-            place.settle()
-        task = self._spawn(lambda: self._attend(channel, place, Greeting(node_id, channel.send)))
-        place.on_evicted = partial(self._evict, task)
-        self._greeting.add(task)
-        task.add_done_callback(self._greeting.discard)
-
-    def _evict(self, task: asyncio.Task[None]) -> None:
-        """In the midst of a handshake: its place is another's."""
-        self._gateway.counters.connection_ended(End.REFUSED)
-        task.cancel()
-
-    async def _attend(self, channel: socket.socket, place: Place, greeting: Greeting) -> None:
-        """Shakes hands, and serves the client."""
-        connection = await self._greet(channel, place, greeting)
-        del channel, greeting  # there may be ten thousand
-        if connection is not None:
-            await self._serve(connection)
-
-    async def _greet(
-        self, channel: socket.socket, place: Place, greeting: Greeting
-    ) -> Connection | None:
-        """Shakes hands."""
-        gateway, address = self._gateway, place.address
-        client = Stream(CLIENT)
-        tls, limit = gateway.server_tls, None
-        if tls is not None:
-            GREETING.set(greeting)
-            tls.sni_callback = self._hear if gateway.config.goes_by_name else None
-            limit = gateway.config.limits.handshake_timeout
-        try:
-            reached = channel.getsockname()[0]
-            await self._loop.connect_accepted_socket(
-                lambda: client, channel, ssl=tls, ssl_handshake_timeout=limit
-            )
-        except BaseException as error:
-            place.release()
-            if not isinstance(error, OSError):
-                channel.close()
-                raise
-            self._log_failed_handshake(address, greeting, error)
-            return None
-        task = asyncio.current_task()
-        assert task is not None
-        self._greeting.discard(task)
+    def _connection(
+        self, client: Stream, place: Place, greeting: Greeting, reached: str
+    ) -> Connection:
+        """Of a client that has shaken hands, and connected to this address."""
+        gateway = self._gateway
         certificate = common_name(client.transport.get_extra_info("peercert"))
+        tls = client.transport.get_extra_info("ssl_object")
+        spoken = (tls.version() or "") if tls is not None else ""
         advertised = gateway.config.advertised_to(greeting.name, reached)
-        session = Session(gateway.shared, address, advertised, certificate)
+        session = Session(gateway.shared, place.address, advertised, certificate, spoken)
+        node_id = greeting.node_id
         connection = Connection(
             client,
             session,
-            lambda: self._reach(greeting.node_id, session.credentials),
+            lambda: self._reach(node_id, session.identity.credentials),
             time.time,
             self._know_nodes,
             gateway.pool,
@@ -340,21 +286,6 @@ class ServingLoop:
         if self._stopping.is_set():
             connection.finish()
         return connection
-
-    def _log_failed_handshake(self, address: str, greeting: Greeting, error: OSError) -> None:
-        is_gone = isinstance(error, GONE) and not greeting.refusal
-        reason = End.CLIENT if is_gone else End.HANDSHAKE
-        text = greeting.refusal or getattr(error, "reason", None) or str(error)
-        self._gateway.counters.connection_ended(reason)
-        lines, now = self._gateway.lines, self._loop.time()
-        log_handshake(lines, address, text, reason, greeting.name, now)
-
-    def _hear(self, _: object, name: str | None, __: object) -> int | None:
-        """In the midst of a handshake: the name that the client asks for. Returns the alert that
-        ends it; None: it goes on."""
-        greeting, gateway = GREETING.get(), self._gateway
-        greeting.hear(name, gateway.config, gateway.topology.nodes)
-        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if greeting.refusal else None
 
     async def _serve(self, connection: Connection) -> None:
         started = self._loop.time()
@@ -370,7 +301,7 @@ class ServingLoop:
             if isinstance(error.__cause__, SilentBrokerError):
                 self._gateway.note(error.__cause__.address, str(error.__cause__))
         except Exception:
-            now, who = self._loop.time(), connection.client_address
+            now, who = self._loop.time(), connection.session.address
             log_defect(self._gateway.lines, who, now)
         finally:
             self._connections.discard(connection)

@@ -8,11 +8,11 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from downconvert.broker.wire.responses import ResponseSend
+from downconvert.gateway.session.exchanges import TURN_SIZE
+from downconvert.protocol.responses import ResponseSend
 
 from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError
-from .exchanges import TURN_SIZE
 from .streams import PIECE_SIZE, Stream
 
 SOON: Final = 0.001  # seconds that the event loop may convert for one client at a time

@@ -6,10 +6,9 @@ from collections.abc import Generator
 
 from scramp import ScramClient, ScramException
 
-from downconvert.broker.wire.schemas import ApiKey, Message
-
-from .exchanges import Ask
-from .security import Credentials
+from downconvert.gateway.security import Credentials
+from downconvert.gateway.session.exchanges import Ask
+from downconvert.protocol.schemas import ApiKey, Message
 
 HANDSHAKE_VERSION, AUTHENTICATE_VERSION = 1, 1
 

@@ -7,7 +7,7 @@ import asyncio
 import os
 from typing import Final
 
-from records.sends import NOTHING
+from records.files.sends import NOTHING
 
 from . import pipes
 from .event_loop import READABLE, WRITABLE, EventLoop

@@ -6,12 +6,11 @@ consumed, no more is read from the socket."""
 import asyncio
 import os
 import socket
-import ssl
 import threading
 from collections.abc import Callable
 from typing import Final
 
-from records.sends import NOTHING
+from records.files.sends import NOTHING
 
 from . import splicing
 from .deadline import Deadline
@@ -19,9 +18,9 @@ from .ended import ConnectionEndedError
 from .pouring import Pouring
 from .unsent import unsent
 
-BUFFER_SIZE: Final = 16 * 1024  # bytes for reading
+BUFFER_SIZE: Final = 16 * 1024  # bytes that have arrived and wait for their reader
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
-SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for what is passed on at once
+SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for reading
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
@@ -31,7 +30,6 @@ KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
     "TCP_KEEPINTVL": 10,  # seconds between two questions
     "TCP_KEEPCNT": 6,  # questions without an answer
 }
-HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
 
 
 _of_thread: Final = threading.local()
@@ -45,25 +43,37 @@ def scratch() -> memoryview:
     return view
 
 
+def _nothing() -> None:
+    """What is called where nobody wants to know."""
+
+
 class Stream(asyncio.BufferedProtocol):
-    """One connection, for one task that reads and one that writes. While nothing has arrived it has
-    no buffer.
+    """One connection, for one task that reads and one that writes. It is read into the thread's
+    buffer. What nobody has taken by then is kept, in as many bytes as it has.
 
     `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
-    transfer has failed; None: no limit."""
+    transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader."""
 
     __slots__ = (  # thousands of them wait
-        *("_end", "_file", "_is_eof", "_is_paused", "_is_plain", "_may_write"),
-        *("_pouring", "_reader", "_spliced", "_start", "_view", "_writer"),
-        *("deadline", "on_end", "patience", "peer", "transport"),
+        *("_buffer_size", "_file", "_is_eof", "_is_paused", "_is_plain", "_may_write"),
+        *("_pouring", "_reader", "_spliced", "_writer"),
+        *("available", "deadline", "on_arrival", "on_end", "patience", "peer", "transport"),
     )
 
-    def __init__(self, peer: str = "the other side", patience: float | None = None) -> None:
+    def __init__(
+        self,
+        peer: str = "the other side",
+        patience: float | None = None,
+        buffer_size: int = BUFFER_SIZE,
+    ) -> None:
         self.peer = peer
         self.patience = patience
-        self.on_end: Callable[[], None] = lambda: None  # called when the other side has gone
-        self._view = NOTHING  # the buffer, while something has arrived: thousands may wait for it
-        self._start = self._end = 0
+        self.on_end: Callable[[], None] = _nothing  # called when the other side has gone
+        # Called with all that waits as soon as there is more of it. Returns the bytes that it has
+        # taken; their content is valid until then.
+        self.on_arrival: Callable[[memoryview], int] | None = None
+        self.available = NOTHING  # what has arrived and was not taken
+        self._buffer_size = buffer_size
         self._is_paused = self._is_eof = False
         self.deadline = Deadline()
         self._reader: asyncio.Future[None] | None = None
@@ -89,9 +99,10 @@ class Stream(asyncio.BufferedProtocol):
     def get_buffer(self, _sizehint: int) -> memoryview:
         if self._pouring is not None:
             return scratch()[: self._pouring.read_size]
-        if not self._view:
-            self._view = memoryview(bytearray(BUFFER_SIZE))
-        return self._view[self._end :]
+        waiting = len(self.available)
+        if waiting:  # what arrives is looked at together with it
+            scratch()[:waiting] = self.available
+        return scratch()[waiting : self._buffer_size]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._pouring is not None:
@@ -99,8 +110,14 @@ class Stream(asyncio.BufferedProtocol):
                 self._pouring = None
                 self._wake(self._reader)
             return
-        self._end += nbytes
-        if self._end == BUFFER_SIZE:
+        data = scratch()[: len(self.available) + nbytes]
+        if self.on_arrival is not None and (taken := self.on_arrival(data)):
+            if taken == len(data):
+                self.available = NOTHING
+                return
+            data = data[taken:]
+        self.available = memoryview(bytes(data))
+        if len(data) >= self._buffer_size:
             self.transport.pause_reading()
             self._is_paused = True
         self._wake(self._reader)
@@ -120,6 +137,8 @@ class Stream(asyncio.BufferedProtocol):
         self._wake(self._writer)
         self._wake(self._spliced)
         self.on_end()
+        # Who is called refers to this stream: else thousands would wait for the cycle collector.
+        self.on_end, self.on_arrival = _nothing, None
 
     def pause_writing(self) -> None:
         self._may_write = False
@@ -131,44 +150,41 @@ class Stream(asyncio.BufferedProtocol):
     # --- reading
 
     @property
-    def available(self) -> memoryview:
-        """What has arrived. It is overwritten once it has been consumed."""
-        return self._view[self._start : self._end]
-
-    @property
     def has_ended(self) -> bool:
         return self._is_eof
 
     async def ensure(self, size: int, limit: float | None = None) -> None:
         """Waits until so many bytes are there; at most BUFFER_SIZE. `limit`: by the loop's clock.
         ConnectionEndedError, TimeoutError."""
-        if self._end - self._start >= size:
-            return
         assert size <= BUFFER_SIZE
-        if self._start + size > BUFFER_SIZE:
-            waiting = self._end - self._start
-            self._view[:waiting] = bytes(self.available)
-            self._start, self._end = 0, waiting
-        while self._end - self._start < size:
+        while len(self.available) < size:
             if self._is_eof:
                 raise ConnectionEndedError(self.peer)
-            self._resume()
-            self._reader = asyncio.get_running_loop().create_future()
-            await self.deadline.wait(self._reader, limit)
+            await self.more(limit)
+
+    async def more(self, limit: float | None) -> None:
+        """Waits until more has arrived than `on_arrival` has taken, the other side has gone, or
+        somebody wakes it. TimeoutError."""
+        self._resume()
+        self._reader = asyncio.get_running_loop().create_future()
+        await self.deadline.wait(self._reader, limit)
+
+    def wake(self) -> None:
+        """Whoever waits for more looks again."""
+        self._wake(self._reader)
+
+    def look_again(self) -> None:
+        """Calls `on_arrival` with what waits: it may take now what it has left before."""
+        if self.on_arrival is not None and self.available:
+            self.consume(self.on_arrival(self.available))
 
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of what is available."""
-        self._start += size
-        if self._start == self._end:
-            self._forget()
+        self.available = self.available[size:] or NOTHING  # which holds no bytes
+        if not self.available:
             self._resume()
 
-    def _forget(self) -> None:
-        """All that has arrived was taken: the next bytes get a new buffer."""
-        self._start = self._end = 0
-        self._view = NOTHING
-
-    async def pour(
+    async def receive_into(
         self,
         sink: Callable[[memoryview], object],
         size: int,
@@ -201,7 +217,7 @@ class Stream(asyncio.BufferedProtocol):
         return size - pouring.left
 
     def _resume(self) -> None:
-        if self._is_paused and self._end < BUFFER_SIZE:
+        if self._is_paused and len(self.available) < self._buffer_size:
             self._is_paused = False
             self.transport.resume_reading()
 
@@ -283,9 +299,10 @@ class Stream(asyncio.BufferedProtocol):
                 await future
         except TimeoutError:
             if progress() <= before:
-                raise self._silence() from None
+                raise self.silence() from None
 
-    def _silence(self) -> TimeoutError:
+    def silence(self) -> TimeoutError:
+        """Why it is given up."""
         return TimeoutError(f"{self.peer} has neither sent nor taken a byte in {self.patience:g} s")
 
     async def copy_to(self, other: "Stream", size: int) -> None:
@@ -299,7 +316,7 @@ class Stream(asyncio.BufferedProtocol):
                 self.consume(size)
                 arrived = size
             else:
-                arrived = await self.pour(other.send, size, PIECE_SIZE, other.takes)
+                arrived = await self.receive_into(other.send, size, PIECE_SIZE, other.takes)
             size -= arrived
             await other.drain()
 
@@ -316,9 +333,8 @@ class Stream(asyncio.BufferedProtocol):
             files, patience = (self._file, other._file), (self.patience, other.patience)
             head = self.available[:size]
             splice = splicing.Splice(*files, size, patience, head)
-            self._start += len(head)  # without `consume`, which would read on
-            if self._start == self._end:
-                self._forget()
+            # Without `consume`, which would read on.
+            self.available = self.available[size:] or NOTHING
             del head
             for stream in (self, other):  # it ends with either connection
                 stream._spliced = splice.ended
@@ -331,7 +347,7 @@ class Stream(asyncio.BufferedProtocol):
             raise ConnectionEndedError(self.peer) from error
         except splicing.SilenceError:
             assert splice is not None
-            raise (other if splice.waits_for_target else self)._silence() from None
+            raise (other if splice.waits_for_target else self).silence() from None
         finally:
             if splice is not None:
                 splice.close()
@@ -364,24 +380,6 @@ class Stream(asyncio.BufferedProtocol):
     def _wake(waiter: "asyncio.Future[None] | None") -> None:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-
-
-async def connect(
-    host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
-) -> Stream:
-    """A connection to a host. OSError, also for TLS. Without a timeout: that is the caller's.
-
-    A host's other addresses are tried while the first one does not answer."""
-    loop = asyncio.get_running_loop()
-    _, stream = await loop.create_connection(
-        lambda: Stream(f"broker {host}:{port}", patience),
-        host,
-        port,
-        ssl=context,
-        server_hostname=host if context else None,
-        happy_eyeballs_delay=HAPPY_EYEBALLS,
-    )
-    return stream
 
 
 def _keep_alive(raw: socket.socket) -> None:

@@ -10,39 +10,29 @@ from struct import Struct
 from time import perf_counter
 from typing import Final
 
-from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.responses import milliseconds
-from downconvert.broker.wire.schemas import Message
+from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.security import ClusterSecurity
+from downconvert.gateway.session.exchanges import HELLO, Ask, ThrottleField
+from downconvert.gateway.session.headers import OTHER
+from downconvert.gateway.session.spool import Spool
+from downconvert.gateway.topology import Address
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.responses import milliseconds
+from downconvert.protocol.schemas import Message
+from downconvert.serving.buffered_send import MemoryBudget
 
-from .config import GatewayConfig
 from .conversion_pool import ConversionPool
-from .ended import ConnectionEndedError
-from .exchanges import HELLO, Ask, ThrottleField
+from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .sasl import AuthenticationError, authenticate
-from .security import ClusterSecurity
-from .spool import Spool
-from .streams import Stream, connect
-from .topology import Address
+from .streams import PIECE_SIZE, Stream
 
 LENGTH: Final = Struct(">i")
 CORRELATION: Final = Struct(">i")
 THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
 INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
+HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
-
-
-class UnreachableError(Exception):
-    """No broker of the cluster could be reached, or none accepted the gateway."""
-
-
-class SilentBrokerError(UnreachableError):
-    """A broker that was reached does not answer a request."""
-
-    def __init__(self, address: Address, seconds: float) -> None:
-        super().__init__(f"broker {address} has not answered in {seconds:g} s")
-        self.address = address
 
 
 class Upstream:
@@ -52,7 +42,7 @@ class Upstream:
 
     __slots__ = (
         *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
-        *("address", "answer_size", "hello", "on_answer", "stream"),
+        *("address", "answer_size", "asked_for", "hello", "name", "on_answer", "stream"),
     )
 
     def __init__(
@@ -65,9 +55,11 @@ class Upstream:
     ) -> None:
         self.stream = stream
         self.address = address
+        self.name = str(address)  # for metrics
         self.hello: Message | None = None  # what the broker answered to HELLO
         self.answer_size = 0  # bytes of the last answer that was read
-        self.on_answer: Callable[[Address, float], None] | None = None  # after so many seconds
+        self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
+        self.asked_for = OTHER  # a name of which there are few
         self._pool = pool
         self._budget = budget  # for answers that are kept in memory
         self._request_timeout = config.limits.request_timeout
@@ -85,10 +77,15 @@ class Upstream:
 
     async def send(self, ask: Ask) -> int:
         """Sends a request of the gateway's own. Returns its correlation id."""
+        correlation_id = self.write(ask)
+        await self.stream.drain()
+        return correlation_id
+
+    def write(self, ask: Ask) -> int:
+        """As `send`, for callers that drain afterwards, or have seen that the broker takes it."""
         self._correlation_id += 1
         frame = ask.frame(self._correlation_id, OWN_CLIENT_ID)
         self.stream.send(LENGTH.pack(len(frame)) + frame)
-        await self.stream.drain()
         return self._correlation_id
 
     async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Callable[[], Message]:
@@ -97,7 +94,7 @@ class Upstream:
         spool = Spool(await self._begun(wait), self._spool_dir, self._budget)
         self.stream.consume(LENGTH.size)
         while spool.received < spool.size:
-            await self.stream.pour(spool.write, spool.size - spool.received)
+            await self.stream.receive_into(spool.write, spool.size - spool.received)
         self.stream.deadline.close()  # no timer is held while its client takes what it becomes
         self.answer_size = spool.size
         return partial(ask.answer, spool, correlation_id)
@@ -107,7 +104,7 @@ class Upstream:
         started = perf_counter()
         await self._arrived(LENGTH.size, wait)
         if self.on_answer is not None:
-            self.on_answer(self.address, perf_counter() - started)
+            self.on_answer(self.name, perf_counter() - started, self.asked_for)
         (size,) = LENGTH.unpack_from(self.stream.available)
         if not CORRELATION.size <= size <= RESPONSE_MAX:
             raise BadRequestError(f"the cluster claims a response of {size} bytes")
@@ -139,7 +136,7 @@ class Upstream:
             raise BadRequestError("the cluster answered another request")
         seconds = charge(size)
         if client.has_ended:  # it hears nothing, and what it has sent before that is handled
-            await self.stream.pour(lambda _piece: None, size)
+            await self.stream.receive_into(lambda _piece: None, size)
             return
         if seconds and throttle is not None:
             start = await self._throttled_start(throttle, size, seconds)
@@ -197,6 +194,24 @@ async def reach(
         report(address, reason)
         reasons.append(f"broker {address}: {reason}")
     raise UnreachableError("; ".join(reasons) or "the broker is not part of the cluster any more")
+
+
+async def connect(
+    host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
+) -> Stream:
+    """A connection to a host. OSError, also for TLS. Without a timeout: that is the caller's.
+
+    A host's other addresses are tried while the first one does not answer."""
+    loop = get_running_loop()
+    _, stream = await loop.create_connection(
+        lambda: Stream(f"broker {host}:{port}", patience, PIECE_SIZE),
+        host,
+        port,
+        ssl=context,
+        server_hostname=host if context else None,
+        happy_eyeballs_delay=HAPPY_EYEBALLS,
+    )
+    return stream
 
 
 async def _open(

@@ -2,10 +2,10 @@
 
 from collections.abc import Generator
 
-from downconvert.broker.wire.error_codes import error_codes
-from downconvert.broker.wire.requests import RequestHeader
-from downconvert.broker.wire.responses import response
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.error_codes import error_codes
+from downconvert.protocol.requests import RequestHeader
+from downconvert.protocol.responses import response
+from downconvert.protocol.schemas import Message
 
 from .exchanges import Answer, Whole
 from .headers import Header

@@ -18,7 +18,7 @@ from math import inf
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
-from downconvert.broker.series import NAME_MAX, OTHERS
+from downconvert.serving.series import NAME_MAX, OTHERS
 
 from .client_names import ANY, pattern_of, prefix_of
 from .headers import NAMES
@@ -41,6 +41,7 @@ class ClientKey(NamedTuple):
     version: int
     principal: str = ""  # who it has proved to be, or the rule for its address
     rule: str = ""  # the one that is for it
+    tls: str = ""  # the version that it speaks, as of OpenSSL
 
 
 @dataclass(slots=True)
@@ -88,6 +89,21 @@ class ClientCensus:
         with self._lock:
             self._add(key, ClientUse(1, int(translated), 0, 0, now, now))
         return key
+
+    def see_again(self, key: ClientKey, now: float, *, translated: bool) -> None:
+        """As `see`. `key`: as that has returned it."""
+        with self._lock:
+            use = self._old.get(key)
+            if use is None and not translated:
+                use = self._current.get(key)
+                if use is not None:
+                    self._current.move_to_end(key)
+            if use is None:
+                self._add(key, ClientUse(1, int(translated), 0, 0, now, now))
+                return
+            use.requests += 1
+            use.translated += translated
+            use.last_seen = max(use.last_seen, now)
 
     def converted(self, key: ClientKey, records: int, sent: int) -> None:
         """Adds what a conversion did."""
@@ -171,8 +187,7 @@ class ClientCensus:
                 self._old[common] = first
 
     def _count_as_others(self, key: ClientKey, use: ClientUse) -> None:
-        others = ClientKey(OTHERS, OTHERS, OTHERS, key.api, key.version)
-        known = self._others.setdefault(others, use)
+        known = self._others.setdefault(_others(key), use)
         if known is not use:
             known.add(use)
 
@@ -182,8 +197,11 @@ class ClientCensus:
             for one in (key, _by_pattern(key), _by_prefix(key)):
                 if one in table:
                     return table[one]
-        others = ClientKey(OTHERS, OTHERS, OTHERS, key.api, key.version)
-        return self._others.setdefault(others, ClientUse(first_seen=0.0, merged=0))
+        return self._others.setdefault(_others(key), ClientUse(first_seen=0.0, merged=0))
+
+
+def _others(key: ClientKey) -> ClientKey:
+    return ClientKey(OTHERS, OTHERS, OTHERS, key.api, key.version, OTHERS, OTHERS)
 
 
 def _by_pattern(key: ClientKey) -> ClientKey:

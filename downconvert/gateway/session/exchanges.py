@@ -8,9 +8,9 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.responses import ResponseSend
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 
 from .headers import Header
 from .spool import Spool

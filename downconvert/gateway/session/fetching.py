@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy
-from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.fetch_assembly import error_code_of, joins_more
-from downconvert.broker.fetch_versions import (
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.fetch_versions import (
     FIRST_BATCH_WHOLE_SINCE,
     TOPIC_IDS_SINCE,
     known_code,
     magic_of,
 )
-from downconvert.broker.wire.joined_send import JoinedSend
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.joined_send import JoinedSend
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.fetch_assembly import error_code_of, joins_more
 from records import FileRecords, MemoryRecords, RecordsError
-from records.sends import Send
+from records.files.sends import Send
 
 from .exchanges import Ask, Asking, Turn
 from .turns import COMMITTED, Converted, Parts
@@ -165,12 +165,12 @@ def fetch(
             else:
                 alone = len(asked) == 1
                 yield from one.take(part, policy_of(one.topic), room, alone=alone)
-        has_come_on = before != [(one.offset, one.is_done) for one in asked]
+        made_progress = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # one request waits once
         if left:
             # A partition that got nothing beside others may get something alone.
-            asked = left if has_come_on else left[:1]
+            asked = left if made_progress else left[:1]
         elif may_wait and _has_only_skipped(found.values()):
             # All that was left converts to nothing. A client that gets an empty response at once
             # asks again at once.

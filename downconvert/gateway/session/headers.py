@@ -6,9 +6,10 @@ of the header, which are the same in all versions."""
 from dataclasses import dataclass
 from typing import Final
 
-from downconvert.broker.wire.requests import KNOWN, parse_start
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.requests import KNOWN, parse_start
+from downconvert.protocol.schemas import ApiKey
 
+OTHER: Final = "other"  # an API that is not known
 NAMES: Final = {api.value: api.name for api in ApiKey}
 
 
@@ -27,6 +28,11 @@ class Header:
     def name(self) -> str:
         """For log lines: `Fetch v0`."""
         return f"{self.api_name} v{self.version}"
+
+    @property
+    def described(self) -> str:
+        """For log lines, with its client."""
+        return f"{self.name} of client id {self.client_id!r:.100}"
 
     @property
     def api_name(self) -> str:

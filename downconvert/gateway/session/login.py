@@ -9,25 +9,25 @@ Not here: who the users are (identity.py), clients that log in to the cluster th
 
 from collections.abc import Generator
 
-from downconvert.broker.access.delayed_login import DelayedLogin
-from downconvert.broker.access.failed_logins import FailedLogins
-from downconvert.broker.credentials import (
+from downconvert.access.credentials import (
     NOT_YET_SECONDS,
     TOKEN_SIZE_MAX,
     AuthenticationError,
     Proved,
     session_lifetime_ms,
 )
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.series import NAME_MAX
-from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.responses import ResponseSend
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.delayed_login import DelayedLogin
+from downconvert.access.failed_logins import FailedLogins
+from downconvert.gateway.identity import Identities
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.series import NAME_MAX
 
 from .answering import answered, raw_token, whole
 from .exchanges import TURN, Answer, Ask, HangUp, Pause, Reply, Turn, Whole
 from .headers import Header
-from .identity import Identities
 from .versions import LOGIN
 
 Taken = Generator[Ask | Whole | Turn | Pause, memoryview, Reply]

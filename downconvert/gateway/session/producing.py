@@ -6,11 +6,11 @@ cluster's. Nothing is acknowledged before the cluster has acknowledged it."""
 from collections.abc import Generator
 from typing import Final
 
-from downconvert.broker.appending import prepare
-from downconvert.broker.errors import ApiError, ErrorCode
-from downconvert.broker.topic_configs import AppendConfig
-from downconvert.broker.wire.decoder import Cursor
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.decoder import Cursor
+from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.append_config import AppendConfig
+from downconvert.serving.appending import prepare
 from records.formats import V2
 
 from .exchanges import TURN, Ask, Turn

@@ -14,14 +14,14 @@ from collections.abc import Generator
 from typing import Final
 
 from downconvert import LazyRecodedRecords
-from downconvert.broker.conversions import zstd_recode
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.fetch_assembly import error_code_of, first_of_use
-from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, SESSIONS_SINCE, ZSTD_SINCE
-from downconvert.broker.wire.joined_send import JoinedSend
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE, SESSIONS_SINCE, ZSTD_SINCE
+from downconvert.protocol.joined_send import JoinedSend
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.conversions import zstd_recode
+from downconvert.serving.fetch_assembly import error_code_of, first_of_use
 from records import Codec, FileRecords, RecordsError
-from records.sends import Send
+from records.files.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
 from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled

@@ -5,9 +5,9 @@ whose tokens are requests. Not here: clients that log in to the gateway (login.p
 
 from typing import Final
 
-from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.responses import ResponseSend
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .answering import answered, raw_token, whole
 from .exchanges import Answer, Ask, HangUp, Steps

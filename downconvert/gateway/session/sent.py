@@ -4,16 +4,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from downconvert import LazyDownConvertSend
-from downconvert.broker.buffered_send import BufferedSend
-from downconvert.broker.wire.joined_send import JoinedSend
-from downconvert.broker.wire.responses import ResponseSend
 from downconvert.conversion.recode import LazyRecodedSend
+from downconvert.protocol.joined_send import JoinedSend
+from downconvert.protocol.responses import ResponseSend
+from downconvert.serving.buffered_send import BufferedSend
 
 from .census import ClientCensus, ClientKey
 
 
-def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> None:
-    """Counts records and bytes that were converted or compressed with another codec."""
+def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> bool:
+    """Counts records and bytes that were converted or compressed with another codec. Returns
+    whether any was compressed with another one."""
     parts = list(_parts(send))
     recoded = [part.size for part in parts if isinstance(part, LazyRecodedSend)]
     if recoded:
@@ -22,6 +23,7 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> None:
     if stats:
         records = sum(one.records_converted for one in stats)
         census.converted(key, records, sum(one.bytes_out for one in stats))
+    return bool(recoded)
 
 
 def converts(send: ResponseSend) -> bool:

@@ -8,25 +8,24 @@ from collections.abc import Generator
 from functools import partial
 from typing import Any, Final
 
-from downconvert.broker.access import permissions, replica_ids
-from downconvert.broker.access.guard import is_checked
-from downconvert.broker.access.identity import principal_of
-from downconvert.broker.access.permissions import Permission
-from downconvert.broker.access.rights import Access
-from downconvert.broker.credentials import Proved
-from downconvert.broker.errors import BadRequestError, ErrorCode
-from downconvert.broker.series import NAME_MAX
-from downconvert.broker.software import is_valid, software_of
-from downconvert.broker.wire.decoder import decode
-from downconvert.broker.wire.error_codes import error_codes
-from downconvert.broker.wire.responses import ResponseSend, response, throttled
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible, schema
+from downconvert.access import permissions, replica_ids
+from downconvert.access.guard import is_checked
+from downconvert.access.permissions import Permission
+from downconvert.gateway.advertised import Advertised
+from downconvert.gateway.topology import WITH_ADDRESSES
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.error_codes import error_codes
+from downconvert.protocol.errors import BadRequestError, ErrorCode
+from downconvert.protocol.responses import ResponseSend, response, throttled
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible, schema
+from downconvert.protocol.software import is_valid, software_of
+from downconvert.serving.series import NAME_MAX
 from records.logged import log_of
 
 from . import headers, producing, sent
-from .advertised import Advertised
 from .answering import request_header
 from .census import ClientKey
+from .client_identity import ClientIdentity
 from .exchanges import (
     HELLO,
     Answer,
@@ -37,15 +36,13 @@ from .exchanges import (
     Reply,
     Steps,
     ThrottleField,
+    Turn,
     Whole,
 )
-from .headers import Header
-from .identity import Identified
-from .login import Login
+from .headers import OTHER, Header
+from .passed_kind import PassedKinds
 from .relay import Relay
-from .security import Credentials
 from .shared import Shared
-from .topology import WITH_ADDRESSES
 from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
@@ -53,7 +50,6 @@ LOG: Final = log_of(__name__)
 PRODUCE_WITH_ENDPOINTS: Final = 10
 THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
 CORRELATION_SIZE: Final = 4
-OTHER: Final = "other"
 PRODUCE: Final = ApiKey.Produce.name
 FETCH: Final = ApiKey.Fetch.name
 
@@ -67,48 +63,47 @@ class Session:
         address: str,
         advertised: Advertised,
         certificate: str | None = None,
+        tls: str = "",
     ) -> None:
         self.shared = shared
-        self.identified: Identified | None = (
-            None  # None: it has to be identified before its first request
-        )
-        self._certificate = certificate  # the name in the client's
-        self._proved: Proved | None = None  # what it has been identified by
-        identities = shared.config.identities
-        self._login = (
-            Login(identities, address, shared.failed_logins) if identities.mechanisms else None
-        )
-        if not shared.config.identities.is_needed:
-            self.identified = shared.config.default
+        self.identity = ClientIdentity(shared, address, certificate)
+        self._login = self.identity.login
+        self._tls = tls  # the version that the client speaks
         self.address = address  # the client's
         self.advertised = advertised  # where the client is told to find brokers
         self.software = ""
         self.client_id = ""
+        self._read: tuple[Message, float] | None = None  # a fetch that was read, and when
         self.api = OTHER  # of the last request: a name of which there are few
+        self.passed = PassedKinds()  # what needs no look at the whole request from now on
         self._cluster: Message | None = None  # what the broker said to ApiVersions
         self._versions: Versions
         self._translator: Translator
         self._relay = Relay()
-        self._client: ClientKey | None = None
+        self._client: ClientKey | None = None  # of the last request that was seen
+        self._seen: tuple[object, ...] = ()  # what that depends on
 
     def exchange(self, frame: memoryview, size: int, now: float) -> Steps:
         """Handles a request of `size` bytes, of which `frame` is the beginning or all.
 
         BadRequestError: the client sent no request, or the cluster no answer."""
         if self._login is not None and self._login.expects_token:
-            return self._logged_in((yield from self._login.take_raw(frame, size, now)))
+            return self.identity.logged_in((yield from self._login.take_raw(frame, size, now)))
         if self._relay.expects_token:
             return (yield from self._relay.take(frame, size))
         header = headers.parse(frame)
+        self.client_id = (header.client_id or "")[:NAME_MAX]
+        if header.api in AUTHENTICATION or header.api is ApiKey.ApiVersions:
+            self.passed.clear()  # the client may be another one afterwards
         if self._login is not None and header.api in AUTHENTICATION:
-            return self._logged_in((yield from self._login.handle(header, frame, size, now)))
-        if self._login is not None and self._login.is_over(now):
+            reply = yield from self._login.handle(header, frame, size, now)
+            return self.identity.logged_in(reply)
+        if self.identity.has_expired(now):
             return HangUp("its token has expired, and it has not sent another", has_expired=True)
-        if self.identified is None:
+        if self.identity.identified is None:
             if header.api is ApiKey.ApiVersions:
                 return self._versions_before_login(header, frame)
-            self.identified = self._find(None)
-            if self.identified is None:
+            if not self.identity.find():
                 return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
         if self._cluster is None:
             self._learn((yield HELLO))
@@ -121,19 +116,17 @@ class Session:
             if refused is not None:
                 return refused
         if self.shared.config.is_observing:
-            return Forward(header, self._expects_response(header, frame))
+            return self._forwarded(header, frame, self._expects_response(header, frame))
         offered = self._versions.offered.get(header.key)
         if offered is None or header.version not in offered:
             return (yield from self._refuse(header, frame, size))
         if header.api is ApiKey.SaslHandshake and header.version == 0:
             return (yield from self._relay.handshake(header, frame))
-        if is_checked(self.access, header.key):
+        if is_checked(self.identity.access, header.key):
             return (yield from self._permitted(header, frame, size, now))
         if not passes or self._translator.may_be_recoded(header, self._names(header)):
             body = yield from self._body(header, frame, size)
-            return self._answered(
-                header, (yield from self._translator.ask(header, body, now, self._names(header)))
-            )
+            return self._answered(header, (yield from self._ask(header, body, now)))
         if not self._expects_response(header, frame):
             return Forward(header, expects_response=False)
         names_brokers = header.api is not None and _names_brokers(header.api, header.version)
@@ -143,69 +136,34 @@ class Session:
             if names_brokers:
                 self.shared.topology.rewrite(header.api, answer, self.advertised)
             return self._answered(header, answer)
-        return Forward(header, throttle=self._throttle_field(header))
+        return self._forwarded(header, frame)
+
+    def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
+        throttle = self._throttle_field(header)
+        has_rate = throttle is not None or self._says_how_long_at_its_end(header)
+        if expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
+            assert self._client is not None
+            self.passed.learn(header, frame, self.api, self._client, self.client_id)
+        return Forward(header, expects_response, throttle)
 
     # --- identity
 
     @property
-    def access(self) -> Access:
-        """What the client may do."""
-        return (self.identified or self.shared.config.default).access
-
-    @property
-    def credentials(self) -> Credentials | None:
-        """The credentials with which the cluster is asked for this client."""
-        return (self.identified or self.shared.config.default).credentials
-
-    @property
-    def principal(self) -> str:
-        """Who the client is, for logs; empty: it has shown nothing, and no rule is for it."""
-        rule = None if self.identified is None else self.identified.rule
-        user = None if self._proved is None else self._proved.name
-        return principal_of(user, self._certificate, rule)
-
-    @property
-    def claimed(self) -> str:
-        """The user of its last login, who it may not be."""
-        return "" if self._login is None else self._login.claimed
-
-    @property
-    def refusal(self) -> str:
-        """Why a login has failed that the client was told of; it may leave without a word."""
-        return "" if self._login is None else self._login.refusal
+    def is_settled(self) -> bool:
+        """Whether it is known who the client is and what the cluster serves, and no answer of a
+        fetch makes the client wait."""
+        is_known = self._cluster is not None and self.identity.identified is not None
+        return is_known and self.identity.access.consumer_byte_rate is None
 
     def charge(self, received: int, sent: int, now: float) -> float:
         """Seconds in which no further request is to be read: this one, of so many bytes, has an
         answer of so many, and its client has a rate."""
-        access, quotas = self.access, self.shared.quotas
-        who = (self.identified.name if self.identified is not None else "") or self.address
+        access, quotas, who = self.identity.access, self.shared.quotas, self.identity.name
         if self.api == PRODUCE and access.producer_byte_rate is not None:
             return quotas.charge(who, "produce", received, access.producer_byte_rate, now)
         if self.api == FETCH and access.consumer_byte_rate is not None:
             return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
         return 0.0
-
-    def _find(self, proved: Proved | None) -> Identified | None:
-        config = self.shared.config
-        user, groups = (None, ()) if proved is None else (proved.name, proved.groups)
-        return config.identities.find(config.default, self.address, user, self._certificate, groups)
-
-    def _logged_in(self, reply: Reply) -> Reply:
-        """A user that no rule matches is logged in, and refused."""
-        assert self._login is not None
-        proved = self._login.proved
-        if proved is None or proved is self._proved:
-            return reply
-        if self.identified is not None and self._proved is None:
-            return reply  # it goes on as who it was before
-        known, self._proved = self.identified, proved
-        self.identified = self._find(proved)
-        if self.identified is None:
-            return HangUp(f"user {proved.name!r:.100}, whom no rule is for", is_login=True)
-        if known is not None and known != self.identified:
-            # Its connection to the cluster, and what it was offered, are those of the former.
-            return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
-        return reply
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
         """From the last response of any broker: no broker is asked for an unidentified client."""
@@ -227,29 +185,36 @@ class Session:
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
         self._cluster = self.shared.topology.hear(answer)
-        self._translator = Translator(self.shared, self._versions, self.access, self.advertised)
+        self._translator = Translator(
+            self.shared, self._versions, self.identity.access, self.advertised
+        )
 
     def _versions_of(self, answer: Message) -> Versions:
         return Versions.of(
             answer,
-            is_read_only=self.access.is_read_only,
-            has_lists=self.access.is_closed,
-            hides_sasl=self._login is not None or self.credentials is not None,
+            is_read_only=self.identity.access.is_read_only,
+            has_lists=self.identity.access.is_closed,
+            hides_sasl=self._login is not None or self.identity.credentials is not None,
             logs_in=self._login is not None,
         )
 
     def _see(self, header: Header, now: float, passes: bool) -> None:
         client_id = header.client_id or ""
-        self.client_id = client_id[:NAME_MAX]
         self.api = headers.NAMES.get(header.key, OTHER)
-        rule = None if self.identified is None else self.identified.rule
-        client = ClientKey(
-            *(client_id, self.software, self.address, header.api_name, header.version),
-            principal=self.principal,
-            rule="" if rule is None else f"rule {rule}",
-        )
         is_translated = not passes and header.api is not ApiKey.ApiVersions
-        self._client = self.shared.census.see(client, now, translated=is_translated)
+        census = self.shared.census
+        who = self.identity
+        seen = header.key, header.version, client_id, self.software, who.identified, who.proved
+        if self._client is not None and seen == self._seen:
+            census.see_again(self._client, now, translated=is_translated)
+        else:
+            client = ClientKey(
+                *(client_id, self.software, self.address, header.api_name, header.version),
+                principal=who.principal,
+                rule="" if who.rule is None else f"rule {who.rule}",
+                tls=self._tls,
+            )
+            self._client, self._seen = census.see(client, now, translated=is_translated), seen
         if LOG.isEnabledFor(logging.DEBUG):
             how = "is translated" if is_translated else "passes"
             fields = {
@@ -269,8 +234,13 @@ class Session:
 
     def sent(self, send: ResponseSend) -> None:
         """A response of this session has been sent: counts what was converted for it."""
-        if self._client is not None:
-            sent.count(send, self.shared.census, self._client)
+        if self._client is None:
+            return
+        is_recoded = sent.count(send, self.shared.census, self._client)
+        if is_recoded and self._read is not None:
+            body, now = self._read
+            self.shared.last_old.see(body, self.identity.principal, now)
+        self._read = None
 
     def _api_versions(self, header: Header, frame: memoryview) -> Reply:
         assert self._cluster is not None
@@ -306,12 +276,12 @@ class Session:
     def _says_how_long_at_its_end(self, header: Header) -> bool:
         """Whether the answer is one to a produce whose client may have to wait: it is made here,
         since where it says so depends on all that it says before."""
-        has_rate = self.access.producer_byte_rate is not None
+        has_rate = self.identity.access.producer_byte_rate is not None
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
     def _throttle_field(self, header: Header) -> ThrottleField | None:
         """Where the answer to a fetch says it, if its client may have to wait."""
-        has_rate = self.access.consumer_byte_rate is not None
+        has_rate = self.identity.access.consumer_byte_rate is not None
         if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
             return None
         return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))
@@ -330,7 +300,8 @@ class Session:
             return Nothing()
         request = request_header(header)
         send, errors = response(request, answer), error_codes(request.api, answer)
-        if self.access.producer_byte_rate is None and self.access.consumer_byte_rate is None:
+        access = self.identity.access
+        if access.producer_byte_rate is None and access.consumer_byte_rate is None:
             # Without the message, which would be kept while a slow client reads.
             return Answer(send, errors=errors)
         return Answer(send, throttled=partial(throttled, request, answer), errors=errors)
@@ -351,7 +322,11 @@ class Session:
     def _refuse(self, header: Header, frame: memoryview, size: int) -> Steps:
         """Refuses a write with an error to who may only read; else closes."""
         served = self._versions.cluster.get(header.key)
-        if header.api is ApiKey.Produce and served is not None and self.access.is_read_only:
+        if (
+            header.api is ApiKey.Produce
+            and served is not None
+            and self.identity.access.is_read_only
+        ):
             body = yield from self._body(header, frame, size)
             return self._refused(header, body, permissions.refused_writes(body))
         return HangUp(f"{header.name} is not served here")
@@ -377,7 +352,7 @@ class Session:
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         """Asks the cluster for what the client may name, and returns what it may see."""
-        api, version, access = header.api, header.version, self.access
+        api, version, access = header.api, header.version, self.identity.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
         topics: list[Message] = []
@@ -390,10 +365,21 @@ class Session:
             return self._refused(header, body, permission.refusal)
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
             return self._refused(header, body, Message())
-        answer = yield from self._translator.ask(header, body, now, self._names(header))
+        answer = yield from self._ask(header, body, now)
         if isinstance(answer, Message):
             permission.complete(answer)
         return self._answered(header, answer)
+
+    def _ask(
+        self, header: Header, body: Message, now: float
+    ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
+        """What the cluster answers to a request that was read."""
+        self._read = None
+        if not self._versions.passes(header.key, header.version):
+            self.shared.last_old.see(body, self.identity.principal, now)
+        elif header.api is ApiKey.Fetch:
+            self._read = body, now  # which needs the gateway if its records get another codec
+        return self._translator.ask(header, body, now, self._names(header))
 
     def _refused(self, header: Header, body: Message, answer: Message) -> Reply:
         if header.api is ApiKey.Produce and body.acks == 0:

@@ -2,15 +2,16 @@
 
 from dataclasses import dataclass, field
 
-from downconvert.broker.access.failed_logins import FailedLogins
-from downconvert.broker.access.ledger import Ledger, OwnLedger
-from downconvert.broker.access.quotas import Quotas
-from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.limits import RequestMemory
+from downconvert.access.failed_logins import FailedLogins
+from downconvert.access.ledger import Ledger, OwnLedger
+from downconvert.access.quotas import Quotas
+from downconvert.gateway.config import GatewayConfig, Limits
+from downconvert.gateway.topology import Topology
+from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.limits import RequestMemory
 
 from .census import ClientCensus
-from .config import GatewayConfig, Limits
-from .topology import Topology
+from .last_old import LastOld
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,4 +33,5 @@ class Shared:
     room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
     failed_logins: FailedLogins = field(default_factory=FailedLogins)
     quotas: Quotas = field(default_factory=Quotas)
+    last_old: LastOld = field(default_factory=LastOld)
     requests: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))

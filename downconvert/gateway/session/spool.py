@@ -10,12 +10,12 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any, Final
 
-from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import Cursor, reader
-from downconvert.broker.wire.schemas import Message
+from downconvert.protocol.decoder import Cursor, reader
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import Message
+from downconvert.serving.buffered_send import MemoryBudget
 from records import FileRecords, MemoryRecords
-from records.file_records import SharedFile
+from records.files.file_records import SharedFile
 
 MEMORY_MAX: Final = 64 * 1024  # bytes of a response that needs no budget
 

@@ -5,7 +5,6 @@ Not here: what is asked (exchanges.py), who answers it (connection.py)."""
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .conversion_pool import ConversionPool
 from .exchanges import Ask, Pause, Reply, Steps, Turn, Whole
 
 Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
@@ -29,9 +28,9 @@ def advance(steps: Steps, said: Callable[[], Any]) -> Step:
         return reply
 
 
-def advance_in_turns(steps: Steps, said: Callable[[], Any], pool: ConversionPool) -> Step:
+def advance_in_turns(steps: Steps, said: Callable[[], Any], goes_on: Callable[[int], bool]) -> Step:
     """Likewise; turns that follow are taken at once while nobody else waits for one."""
     turns, step = 1, advance(steps, said)
-    while isinstance(step, Turn) and pool.goes_on(turns):
+    while isinstance(step, Turn) and goes_on(turns):
         turns, step = turns + 1, advance(steps, nothing)
     return step

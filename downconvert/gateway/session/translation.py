@@ -8,8 +8,8 @@ Produce (producing.py), and Metadata, which is read in all versions (session.py)
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from downconvert.broker.errors import ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .exchanges import Ask, Asking
 

@@ -4,23 +4,24 @@ Not here: what is done for one API (translation.py, fetching.py, recoding.py, pr
 requests are parsed (session.py)."""
 
 from collections.abc import Callable, Generator
-from functools import cache
+from functools import lru_cache, partial
 from typing import Final
 
 from downconvert import ConversionPolicy
-from downconvert.broker.access.rights import Access
-from downconvert.broker.conversions import REFUSE, policy_for
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.rights import Access
+from downconvert.gateway.advertised import Advertised
+from downconvert.gateway.topology import WITH_ADDRESSES
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.conversions import REFUSE, policy_for
 
 from . import fetching, producing, recoding, translation
-from .advertised import Advertised
 from .exchanges import Ask, Asking, HangUp, Turn
 from .headers import Header
 from .shared import Shared
-from .topology import WITH_ADDRESSES
 from .versions import Versions
 
+TOPICS_MAX: Final = 64  # of one client, whose policies are kept
 METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
 
 
@@ -36,6 +37,8 @@ class Translator:
         self._versions = versions
         self._access = access
         self._advertised = advertised
+        self._names: tuple[str, ...] | None = None  # of the last fetch
+        self._policy_of: Callable[[str], ConversionPolicy]  # for these names, by topic
 
     def ask(
         self, header: Header, body: Message, now: float, names: tuple[str, ...]
@@ -101,5 +104,11 @@ class Translator:
 
     def _policies(self, names: tuple[str, ...]) -> Callable[[str], ConversionPolicy]:
         """How records are converted for this client, by topic."""
+        if names != self._names:
+            self._names = names
+            self._policy_of = lru_cache(TOPICS_MAX)(partial(self._policy, names))
+        return self._policy_of
+
+    def _policy(self, names: tuple[str, ...], topic: str) -> ConversionPolicy:
         config = self._shared.config
-        return cache(lambda topic: policy_for(config.policy, config.recode_rules, topic, names))
+        return policy_for(config.policy, config.recode_rules, topic, names)

@@ -15,12 +15,18 @@ from functools import cached_property, partial
 from typing import Final, TypeVar
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
-from downconvert.broker.buffered_send import BufferedSend, MemoryBudget
-from downconvert.broker.fetch_assembly import convert_range, hard_size, head_of, to_send
 from downconvert.conversion.converter import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import Steps
+from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
+from downconvert.serving.fetch_assembly import (
+    convert_range,
+    hard_size,
+    head_of,
+    is_small_and_plain,
+    to_send,
+)
 from records import FileRecords, MemoryRecords, RecordsError
-from records.sends import Send
+from records.files.sends import Send
 
 from .exchanges import TURN, TURN_SIZE, Turn
 
@@ -139,10 +145,20 @@ class Converted:
         is_planned = policy.size == "exact" and (policy.may_end_early or not parts.is_compressed)
         # A plan ends where whole batches do: for one, no headers are read before.
         cut = [parts.records] if is_planned else parts.cut(whole=policy.isolation == COMMITTED)
+        is_in_memory = isinstance(parts.records, MemoryRecords)
+        is_small = is_planned and is_in_memory and is_small_and_plain(parts.records, TURN_SIZE)
         for part in cut:
             try:
-                if is_planned:
-                    found: BufferedSend | LazyDownConvertRecords = yield from in_turns(
+                at_once = None
+                if is_small:
+                    yield TURN
+                    at_once = BufferedSend.of(
+                        *(part, magic, offset, policy, room), aborted=aborted, work=WORK_A_TURN
+                    )
+                if at_once is not None:
+                    found: BufferedSend | LazyDownConvertRecords = at_once
+                elif is_planned:
+                    found = yield from in_turns(
                         LazyDownConvertRecords.in_steps(
                             part, magic, offset, policy, aborted=aborted
                         )
@@ -162,9 +178,10 @@ class Converted:
                 first = hard_size(size, limit, head) if is_first else None
                 size = first or min(size, max(limit, 0))
                 limit -= size
+            is_cut = size < found.size
             if size:
                 self.sends.append(to_send(found, size))
-            if not found.is_whole or size < found.size:
+            if is_cut or not found.is_whole:
                 self.is_whole = False
                 return
         self.is_whole = is_planned or parts.damage is None

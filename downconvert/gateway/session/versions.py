@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
-from downconvert.broker.access.guard import is_for_readers, newest_offered
-from downconvert.broker.access.rights import Access
-from downconvert.broker.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE, served_to
-from downconvert.broker.wire.schemas import ApiKey, Message, schema
+from downconvert.access.guard import is_for_readers, newest_offered
+from downconvert.access.rights import Access
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE, served_to
+from downconvert.protocol.schemas import ApiKey, Message, schema
 
 from .headers import known
 

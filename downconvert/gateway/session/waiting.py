@@ -5,9 +5,9 @@ added to the request timeout: a broker that sends nothing for longer hangs."""
 
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import Cursor, decode
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.protocol.decoder import Cursor, decode
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 
 from .headers import Header
 
@@ -68,10 +68,7 @@ def _milliseconds(header: Header, api: ApiKey, frame: memoryview) -> int:
                 cursor.take(4)
             return _number(cursor, 4)
         case ApiKey.Produce:
-            if header.version >= FIRST_PRODUCE_WITH_ID:
-                _skip_string(cursor, flexible=flexible)
-            cursor.take(2)  # acks
-            return _number(cursor, 4)
+            return timeout_of_produce(frame[header.size :], header.version)
         case ApiKey.JoinGroup:
             _skip_string(cursor, flexible=flexible)
             session = _number(cursor, 4)
@@ -82,6 +79,15 @@ def _milliseconds(header: Header, api: ApiKey, frame: memoryview) -> int:
             milliseconds: int = body.timeout_ms
             return milliseconds
     return 0
+
+
+def timeout_of_produce(body: memoryview, version: int) -> int:
+    """Milliseconds. BadRequestError: it has none, or not yet."""
+    cursor = Cursor(body)
+    if version >= FIRST_PRODUCE_WITH_ID:
+        _skip_string(cursor, flexible=is_flexible(ApiKey.Produce, version))
+    cursor.take(2)  # acks
+    return _number(cursor, 4)
 
 
 def _skip_string(cursor: Cursor, *, flexible: bool) -> None:

@@ -11,13 +11,13 @@ from threading import Thread
 from typing import Final
 from zlib import crc32
 
-from downconvert.broker.appending import prepare
-from downconvert.broker.errors import ApiError
-from downconvert.gateway.producing import TAKEN
+from downconvert.gateway.session.producing import TAKEN
+from downconvert.protocol.errors import ApiError
+from downconvert.serving.appending import prepare
 from records import Codec, Record, build
+from records.batches.wrapper import wrapper
 from records.codecs import open_encoder
 from records.formats import V1
-from records.wrapper import wrapper
 
 HEAD: Final = Struct(">qiI")  # offset, size, checksum
 REST: Final = Struct(">bbqii")  # magic, attributes, timestamp, sizes of key and value

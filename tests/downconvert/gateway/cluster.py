@@ -12,16 +12,16 @@ from typing import Any, Final
 
 from downconvert.broker import Broker, Client
 from downconvert.broker.handlers.apis import Api
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway import headers
 from downconvert.gateway.advertised import Advertised
-from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Answer, Ask, Forward, Pause, Reply, Turn, Whole
-from downconvert.gateway.session import Session
-from downconvert.gateway.shared import Shared
-from downconvert.gateway.spool import Spool
+from downconvert.gateway.session import headers
+from downconvert.gateway.session.census import ClientCensus
+from downconvert.gateway.session.exchanges import Answer, Ask, Forward, Pause, Reply, Turn, Whole
+from downconvert.gateway.session.session import Session
+from downconvert.gateway.session.shared import Shared
+from downconvert.gateway.session.spool import Spool
 from downconvert.gateway.topology import Address, Ports, Topology
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import CORRELATION_ID, frame, parsed, sent
 
 # What Kafka 4.4 begins at, where that is not 0.

@@ -11,8 +11,8 @@ from struct import Struct
 from threading import Lock, Thread
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .serving import LOOPBACK, Wire
 

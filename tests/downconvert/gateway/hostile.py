@@ -13,13 +13,13 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.access.rights import Access
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Answer, Ask
+from downconvert.gateway.session.exchanges import Answer, Ask
 from downconvert.gateway.topology import Address
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir, TopicPartition
 from records import Codec, RecordsError
 from tests.damage import mutated

@@ -12,19 +12,19 @@ from typing import Any, Final
 
 from kafka.protocol.schemas import load_json
 
-from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Field, Message, is_flexible, schema
+from downconvert.access.rights import Access
 from downconvert.gateway.advertised import Advertised
-from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Answer, Ask, Reply, Whole
-from downconvert.gateway.producing import FIRST_WITH_V2
-from downconvert.gateway.session import Session
-from downconvert.gateway.shared import Shared
-from downconvert.gateway.spool import Spool
+from downconvert.gateway.session.census import ClientCensus
+from downconvert.gateway.session.exchanges import Answer, Ask, Reply, Whole
+from downconvert.gateway.session.producing import FIRST_WITH_V2
+from downconvert.gateway.session.session import Session
+from downconvert.gateway.session.shared import Shared
+from downconvert.gateway.session.spool import Spool
+from downconvert.gateway.session.versions import Versions
 from downconvert.gateway.topology import Address, Ports, Topology
-from downconvert.gateway.versions import Versions
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Field, Message, is_flexible, schema
 from tests.downconvert.broker.asking import CORRELATION_ID, frame
 
 from .talk import message_set

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import frame, parsed
 from tests.ports import LOOPBACK, free_ports

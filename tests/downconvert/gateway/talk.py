@@ -1,6 +1,6 @@
 """What old clients say, and what they understand: message sets, and requests with them."""
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 
 from .cluster import Through

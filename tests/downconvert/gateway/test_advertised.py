@@ -1,9 +1,9 @@
 import pytest
 
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.errors import BadRequestError
+from downconvert.access.rights import ConfigError
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.settings import build
+from downconvert.protocol.errors import BadRequestError
 
 
 def inside(node_id: int) -> int:

@@ -8,9 +8,9 @@ from struct import Struct
 
 import pytest
 
-from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.rights import Access
 from downconvert.gateway.server import Gateway
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.storage.logs import batch
 
 from .hanging import PIECE, Hanging

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.server import Gateway
+from downconvert.protocol.schemas import ApiKey
 from tests.downconvert.broker.asking import frame
 
 from .serving import LENGTH, Wire, cluster, gateway

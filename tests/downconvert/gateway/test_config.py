@@ -1,6 +1,6 @@
 import pytest
 
-from downconvert.broker.access.rights import Access, ConfigError, parse_network
+from downconvert.access.rights import Access, ConfigError, parse_network
 from downconvert.gateway.config import parse_address
 from downconvert.gateway.security import Credentials
 from downconvert.gateway.topology import Address

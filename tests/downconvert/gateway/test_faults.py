@@ -11,9 +11,9 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir
 from tests.ports import LOOPBACK, free_ports
 

@@ -5,17 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.access.identity import (
-    ClientRule,
-    Identified,
-    Identities,
-    Users,
-    common_name,
-)
-from downconvert.broker.access.rights import Access, parse_network
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.identity import ClientRule, Identified, Identities, Users, common_name
+from downconvert.access.rights import Access, parse_network
 from downconvert.gateway.security import Credentials
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed, signed
 
 from .serving import Wire, cluster, gateway

@@ -12,13 +12,13 @@ from typing import Final
 
 import pytest
 
+from downconvert.access.guard import Guard
+from downconvert.access.identity import Identities, Users
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.access.guard import Guard
-from downconvert.broker.access.identity import Identities, Users
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.cli.logs import INDENT, Lines
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.broker.forging import FORGED, forging_logins, forging_requests

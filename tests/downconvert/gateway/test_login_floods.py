@@ -13,14 +13,14 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 
+from downconvert.access.guard import Guard
+from downconvert.access.identity import Identities, Users
 from downconvert.broker import Broker
-from downconvert.broker.access.guard import Guard
-from downconvert.broker.access.identity import Identities, Users
-from downconvert.broker.limits import Limits as BrokerLimits
 from downconvert.broker.server import Server
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import Limits
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import Limits as BrokerLimits
 from downconvert.storage import LogDir
 
 from .serving import Wire, cluster, gateway

@@ -5,6 +5,7 @@ Their log as a new client reads it directly is the truth: all that was acknowled
 who reads through the gateway gets just that."""
 
 import time
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -38,7 +39,7 @@ def wait_for(holds: Callable[[], bool], *clients: "Client") -> None:
         time.sleep(0.05)
 
 
-class Client:
+class Client(ABC):
     """Works in a thread of its own until it is stopped."""
 
     def __init__(self) -> None:
@@ -61,8 +62,9 @@ class Client:
         except BaseException as error:
             self.failure = error
 
+    @abstractmethod
     def work(self) -> None:
-        raise NotImplementedError
+        """Until it is to stop."""
 
 
 class Writer(Client):

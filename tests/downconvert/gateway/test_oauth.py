@@ -12,17 +12,17 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from downconvert.access.identity import ClientRule, Identities, Users
+from downconvert.access.rights import Access
+from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.access.identity import ClientRule, Identities, Users
-from downconvert.broker.access.rights import Access
-from downconvert.broker.access.tokens import Tokens, TokenSettings
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import HELLO, Answer, HangUp, Pause, Steps, Turn
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.session import Session
+from downconvert.gateway.session.exchanges import HELLO, Answer, HangUp, Pause, Steps, Turn
+from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, token, write
 
@@ -95,7 +95,7 @@ def test_a_wrong_token_is_answered_as_kafka_does_and_slows_the_next(through: Thr
         answer = log_in(through, token(through.now, iss="https://other.test"))
         assert answer.error_code == 0
         assert json.loads(bytes(answer.auth_bytes)) == {"status": "invalid_token"}
-        assert "issuer" in through.session.refusal
+        assert "issuer" in through.session.identity.refusal
         reply = confirm(through)
         assert isinstance(reply, Answer)
         assert reply.is_login
@@ -147,7 +147,7 @@ def test_who_waits_for_a_key_is_let_in_when_it_has_been_published(
     write(tmp_path)
     tokens._source.renew()
     assert not list(through_to_the_end(steps))
-    assert through.session.identified is not None
+    assert through.session.identity.identified is not None
 
 
 def through_to_the_end(steps: Steps) -> Iterator[object]:

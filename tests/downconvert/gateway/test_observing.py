@@ -8,13 +8,13 @@ from urllib.request import urlopen
 import pytest
 
 from downconvert.broker import ErrorCode
-from downconvert.broker.series import CLIENTS_MAX
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.census import ClientKey
 from downconvert.gateway.figures import Counters, Figures, total
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.server import Gateway
+from downconvert.gateway.session.census import ClientKey
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.series import CLIENTS_MAX
 from tests.downconvert.broker.asking import frame
 from tests.ports import LOOPBACK, free_ports
 
@@ -123,6 +123,19 @@ def test_latencies_are_histograms_and_ends_have_reasons(
         assert ended in said
 
 
+def test_the_clusters_time_is_told_by_api(observed: tuple[Gateway, Address]) -> None:
+    running, address = observed
+    with Wire(running.address) as client:
+        for _ in range(3):  # the first is looked at, the others pass
+            client.ask(ApiKey.Metadata, 12, Message(topics=[]))
+            client.ask(ApiKey.Heartbeat, 4, Message(group_id="g", member_id="m"))
+        wait_for(lambda: running.figures().latencies["Heartbeat"].counts != [])
+    figures = running.figures()
+    for api in ("Metadata", "Heartbeat"):
+        assert 0 < figures.cluster_seconds[api] <= figures.latencies[api].seconds
+        assert f'cluster_seconds_total{{api="{api}"}}' in got(address, "/metrics")
+
+
 def test_clients_of_any_number_of_names_have_bounded_series(
     observed: tuple[Gateway, Address],
 ) -> None:
@@ -135,6 +148,22 @@ def test_clients_of_any_number_of_names_have_bounded_series(
     assert len(series) == CLIENTS_MAX + 1
     assert sum(float(line.split()[-1]) for line in series) == CLIENTS_MAX + 50
     assert got(address, "/metrics").count("client_requests_total{") == len(series)
+
+
+def test_what_principals_ask_is_told_of_a_bounded_number_of_them(
+    observed: tuple[Gateway, Address],
+) -> None:
+    running, address = observed
+    for number in range(CLIENTS_MAX + 50):
+        name = f"team-{number}"
+        key = ClientKey("app", "", "10.0.0.1", "Fetch", 0, principal=name, rule="rule 1")
+        running.census.see(key, 1.0, translated=True)
+    said = got(address, "/metrics")
+    name = "downconvert_gateway_principal_translated_requests_total"
+    series = [line for line in said.splitlines() if line.startswith(f"{name}{{")]
+    assert len(series) == CLIENTS_MAX + 1
+    assert sum(float(line.split()[-1]) for line in series) == CLIENTS_MAX + 50
+    assert f'{name}{{principal="team-0",rule="rule 1"}} 1.0' in series
 
 
 def test_names_of_metrics_are_as_prometheus_wants_them(observed: tuple[Gateway, Address]) -> None:
@@ -190,10 +219,11 @@ def test_errors_are_counted_by_code_and_brokers_by_how_fast_they_answer(
 def test_figures_of_several_processes_are_added_up() -> None:
     counters = Counters()
     counters.errors_told("Fetch", {1: 2, 3: 1})
-    counters.broker_answered(Address("b", 1), 0.5)
+    counters.broker_answered("b:1", 0.5, "Fetch")
     one = Figures()
     counters.copy_to(one)
     whole = total([one, one.lasting()])
     assert whole.errors == {("Fetch", 1): 4, ("Fetch", 3): 2}
+    assert whole.cluster_seconds == {"Fetch": 1.0}
     assert whole.broker_latencies["b:1"].seconds == 1.0
     assert sum(whole.broker_latencies["b:1"].counts) == 2

@@ -9,21 +9,21 @@ from typing import Any, Final
 
 import pytest
 
-from downconvert.broker.access.names import RULES
-from downconvert.broker.access.permissions import METADATA_BY_ID, Permission
-from downconvert.broker.groups.consumer_protocol import (
+from downconvert.access.names import RULES
+from downconvert.access.permissions import METADATA_BY_ID, Permission
+from downconvert.gateway.advertised import Advertised
+from downconvert.gateway.session.census import ClientCensus
+from downconvert.gateway.session.exchanges import Answer, Forward, HangUp
+from downconvert.gateway.session.session import Session
+from downconvert.gateway.session.shared import Shared
+from downconvert.gateway.topology import Ports, Topology
+from downconvert.protocol.consumer_protocol import (
     Assignment,
     Subscription,
     write_assignment,
     write_subscription,
 )
-from downconvert.broker.wire.schemas import ApiKey, Message, schema
-from downconvert.gateway.advertised import Advertised
-from downconvert.gateway.census import ClientCensus
-from downconvert.gateway.exchanges import Answer, Forward, HangUp
-from downconvert.gateway.session import Session
-from downconvert.gateway.shared import Shared
-from downconvert.gateway.topology import Ports, Topology
+from downconvert.protocol.schemas import ApiKey, Message, schema
 from tests.downconvert.broker.asking import parsed
 
 from .named_fields import (

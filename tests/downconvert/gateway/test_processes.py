@@ -15,15 +15,15 @@ from typing import Any, cast
 
 import pytest
 
-from downconvert.broker.access.rights import Access, ConfigError
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.rights import Access, ConfigError
 from downconvert.gateway import child_process, processes
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.figures import Figures
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.processes import Processes
-from downconvert.gateway.shared import Ledgers
+from downconvert.gateway.session.shared import Ledgers
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.ports import LOOPBACK, free_ports
 
 from .serving import Wire, cluster

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
+from downconvert.access import replica_ids
+from downconvert.access.operations import DESCRIBE, LOOKING, NOT_ASKED, READ, READING
+from downconvert.access.rights import Access
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.access import replica_ids
-from downconvert.broker.access.operations import DESCRIBE, LOOKING, NOT_ASKED, READ, READING
-from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.schemas import ApiKey, Message, schema
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import HangUp
+from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message, schema
 from tests.downconvert.broker.asking import frame
 
 from .cluster import Through

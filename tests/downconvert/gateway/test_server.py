@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from downconvert.access.rights import Access, parse_network
 from downconvert.broker import Broker
-from downconvert.broker.access.rights import Access, parse_network
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import Limits
 from downconvert.gateway.server import Gateway
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.access.rights import ConfigError
 from downconvert.gateway.settings import SECRET_VARIABLE, build, load
 from downconvert.gateway.topology import Address
+from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 
 FILE = """
 bootstrap = ["kafka-1:9092", "kafka-2:9092"]
@@ -165,7 +165,7 @@ def test_what_checks_signatures_is_named_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("jwks", "jwks_source"):
-        monkeypatch.delitem(sys.modules, f"downconvert.broker.access.{name}", raising=False)
+        monkeypatch.delitem(sys.modules, f"downconvert.access.{name}", raising=False)
     monkeypatch.setitem(sys.modules, "jwt", None)
     with pytest.raises(ConfigError, match=r"needs the package jwt: pip install .*\[oauth\]"):
         build({"bootstrap": "a:1", "oauth": OAUTH}, {})

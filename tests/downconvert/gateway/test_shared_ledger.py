@@ -5,13 +5,13 @@ import signal
 
 import pytest
 
-from downconvert.broker.access.failed_logins import FIRST_WAIT, FailedLogins
-from downconvert.broker.access.ledger import Entry, Ledger
-from downconvert.broker.access.quotas import Quotas
+from downconvert.access.failed_logins import FIRST_WAIT, FailedLogins
+from downconvert.access.ledger import Entry, Ledger
+from downconvert.access.quotas import Quotas
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.processes import CONTEXT
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.shared import Ledgers
+from downconvert.gateway.session.shared import Ledgers
 from downconvert.gateway.shared_ledger import SET_ENTRIES, SETS, SharedLedger
 from downconvert.gateway.topology import Address
 

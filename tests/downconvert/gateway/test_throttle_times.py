@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
-from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.server import Gateway
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.talking import wait_for

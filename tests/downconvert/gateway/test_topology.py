@@ -1,9 +1,9 @@
 import pytest
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.topology import BOOTSTRAP, Address, Ports, Topology
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message
 
 SEED = Address("seed", 9092)
 

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from downconvert.gateway import accepting
-from downconvert.gateway.accepting import Accepting
+from downconvert.gateway.network import accepting
+from downconvert.gateway.network.accepting import Accepting
 from tests.ports import LOOPBACK
 
 

@@ -3,14 +3,13 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import Limits
+from downconvert.protocol.schemas import ApiKey, Message
 from records.units import KiB
 from tests.downconvert.broker.asking import frame, parsed
-
-from .serving import LENGTH, Wire, cluster, gateway
-from .talk import message_set, produce_body
-from .test_server import wait_for
+from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.talk import message_set, produce_body
+from tests.downconvert.gateway.test_server import wait_for
 
 CLIENTS = 6
 SIZE = 200 * KiB

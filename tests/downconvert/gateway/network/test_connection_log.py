@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.access.identity import Users
-from downconvert.broker.access.rights import Access, parse_network
-from downconvert.broker.line_budget import LINES_MAX
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.identity import Users
+from downconvert.access.rights import Access, parse_network
 from downconvert.gateway.identity import ClientRule, Identities
-
-from .serving import Wire, cluster, gateway
-from .test_server import wait_for
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.line_budget import LINES_MAX
+from tests.downconvert.gateway.serving import Wire, cluster, gateway
+from tests.downconvert.gateway.test_server import wait_for
 
 CLIENTS = 60
 
@@ -66,5 +65,7 @@ def test_each_end_says_who_the_client_was_or_claimed_to_be(
     assert said == [", principal 'ann']", ", claims to be 'ann']", ", principal 'rule 2']"]
     fields = [(one.fields["principal"], one.fields["claimed"]) for one in ends]  # type: ignore[attr-defined]
     assert fields == [("ann", "ann"), ("", "ann"), ("rule 2", "")]
+    assert all("client 127.0.0.1: " in one.getMessage() for one in ends)
+    assert all("client id 'test', " in one.getMessage() for one in ends)  # a failed login's, too
     rows = [(row["principal"], row["rule"]) for row in running.census.rows()]
     assert rows == [("ann", "rule 1"), ("rule 2", "rule 2")]

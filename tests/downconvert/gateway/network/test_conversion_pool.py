@@ -12,22 +12,22 @@ import pytest
 
 from downconvert import LazyDownConvertRecords, LazyDownConvertSend
 from downconvert.broker import Broker
-from downconvert.broker.wire.schemas import ApiKey
 from downconvert.conversion.body import Body
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
-from downconvert.gateway import connection, pieces, producing, sent, turns
-from downconvert.gateway.conversion_pool import NAME, TURNS_MAX, ConversionPool
-from downconvert.gateway.exchanges import Ask, Turn
+from downconvert.gateway.network import connection, pieces
+from downconvert.gateway.network.conversion_pool import NAME, TURNS_MAX, ConversionPool
+from downconvert.gateway.session import producing, sent, turns
+from downconvert.gateway.session.exchanges import Ask, Turn
+from downconvert.protocol.schemas import ApiKey
 from records import Codec, Record, TimestampType
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2
 from tests.downconvert.broker.asking import frame
+from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.serving import Wire, cluster, gateway
+from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, values_of
+from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
-
-from .cluster import Through
-from .serving import Wire, cluster, gateway
-from .talk import fetch_body, message_set, produce_body, values_of
-from .test_server import append
 
 LARGE = 60_000  # bytes of a record
 BOMB = 30_000_000  # bytes of a record that take little room in a batch

@@ -7,7 +7,7 @@ from threading import Timer
 
 import pytest
 
-from downconvert.gateway.event_loop import READABLE, WRITABLE, EventLoop
+from downconvert.gateway.network.event_loop import READABLE, WRITABLE, EventLoop
 
 LONG = 60_000  # milliseconds: a test that waits for so long has failed
 Asked = Callable[[EventLoop, socket.socket, socket.socket], bool]

@@ -10,15 +10,14 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import Limits
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
-
-from .serving import TIMEOUT, Wire, cluster, gateway
-from .test_server import produced, wait_for
+from tests.downconvert.gateway.serving import TIMEOUT, Wire, cluster, gateway
+from tests.downconvert.gateway.test_server import produced, wait_for
 
 BY_NAME = "b-{id}.localhost"
 METADATA = Message(topics=None)

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.access.rights import ConfigError
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.listeners import Listeners, why
+from downconvert.gateway.network.listeners import Listeners, why
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
-
-from .serving import LOOPBACK, Wire, cluster, gateway
-from .test_server import wait_for
+from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
+from tests.downconvert.gateway.test_server import wait_for
 
 CONFIG = GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), listen=Address(LOOPBACK, 0))
 ALL = Message(topics=None)

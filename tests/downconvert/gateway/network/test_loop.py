@@ -3,12 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.figures import End
-
-from .hanging import Hanging
-from .serving import Wire, cluster, gateway
-from .test_server import wait_for
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.gateway.hanging import Hanging
+from tests.downconvert.gateway.serving import Wire, cluster, gateway
+from tests.downconvert.gateway.test_server import wait_for
 
 STEPS = 5
 

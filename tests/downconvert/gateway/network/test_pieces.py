@@ -10,22 +10,21 @@ from pathlib import Path
 import pytest
 
 from downconvert import LazyDownConvertRecords
-from downconvert.broker.wire.requests import RequestHeader
-from downconvert.broker.wire.responses import ResponseSend, response
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway import pieces as module
-from downconvert.gateway.conversion_pool import ConversionPool
-from downconvert.gateway.pieces import pieces
-from downconvert.gateway.streams import PIECE_SIZE
+from downconvert.gateway.network import pieces as module
+from downconvert.gateway.network.conversion_pool import ConversionPool
+from downconvert.gateway.network.pieces import pieces
+from downconvert.gateway.network.streams import PIECE_SIZE
+from downconvert.protocol.requests import RequestHeader
+from downconvert.protocol.responses import ResponseSend, response
+from downconvert.protocol.schemas import ApiKey, Message
 from records import MemoryRecords
 from records.units import KiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
+from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.talk import fetch_body, values_of
+from tests.downconvert.gateway.test_server import append, wait_for
 from tests.downconvert.storage.logs import batch
-
-from .serving import LENGTH, Wire, cluster, gateway
-from .talk import fetch_body, values_of
-from .test_server import append, wait_for
 
 COUNT, SIZE = 40, 50_000  # records: 2 MB
 OLD = 3  # a version of Fetch that needs conversion

@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from downconvert.gateway import pipes
+from downconvert.gateway.network import pipes
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "splice"), reason="the system has no splice")
 

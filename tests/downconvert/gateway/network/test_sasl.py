@@ -1,9 +1,9 @@
 import pytest
 from scramp import ScramMechanism
 
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.sasl import AuthenticationError, authenticate
+from downconvert.gateway.network.sasl import AuthenticationError, authenticate
 from downconvert.gateway.security import Credentials
+from downconvert.protocol.schemas import ApiKey, Message
 
 
 def talk(mechanism: str, *answers: bytes, refuse: int = 0) -> list[bytes]:

@@ -15,21 +15,20 @@ from time import sleep
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway import splicing
-from downconvert.gateway.ended import ConnectionEndedError
-from downconvert.gateway.event_loop import EventLoop
+from downconvert.gateway.network import splicing
+from downconvert.gateway.network.ended import ConnectionEndedError
+from downconvert.gateway.network.event_loop import EventLoop
+from downconvert.gateway.network.streams import Stream
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.streams import Stream
+from downconvert.protocol.schemas import ApiKey, Message
 from records.units import KiB, MiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
+from tests.downconvert.gateway.cutting import Cut, wired
+from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.talk import fetch_body, values_of
+from tests.downconvert.gateway.test_server import append, wait_for
 from tests.downconvert.storage.logs import batch
-
-from .cutting import Cut, wired
-from .serving import LENGTH, Wire, cluster, gateway
-from .talk import fetch_body, values_of
-from .test_server import append, wait_for
 
 VERSION = 11  # which the cluster takes as it is
 COUNT, SIZE = 60, 50_000  # records: 3 MB

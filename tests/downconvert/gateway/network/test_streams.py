@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from downconvert.gateway.ended import ConnectionEndedError
-from downconvert.gateway.streams import BUFFER_SIZE, Stream
+from downconvert.gateway.network.ended import ConnectionEndedError
+from downconvert.gateway.network.streams import BUFFER_SIZE, Stream
 
 Use = Callable[[Stream, socket.socket], Awaitable[None]]
 
@@ -33,14 +33,14 @@ def with_stream(use: Use) -> None:
 def test_a_buffer_is_there_while_it_holds_something(size: int) -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         for piece in (b"a" * size, b"b" * size):
-            assert not stream._view
+            assert not stream.available
             theirs.sendall(piece + b"rest")
             await stream.ensure(size + 4)
             first = stream.available[:size]
             stream.consume(size)
             assert bytes(stream.available) == b"rest"
             stream.consume(4)
-            assert not stream._view
+            assert not stream.available
             assert first == piece, "and who still looks at it is not overwritten"
 
     with_stream(use)
@@ -62,7 +62,7 @@ def test_what_is_more_than_a_buffer_waits_and_comes_in_its_order() -> None:
             stream.consume(size)
         await sending
         assert got == data
-        assert not stream._view
+        assert not stream.available
 
     with_stream(use)
 

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 import pytest
 
-from downconvert.gateway.streams import Stream
-from downconvert.gateway.unsent import unsent
+from downconvert.gateway.network.streams import Stream
+from downconvert.gateway.network.unsent import unsent
 
 SEND_BUFFER = 128 * 1024  # bytes; the system doubles that
 PATIENCE = 0.3  # seconds; the reader needs longer than that for a third of the buffer

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.config import Limits
-from downconvert.gateway.streams import connect
-
-from .hanging import Hanging
-from .serving import LOOPBACK, Wire, cluster, gateway
-from .talk import fetch_body
-from .test_server import wait_for
+from downconvert.gateway.network.upstream import connect
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.gateway.hanging import Hanging
+from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
+from tests.downconvert.gateway.talk import fetch_body
+from tests.downconvert.gateway.test_server import wait_for
 
 FOREVER = 3600.0  # seconds
 ALL = Message(topics=None)
@@ -158,7 +157,7 @@ def test_an_answer_that_stops_in_its_midst_is_given_up() -> None:
         await stream.ensure(4)
         stream.consume(4)
         try:
-            await stream.pour(lambda _piece: None, 1000)
+            await stream.receive_into(lambda _piece: None, 1000)
         finally:
             stream.abort()
 

@@ -2,8 +2,8 @@ from random import Random
 
 import pytest
 
-from downconvert.broker.series import NAME_MAX, OTHERS
-from downconvert.gateway.census import KEYS_MAX, ClientCensus, ClientKey, merged
+from downconvert.gateway.session.census import KEYS_MAX, ClientCensus, ClientKey, merged
+from downconvert.serving.series import NAME_MAX, OTHERS
 
 FEW = 20
 

@@ -1,6 +1,6 @@
 import pytest
 
-from downconvert.gateway.client_names import pattern_of, prefix_of
+from downconvert.gateway.session.client_names import pattern_of, prefix_of
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
-from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Ask
+from downconvert.gateway.session.exchanges import Ask
+from downconvert.gateway.session.turns import Parts
 from downconvert.gateway.topology import Address
-from downconvert.gateway.turns import Parts
+from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir
 from records import (
     Codec,
@@ -26,10 +26,9 @@ from records import (
 )
 from records.formats import ATTRIBUTES_AT_BATCH
 from tests import corpus
+from tests.downconvert.gateway.cluster import Through, modern
+from tests.downconvert.gateway.talk import fetch, message_set, produce, records_of, values_of
 from tests.downconvert.storage.logs import batch
-
-from .cluster import Through, modern
-from .talk import fetch, message_set, produce, records_of, values_of
 
 
 def append(broker: Broker, *batches: bytes, partition: int = 0) -> None:

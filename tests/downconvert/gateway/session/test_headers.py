@@ -2,10 +2,10 @@ from random import Random
 
 import pytest
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import Cursor, reader
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
-from downconvert.gateway.headers import known, parse
+from downconvert.gateway.session.headers import known, parse
+from downconvert.protocol.decoder import Cursor, reader
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from tests.damage import mutated
 from tests.downconvert.broker.asking import CORRELATION_ID, frame
 

@@ -9,21 +9,20 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from scramp import ScramClient
 
+from downconvert.access.identity import ClientRule, Identities, Users
+from downconvert.access.rights import Access
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.access.identity import ClientRule, Identities, Users
-from downconvert.broker.access.rights import Access
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import HELLO, Answer, HangUp
 from downconvert.gateway.server import Gateway
+from downconvert.gateway.session.exchanges import HELLO, Answer, HangUp
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
-
-from .cluster import FLOORS, Through
-from .serving import cluster, gateway
-from .talk import produce
-from .test_server import wait_for
+from tests.downconvert.gateway.cluster import FLOORS, Through
+from tests.downconvert.gateway.serving import cluster, gateway
+from tests.downconvert.gateway.talk import produce
+from tests.downconvert.gateway.test_server import wait_for
 
 USERS = Users({"ann": "secret", "bob": "other"})
 READ_ONLY = ClientRule(access=Access(is_read_only=True), credentials=None, user="b*")

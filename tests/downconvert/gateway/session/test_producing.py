@@ -1,16 +1,15 @@
 import pytest
 
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway import producing
-from downconvert.gateway.exchanges import HangUp, Nothing
-from downconvert.gateway.headers import parse
+from downconvert.gateway.session import producing
+from downconvert.gateway.session.exchanges import HangUp, Nothing
+from downconvert.gateway.session.headers import parse
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, read
 from tests.downconvert.broker.asking import frame
-
-from .cluster import Through
-from .talk import START, message_set, produce, produce_body
+from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.talk import START, message_set, produce, produce_body
 
 
 def stored(broker: Broker) -> list[tuple[bytes | None, bytes | None, int]]:

@@ -7,23 +7,22 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.conversions import RecodeRule
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.joined_send import JoinedSend
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway import recoding
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Answer, Ask
+from downconvert.gateway.session import recoding
+from downconvert.gateway.session.exchanges import Answer, Ask
 from downconvert.gateway.topology import Address
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.joined_send import JoinedSend
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.conversions import RecodeRule
 from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker, read
 from records.formats import MAGIC_AT
 from simulator.collector import Collector
 from tests.damage import flipped
 from tests.downconvert.broker.asking import frame, parsed
+from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.talk import fetch, fetch_body, records_of
 from tests.downconvert.storage.logs import batch
-
-from .cluster import Through
-from .talk import fetch, fetch_body, records_of
 
 BEFORE_ZSTD = range(4, 10)
 CONFIG = GatewayConfig(bootstrap=(Address("cluster", 9092),))

@@ -2,20 +2,26 @@ from dataclasses import replace
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.access.rights import Access
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.exchanges import Answer, Ask, HangUp
 from downconvert.gateway.security import ClusterSecurity, Credentials
-from downconvert.gateway.session import Session
+from downconvert.gateway.session.exchanges import Answer, Ask, HangUp
+from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
-
-from .cluster import FIRST_PORT, FLOORS, HOST, Through
-from .talk import fetch, fetch_body, message_set, produce, produce_body, values_of
+from tests.downconvert.gateway.cluster import FIRST_PORT, FLOORS, HOST, Through
+from tests.downconvert.gateway.talk import (
+    fetch,
+    fetch_body,
+    message_set,
+    produce,
+    produce_body,
+    values_of,
+)
 
 CONFIG = GatewayConfig(bootstrap=(Address("cluster", 9092),))
 
@@ -253,7 +259,7 @@ def test_clients_without_a_name_share_a_rate_per_address_and_those_with_one_per_
 
     def seconds(name: str, address: str, size: int, *, fetches: bool = True) -> float:
         through.session = Session(through.shared, address, Advertised(HOST))
-        through.session.identified = replace(CONFIG.default, name=name, access=access)
+        through.session.identity.identified = replace(CONFIG.default, name=name, access=access)
         if fetches:
             fetch(through, 1, 0)
             return through.session.charge(1, size, through.now)

@@ -3,11 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker.buffered_send import MemoryBudget
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import Message
-from downconvert.gateway.spool import MEMORY_MAX, Spool
+from downconvert.gateway.session.spool import MEMORY_MAX, Spool
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import Message
+from downconvert.serving.buffered_send import MemoryBudget
 from records import FileRecords, MemoryRecords
 
 

@@ -3,12 +3,11 @@
 import pytest
 
 from downconvert.broker import Broker, ErrorCode
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.exchanges import Ask
-from downconvert.gateway.translation import translate
-
-from .cluster import Through
-from .talk import message_set, produce
+from downconvert.gateway.session.exchanges import Ask
+from downconvert.gateway.session.translation import translate
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.talk import message_set, produce
 
 LATEST, EARLIEST = -1, -2
 

@@ -2,10 +2,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from downconvert.broker.access.names import RULES
-from downconvert.broker.fetch_versions import FLEXIBLE_SINCE
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.versions import PASSED, Versions
+from downconvert.access.names import RULES
+from downconvert.gateway.session.versions import PASSED, Versions
+from downconvert.protocol.fetch_versions import FLEXIBLE_SINCE
+from downconvert.protocol.schemas import ApiKey, Message
 
 KAFKA_4 = {0: (0, 13), 1: (4, 18), 2: (1, 11), 3: (0, 13), 8: (2, 10), 18: (0, 5), 17: (0, 1)}
 KAFKA_4 |= {36: (0, 2), 55: (0, 2), 68: (0, 1), 78: (1, 2), 1: (4, 18), 75: (0, 0)}

@@ -1,8 +1,8 @@
 import pytest
 
-from downconvert.broker.wire.schemas import ApiKey, Message
-from downconvert.gateway.headers import parse
-from downconvert.gateway.waiting import LONGEST, UNREAD, Waits
+from downconvert.gateway.session.headers import parse
+from downconvert.gateway.session.waiting import LONGEST, UNREAD, Waits
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 
 SESSION, REBALANCE = 10_000, 300_000

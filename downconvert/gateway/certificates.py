@@ -1,0 +1,124 @@
+"""The gateway's TLS: towards its clients and towards the cluster, and the files that it is made of.
+
+Who renews a certificate writes its file anew, renames another over it, or has a symbolic link lead
+elsewhere, as Kubernetes does. That is noticed by looking, in the event loop, without a thread.
+
+Not here: handshakes (reception.py), what a certificate says (expiry.py)."""
+
+import ssl
+import warnings
+from pathlib import Path
+from typing import Final
+
+from downconvert.access.rights import ConfigError
+from records.logged import log_of
+
+from .config import TLS_VERSIONS, GatewayConfig
+from .expiry import valid_until
+from .security import tls_context
+
+LOG: Final = log_of(__name__)
+# What OpenSSL 3 asks for before it speaks TLS 1.0 and 1.1, whose signatures are of SHA-1.
+OLD_CIPHERS: Final = "DEFAULT:@SECLEVEL=0"
+VERSIONS: Final = {
+    "1.0": ssl.TLSVersion.TLSv1,
+    "1.1": ssl.TLSVersion.TLSv1_1,
+    "1.2": ssl.TLSVersion.TLSv1_2,
+    "1.3": ssl.TLSVersion.TLSv1_3,
+}
+assert tuple(VERSIONS) == TLS_VERSIONS
+FileState = tuple[int, ...] | None
+
+
+class Certificates:
+    """Contexts for later connections. ConfigError: a file is of no use."""
+
+    server: ssl.SSLContext | None  # for clients that speak TLS; None: they do not
+    cluster: ssl.SSLContext | None  # likewise, for connections to the cluster
+    valid_until: float | None  # seconds since the epoch; None: there is no listener with TLS
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self._failure = ""
+        self.read(config)
+
+    def read(self, config: GatewayConfig) -> None:
+        """Reads all files. ConfigError: nothing has changed."""
+        states = _states(config)  # before they are read: what changes meanwhile is read again
+        server, cluster = server_context(config), tls_context(config.security)
+        until = None if config.tls_cert is None else valid_until(Path(config.tls_cert))
+        # New ones: authorities and TLS sessions of the former are not trusted any more.
+        self.server, self.cluster, self.valid_until = server, cluster, until
+        self._states, self._failure = states, ""
+        if config.takes_old_tls:
+            LOG.warning("clients may speak TLS %s, which is not safe", config.tls_min_version)
+
+    def look(self, config: GatewayConfig) -> None:
+        """Reads the files again if one of them has changed. Until they are right, as between a new
+        certificate and its key, all stays as it was."""
+        states = _states(config)
+        if states == self._states:
+            return
+        try:
+            self.read(config)
+        except ConfigError as error:
+            if str(error) != self._failure:
+                self._failure = str(error)
+                LOG.warning("a certificate has changed, and the former is used on: %s", error)
+        else:
+            LOG.info("certificates have been read again: a file has changed")
+
+
+def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
+    """For clients that speak TLS; None: they do not. ConfigError: a file is of no use."""
+    if config.tls_cert is None:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    _limit(context, config)
+    try:
+        context.load_cert_chain(config.tls_cert, config.tls_key)
+    except OSError as error:  # ssl.SSLError is one
+        reason = error.strerror or error
+        raise ConfigError(
+            f"the listener's certificate {config.tls_cert} and key {config.tls_key}: {reason}"
+        ) from None
+    ca_file = config.identities.client_ca
+    if ca_file is not None:
+        try:
+            context.load_verify_locations(ca_file)
+        except OSError as error:
+            reason = error.strerror or error
+            raise ConfigError(
+                f"those who sign clients' certificates, {ca_file}: {reason}"
+            ) from None
+        # A client without a certificate may still log in, or be admitted by its network.
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def _limit(context: ssl.SSLContext, config: GatewayConfig) -> None:
+    """The lowest version, and the ciphers. ConfigError: OpenSSL knows none of them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of old versions, which is the point
+        context.minimum_version = VERSIONS[config.tls_min_version]
+    ciphers = config.tls_ciphers or (OLD_CIPHERS if config.takes_old_tls else None)
+    if ciphers is not None:
+        try:
+            context.set_ciphers(ciphers)
+        except ssl.SSLError as error:
+            raise ConfigError(f"tls_ciphers {ciphers!r}: {error.args[0]}") from None
+
+
+def _states(config: GatewayConfig) -> list[FileState]:
+    security = config.security
+    files = (config.tls_cert, config.tls_key, config.identities.client_ca)
+    towards_cluster = (security.ca_file, security.cert_file, security.key_file)
+    return list(map(_state, filter(None, (*files, *towards_cluster))))
+
+
+def _state(path: str) -> FileState:
+    """What a file is, through symbolic links; None: there is none now."""
+    try:
+        found = Path(path).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns

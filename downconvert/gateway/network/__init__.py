@@ -1,0 +1,1 @@
+"""The gateway's sockets, its event loop, and its threads."""

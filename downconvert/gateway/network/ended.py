@@ -1,0 +1,58 @@
+"""What ends connections, and the end that each error stands for.
+
+Not here: whose side closed a connection (connection.py)."""
+
+from downconvert.gateway.figures import End
+from downconvert.gateway.topology import Address
+from downconvert.protocol.errors import BadRequestError
+
+
+class ConnectionEndedError(Exception):
+    """The other side closed the connection, or it broke. `peer`: its name, for messages."""
+
+    def __init__(self, peer: str) -> None:
+        super().__init__(f"{peer} closed the connection")
+        self.peer = peer
+
+
+class UnreachableError(Exception):
+    """No broker of the cluster could be reached, or none accepted the gateway."""
+
+
+class SilentBrokerError(UnreachableError):
+    """A broker that was reached does not answer a request."""
+
+    def __init__(self, address: Address, seconds: float) -> None:
+        super().__init__(f"broker {address} has not answered in {seconds:g} s")
+        self.address = address
+
+
+class RefusedLoginError(BadRequestError):
+    """A client did not prove its identity, or no rule matches it."""
+
+
+class ExpiredSessionError(BadRequestError):
+    """A client's login has expired, and it did not log in again."""
+
+
+def hang_up(reason: str, *, is_login: bool, has_expired: bool = False) -> BadRequestError:
+    """What is raised where a session ends its connection."""
+    if has_expired:
+        return ExpiredSessionError(reason)
+    return RefusedLoginError(reason) if is_login else BadRequestError(reason)
+
+
+def end_of(error: BaseException) -> End | None:
+    """The end that an error stands for; None: the error does not say."""
+    match error:
+        case UnreachableError():
+            return End.CLUSTER
+        case RefusedLoginError():
+            return End.LOGIN
+        case ExpiredSessionError():
+            return End.EXPIRED
+        case BadRequestError():
+            return End.REQUEST
+        case TimeoutError():
+            return End.TIMEOUT
+    return None

@@ -1,0 +1,363 @@
+"""Requests that pass as they are, in the call that receives them, and their answers likewise.
+
+No task hears of them, and they have no timer of their own: the time-out of the client's connection
+is moved. A client may send further requests before the first one is answered. They go on at once,
+and a broker answers them in their order. An old fetch is translated likewise (translating.py),
+while no other request is under way.
+
+The connection's task takes over where a request has to be looked at, where an answer is large (it
+is spliced), and where the client does not take what it is sent.
+
+Not here: which requests pass (passed_kind.py), what is done with others (connection.py)."""
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Final, TypeAlias
+
+from downconvert.gateway.config import Limits
+from downconvert.gateway.figures import Counters
+from downconvert.gateway.session.exchanges import Answer
+from downconvert.gateway.session.passed_kind import PassedKind
+from downconvert.gateway.session.session import Session
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.responses import ResponseSend
+from records import RecordsError
+
+from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
+from .splicing import WORTHWHILE
+from .streams import CLIENT, DIRECT_MIN, Stream
+from .translating import OLD_FETCHES, Translation, is_small
+from .upstream import (
+    CORRELATION,
+    LENGTH,
+    RESPONSE_MAX,
+    Upstream,
+)
+
+REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
+ANSWER: Final = Struct(">ii")  # length, correlation id
+ASKED_MAX: Final = 32  # requests of one client that a broker has not answered
+
+# A request that has passed: its correlation id, its kind, when it arrived, and for how many seconds
+# the broker may wait.
+Asked: TypeAlias = tuple[int, PassedKind, float, float]
+
+
+class Passing:
+    """Of one connection. `clock`: the time of day; `monotonic`: the event loop's time.
+
+    `requests`: how many were answered."""
+
+    __slots__ = (
+        *("_asked", "_client", "_clock", "_counters", "_failure", "_is_last", "_is_open", "_left"),
+        *("_limit", "_limits", "_monotonic", "_session", "_since", "_upstream"),
+        *("_translation", "_waits_for_client", "requests"),
+    )
+
+    def __init__(
+        self,
+        client: Stream,
+        session: Session,
+        counters: Counters,
+        clock: Callable[[], float],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self.requests = 0
+        self._client = client
+        self._session = session
+        self._counters = counters
+        self._clock = clock
+        self._monotonic = monotonic
+        self._limits: Limits = session.shared.config.limits
+        self._asked: deque[Asked] = deque()
+        self._since = 0.0  # when the first of them was the broker's to answer
+        self._left = 0  # bytes of the answer to it that have not come, where some have been sent
+        self._limit = 0.0  # when it has taken too long: the answer, or a client that asks nothing
+        self._is_open = False  # whether requests may pass now
+        self._is_last = False
+        self._waits_for_client = False  # so that no more is sent to it
+        self._failure: Exception | None = None
+        self._translation: Translation | None = None  # under way, while no other request is
+        self._upstream: Upstream | None = None
+        client.on_arrival = self._take_requests
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether none is under way."""
+        return not self._asked and self._translation is None
+
+    def reach(self, upstream: Upstream) -> None:
+        """The connection to the broker is there."""
+        self._upstream = upstream
+        upstream.stream.on_arrival = self._take_answers
+
+    def finish(self) -> None:
+        """Lets no more pass; what is under way is answered."""
+        self._is_last = True
+        self._client.wake()
+
+    def broker_ended(self) -> None:
+        """While requests are under way."""
+        assert self._upstream is not None
+        self._fail(ConnectionEndedError(self._upstream.stream.peer))
+
+    async def run(self) -> Translation | None:
+        """Lets requests pass until one has to be looked at, of which the beginning is there, or
+        until it is to finish. Returns a translation that has to go on.
+
+        ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: why none comes."""
+        client = self._client
+        self._is_open, self._limit = (
+            not self._is_last,
+            self._monotonic() + self._limits.idle_timeout,
+        )
+        try:
+            client.look_again()
+            while self._failure is None:
+                if self._waits_for_client:
+                    await self._send_rest()
+                elif self._translation is not None and self._translation.is_for_task:
+                    return self._hand_over()
+                elif self.is_idle and (client.available or self._is_last):
+                    return None
+                # Nobody waits for the last answer; before that, brokers handle what they are sent.
+                elif client.has_ended and not client.available and len(self._asked) <= 1:
+                    raise ConnectionEndedError(CLIENT)
+                else:
+                    await client.more(self._limit)
+            raise self._failure
+        except TimeoutError as error:
+            if self.is_idle:
+                raise
+            cause = self._silence(error)
+            raise UnreachableError(f"{self._described()}: {cause}") from cause
+        finally:
+            self._is_open = False
+
+    # --- requests
+
+    def _take_requests(self, data: memoryview) -> int:
+        """Passes on what can be of all that has arrived. Returns its size."""
+        if not self._is_open or self._is_last or self._translation is not None:
+            return 0
+        session, asked, upstream = self._session, self._asked, self._upstream
+        if upstream is None or not upstream.stream.takes() or self._failure is not None:
+            return 0
+        now, time, kinds = self._monotonic(), self._clock(), session.passed
+        if session.identity.has_expired(time):
+            return 0
+        at, end, was_idle = 0, len(data), not asked
+        while end - at >= REQUEST.size and len(asked) < ASKED_MAX:
+            size, kind, correlation_id = REQUEST.unpack_from(data, at)
+            stop, known = at + LENGTH.size + size, kinds.get(kind)
+            if known is None or stop > end:
+                break
+            body_at = at + REQUEST.size + len(known.rest)
+            if body_at > stop or data[at + REQUEST.size : body_at] != known.rest:
+                break
+            wait = known.look(data[body_at:stop])
+            if wait is None:
+                break
+            session.shared.census.see_again(known.client, time, translated=False)
+            asked.append((correlation_id, known, now, wait))
+            at = stop
+        if not at:
+            return self._translate(upstream, data, now, time) if was_idle else 0
+        session.client_id = asked[-1][1].client_id
+        if was_idle:
+            self._expect(now)
+        try:
+            upstream.stream.send(data[:at])
+        except ConnectionEndedError as error:
+            self._fail(error)
+        return at
+
+    def _translate(self, upstream: Upstream, data: memoryview, now: float, time: float) -> int:
+        """Begins to translate an old fetch. Returns its size; 0: it is for the task."""
+        if len(data) < REQUEST.size or self._waits_for_client:
+            return 0
+        size, kind, _ = REQUEST.unpack_from(data)
+        stop: int = LENGTH.size + size
+        if kind not in OLD_FETCHES or stop > len(data) or not self._session.is_settled:
+            return 0
+        frame = memoryview(bytes(data[LENGTH.size : stop]))
+        steps = self._session.exchange(frame, size, time)
+        self._translation = Translation(steps, frame, now)
+        try:
+            if self._translation.begin(upstream):
+                self._expect(now)
+            else:
+                self._client.wake()
+        except Exception as error:
+            self._fail(error)
+        return stop
+
+    def _expect(self, now: float) -> None:
+        """The first request is the broker's to answer from now on."""
+        self._since = now
+        wait = self._asked[0][3] if self._translation is None else self._translation.wait
+        self._move(now + self._limits.request_timeout + wait)
+
+    # --- answers
+
+    def _take_answers(self, data: memoryview) -> int:
+        """Sends what has arrived to the client, if it can be. Returns its size."""
+        asked = self._asked
+        if self.is_idle or self._waits_for_client or self._failure is not None:
+            return 0
+        now, end = self._monotonic(), len(data)
+        if self._translation is not None:
+            return self._take_answer(self._translation, data, now)
+        at = min(self._left, end)
+        if at:
+            self._left -= at
+            if not self._left:
+                self._answered(now)
+        while asked and not self._left and end - at >= ANSWER.size:
+            size, correlation_id = ANSWER.unpack_from(data, at)
+            stop = at + LENGTH.size + size
+            if not CORRELATION.size <= size <= RESPONSE_MAX:
+                self._fail(BadRequestError(f"the cluster claims a response of {size} bytes"))
+                break
+            if correlation_id != asked[0][0]:
+                self._fail(BadRequestError("the cluster answered another request"))
+                break
+            if stop > end and end - at < DIRECT_MIN:  # more comes soon, and both are sent at once
+                self._move(now + self._limits.request_timeout)
+                break
+            self._began(now)
+            self._left = max(0, stop - end)
+            at = min(stop, end)
+            if not self._left:
+                self._answered(now)
+        if at:
+            self._send(data[:at], now)
+        return at
+
+    def _take_answer(self, translation: Translation, data: memoryview, now: float) -> int:
+        """The cluster's, once all of it has arrived. Returns its size."""
+        if translation.is_for_task or len(data) < LENGTH.size:
+            return 0
+        (size,) = LENGTH.unpack_from(data)
+        stop: int = LENGTH.size + size
+        upstream = self._upstream
+        assert upstream is not None
+        if not is_small(size):
+            translation.is_large = True
+            self._client.wake()
+            return 0
+        if stop > len(data):
+            self._move(now + self._limits.request_timeout)
+            return 0
+        self._began(now)
+        try:
+            if translation.take(data[:stop], upstream):
+                self._expect(now)
+            elif (found := translation.whole_answer()) is not None:
+                self._reply(translation, *found)
+            else:
+                self._client.wake()
+        except RecordsError as error:
+            self._fail(BadRequestError(f"the cluster's records: {error}"))
+        except Exception as error:
+            self._fail(error)
+        return stop
+
+    def _reply(self, translation: Translation, send: ResponseSend, data: memoryview) -> None:
+        assert isinstance(translation.step, Answer)
+        self._translation, now = None, self._monotonic()
+        if translation.step.errors:
+            self._counters.errors_told(self._session.api, translation.step.errors)
+        self._session.sent(send)
+        self._since = now
+        self.requests += 1
+        self._counters.request_served(self._session.api, now - translation.started)
+        self._send(data, now)
+
+    def _send(self, data: memoryview, now: float) -> None:
+        client = self._client
+        if not client.has_ended:  # else it hears nothing
+            try:
+                client.send(data)
+            except ConnectionEndedError as error:
+                self._fail(error)
+                return
+            if self._left >= WORTHWHILE or not client.takes():
+                self._waits_for_client = True
+                client.wake()
+                return
+        if self._left:
+            self._move(now + self._limits.request_timeout)
+        elif self._failure is None:
+            self._go_on(now)
+
+    def _go_on(self, now: float) -> None:
+        """No answer is half sent."""
+        client = self._client
+        if self._asked:
+            self._expect(now)
+        else:
+            self._move(now + self._limits.idle_timeout)
+        client.look_again()
+        if self._is_last or client.has_ended or (client.available and not self._asked):
+            client.wake()
+
+    def _move(self, limit: float) -> None:
+        self._limit = limit
+        self._client.deadline.move(limit)
+
+    def _began(self, now: float) -> None:
+        assert self._upstream is not None
+        if self._upstream.on_answer is not None:
+            api = self._asked[0][1].api if self._asked else self._session.api
+            self._upstream.on_answer(self._upstream.name, now - self._since, api)
+
+    def _answered(self, now: float) -> None:
+        _, known, started, _ = self._asked.popleft()
+        self._since = now
+        self.requests += 1
+        self._counters.request_served(known.api, now - started)
+
+    # --- what takes longer, or fails
+
+    async def _send_rest(self) -> None:
+        """The rest of an answer, as fast as the client takes it."""
+        assert self._upstream is not None
+        await self._client.drain()
+        if self._left:
+            await self._upstream.stream.copy_to(self._client, self._left)
+            self._left = 0
+            self._answered(self._monotonic())
+        self._waits_for_client = False
+        self._go_on(self._monotonic())
+        self._upstream.stream.look_again()
+
+    def _hand_over(self) -> Translation:
+        """To the task."""
+        assert self._translation is not None
+        translation, self._translation = self._translation, None
+        return translation
+
+    def _described(self) -> str:
+        """The request that is under way, for log lines."""
+        if self._translation is not None:
+            return self._translation.header.described
+        known = self._asked[0][1]
+        return f"{known.name} of client id {known.client_id!r:.100}"
+
+    def _fail(self, error: Exception) -> None:
+        """The task raises it."""
+        self._failure = error
+        self._client.wake()
+
+    def _silence(self, error: TimeoutError) -> Exception:
+        """Whose, for the request that is under way."""
+        assert self._upstream is not None
+        if str(error):
+            return error  # it says that
+        stream, limit = self._upstream.stream, self._limits.request_timeout
+        if self._left or stream.available:
+            return stream.silence()
+        wait = self._asked[0][3] if self._translation is None else self._translation.wait
+        return SilentBrokerError(self._upstream.address, limit + wait)

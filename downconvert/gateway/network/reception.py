@@ -1,0 +1,209 @@
+"""From a connection to a client: its place, what a load balancer says of it, its TLS handshake.
+
+A connection is counted before anything is done for it.
+
+Not here: what becomes of it afterwards (loop.py), headers of balancers (proxy_header.py)."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final, Protocol
+
+from downconvert.gateway.certificates import Certificates
+from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.figures import Counters, End
+from downconvert.gateway.topology import Topology
+from downconvert.protocol.errors import BadRequestError
+from downconvert.serving.line_budget import LineBudget
+from downconvert.serving.places import NoPlaceError, Place
+
+from .connection import Connection
+from .connection_log import log_handshake, log_refusal
+from .ended import ConnectionEndedError
+from .greeting import GREETING, Greeting
+from .proxy_header import Proxied, bytes_missing, parse
+from .streams import CLIENT, Stream
+
+# A client that goes in the midst of its handshake: one that only looks whether somebody listens.
+GONE: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+UNWELCOME: Final = (ConnectionEndedError, BadRequestError, NoPlaceError, OSError)
+
+
+class Host(Protocol):
+    """What it needs of its gateway (server.py)."""
+
+    config: GatewayConfig
+    topology: Topology
+    counters: Counters
+    lines: LineBudget
+    certificates: Certificates
+
+    def admit(self, address: str) -> Place: ...
+    def admit_balancer(self, address: str) -> Place: ...
+
+
+class Reception:
+    """Of one event loop. `connection` makes one of a client that has shaken hands, and `serve`
+    serves it to its end."""
+
+    def __init__(
+        self,
+        gateway: Host,
+        loop: asyncio.AbstractEventLoop,
+        is_stopping: Callable[[], bool],
+        spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], "asyncio.Task[None]"],
+        connection: Callable[[Stream, Place, Greeting, str], Connection],
+        serve: Callable[[Connection], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._gateway = gateway
+        self._loop = loop
+        self._is_stopping = is_stopping
+        self._spawn = spawn
+        self._connection = connection
+        self._serve = serve
+        self._tasks: set[asyncio.Task[None]] = set()  # of clients that are not served yet
+
+    def welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
+        """A client has connected, or a load balancer for one."""
+        config = self._gateway.config
+        has_header = config.expects_proxy_header(address)
+        try:
+            if self._is_stopping():
+                raise NoPlaceError("it is closing")
+            admit = self._gateway.admit_balancer if has_header else self._gateway.admit
+            place = admit(address)
+        except NoPlaceError as error:
+            self._refuse(channel, address, error)
+            return
+        greeting = Greeting(node_id, channel.send)
+        task = self._spawn(
+            lambda: self._serve_client(channel, place, greeting, has_header=has_header)
+        )
+        self._keep(place, task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def close(self) -> None:
+        """Ends connections of whom nothing is known yet."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _keep(self, place: Place, task: "asyncio.Task[None]") -> None:
+        """Until its place is another's; for good, where clients need not say who they are."""
+        if not self._gateway.config.identities.is_needed:
+            place.settle()
+        place.on_evicted = partial(self._evict, task)
+
+    def _evict(self, task: "asyncio.Task[None]") -> None:
+        """In the midst of a handshake: its place is another's."""
+        self._gateway.counters.connection_ended(End.REFUSED)
+        task.cancel()
+
+    def _refuse(self, channel: socket.socket, address: str, error: Exception) -> None:
+        reason = _end_of(error)
+        text = str(error) or "it has sent no PROXY header"
+        log_refusal(self._gateway.lines, address, text, reason, self._loop.time())
+        self._gateway.counters.connection_ended(reason)
+        channel.close()
+
+    async def _serve_client(
+        self, channel: socket.socket, place: Place, greeting: Greeting, *, has_header: bool
+    ) -> None:
+        """Shakes hands, and serves the client."""
+        task = asyncio.current_task()
+        assert task is not None
+        if has_header:
+            found = await self._find(channel, place, greeting)
+            if found is None:
+                return
+            place = found
+            self._keep(place, task)
+        connection = await self._handshake(channel, place, greeting)
+        self._tasks.discard(task)
+        del channel, greeting, task  # there may be ten thousand
+        if connection is not None:
+            await self._serve(connection)
+
+    async def _find(self, channel: socket.socket, place: Place, greeting: Greeting) -> Place | None:
+        """The place of a client behind a load balancer, which says who it is; None: it is
+        refused."""
+        address = place.address
+        try:
+            async with asyncio.timeout(self._gateway.config.limits.handshake_timeout):
+                proxied = await self._read_header(channel)
+            if proxied is not None:
+                address, greeting.reached = proxied.address, proxied.reached
+            place.release()
+            return self._gateway.admit(address)
+        except UNWELCOME as error:
+            self._refuse(channel, address, error)
+            return None
+        except BaseException:
+            channel.close()
+            raise
+        finally:
+            place.release()
+
+    async def _read_header(self, channel: socket.socket) -> Proxied | None:
+        """Reads no byte beyond it."""
+        data = b""
+        while missing := bytes_missing(data):
+            piece = await self._loop.sock_recv(channel, missing)
+            if not piece:
+                raise ConnectionEndedError("the load balancer")
+            data += piece
+        return parse(data)
+
+    async def _handshake(
+        self, channel: socket.socket, place: Place, greeting: Greeting
+    ) -> Connection | None:
+        """Shakes hands; None: that has failed."""
+        gateway = self._gateway
+        client = Stream(CLIENT)
+        tls, limit = gateway.certificates.server, None
+        if tls is not None:
+            GREETING.set(greeting)
+            tls.sni_callback = self._hear if gateway.config.goes_by_name else None
+            limit = gateway.config.limits.handshake_timeout
+        try:
+            reached = greeting.reached or channel.getsockname()[0]
+            await self._loop.connect_accepted_socket(
+                lambda: client, channel, ssl=tls, ssl_handshake_timeout=limit
+            )
+        except BaseException as error:
+            place.release()
+            if not isinstance(error, OSError):
+                channel.close()
+                raise
+            self._log_failed_handshake(place.address, greeting, error)
+            return None
+        return self._connection(client, place, greeting, reached)
+
+    def _log_failed_handshake(self, address: str, greeting: Greeting, error: OSError) -> None:
+        is_gone = isinstance(error, GONE) and not greeting.refusal
+        reason = End.CLIENT if is_gone else End.HANDSHAKE
+        text = greeting.refusal or getattr(error, "reason", None) or str(error)
+        self._gateway.counters.connection_ended(reason)
+        lines, now = self._gateway.lines, self._loop.time()
+        log_handshake(lines, address, text, reason, greeting.name, now)
+
+    def _hear(self, _: object, name: str | None, __: object) -> int | None:
+        """In the midst of a handshake: the name that the client asks for. Returns the alert that
+        ends it; None: it goes on."""
+        greeting, gateway = GREETING.get(), self._gateway
+        greeting.hear(name, gateway.config, gateway.topology.nodes)
+        return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if greeting.refusal else None
+
+
+def _end_of(error: Exception) -> End:
+    """Why a connection ends about whose client nothing is known yet."""
+    match error:
+        case NoPlaceError():
+            return End.REFUSED
+        case TimeoutError():
+            return End.TIMEOUT
+        case ConnectionEndedError() | OSError():
+            return End.CLIENT
+    return End.REQUEST

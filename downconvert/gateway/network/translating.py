@@ -1,0 +1,100 @@
+"""An old fetch that is translated in the calls that receive it and its answer.
+
+That is how it begins. Its connection's task takes over where an answer is large, where more has to
+be converted than in a moment, and where anything but an answer comes of it.
+
+Not here: when one begins (passing.py), how the task goes on (connection.py)."""
+
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter
+from typing import Any, Final
+
+from downconvert.gateway.session.exchanges import Answer, Ask, Steps, Turn
+from downconvert.gateway.session.headers import Header, parse
+from downconvert.gateway.session.sent import converts
+from downconvert.gateway.session.spool import MEMORY_MAX, Spool
+from downconvert.gateway.session.steps import Step, advance, nothing
+from downconvert.gateway.session.waiting import LONGEST
+from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey, Message
+
+from .pieces import SOON, pieces
+from .streams import PIECE_SIZE
+from .upstream import CORRELATION, LENGTH, Upstream
+
+# API and version of the requests that are translated so.
+OLD_FETCHES: Final = frozenset(
+    ApiKey.Fetch.to_bytes(2) + version.to_bytes(2) for version in range(AS_ON_DISK_SINCE)
+)
+
+
+class Translation:
+    """Of one request. `steps`: its exchange; `frame`: the request; `started`: when it came.
+
+    `step`: what the exchange has yielded, or returned. `correlation_id`: where that is a question
+    that the cluster has been asked, the one that its answer has."""
+
+    __slots__ = ("correlation_id", "frame", "is_large", "started", "step", "steps")
+
+    def __init__(self, steps: Steps, frame: memoryview, started: float) -> None:
+        self.steps = steps
+        self.frame = frame
+        self.started = started
+        self.step: Step
+        self.correlation_id: int | None = None
+        self.is_large = False  # the answer that is on its way
+
+    @property
+    def is_for_task(self) -> bool:
+        """Whether the task has to go on with it."""
+        return self.correlation_id is None or self.is_large
+
+    @property
+    def header(self) -> Header:
+        return parse(self.frame)
+
+    @property
+    def wait(self) -> float:
+        """Seconds that the cluster may wait before it answers."""
+        body = self.step.body if isinstance(self.step, Ask) else None
+        return min(max(getattr(body, "max_wait_ms", 0), 0) / 1000, LONGEST)
+
+    def begin(self, upstream: Upstream) -> bool:
+        """Whether the cluster has been asked. What the exchange raises; ConnectionEndedError."""
+        return self._goes_on(nothing, upstream)
+
+    def take(self, data: memoryview, upstream: Upstream) -> bool:
+        """Takes the whole answer, a frame. Whether the cluster has been asked again. Likewise."""
+        assert isinstance(self.step, Ask)
+        assert self.correlation_id is not None
+        spool = Spool(len(data) - LENGTH.size)
+        spool.write(data[LENGTH.size :])
+        said: Callable[[], Message] = partial(self.step.answer, spool, self.correlation_id)
+        return self._goes_on(said, upstream)
+
+    def _goes_on(self, said: Callable[[], Any], upstream: Upstream) -> bool:
+        until, self.correlation_id = perf_counter() + SOON, None
+        self.step = step = advance(self.steps, said)
+        while isinstance(step, Turn) and perf_counter() < until:
+            self.step = step = advance(self.steps, nothing)
+        is_asked = isinstance(step, Ask) and step.body is not None and step.expects_response
+        if is_asked and upstream.stream.takes():
+            assert isinstance(step, Ask)
+            self.correlation_id = upstream.write(step)
+        return self.correlation_id is not None
+
+    def whole_answer(self) -> tuple[ResponseSend, memoryview] | None:
+        """The client's, which may be sent at once, and its bytes; None: the task is to send it."""
+        if not isinstance(self.step, Answer) or self.step.ends is not None:
+            return None
+        send = self.step.send
+        if send.size > PIECE_SIZE or converts(send):
+            return None
+        return send, next(pieces(send))
+
+
+def is_small(size: int) -> bool:
+    """Whether an answer of the cluster, of so many bytes after its length, is taken in one call."""
+    return CORRELATION.size <= size <= min(MEMORY_MAX, PIECE_SIZE) - LENGTH.size

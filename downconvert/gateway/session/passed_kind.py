@@ -1,0 +1,124 @@
+"""A kind of request that goes to the cluster as it is: what can be told of it by a few bytes.
+
+A connection's requests are mostly of two or three kinds, which differ in nothing that decides what
+becomes of them: same API, version and client. What a session has found out for the first one holds
+for the next ones, but for the few fields that `look` reads.
+
+Not here: what decides that a request passes (session.py), passing it (passing.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from struct import Struct
+from typing import Final, TypeAlias
+
+from downconvert.access import replica_ids
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey
+from downconvert.serving.series import NAME_MAX
+
+from . import producing
+from .census import ClientKey
+from .headers import Header
+from .versions import AUTHENTICATION
+from .waiting import FIELDS, LONGEST, REPLICA_ID_UP_TO, TIMED, UNREAD, timeout_of_produce
+
+KINDS_MAX: Final = 8  # of one connection
+KIND: Final = slice(0, 4)  # of a frame: API and version
+CORRELATION_END: Final = 8
+START_OF_FETCH: Final = Struct(">ii")  # up to REPLICA_ID_UP_TO: replica id, longest wait in ms
+WAIT: Final = Struct(">i")
+# How a later fetch ends that continues a session and changes nothing of it: it has no tagged field,
+# and so no replica id.
+NO_CHANGE: Final = bytes.fromhex("01 01 01 00")
+
+# Reads a body: for how many seconds the broker may wait; None: it has to be looked at.
+Look: TypeAlias = Callable[[memoryview], float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class PassedKind:
+    """rest: the header after the correlation id. api: its name, for metrics; name: with the
+    version, for log lines. client: the row of the census. client_id: for log lines."""
+
+    rest: bytes
+    look: Look
+    api: str
+    name: str
+    client: ClientKey
+    client_id: str
+
+
+class PassedKinds(dict[bytes, PassedKind]):
+    """Those of one connection, by the first four bytes of their frames."""
+
+    def learn(
+        self, header: Header, frame: memoryview, api: str, client: ClientKey, client_id: str
+    ) -> None:
+        """A request with this header has passed, for reasons that hold for all of its kind."""
+        look = _look(header.api, header.version)
+        rest = bytes(frame[CORRELATION_END : header.size])
+        if look is None or len(rest) > NAME_MAX:
+            return
+        if len(self) >= KINDS_MAX:
+            self.clear()
+        self[bytes(frame[KIND])] = PassedKind(rest, look, api, header.name, client, client_id)
+
+
+@cache
+def _look(api: ApiKey | None, version: int) -> Look | None:
+    """None: each request of the kind has to be looked at."""
+    match api:
+        case None:
+            return lambda _: UNREAD
+        case ApiKey.Fetch if version <= REPLICA_ID_UP_TO:
+            return _early_fetch
+        case ApiKey.Fetch:
+            return partial(_late_fetch, version)
+        case ApiKey.Produce:
+            return partial(_produce, version)
+        case _ if api in replica_ids.SINCE:
+            return partial(_with_replica_id, api, version)
+        case _ if api in FIELDS or api in TIMED or api in AUTHENTICATION:
+            return None
+        case ApiKey.SyncGroup:  # it waits as long as the JoinGroup before it has said
+            return None
+    return lambda _: 0.0
+
+
+def _early_fetch(body: memoryview) -> float | None:
+    if len(body) < START_OF_FETCH.size:
+        return None
+    replica_id, wait = START_OF_FETCH.unpack_from(body)
+    return _seconds(wait) if replica_id in replica_ids.CONSUMERS else None
+
+
+def _late_fetch(version: int, body: memoryview) -> float | None:
+    start = replica_ids.FETCH_START.size
+    if body[start:] != NO_CHANGE and not _is_consumer(ApiKey.Fetch, version, body):
+        return None
+    return _seconds(WAIT.unpack_from(body)[0])
+
+
+def _with_replica_id(api: ApiKey, version: int, body: memoryview) -> float | None:
+    return 0.0 if _is_consumer(api, version, body) else None
+
+
+def _is_consumer(api: ApiKey, version: int, body: memoryview) -> bool:
+    try:
+        return replica_ids.of_frame(api, version, body) in replica_ids.CONSUMERS
+    except BadRequestError:
+        return False
+
+
+def _produce(version: int, body: memoryview) -> float | None:
+    try:
+        if producing.acks(body, 0, version) == 0:  # it has no answer
+            return None
+        return _seconds(timeout_of_produce(body, version))
+    except BadRequestError:
+        return None
+
+
+def _seconds(milliseconds: int) -> float:
+    return min(max(milliseconds, 0) / 1000, LONGEST)

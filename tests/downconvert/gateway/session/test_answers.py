@@ -1,0 +1,157 @@
+"""What is asked of a cluster, and what becomes of answers that a broker of ours would not give.
+
+Sans I/O: the exchanges are stepped, and the cluster's answers made by hand."""
+
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.gateway.session import fetching, producing, recoding
+from downconvert.gateway.session.exchanges import Ask, Turn
+from downconvert.gateway.session.fetching import ANSWER_MAX
+from downconvert.gateway.session.translation import translate
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.buffered_send import MemoryBudget
+from records import MemoryRecords
+from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
+from tests.downconvert.storage.logs import batch
+
+SERVED = range(4, 18)
+
+
+def drive(steps: Generator[Any, Any, Any], *answers: Message) -> tuple[Any, list[Ask]]:
+    """The reply to the client, and what the cluster was asked; it gives these answers in turn."""
+    asked: list[Ask] = []
+    said: Message | None = None
+    while True:
+        try:
+            step = steps.send(said)
+        except StopIteration as end:
+            return end.value, asked
+        said = None
+        if not isinstance(step, Turn):
+            assert isinstance(step, Ask)
+            asked.append(step)
+            said = answers[len(asked) - 1]
+
+
+def part(index: int, records: bytes, end: int, stable: int | None = None) -> Message:
+    return Message(
+        partition_index=index,
+        error_code=0,
+        high_watermark=end,
+        last_stable_offset=end if stable is None else stable,
+        aborted_transactions=[],
+        records=MemoryRecords(records),
+    )
+
+
+def answer(*parts: Message, throttle: int = 0) -> Message:
+    topics = [Message(topic="t", partitions=list(parts))]
+    return Message(error_code=0, throttle_time_ms=throttle, session_id=0, responses=topics)
+
+
+def old_fetch(body: Message, *answers: Message) -> tuple[Any, list[Ask]]:
+    room = MemoryBudget(1 << 20)
+    return drive(fetching.fetch(body, 2, SERVED, lambda _topic: ConversionPolicy(), room), *answers)
+
+
+def new_fetch(body: Message, *answers: Message) -> tuple[Any, list[Ask]]:
+    body.__dict__.setdefault("isolation_level", 0)
+    body.session_id, body.session_epoch, body.forgotten_topics_data = 0, 0, []
+    return drive(recoding.fetch(body, 9, SERVED, lambda _topic: ConversionPolicy()), *answers)
+
+
+def bodies(asked: list[Ask]) -> list[Message]:
+    found = [ask.body for ask in asked]
+    assert None not in found
+    return [body for body in found if body is not None]
+
+
+def test_partitions_that_got_nothing_beside_others_are_asked_for_alone() -> None:
+    cut = batch(0)[:-1]
+    _, asked = old_fetch(
+        fetch_body(0, 0),
+        answer(part(0, cut, 1), part(1, cut, 1)),
+        answer(part(0, batch(0), 1)),
+        answer(part(1, batch(0), 1)),
+    )
+    named = [[one.partition for one in body.topics[0].partitions] for body in bodies(asked)]
+    assert named == [[0, 1], [0], [1]]
+
+
+def test_the_longest_throttle_time_of_several_answers_is_told() -> None:
+    cut = batch(0)[:-1]
+    told, _ = old_fetch(
+        fetch_body(0, 0),
+        answer(part(0, cut, 1), part(1, batch(0), 1), throttle=70),
+        answer(part(0, batch(0), 1), throttle=20),
+    )
+    assert told.throttle_time_ms == 70
+
+
+@pytest.mark.parametrize("fetch", [old_fetch, new_fetch])
+def test_no_more_is_asked_of_the_cluster_than_an_answer_may_have(fetch: Any) -> None:
+    body = fetch_body(0)
+    body.max_bytes = 2**31 - 1
+    _, asked = fetch(body, answer(part(0, batch(0), 1)))
+    assert [one.max_bytes for one in bodies(asked)] == [ANSWER_MAX]
+    body = fetch_body(0)
+    body.max_bytes = 1000
+    _, asked = fetch(body, answer(part(0, batch(0), 1)))
+    assert [one.max_bytes for one in bodies(asked)] == [1000]
+
+
+def test_a_session_that_is_left_names_no_partition_to_forget() -> None:
+    body = fetch_body(0)
+    body.isolation_level, body.session_id, body.session_epoch = 0, 7, -1
+    body.forgotten_topics_data = [Message(topic="t", partitions=[1])]
+    policy = ConversionPolicy()
+    steps = recoding.fetch(body, 9, SERVED, lambda _topic: policy)
+    _, asked = drive(steps, answer(part(0, batch(0), 1)))
+    (sent,) = bodies(asked)
+    assert (sent.session_id, sent.session_epoch, sent.forgotten_topics_data) == (0, -1, [])
+
+
+def skipped(end: int) -> bytes:
+    """A batch that has nothing for a client that asks at 1: its last record was compacted away."""
+    return batch(0, last_offset=end - 1)
+
+
+def test_what_is_read_on_is_asked_for_without_waiting() -> None:
+    body = fetch_body(1, wait=500)
+    body.isolation_level = 0
+    _, asked = new_fetch(body, answer(part(0, skipped(5), 6)), answer(part(0, batch(5), 6)))
+    assert [one.max_wait_ms for one in bodies(asked)] == [500, 0]
+    assert bodies(asked)[1].topics[0].partitions[0].fetch_offset == 5
+
+
+def test_a_committed_client_is_read_on_for_up_to_the_last_stable_offset() -> None:
+    body = fetch_body(1)
+    body.isolation_level = 1
+    _, asked = new_fetch(body, answer(part(0, skipped(5), end=9, stable=5)))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+def test_a_producer_hears_how_long_the_cluster_throttles_it(acks: int) -> None:
+    body = produce_body(message_set(1, b"a"), acks)
+    one = Message(index=0, error_code=0, base_offset=3)
+    said = Message(throttle_time_ms=40, responses=[Message(name="t", partition_responses=[one])])
+    told, _ = drive(producing.produce(body, range(3, 12), 1.0), said)
+    assert told.throttle_time_ms == 40
+
+
+def test_the_earliest_offset_is_the_start_whatever_the_cluster_finds_for_it() -> None:
+    """Records may have been deleted between the two answers."""
+    one = Message(partition_index=0, timestamp=-2, max_num_offsets=9)
+    body = Message(replica_id=-1, topics=[Message(name="t", partitions=[one])])
+
+    def found(offset: int) -> Message:
+        part = Message(partition_index=0, error_code=0, offset=offset, timestamp=-1)
+        return Message(topics=[Message(name="t", partitions=[part])])
+
+    told, _ = drive(translate(ApiKey.ListOffsets, body, 0, 5), found(3), found(7))
+    assert told.topics[0].partitions[0].old_style_offsets == [7]

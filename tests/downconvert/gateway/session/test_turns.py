@@ -1,0 +1,124 @@
+"""What takes more than a turn."""
+
+from collections.abc import Generator
+from io import BytesIO
+from random import Random
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.gateway.session.exchanges import TURN_SIZE, Turn
+from downconvert.gateway.session.turns import PLANS_MAX, WORK_A_TURN, Converted, Parts, in_turns
+from downconvert.serving.buffered_send import MemoryBudget
+from records import Codec, MemoryRecords, Record, RecordsError, build
+
+TURNS = 5
+SEED = 4_117
+LOGS = 60  # of each format
+NO_ROOM = MemoryBudget(0)
+
+
+def log(random: Random) -> bytes:
+    """A few batches of any codec; some are damaged, the last may be torn."""
+    made, offset = bytearray(), 0
+    for _ in range(random.randrange(1, 5)):
+        records = []
+        for _ in range(random.randrange(1, 30)):
+            offset += random.choice([1, 1, 1, 2, 50])
+            value = random.choice([b"x", random.randbytes(10)]) * random.randrange(60)
+            records.append(Record(offset=offset, timestamp=7, key=b"k", value=value))
+        codec = random.choice([Codec.NONE, Codec.NONE, *Codec])
+        made += build(records, magic=2, codec=codec)
+    if random.random() < 0.3:
+        made[random.randrange(len(made))] ^= 1 << random.randrange(8)
+    return bytes(made[: random.choice([len(made), len(made), random.randrange(len(made))])])
+
+
+def converted(
+    data: bytes, magic: int, offset: int, room: MemoryBudget, limit: int | None
+) -> tuple[bytes, bool] | str:
+    """The bytes, and whether they are all; or what is wrong."""
+    found, channel = Converted(), BytesIO()
+    parts = Parts(MemoryRecords(data), offset)
+    policy = ConversionPolicy()
+    try:
+        for _ in found.convert(parts, magic, offset, policy, room, [], limit):
+            pass
+    except RecordsError as error:
+        return str(error)
+    for send in found.sends:
+        while not send.completed:
+            send.write_to(channel)
+    return channel.getvalue(), found.is_whole
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_a_small_range_becomes_the_same_where_it_is_kept_and_where_it_is_planned(
+    magic: int,
+) -> None:
+    random = Random(SEED + magic)
+    room = MemoryBudget(1 << 24)
+    for number in range(LOGS):
+        data, offset = log(random), random.randrange(60)
+        limit = random.choice([None, None, 100, 1000])
+        kept = converted(data, magic, offset, room, limit)
+        assert kept == converted(data, magic, offset, NO_ROOM, limit), f"log {number}"
+    assert room.held == 0
+
+
+def planned(under_way: set[int], number: int) -> Generator[Turn, None, int]:
+    def steps() -> Generator[int, None, int]:
+        under_way.add(number)
+        try:
+            for _ in range(2 * TURNS):
+                yield WORK_A_TURN // 2
+            return number
+        finally:
+            under_way.discard(number)
+
+    return in_turns(steps())
+
+
+def test_a_batch_larger_than_a_turn_is_a_part_and_none_is_empty() -> None:
+    value = bytes(TURN_SIZE)
+    data = b"".join(
+        build([Record(offset=offset, timestamp=7, value=value)], magic=2) for offset in range(3)
+    )
+    parts = Parts(MemoryRecords(data), 0).cut()
+    assert [part.size for part in parts] == [len(data) // 3] * 3
+
+
+def test_each_turn_does_a_turns_work() -> None:
+    under_way: set[int] = set()
+    turns = planned(under_way, 7)
+    for _ in range(1 + TURNS):  # the first is waited for before anything is done
+        next(turns)
+    with pytest.raises(StopIteration) as end:
+        next(turns)
+    assert (end.value.value, under_way) == (7, set())
+
+
+def test_few_hold_anything_between_two_turns_and_all_come_to_their_end() -> None:
+    under_way: set[int] = set()
+    waiting = [planned(under_way, number) for number in range(3 * PLANS_MAX)]
+    found = set()
+    while waiting:
+        for turns in tuple(waiting):
+            try:
+                next(turns)
+            except StopIteration as end:
+                found.add(end.value)
+                waiting.remove(turns)
+            assert len(under_way) <= PLANS_MAX
+    assert found == set(range(3 * PLANS_MAX))
+
+
+def test_who_has_gone_makes_room_for_others() -> None:
+    under_way: set[int] = set()
+    for number in range(3 * PLANS_MAX):
+        turns = planned(under_way, number)
+        next(turns)
+        next(turns)
+        assert under_way == {number}
+        turns.close()
+        assert not under_way

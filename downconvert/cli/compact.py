@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 
 from downconvert.storage import LogConfig
-from downconvert.storage.cleanable import cleanable
-from downconvert.storage.compact_log import compact as compact_log
+from downconvert.storage.cleaning.cleanable import cleanable
+from downconvert.storage.cleaning.compact_log import compact as compact_log
+from downconvert.storage.cleaning.offset_map import BUFFER_SIZE, SLOT_SIZE
 from downconvert.storage.config import COMPACT, DAY
-from downconvert.storage.offset_map import BUFFER_SIZE, SLOT_SIZE
 from records.units import format_count, format_size
 
 from .stopped import stopped_logs, topic_option

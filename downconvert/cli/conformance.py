@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from downconvert.broker.access.rights import ConfigError
+from downconvert.access.rights import ConfigError
 from downconvert.conformance.connection import Access, ConformanceError
 from downconvert.conformance.page import again, markdown, verdict, where, write_report
 from downconvert.conformance.plans import PLANS

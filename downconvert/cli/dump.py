@@ -12,10 +12,10 @@ from pathlib import Path
 
 import click
 
-from downconvert.storage.segment_files import segment_files
+from downconvert.storage.segments.segment_files import segment_files
 from records import BatchHeader, CorruptRecordsError, FileRecords
+from records.batches.reader import read_batch
 from records.checksum import verify_checksum
-from records.reader import read_batch
 
 from .advice import advice
 from .app import BAD_INPUT

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from records import BatchHeader
-from records.control import ControlRecordType, EndTransactionMarker
+from records.batches.control import ControlRecordType, EndTransactionMarker
+from records.batches.reader import Record
 from records.formats import TIMESTAMP_TYPE_NAMES, V2
-from records.reader import Record
 
 SHOWN_MAX: Final = 120  # characters of a key or a value, unless all of it is asked for
 _RESET, _DIM, _BOLD, _RED, _GREEN, _CYAN = (f"\033[{code}m" for code in (0, 2, 1, 31, 32, 36))

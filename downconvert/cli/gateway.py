@@ -3,6 +3,7 @@
 Not here: the gateway (gateway), the report of clients of old versions (gateway_report.py)."""
 
 import json
+import logging
 import signal
 import sys
 from collections.abc import Callable
@@ -18,7 +19,10 @@ import click
 from records.backend import NAME, REFERENCE
 from records.logged import log_of
 
+from .config_file import ConfigFile, config_file, config_option
+from .config_file import read as read_file
 from .failure import CommandError
+from .gateway_flags import merged, settings_of
 from .logs import level_of, show_logs
 from .open_files import allow_files
 from .serve_options import RECODE
@@ -26,23 +30,22 @@ from .terminal import REFERENCE_NOTICE
 from .values import OutputFile
 
 LOG: Final = log_of("downconvert.gateway")
-LOGS: Final = ("downconvert.gateway",)
+LOGS: Final = ("downconvert.access", "downconvert.gateway")
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
 LOOK_SECONDS: Final = 0.1  # between two looks at whether the cluster has answered
-LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
+AT_START: Final = (
+    "http",
+    "workers",
+    "history",
+    "verbose",
+    "quiet",
+    "json",
+)  # options that a file may set
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-# Settings of the same names; one that is empty, as of a variable that is not set, is an error.
-FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tls_key")
 
 
-@click.command()
-@click.option(
-    "--config",
-    "file",
-    metavar="FILE",
-    type=click.Path(path_type=Path),
-    help="Settings as TOML. Flags override them.",
-)
+@click.command(context_settings={"auto_envvar_prefix": "DOWNCONVERT_GATEWAY"})
+@config_option(*AT_START)
 @click.option("--bootstrap", metavar="HOST:PORT,…", help="Brokers of the cluster to begin with.")
 @click.option(
     "--listen", metavar="HOST:PORT", help="Where clients connect. [default: 127.0.0.1:9092]"
@@ -74,6 +77,11 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
 @click.option("--groups", metavar="PATTERN,…", help="Only these groups.")
 @click.option("--transactional-ids", metavar="PATTERN,…", help="Only these transactional ids.")
 @click.option("--networks", metavar="CIDR,…", help="Only clients from these networks.")
+@click.option(
+    "--proxy-networks",
+    metavar="CIDR,…",
+    help="Load balancers, whose connections begin with a header of the PROXY protocol.",
+)
 @click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
 @click.option(
     "--deny-by-default", is_flag=True, help="Deny what no list names, also where there is no list."
@@ -85,6 +93,16 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
 )
 @click.option("--tls-cert", metavar="FILE", help="Certificate of the listener.")
 @click.option("--tls-key", metavar="FILE", help="Its key.")
+@click.option(
+    "--tls-min-version",
+    metavar="VERSION",
+    help="The oldest TLS that clients may speak: 1.0, 1.1, 1.2 or 1.3. [default: 1.2]",
+)
+@click.option(
+    "--tls-ciphers",
+    metavar="CIPHERS",
+    help="For TLS 1.2 and older, as OpenSSL writes them. [default: safe ones]",
+)
 @click.option("--cluster-tls", is_flag=True, help="Speak TLS to the cluster.")
 @click.option(
     "--cluster-ca", metavar="FILE", help="The authority that signs the cluster's certificates."
@@ -92,9 +110,11 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
 @click.option(
     "--sasl",
     metavar="MECHANISM",
-    help="How to authenticate to the cluster. The secret: $DOWNCONVERT_SASL_SECRET.",
+    help="How to authenticate to the cluster. The secret: --secret-file, or "
+    "$DOWNCONVERT_SASL_SECRET.",
 )
 @click.option("--username", metavar="NAME", help="With --sasl.")
+@click.option("--secret-file", metavar="FILE", help="With --sasl: what holds the secret.")
 @click.option(
     "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
 )
@@ -134,6 +154,12 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
     default=1,
     help="Processes behind the one port; one for each core.",
 )
+@click.option(
+    "--history",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keep there, over restarts, when old versions were seen last.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
@@ -145,12 +171,14 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
 @click.option(
     "--report",
     metavar="URL",
-    help="Show which clients use old versions, from the --http of a gateway.",
+    multiple=True,
+    help="Show which clients use old versions, from the --http of a gateway; of several, as one.",
 )
 @click.option(
     "--by",
-    type=click.Choice(("principal", "rule", "prefix")),
-    help="With --report: in groups, by who clients are, the rule for them, or their ids' prefix.",
+    type=click.Choice(("principal", "rule", "prefix", "topic")),
+    help="With --report: in groups, by who clients are, the rule for them, or their ids' prefix. "
+    "By topic: since when no old version was seen.",
 )
 @click.option(
     "--html",
@@ -159,14 +187,15 @@ FLAGS: Final = ("listen", "advertise", "advertise_without_name", "tls_cert", "tl
     help="With --report: write it as a page.",
 )
 def gateway(
-    file: Path | None,
+    config: Path | None,
     http: str | None,
     workers: int,
     verbose: bool,
     quiet: bool,
     as_json: bool,
     check: bool,
-    report: str | None,
+    history: Path | None,
+    report: tuple[str, ...],
     by: str | None,
     html: Path | None,
     **flags: Any,
@@ -185,65 +214,77 @@ def gateway(
 
     SIGHUP reads the file again: later connections go by it. SIGTERM lets requests under way end.
     """
-    if report is not None:
+    if report:
         from .gateway_report import show
 
         show(report, html, by, as_json=as_json)
         return
-    from downconvert.broker.access.rights import ConfigError
+    from downconvert.access.rights import ConfigError
     from downconvert.gateway.config import GatewayConfig
     from downconvert.gateway.processes import Processes
     from downconvert.gateway.server import Gateway, Running
-    from downconvert.gateway.settings import build, load
+    from downconvert.gateway.settings import build
 
-    def read() -> GatewayConfig:
+    from .gateway_history import STORE_SECONDS, History
+
+    def built(file: ConfigFile) -> GatewayConfig:
         try:
-            read = build(_merged(load(file) if file is not None else {}, _settings(flags)))
+            read = build(merged(file.settings, settings_of(flags)))
             return replace(read, recode_rules=(*flags["recode"], *read.recode_rules))
         except ConfigError as error:
-            raise CommandError(f"{error}{_where(file, str(error))}") from None
+            raise CommandError(f"{error}{file.where(str(error))}") from None
 
-    config = read()
+    file = config_file()
+    settings = built(file)
     if check:
         from .gateway_check import show as show_meaning
 
         try:
-            show_meaning(config, as_json=as_json)
+            show_meaning(settings, as_json=as_json)
         except ConfigError as error:
-            raise CommandError(f"{error}{_where(file, str(error))}") from None
+            raise CommandError(f"{error}{file.where(str(error))}") from None
         return
     context = click.get_current_context()
+    kept = History(history)
+
+    def read_again() -> tuple[GatewayConfig, tuple[str, ...]]:
+        """The settings, and the options that have others now and wait for a restart."""
+        later = file if config is None else read_file(context, config, AT_START)
+        return built(later), file.differing(later)
+
     log = partial(show_logs, LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
     context.call_on_close(log())
     allow_files()
     stop = Event()
     running: Running
     try:
-        running = Gateway(config) if workers == 1 else Processes(config, workers, log)
+        running = Gateway(settings) if workers == 1 else Processes(settings, workers, log)
     except ConfigError as error:
         raise CommandError(str(error)) from None
     for number in SIGNALS:
         context.call_on_close(partial(signal.signal, number, signal.getsignal(number)))
-    _on_signals(stop, lambda: _reload(running, read))
+    _on_signals(stop, lambda: _reload(running, read_again))
     with ExitStack() as stack:
         try:
             stack.enter_context(running)
         except ConfigError as error:
             raise CommandError(str(error)) from None
         except OSError as error:
-            raise _taken(config.listen, "--listen", error) from None
-        observation = _observe(running, http)
+            raise _taken(settings.listen, "--listen", error) from None
+        observation = _observe(running, http, kept.page)
         if observation is not None:
             stack.callback(observation.close)
         if NAME == REFERENCE:
             LOG.warning("%s", REFERENCE_NOTICE)
-        announce = partial(_announce, running, config, observation, as_json=as_json)
+        announce = partial(_announce, running, settings, observation, as_json=as_json)
         announce(is_ready=False)
         while running.figures().unready and not stop.wait(LOOK_SECONDS):
             pass
         if not stop.is_set():
             announce(is_ready=True)
-        stop.wait()
+        while not stop.wait(STORE_SECONDS):
+            kept.store(running.figures().last_old)
+        kept.store(running.figures().last_old)
         LOG.info("closing: requests under way are finished")
 
 
@@ -270,64 +311,10 @@ def _announce(
     sys.stdout.flush()
 
 
-def _where(file: Path | None, message: str) -> str:
-    """The line of the file that an error is about."""
-    from .setting_lines import where
-
-    try:
-        return "" if file is None else where(file.read_text(encoding="utf-8"), message)
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
-def _settings(flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags as settings of the file."""
-    given = {name: value for name, value in flags.items() if value}
-    settings = {name: flags[name] for name in FLAGS if flags[name] is not None}
-    settings |= {
-        name: flags[name].split(",")
-        for name in (
-            "bootstrap",
-            "server_names",
-            "topics",
-            "groups",
-            "transactional_ids",
-            "networks",
-        )
-        if flags[name] is not None  # an empty list is an error, and not no list
-    }
-    if "spool_dir" in given:
-        settings["spool_dir"] = given["spool_dir"]
-    switches = ("read_only", "deny_by_default", "observe", "share_ports")
-    settings |= {name: True for name in switches if name in given}
-    if "node_ports" in given:
-        pairs = (pair.partition("=") for pair in given["node_ports"])
-        settings["node_ports"] = {node: port for node, _, port in pairs}
-    cluster: dict[str, Any] = {}
-    if "cluster_tls" in given or "cluster_ca" in given:
-        cluster["tls"] = True
-    for name, called in (("cluster_ca", "ca_file"), ("sasl", "sasl"), ("username", "username")):
-        if name in given:
-            cluster[called] = given[name]
-    limits = {name: given[name] for name in LIMITS if name in given}
-    tables = {"cluster": cluster, "limits": limits}
-    return settings | {name: table for name, table in tables.items() if table}
-
-
-def _merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags override the file, setting by setting."""
-    tables = {
-        name: file[name] | flags[name]
-        for name in ("cluster", "limits")
-        if isinstance(file.get(name), dict) and name in flags
-    }
-    return file | flags | tables
-
-
-def _observe(running: Any, http: str | None) -> Any:
+def _observe(running: Any, http: str | None, history: Callable[[list[Any]], object]) -> Any:
     if http is None:
         return None
-    from downconvert.broker.access.rights import ConfigError
+    from downconvert.access.rights import ConfigError
     from downconvert.gateway.config import parse_address
     from downconvert.gateway.observing import Observation
 
@@ -336,28 +323,35 @@ def _observe(running: Any, http: str | None) -> Any:
     except ConfigError as error:
         raise CommandError(str(error)) from None
     try:
-        observation = Observation(running, address)
+        observation = Observation(running, address, history)
     except OSError as error:
         raise _taken(address, "--http", error) from None
-    LOG.info("observe at http://%s/healthz, /metrics, /clients", observation.address)
+    LOG.info("observe at http://%s/healthz, /metrics, /clients, /history", observation.address)
     return observation
 
 
 def _taken(address: Any, option: str, error: OSError) -> CommandError:
-    from downconvert.gateway.listeners import why
+    from downconvert.gateway.network.listeners import why
 
     return CommandError(f"cannot listen at {address}: {why(error)}; choose another with {option}")
 
 
-def _reload(running: Any, read: Callable[[], Any]) -> None:
-    from downconvert.broker.access.rights import ConfigError
+def _reload(running: Any, read: Callable[[], tuple[Any, tuple[str, ...]]]) -> None:
+    from downconvert.access.rights import ConfigError
+    from downconvert.gateway.changes import changes
 
     try:
-        running.reload(read())
+        settings, waiting = read()
+        found = changes(running.config, settings)
+        running.reload(settings)
     except (CommandError, ConfigError, OSError) as error:
         LOG.error("the settings stay as they were: %s", error)
     else:
-        LOG.info("the settings have been read again")
+        found = replace(found, after_restart=(*found.after_restart, *waiting))
+        level = logging.WARNING if found.after_restart else logging.INFO
+        fields = {"applied": found.applied, "after_restart": found.after_restart}
+        text = "the settings have been read again: %s"
+        LOG.log(level, text, found, extra={"fields": fields})
 
 
 def _on_signals(stop: Event, reload: Callable[[], None]) -> None:

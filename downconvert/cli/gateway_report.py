@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, Final
@@ -11,14 +11,16 @@ from urllib.request import urlopen
 import click
 
 from downconvert.report.page import framed, write_page
-from records.units import format_count, format_size
+from records.units import format_size
 
 from .failure import CommandError, reason
 from .grid import grid, output
 from .invocation import command_line
 from .report_groups import Group, grouped
+from .report_topics import conclusion, joined, lines
 
 TIMEOUT: Final = 10.0  # seconds
+OLD_TLS: Final = ("TLSv1", "TLSv1.1")  # as OpenSSL says them
 COLUMNS: Final = (
     *("software", "address", "requests", "translated", "converted"),
     *("first seen", "last seen"),
@@ -27,6 +29,8 @@ GROUP_COLUMNS: Final = (
     *("old clients", "requests", "translated"),
     *("first seen", "last seen", "last old"),
 )
+TOPIC_COLUMNS: Final = ("topic", "principal", "last old", "ago")
+BY_TOPIC: Final = "topic"
 AGES: Final = (  # the first release that asks Fetch in this version
     (0, "0.8"),
     (1, "0.9"),
@@ -35,9 +39,13 @@ AGES: Final = (  # the first release that asks Fetch in this version
 )
 
 
-def show(url: str, html: Path | None, by: str | None, *, as_json: bool) -> None:
-    """Prints what the gateway at `url` has counted, and writes it to `html`; `by`: in groups."""
-    rows = _fetched(url)
+def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: bool) -> None:
+    """Prints what the gateways have counted together, and writes it to `html`; `by`: in groups."""
+    if by == BY_TOPIC:
+        _show_topics(joined([_fetched(url, "history") for url in urls]), as_json=as_json)
+        return
+    every = [_fetched(url, "clients") for url in urls]
+    rows: list[dict[str, Any]] = every[0] if len(every) == 1 else merged_rows(every)
     groups = [] if by is None else grouped(rows, by)
     if as_json:
         click.echo(json.dumps([one.figures() for one in groups] if by is not None else rows))
@@ -49,8 +57,8 @@ def show(url: str, html: Path | None, by: str | None, *, as_json: bool) -> None:
         title = "Which clients use old versions"
         clients = _clients(rows)
         need = sum(bool(client["translated"]) for client in clients)
-        words = f"{need} of {format_count(len(clients), 'client')} need the gateway."
-        lead = f"What the gateway at {url} has seen."
+        words = f"{need} of {len(clients):,} clients need the gateway."
+        lead = f"What the gateway at {' and '.join(urls)} has seen."
         parts = _sections(rows) if by is None else _group_sections(groups, by)
         is_good = not need if clients else None
         page = framed(title, words, command_line(), parts, is_good=is_good, lead=lead)
@@ -58,16 +66,35 @@ def show(url: str, html: Path | None, by: str | None, *, as_json: bool) -> None:
         click.echo(f"{html}: open it in a browser", err=True)
 
 
-def _fetched(url: str) -> list[dict[str, Any]]:
+def merged_rows(every: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """The rows of several gateways as those of one."""
+    from downconvert.gateway.session.census import merged
+
+    return merged(row for rows in every for row in rows)
+
+
+def _show_topics(page: dict[str, Any], *, as_json: bool) -> None:
+    """When can the gateway be removed?"""
+    if as_json:
+        click.echo(json.dumps(page))
+        return
+    console, now = output(), time.time()
+    table = grid(*TOPIC_COLUMNS)
+    for line in lines(page, now):
+        table.add_row(*map(_shown, line))
+    console.print(table)
+    console.print(f"\n{conclusion(page, now)}")
+
+
+def _fetched(url: str, page: str) -> Any:
     where = url if "://" in url else f"http://{url}"
     try:
-        with urlopen(f"{where.rstrip('/')}/clients", timeout=TIMEOUT) as answer:
-            rows: list[dict[str, Any]] = json.load(answer)
+        with urlopen(f"{where.rstrip('/')}/{page}", timeout=TIMEOUT) as answer:
+            return json.load(answer)
     except (OSError, ValueError) as error:
         raise CommandError(
             f"{url}: {reason(error)}; is a gateway running there with --http?"
         ) from None
-    return rows
 
 
 def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -85,6 +112,7 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 "translated": 0,
                 "old": set(),
                 "bytes_converted": 0,
+                "tls": set(),
                 "first_seen": row["first_seen"],
                 "last_seen": 0.0,
             },
@@ -93,6 +121,7 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             client[name] += row[name]
         client["first_seen"] = min(client["first_seen"], row["first_seen"])
         client["last_seen"] = max(client["last_seen"], row["last_seen"])
+        client["tls"] |= {row.get("tls", "")} & {*OLD_TLS}
         if row["translated"]:
             client["old"].add(f"{row['api']} v{row['version']}")
     return sorted(clients.values(), key=lambda one: (-one["translated"], one["client"]))
@@ -130,6 +159,14 @@ def _print(rows: list[dict[str, Any]]) -> None:
     console.print(f"\n{len(old)} of {len(clients)} clients need the gateway.")
     for client in old:
         console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}")
+    if unsafe := _with_old_tls(clients):
+        console.print(f"\n{unsafe}")
+
+
+def _with_old_tls(clients: list[dict[str, Any]]) -> str:
+    """Who speaks a version of TLS that is not safe any more [RFC 8996]; empty: nobody."""
+    names = [client["client"] for client in clients if client["tls"]]
+    return f"TLS 1.0 or 1.1, which is not safe: {', '.join(names)}." if names else ""
 
 
 def _group_cells(group: Group) -> tuple[str, ...]:
@@ -204,4 +241,7 @@ def _sections(rows: list[dict[str, Any]]) -> Iterator[str]:
         yield f"<td>{client['translated']:,}</td>"
         yield f"<td>{format_size(client['bytes_converted'])}</td>"
         yield f"<td>{_when(client['first_seen'])}</td><td>{_when(client['last_seen'])}</td></tr>"
-    yield "</tbody></table></section>"
+    yield "</tbody></table>"
+    if unsafe := _with_old_tls(clients):
+        yield f'<p class="bad">{escape(unsafe)}</p>'
+    yield "</section>"

@@ -12,7 +12,7 @@ from downconvert.storage import Log, LogDir, StorageError
 from downconvert.storage.layout import check_writable, read_layout
 from downconvert.storage.names import Kind, file_name
 from downconvert.storage.recovery import Recovery
-from downconvert.storage.segment_recovery import check_segment
+from downconvert.storage.segments.segment_recovery import check_segment
 from records.units import format_count, format_size
 
 from .app import BAD_INPUT

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from downconvert.storage import LogConfig
-from downconvert.storage.retention import Removable, segments_to_remove, youngest
+from downconvert.storage.cleaning.retention import Removable, segments_to_remove, youngest
 from records.units import format_count, format_size
 
 from .stopped import stopped_logs, topic_option

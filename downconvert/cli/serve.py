@@ -14,17 +14,18 @@ from typing import Any, Final
 import click
 from rich.table import Table
 
+from downconvert.access.tokens import keep
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.access.tokens import keep
-from downconvert.broker.conversions import DEFAULT_RULES, RecodeRule
-from downconvert.broker.following import Following
 from downconvert.broker.handlers.admin import PARTITIONS_MAX
-from downconvert.broker.limits import Limits
-from downconvert.broker.metrics_server import MetricsServer
+from downconvert.broker.operating.following import Following
+from downconvert.broker.operating.metrics_server import MetricsServer
 from downconvert.broker.server import Server
+from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
+from downconvert.serving.limits import Limits
 from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
+from .config_file import ConfigFile, config_option, read
 from .failure import CommandError
 from .logs import level_of, show_logs
 from .open_files import allow_files
@@ -36,10 +37,11 @@ from .values import SIZE
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-LOGS: Final = ("downconvert.broker", "downconvert.storage")
+LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage")
 
 
-@click.command()
+@click.command(context_settings={"auto_envvar_prefix": "DOWNCONVERT_SERVE"})
+@config_option()
 @click.argument("directory", metavar="LOGDIR", type=click.Path(path_type=Path))
 @click.option(
     "--listen",
@@ -175,7 +177,13 @@ LOGS: Final = ("downconvert.broker", "downconvert.storage")
 @click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Print what the settings mean, rule by rule, and end. A wrong setting ends with 2.",
+)
 def serve(
+    config: Path | None,
     directory: Path,
     listen: tuple[str, int],
     advertise: tuple[str, int] | None,
@@ -204,6 +212,7 @@ def serve(
     verbose: bool,
     quiet: bool,
     as_json: bool,
+    check: bool,
 ) -> None:
     """Be the broker of LOGDIR, for consumers from Kafka 0.8 to today's.
 
@@ -218,10 +227,12 @@ def serve(
     downconvert serve /tmp/new --writable
     downconvert serve /var/kafka --tls-cert server.pem --sasl-users users.txt
     downconvert serve /var/kafka --access access.toml
+    downconvert serve --config serve.toml
     downconvert serve /var/kafka --recode lz4=gzip:magic0 --topic-config events:retention.ms=-1
 
     Ctrl-C or SIGTERM ends it; answers under way are finished first. SIGHUP reads users, rules and
-    certificates again, for connections that are made later.
+    certificates again, for connections that are made later, and says which options of --config
+    need a restart.
     """
     if not directory.is_dir():
         raise CommandError(
@@ -233,14 +244,24 @@ def serve(
         )
     if auto_create_topics and not writable:
         raise CommandError("--auto-create-topics makes topics: say --writable, too")
+    context = click.get_current_context()
+
+    def read_again() -> ConfigFile:
+        return ConfigFile() if config is None else read(context, config)
+
+    files = GuardFiles(access, sasl_users, tls_cert, tls_key, read_again)
+    guard, tls = files.read()
+    if check:
+        from .serve_check import show
+
+        show(context, guard, as_json=as_json)
+        return
     name_the_backend()
-    click.get_current_context().call_on_close(
+    context.call_on_close(
         show_logs(LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
     )
     allow_files()
-    files = GuardFiles(access, sasl_users, tls_cert, tls_key)
-    guard, tls = files.read()
-    config = BrokerConfig(
+    broker_config = BrokerConfig(
         is_writable=writable,
         recode_rules=(*recode, *DEFAULT_RULES),
         topics=grouped(topic_configs),
@@ -260,7 +281,7 @@ def serve(
     )
     stop = Event()
     with ExitStack() as stack:
-        broker = Broker(stack.enter_context(_opened(directory, writable=writable)), config)
+        broker = Broker(stack.enter_context(_opened(directory, writable=writable)), broker_config)
         broker.guard = guard
         if guard.identities.tokens is not None:
             guard.identities.tokens.start()

@@ -1,39 +1,47 @@
 """Who may use a served directory: options and files of `downconvert serve`, read at the start and
 again on SIGHUP.
 
-Not here: what the settings mean (broker/access)."""
+Not here: what the settings mean (access/)."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from ssl import SSLContext
 from typing import Final
 
-from downconvert.broker.access.guard import Guard
-from downconvert.broker.access.identity import Users
-from downconvert.broker.access.rights import ConfigError
-from downconvert.broker.access.tokens import keep
+from downconvert.access.guard import Guard
+from downconvert.access.identity import Users
+from downconvert.access.rights import ConfigError
+from downconvert.access.tokens import keep
 from downconvert.broker.server import Server
-from downconvert.broker.tls import TlsError, server_context
+from downconvert.serving.tls import TlsError, server_context
 from records.logged import log_of
 
+from .config_file import ConfigFile
 from .failure import CommandError
 
-LOG: Final = log_of("downconvert.broker.access")
+LOG: Final = log_of("downconvert.access")
 
 
 @dataclass(frozen=True, slots=True)
 class GuardFiles:
-    """The files, as far as they were named."""
+    """The files, as far as they were named. `config`: reads the command's own file, whose settings
+    beside options are those of `access`."""
 
     access: Path | None
     users: Path | None
     certificate: Path | None
     key: Path | None
+    config: Callable[[], ConfigFile] = ConfigFile
+    _at_start: ConfigFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_at_start", self.config())
 
     def read(self) -> tuple[Guard, SSLContext | None]:
         """CommandError: a file is of no use; OSError: it cannot be read."""
         try:
-            guard = Guard() if self.access is None else Guard.load(self.access)
+            guard = self._guard()
             if self.users is not None:
                 users = Users.load(self.users)
                 assert isinstance(users, Users)
@@ -46,6 +54,7 @@ class GuardFiles:
         """Later connections go by what the files say now; those that are open stay as they are.
         Where a file is of no use, all stays as it was, and the log says why."""
         try:
+            waiting = self._at_start.differing(self.config())
             guard, tls = self.read()
         except (CommandError, OSError) as error:
             LOG.error("users, rules and certificates stay as they were: %s", error)
@@ -54,6 +63,20 @@ class GuardFiles:
         guard = replace(guard, identities=replace(guard.identities, tokens=tokens))
         server.broker.guard, server.tls = guard, tls
         LOG.info("users, rules and certificates have been read again")
+        if waiting:
+            LOG.warning("settings that need a restart have changed: %s", ", ".join(waiting))
+
+    def _guard(self) -> Guard:
+        file = self.config()
+        if self.access is not None:
+            if file.settings:
+                name = min(file.settings)
+                raise CommandError(f"{file.path} has {name}: leave out --access, or that")
+            return Guard.load(self.access)
+        try:
+            return Guard.of(file.settings) if file.settings else Guard()
+        except ConfigError as error:
+            raise CommandError(f"{error}{file.where(str(error))}") from None
 
     def _tls(self, client_ca: str | None) -> SSLContext | None:
         if self.certificate is None:

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from downconvert import ConversionPolicy
-from downconvert.broker.conversions import RecodeRule
-from downconvert.broker.errors import ApiError
 from downconvert.broker.topic_settings import check
+from downconvert.protocol.errors import ApiError
+from downconvert.serving.conversions import RecodeRule
 
 from .values import Callback, parsed
 

@@ -1,6 +1,6 @@
 """Where in a file of settings something is that is wrong: an error names the setting.
 
-Not here: what is wrong (broker/access/settings.py, gateway/settings.py)."""
+Not here: what is wrong (access/settings.py, gateway/settings.py)."""
 
 import re
 from typing import Final

@@ -20,6 +20,7 @@ JOBS: Final = {
         "Write records as Parquet, or as a table, by topic and date.",
     ),
     "find": Entry("downconvert.cli.spark_find", "Find records by key: file, byte and offset."),
+    "gaps": Entry("downconvert.cli.spark_gaps", "Print which offsets no copy has, and why."),
     "groups": Entry(
         "downconvert.cli.spark_state", "Print groups and their members, from __consumer_offsets."
     ),

@@ -1,6 +1,6 @@
 """`downconvert spark audit`: what is in log directories, and what keeps them from Kafka 4.
 
-Not here: the audit (downconvert/spark/audit.py)."""
+Not here: the audit (downconvert/spark/jobs/audit/audit.py)."""
 
 import json
 import shlex
@@ -20,7 +20,7 @@ from .spark_job import Job, of_topics
 from .values import OutputFile
 
 if TYPE_CHECKING:
-    from downconvert.spark.audit_summary import Topic
+    from downconvert.spark.jobs.audit.audit_summary import Topic
 
 
 @click.command()
@@ -60,9 +60,9 @@ def audit(
     downconvert spark audit /backup/broker-* --report audit.html
     downconvert spark audit --topics 'orders-*' --json /var/kafka | jq '.topics[].shares'
     """
-    with job.session("audit") as (session, step):
-        from downconvert.spark.audit import run
-        from downconvert.spark.audit_summary import summarise
+    with job.session("audit", paths) as (session, step):
+        from downconvert.spark.jobs.audit.audit import absent, run
+        from downconvert.spark.jobs.audit.audit_summary import summarise
 
         rows = run(
             session,
@@ -72,13 +72,14 @@ def audit(
             verify_crc=verify_crc,
             step=step,
         )
-        found = summarise(row.asDict(recursive=True) for row in rows)
+        missing = absent(session, paths, topics=job.topics, step=step)
+        found = summarise((row.asDict(recursive=True) for row in rows), missing)
     if job.as_json:
         click.echo(json.dumps({"topics": [topic.to_json() for topic in found]}))
     else:
         _print_audit(found)
     if report is not None:
-        from downconvert.spark.audit_report import Heading, write_report
+        from downconvert.spark.jobs.audit.audit_report import Heading, write_report
 
         command = shlex.join(["downconvert", *sys.argv[1:]])
         write_report(report, found, Heading(paths, command, is_sample=not everything))
@@ -87,18 +88,25 @@ def audit(
     damages = [damage for topic in found for damage in topic.damages]
     for damage in shortened(damages):
         click.echo(f"downconvert: {damage}", err=True)
-    return BAD_INPUT if damages else 0
+    lost = sum(topic.absent_offsets for topic in found)
+    if lost:
+        words = f"{format_count(lost, 'offset')} in no copy; downconvert spark gaps says which"
+        click.echo(f"downconvert: {words}", err=True)
+    return BAD_INPUT if damages or lost else 0
 
 
 def _print_audit(topics: "Sequence[Topic]") -> None:
-    from downconvert.spark.audit_summary import losses
+    from downconvert.spark.jobs.audit.audit_summary import losses
 
-    table = grid("topic", "size", "records", "formats and codecs", "v1 CPU", "v0 CPU", "Kafka 4")
+    table = grid(
+        "topic", "size", "records", "missing", "formats and codecs", "v1 CPU", "v0 CPU", "Kafka 4"
+    )
     for topic in topics:
         table.add_row(
             topic.name,
             format_size(topic.log_bytes),
             f"{'~' * topic.is_estimate}{topic.records:,.0f}",
+            f"{topic.absent_offsets:,}" if topic.absent_offsets else "none",
             _shares(topic),
             format_seconds(topic.v1.cpu_seconds),
             format_seconds(topic.v0.cpu_seconds),

@@ -1,6 +1,6 @@
 """`downconvert spark convert`: log directories in another format.
 
-Not here: the conversion (downconvert/spark/convert.py)."""
+Not here: the conversion (downconvert/spark/jobs/convert/convert.py)."""
 
 import json
 from dataclasses import asdict
@@ -17,7 +17,7 @@ from .spark_job import Job, of_topics
 from .values import POLICY, POLICY_HELP
 
 if TYPE_CHECKING:
-    from downconvert.spark.convert import Summary
+    from downconvert.spark.jobs.convert.convert import Summary
 
 
 @click.command()
@@ -57,10 +57,10 @@ def convert(
     downconvert spark convert --to-magic 1 --topics clicks --committed /var/kafka /mnt/old
     jq -r 'select(.status == "failed") | .error' /mnt/upgraded/conversion-manifest.jsonl
     """
-    with job.session("convert") as (session, step):
-        from downconvert.spark.convert import run
-        from downconvert.spark.rewrite import POLICY as DEFAULT
-        from downconvert.spark.rewrite import Settings
+    with job.session("convert", paths) as (session, step):
+        from downconvert.spark.jobs.convert.convert import run
+        from downconvert.spark.jobs.convert.rewrite import POLICY as DEFAULT
+        from downconvert.spark.jobs.convert.rewrite import Settings
 
         settings = Settings(
             to_magic=to_magic,

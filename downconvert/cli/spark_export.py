@@ -1,6 +1,6 @@
 """`downconvert spark export`: records as Parquet, or as a table of Delta Lake or Iceberg.
 
-Not here: the export (downconvert/spark/export.py)."""
+Not here: the export (downconvert/spark/jobs/export/export.py)."""
 
 import json
 from importlib.util import find_spec
@@ -16,7 +16,7 @@ from .grid import grid, output
 from .spark_job import Job, of_topics, pairs
 
 if TYPE_CHECKING:
-    from downconvert.spark.export_noted import Table
+    from downconvert.spark.jobs.export.export_noted import Table
 
 PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 
@@ -86,16 +86,16 @@ def export(
         raise CommandError(words_for(package) or package)
     if kind != "iceberg" and (catalog or properties):
         raise click.UsageError("--catalog and --catalog-property are of --format iceberg")
-    with job.session("export") as (session, step):
-        from downconvert.spark.export import run
+    with job.session("export", paths) as (session, step):
+        from downconvert.spark.jobs.export.export import run
 
         into: str | Table = target
         if kind == "delta":
-            from downconvert.spark.export_delta import DeltaTarget
+            from downconvert.spark.jobs.export.export_delta import DeltaTarget
 
             into = DeltaTarget(target)
         elif kind == "iceberg":
-            from downconvert.spark.export_iceberg import IcebergTarget
+            from downconvert.spark.jobs.export.export_iceberg import IcebergTarget
 
             into = IcebergTarget(target, catalog, properties)
         result = run(

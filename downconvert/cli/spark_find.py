@@ -1,6 +1,6 @@
 """`downconvert spark find`: where records with certain keys are.
 
-Not here: the search (downconvert/spark/find.py)."""
+Not here: the search (downconvert/spark/jobs/find.py)."""
 
 import base64
 import json
@@ -54,8 +54,8 @@ def find(
     wanted = [key.encode() for key in keys] + list(hex_keys)
     if not wanted:
         raise click.UsageError("name a key: --key TEXT or --key-hex DIGITS")
-    with job.session("find") as (session, step):
-        from downconvert.spark.find import run
+    with job.session("find", paths) as (session, step):
+        from downconvert.spark.jobs.find import run
 
         found, is_all = run(
             session,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
-from downconvert.spark.variables import REMOTE
+from downconvert.spark.jobs.variables import REMOTE
+from downconvert.spark.logs.patterns import check_paths
 
 from .extras import words_for
 from .failure import CommandError
@@ -46,10 +47,15 @@ class Job:
         """Whether it was not said where it is to run."""
         return self.master is None and self.remote is None and REMOTE not in os.environ
 
-    def session(self, name: str) -> "AbstractContextManager[tuple[SparkSession, Step]]":
-        """A session, and progress while it works. An error of Spark becomes one line."""
+    def session(
+        self, name: str, paths: Sequence[str] = ()
+    ) -> "AbstractContextManager[tuple[SparkSession, Step]]":
+        """A session, and progress while it works. An error of Spark becomes one line.
+
+        NotADirectoryError: one of the paths to read is none. That is said before Spark starts."""
         if self.master is not None and self.remote is not None:
             raise click.UsageError("name --master or --remote, not both")
+        check_paths(paths)
         return _open_job(name, self)
 
 
@@ -123,9 +129,9 @@ def _open_job(name: str, job: Job) -> "Iterator[tuple[SparkSession, Step]]":
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
         raise CommandError(f"{words_for('pyspark')}, and Java 17 or newer")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
-    from downconvert.spark.jobs import JobError
-    from downconvert.spark.session import open_session
-    from downconvert.spark.spark_errors import OF_SPARK, in_a_line
+    from downconvert.spark.jobs.jobs import JobError
+    from downconvert.spark.jobs.session import open_session
+    from downconvert.spark.jobs.spark_errors import OF_SPARK, in_a_line
 
     name_the_backend()
     try:

@@ -1,6 +1,6 @@
 """`downconvert spark latest`: the last record of each key.
 
-Not here: the query (downconvert/spark/latest.py)."""
+Not here: the query (downconvert/spark/jobs/latest.py)."""
 
 import json
 
@@ -33,8 +33,8 @@ def latest(
     downconvert spark latest --topics customers /var/kafka /data/customers
     downconvert spark latest --tombstones --topics 'state-*' /backup/broker-1 s3a://lake/state
     """
-    with job.session("latest") as (session, step):
-        from downconvert.spark.latest import write
+    with job.session("latest", paths) as (session, step):
+        from downconvert.spark.jobs.latest import write
 
         count = write(
             session,

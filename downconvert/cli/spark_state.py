@@ -1,6 +1,6 @@
 """`downconvert spark offsets`, `groups` and `transactions`: the brokers' own topics, decoded.
 
-Not here: what their records add up to (downconvert/spark/state_tables.py)."""
+Not here: what their records add up to (downconvert/spark/read/state_tables.py)."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ from .grid import grid, output
 from .spark_job import Job, on_spark
 
 if TYPE_CHECKING:
-    from downconvert.spark.options import Level
+    from downconvert.spark.options.options import Level
 
 LIMIT: Final = 10_000  # rows
 Row = dict[str, Any]
@@ -120,8 +120,8 @@ def _print(
     limit: int,
     job: Job,
 ) -> None:
-    with job.session(level) as (session, step):
-        from downconvert.spark.state import run
+    with job.session(level, paths) as (session, step):
+        from downconvert.spark.jobs.state import run
 
         found, is_all = run(
             session,

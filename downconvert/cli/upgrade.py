@@ -10,8 +10,8 @@ from time import perf_counter
 import click
 
 from downconvert.storage import LogDir
-from downconvert.storage.upgrade_log import Upgrade, survey_upgrade, upgrade_in_place
-from downconvert.storage.upgrade_log import upgrade as upgrade_into
+from downconvert.storage.cleaning.upgrade_log import Upgrade, survey_upgrade, upgrade_in_place
+from downconvert.storage.cleaning.upgrade_log import upgrade as upgrade_into
 from records.units import format_count, format_seconds, format_size
 
 from .failure import CommandError, no_partitions

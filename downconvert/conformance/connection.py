@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from downconvert.broker.errors import BadRequestError
-from downconvert.broker.wire.decoder import Cursor, reader
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
-from downconvert.gateway.sasl import AuthenticationError, authenticate
+from downconvert.gateway.network.sasl import AuthenticationError, authenticate
 from downconvert.gateway.security import Credentials
+from downconvert.protocol.decoder import Cursor, reader
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 
 TIMEOUT: Final = 30.0  # seconds, for an answer
 ANSWER_MAX: Final = 64 * 1024 * 1024  # bytes

@@ -5,10 +5,10 @@ Not here: whether the answer is right (judge.py)."""
 import time
 from typing import Any, Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from records import MemoryRecords, RecordsError
+from records.batches.reader import read_batch
 from records.formats import V2
-from records.reader import read_batch
 
 from .connection import ConformanceError
 from .writing import Cluster, Written

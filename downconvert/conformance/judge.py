@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
 from records import Codec, MemoryRecords, Record, RecordsError, TimestampType
 from records.batch import BatchHeader
+from records.batches.reader import read_batch
 from records.formats import PREFIX, V0, V1, V2
-from records.reader import read_batch
 
 from .connection import ConformanceError
 from .fetching import LARGE, fetch

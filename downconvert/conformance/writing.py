@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from downconvert.broker.wire.schemas import ApiKey, Message, schema
+from downconvert.protocol.schemas import ApiKey, Message, schema
 
 from .connection import PLAIN, Access, ConformanceError, Connection
 from .plans import KEPT, Batch, Plan

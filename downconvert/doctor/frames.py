@@ -19,6 +19,7 @@ HEAD: Final = 768  # bytes of a request that are kept: client id, and ApiVersion
 SIZE_MIN: Final = _PREFIX.size - 4
 SIZE_MAX: Final = 100 * 1024 * 1024  # bytes: socket.request.max.bytes, by default
 TLS: Final = b"\x16\x03"  # how a TLS handshake begins: as a request it would have 369 MB
+CLIENT_IDS_MAX: Final = 16  # of a connection; a client has one
 SOFTWARE_SINCE: Final = 3  # the version of ApiVersions from which on clients name themselves
 
 
@@ -34,7 +35,7 @@ class Asked(NamedTuple):
 class Frames:
     """One direction of a connection: takes bytes in order, yields requests."""
 
-    __slots__ = ("_head", "_is_raw", "_left", "_software", "is_synced", "problems")
+    __slots__ = ("_client_ids", "_head", "_is_raw", "_left", "_software", "is_synced", "problems")
 
     def __init__(self, problems: Problems, *, is_new: bool) -> None:
         """`is_new`: the first bytes are the connection's first."""
@@ -43,12 +44,13 @@ class Frames:
         self._head = bytearray()
         self._left = 0  # bytes of the request whose head has been read
         self._software = ("", "")
+        self._client_ids = set[str]()  # that the connection's requests had
         self._is_raw = False  # tokens of SASL go without headers [SaslHandshake v0]
 
     def feed(self, data: bytes) -> Iterator[Asked]:
         """The next bytes: all that was captured of a segment, or what of it is new."""
         if not self.is_synced:
-            if not _is_request(data):
+            if not _is_request(data, self._client_ids):
                 return
             self.is_synced = True
         position = 0
@@ -98,6 +100,8 @@ class Frames:
             self._left = size + 4 - len(head)
             asked = self._parsed(head)
             if asked is not None:
+                if len(self._client_ids) < CLIENT_IDS_MAX:
+                    self._client_ids.add(asked.client_id)
                 self._is_raw = asked.api == SASL_HANDSHAKE and asked.version == 0
                 yield asked
             elif not self._is_raw:
@@ -124,15 +128,23 @@ class Frames:
         self._head.clear()
 
 
-def _is_request(data: bytes) -> bool:
-    """Whether a segment begins as a request does, with enough of it to tell."""
+def _is_request(data: bytes, client_ids: set[str]) -> bool:
+    """Whether a segment begins as a request does, with enough of it to tell.
+
+    Records may look like a request. So the client id must be one that the connection has used, or,
+    if none is known, one with at least one character."""
     if len(data) < _PREFIX.size + _LENGTH.size or data.startswith(TLS):
         return False
     size = int.from_bytes(data[:4], "big", signed=True)
     if not SIZE_MIN <= size <= SIZE_MAX:
         return False
-    name = _client_id(data[: min(4 + size, 4 + HEAD)])
-    return name is not None and name[0].isprintable() and "\N{REPLACEMENT CHARACTER}" not in name[0]
+    found = _client_id(data[: min(4 + size, 4 + HEAD)])
+    if found is None:
+        return False
+    name = found[0]
+    if client_ids:
+        return name in client_ids
+    return bool(name) and name.isprintable() and "\N{REPLACEMENT CHARACTER}" not in name
 
 
 def _client_id(head: bytes) -> tuple[str, int] | None:

@@ -1,6 +1,6 @@
 """What a gateway has counted (`downconvert gateway --report HOST:PORT --json`): rows as JSON.
 
-Not here: how they are counted (gateway/census.py)."""
+Not here: how they are counted (gateway/session/census.py)."""
 
 import json
 from collections.abc import Iterator

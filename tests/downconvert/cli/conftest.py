@@ -1,12 +1,14 @@
 """Fixtures of the command's tests: the command itself, and small segments."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from records import Codec, TimestampType
-from records.builder import build
+from records.batches.builder import build
 from records.record import Record
+from tests.downconvert.gateway.serving import cluster
 
 from .running import Command
 
@@ -58,3 +60,12 @@ def no_log(tmp_path: Path) -> Path:
     path = tmp_path / "notes.txt"
     path.write_text("This is a note, and no segment of a log at all.\n" * 3)
     return path
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Of a cluster's broker, which takes what Kafka 4 takes."""
+    directory = tmp_path / "log"
+    directory.mkdir()
+    with cluster(directory, "t") as (_, port):
+        yield port

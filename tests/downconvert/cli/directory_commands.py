@@ -19,11 +19,11 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.log_files import LogFiles
+from downconvert.broker.operating.log_files import LogFiles
 from downconvert.cli.app import run
 from downconvert.storage import LogDir, StorageError
-from downconvert.storage.faulty_disk import Killed
-from downconvert.storage.files import Disk, DiskFile
+from downconvert.storage.disk.faulty_disk import Killed
+from downconvert.storage.disk.files import Disk, DiskFile
 from downconvert.storage.names import parse_file_name
 from records import RecordsError
 from tests.downconvert.storage.directories import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import LogConfig, LogDir, TopicPartition
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
 from tests.downconvert.storage.logs import UNSYNCED

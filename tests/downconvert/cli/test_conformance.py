@@ -11,7 +11,7 @@ import pytest
 
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
-from downconvert.broker.tls import server_context
+from downconvert.serving.tls import server_context
 from downconvert.storage import LogDir
 from tests import kafka_secured, kafka_server, kafka_zookeeper
 from tests.certificates import self_signed

@@ -11,7 +11,7 @@ import pytest
 from downconvert import ConversionPolicy, eager
 from downconvert import convert as converted
 from records import Codec, FileRecords, MemoryRecords
-from records.reader import read
+from records.batches.reader import read
 
 from .conftest import batch
 from .running import Command, one_line, start

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from records import Codec, TimestampType
-from records.builder import build, build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build, build_marker
+from records.batches.control import ControlRecordType
 from records.record import Record
 
 from .conftest import batch

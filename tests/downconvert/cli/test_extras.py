@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from downconvert.cli.extras import ALWAYS, EXTRA_OF, words_for
+from tests.import_statements import import_statements
 
 from .running import ROOT, one_line, start
 
@@ -33,10 +34,10 @@ def imported() -> set[str]:
     names = set[str]()
     for folder in OURS:
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
+            for node in import_statements(path):
                 if isinstance(node, ast.Import):
                     names |= {alias.name.split(".")[0] for alias in node.names}
-                elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+                elif not node.level and node.module:
                     names.add(node.module.split(".")[0])
     return names - OURS - sys.stdlib_module_names
 

@@ -5,99 +5,24 @@ import logging
 import re
 import resource
 import signal
-import subprocess
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
-from urllib.request import urlopen
 
 import pytest
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.cli.gateway import SIGNALS
 from downconvert.gateway.settings import SECRET_VARIABLE
-from downconvert.gateway.topology import Address
-from tests.downconvert.broker.asking import frame
-from tests.downconvert.gateway.serving import LENGTH, TIMEOUT, Wire, cluster
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.gateway.serving import TIMEOUT, Wire, cluster
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, values_of
 from tests.ports import LOOPBACK, free_ports
 
+from .gateways import Running, gateway, produce, wait_for_line
 from .running import Command, one_line, start
 
 DENIED = 29  # topic authorization failed
 SECRET = "correct-horse-battery"
-
-
-@pytest.fixture
-def port(tmp_path: Path) -> Iterator[int]:
-    """Of a cluster's broker, which takes what Kafka 4 takes."""
-    directory = tmp_path / "log"
-    directory.mkdir()
-    with cluster(directory, "t") as (_, port):
-        yield port
-
-
-class Running:
-    """A gateway that runs, and what it has said."""
-
-    def __init__(self, process: "subprocess.Popen[str]", *, as_json: bool) -> None:
-        self.process = process
-        assert process.stdout is not None
-        self.connecting = process.stdout.readline()
-        assert self.connecting, process.communicate()
-        if as_json:
-            said = json.loads(self.connecting)
-            self.address = Address(said["host"], said["port"])
-        else:
-            found = re.search(r"connect to ([\d.]+):(\d+)", self.connecting)
-            assert found is not None, self.connecting
-            self.address = Address(found[1], int(found[2]))
-        self._lines = process.stdout
-
-    def ready(self) -> str:
-        """What it says once the cluster has answered."""
-        return self._lines.readline()
-
-    def ask(self, api: ApiKey, version: int, body: Message) -> Message:
-        with Wire(self.address) as client:
-            return client.ask(api, version, body)
-
-    def end(self) -> tuple[int, str]:
-        """Lets it end; its exit code, and all that it said on standard error."""
-        self.process.terminate()
-        _, said = self.process.communicate(timeout=TIMEOUT)
-        return self.process.returncode, said
-
-
-@contextmanager
-def gateway(port: int, *options: object, listen: bool = True) -> Iterator[Running]:
-    (node,) = free_ports(1)
-    where = ("--bootstrap", f"{LOOPBACK}:{port}") if listen else ()
-    ports = ("--listen", f"{LOOPBACK}:0", "--node-port", f"0={node}")
-    process = start("gateway", *where, *ports, *options)
-    try:
-        yield Running(process, as_json="--json" in options)
-    finally:
-        process.kill()
-        process.communicate()
-
-
-def produce(running: Running) -> int:
-    """The error code that an old producer gets."""
-    answer = running.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
-    code: int = answer.responses[0].partition_responses[0].error_code
-    return code
-
-
-def wait_for_line(running: Running, words: str) -> None:
-    assert running.process.stderr is not None
-    for line in running.process.stderr:
-        if words in line:
-            return
-    raise AssertionError(f"it ended without saying {words!r}")
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
@@ -217,86 +142,6 @@ def test_the_secret_is_in_nothing_that_it_says(port: int, monkeypatch: pytest.Mo
     assert all(json.loads(line)["message"] for line in said.splitlines())
     assert "client 127.0.0.1" in said
     assert SECRET not in running.connecting + said
-
-
-# --- which clients use old versions?
-
-
-@pytest.fixture
-def observed(port: int) -> Iterator[tuple[Running, str]]:
-    """A gateway that an old and a new client have used, and where it is observed."""
-    (http,) = free_ports(1)
-    with gateway(port, "--http", f"{LOOPBACK}:{http}") as running:
-        produce(running)
-        running.ask(ApiKey.Fetch, 0, fetch_body(0))
-        running.ask(ApiKey.Fetch, 12, fetch_body(0))
-        yield running, f"http://{LOOPBACK}:{http}"
-
-
-def got(url: str) -> str:
-    with urlopen(url, timeout=TIMEOUT) as answer:
-        text: str = answer.read().decode()
-    return text
-
-
-def test_health_metrics_and_clients_are_told_over_http(observed: tuple[Running, str]) -> None:
-    _, url = observed
-    assert got(f"{url}/healthz") == got(f"{url}/readyz") == "ok\n"
-    labels = 'api="Fetch",version="0"'
-    name = "downconvert_gateway_converted_records_total"
-    assert f"{name}{{{labels}}} 1.0" in got(f"{url}/metrics")
-    rows = json.loads(got(f"{url}/clients"))
-    assert {(row["api"], row["version"]) for row in rows} >= {("Fetch", 0), ("Fetch", 12)}
-    with pytest.raises(HTTPError, match="404"):
-        got(f"{url}/nothing")
-
-
-def test_the_report_is_a_table_lines_for_programs_and_a_page(
-    observed: tuple[Running, str], command: Command, tmp_path: Path
-) -> None:
-    _, url = observed
-    table = command("gateway", "--report", url)
-    assert (table.code, table.err) == (0, "")
-    assert "1 of 1 clients need the gateway." in table.out
-    assert "test: Fetch v0, Produce v0" in table.out
-    rows = json.loads(command("gateway", "--report", url, "--json").out)
-    assert sum(row["records_converted"] for row in rows) == 1
-    page = tmp_path / "old.html"
-    ran = command("gateway", "--report", url.removeprefix("http://"), "--html", page)
-    assert f"{page}: open it in a browser" in ran.err
-    assert "Which clients use old versions" in page.read_text()
-    assert "Fetch v0, Produce v0" in page.read_text()
-
-
-@pytest.mark.parametrize(("by", "name"), [("principal", "(none)"), ("prefix", "test")])
-def test_the_report_is_of_groups_too(
-    observed: tuple[Running, str], command: Command, tmp_path: Path, by: str, name: str
-) -> None:
-    _, url = observed
-    (group,) = json.loads(command("gateway", "--report", url, "--by", by, "--json").out)
-    assert (group["name"], group["old_clients"], group["clients"]) == (name, 1, 1)
-    assert group["old"] == ["Fetch v0", "Produce v0"]
-    assert group["first_seen"] <= group["last_old"] <= group["last_seen"]
-    page = tmp_path / "old.html"
-    ran = command("gateway", "--report", url, "--by", by, "--html", page)
-    assert "1 of 1 need the gateway." in ran.out
-    assert f"{name}: Fetch v0, Produce v0" in ran.out
-    assert f"<th>{by}</th>" in page.read_text()
-
-
-def test_what_a_client_calls_itself_does_no_harm(
-    observed: tuple[Running, str], command: Command, tmp_path: Path
-) -> None:
-    running, url = observed
-    hostile = "<script>[red]\x1b[2J"
-    request = frame(ApiKey.Fetch, 0, fetch_body(0), hostile)
-    with Wire(running.address) as client:
-        client.socket.sendall(LENGTH.pack(len(request)) + request)
-        client.receive()
-    ran = command("gateway", "--report", url, "--html", tmp_path / "old.html")
-    assert ran.code == 0
-    assert "  <script>[red]\N{REPLACEMENT CHARACTER}[2J: Fetch v0\n" in ran.out
-    assert "<script" not in (tmp_path / "old.html").read_text()
 
 
 def test_a_second_gateway_on_a_port_says_that_it_is_taken(port: int, command: Command) -> None:

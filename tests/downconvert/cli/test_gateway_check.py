@@ -33,6 +33,8 @@ MEANS = """\
 listen             127.0.0.1:9092
 cluster            kafka-1:9092
 connect            from 10.0.0.0/8
+TLS                no
+PROXY header       from nobody
 deny by default    yes
 observe            no
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from records import Codec, TimestampType
-from records.builder import build
+from records.batches.builder import build
 from records.record import Record
 
 from .conftest import batch

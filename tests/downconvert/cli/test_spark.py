@@ -15,6 +15,7 @@ JOBS = (
     "convert",
     "export",
     "find",
+    "gaps",
     "groups",
     "latest",
     "offsets",

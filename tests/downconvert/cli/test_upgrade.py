@@ -7,7 +7,7 @@ import pytest
 
 from downconvert.storage import Log
 from records import TimestampType
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2
 from records.record import Record
 

@@ -31,41 +31,41 @@ CONFIG: Final = BrokerConfig(
 )
 HEAD: Final = """# Does it serve old clients?
 
-`downconvert conformance HOST:PORT` judges any broker that says so. It writes topics to it, and
-fetches them in every version of Fetch that the broker offers, with limits of one byte, of about the
-first batch, and of 1 MiB. It says which rules were not kept, by which versions and topics, with the
-first bytes in question, and whom it hurts. `--html FILE` makes a page, `--json` an object. The exit
-code is 0 where all is right. Its topics are deleted in the end. Brokers that speak TLS or want a
-login are judged, too:
+`downconvert conformance HOST:PORT` tests any broker. It writes topics to the broker, and fetches
+them in every version of Fetch that the broker offers. The limits are one byte, about the size of
+the first batch, and 1 MiB. The result names the rules that were broken, the versions and topics,
+the first bytes in question, and the clients that suffer. `--html FILE` makes a page, `--json` an
+object. The exit code is 0 if everything is right. The topics are deleted at the end.
+
+For a broker with TLS or a login:
 
     DOWNCONVERT_SASL_SECRET=... downconvert conformance kafka.example:9093 --ca ca.pem \\
         --sasl SCRAM-SHA-512 --username tester
 
-(`--cert` and `--key` where they ask for a certificate; `--tls` alone trusts what the system
-trusts). The user needs the rights to create, write, read and delete topics named `conformance-*`,
-and to use transactional ids named so.
+Add `--cert` and `--key` if it asks for a certificate. `--tls` alone trusts what the system trusts.
+The user needs the rights to create, write, read and delete topics named `conformance-*`, and to use
+transactional ids named so.
 
-Topics that are compacted are written first and read last, once the broker's cleaner has been there;
-where it has not within a minute, they are left out, and that is said. So are topics in old formats
-where the broker only writes v2.
+Compacted topics are written first and read last, after the broker's cleaner has run. If it has not
+within a minute, the result says that they were left out. So it does for topics in old formats, if
+the broker only writes v2.
 
-A *case* is a topic, read in one version with one limit. This file is made by
-`python -m tests.downconvert.conformance.document`, and was on {date}.
+A *case* is a topic, read in one version with one limit. This page is made by
+`python -m tests.downconvert.conformance.document`, on {date}.
 
 """
 TAIL: Final = """
-## What is behind it
+## Causes
 
-* Kafka 2.8 and 3.9: their converter promises sizes before it converts, fills up or cuts off what
-  does not fit, and takes the first batch twice where control batches come before it.
-* Kafka 4 hands zstd out as it is to Fetch 4-9, which the older ones answer with error 76.
+* The converter of Kafka 2.8 and 3.9 promises sizes before it converts, and fills up or cuts off
+  what does not fit. It sends the first batch twice if control batches come before it.
+* Topics that Kafka 2.8 and 3.9 compact end in filler for old clients. So does a log of v1 for
+  clients of Fetch 0-1, because it becomes smaller in conversion.
+* Kafka 4 sends zstd as it is to Fetch 4-9. Older brokers answer with error 76.
 
-* What is compacted by Kafka 2.8 and 3.9 ends in filler for old clients, and so does a log of v1 for
-  those of Fetch 0-1: it becomes smaller as it is converted.
-
-What it does not write: logs that were trimmed, logs in which a newer format follows an older one,
-and transactions where the broker has none. What real clients make of compacted logs is in
-[old clients](old-clients.md).
+The test does not write trimmed logs, logs in which a newer format follows an older one, and
+transactions if the broker has none. [Old clients](old-clients.md) shows what real clients make of
+compacted logs.
 """
 
 

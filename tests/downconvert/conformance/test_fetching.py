@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.conformance.connection import ConformanceError
 from downconvert.conformance.fetching import unlike_its_plan
 from downconvert.conformance.plans import PLANS, Batch, Plan
 from downconvert.conformance.writing import Written
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, build
 
 OLDER, NEWER = (

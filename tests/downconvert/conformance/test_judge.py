@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.conformance.connection import ConformanceError
 from downconvert.conformance.judge import Case, cases
 from downconvert.conformance.plans import Batch, Plan
 from downconvert.conformance.writing import Written
 from downconvert.conversion.filler import filler
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, TimestampType, build
 
 RECORDS = tuple(Record(n, 1000 + n, key=b"k", value=b"%d" % n) for n in range(4))

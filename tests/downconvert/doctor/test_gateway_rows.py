@@ -5,7 +5,7 @@ import json
 import pytest
 
 from downconvert.doctor.gateway_rows import GatewayRows
-from downconvert.gateway.census import ClientCensus, ClientKey
+from downconvert.gateway.session.census import ClientCensus, ClientKey
 
 from .wire import read
 

@@ -4,7 +4,7 @@ import random
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from downconvert.doctor import streams
@@ -53,6 +53,7 @@ def test_overlapping_segments_say_nothing_twice(cuts: list[tuple[int, int]]) -> 
 
 
 @given(st.integers(20, 1500), st.sets(st.integers(0, 400)))
+@example(97, {0})  # a segment of records begins as a request without a client id does
 def test_lost_segments_lose_requests_and_make_none_up(size: int, lost: set[int]) -> None:
     first, *rest = packets(STREAM, size)
     left = [frame for number, frame in enumerate(rest) if number not in lost]

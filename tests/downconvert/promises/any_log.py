@@ -10,7 +10,7 @@ from random import Random
 from typing import Final, NamedTuple, TypeAlias
 
 from records import Codec, Record, TimestampType, build, build_empty, build_marker
-from records.control import ControlRecordType
+from records.batches.control import ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
 
 LEGACY_CODECS: Final = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)

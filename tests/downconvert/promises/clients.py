@@ -36,7 +36,7 @@ def any_policy(random: Random, *, is_kafka: bool = False) -> ConversionPolicy:
         return replace(ConversionPolicy.kafka(), chunk_size=random.choice(CHUNK_SIZES))
     return ConversionPolicy(
         chunk_size=random.choice(CHUNK_SIZES),
-        size=random.choice(("exact", "exact", "exact", "exact", "estimate", "auto")),
+        size=random.choice(("exact", "exact", "exact", "exact", "estimate")),
         recode=random.choice(RECODES),
         trim_compressed=random.random() < 0.85,
         split_at_gaps=random.random() < 0.7,

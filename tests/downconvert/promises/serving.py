@@ -13,8 +13,8 @@ from typing import Final
 
 from downconvert import ConversionPolicy, eager
 from downconvert.broker import Broker, Client, Exchange, Owner
-from downconvert.broker.fetch_versions import FIRST_BATCH_WHOLE_SINCE, magic_of
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.fetch_versions import FIRST_BATCH_WHOLE_SINCE, magic_of
+from downconvert.protocol.schemas import ApiKey
 from records import MemoryRecords
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.fetching import broker_of, fetching, only

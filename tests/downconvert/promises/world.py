@@ -17,15 +17,15 @@ from typing import Final
 import pytest
 
 from downconvert import LazyDownConvertRecords, eager
-from downconvert.broker.fetch_assembly import hard_size, head_of
 from downconvert.conversion import made, plan
 from downconvert.conversion.made import ENOUGH
 from downconvert.conversion.plan import Steps
 from downconvert.conversion.policy import CHUNK_SIZE
 from downconvert.conversion.send import LazyDownConvertSend
 from downconvert.conversion.size_cache import sizes
+from downconvert.serving.fetch_assembly import hard_size, head_of
 from records import FileRecords, MemoryRecords, read
-from records.source import Records
+from records.files.source import Records
 
 from .any_log import AnyLog, Found, any_log
 from .clients import Asks, Piped, Taken, any_asks

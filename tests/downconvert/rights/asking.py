@@ -11,13 +11,13 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from downconvert.access.rights import Access
+from downconvert.access.settings import access_of
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.broker.access.rights import Access
-from downconvert.broker.access.settings import access_of
 from downconvert.broker.server import Server
-from downconvert.broker.wire.error_codes import error_codes
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.gateway.topology import Address
+from downconvert.protocol.error_codes import error_codes
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.broker.guarding import guard_of

@@ -4,10 +4,10 @@ something that is another's. Names that nothing has yet are the client's, or ano
 from time import time
 from typing import Final
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
-from downconvert.broker.access.rights import Access
 from downconvert.broker.topics import Topic
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask, someone
 from tests.downconvert.storage.logs import batch
 

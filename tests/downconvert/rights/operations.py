@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.talk import message_set
 
 from .rules import CLUSTER, GROUP, ID, TOPIC

@@ -1,6 +1,7 @@
 """Rules as an operator writes them, and what each of them means, said a second time.
 
-The meaning is that of docs/gateway.md ("What a rule allows"), in the names of Kafka's operations.
+The meaning is that of docs/gateway-access.md ("What a rule allows"), in the names of
+Kafka's operations.
 It shares nothing with the code that it judges."""
 
 from collections.abc import Mapping

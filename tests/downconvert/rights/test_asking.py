@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from downconvert.broker.handlers.apis import APIS
-from downconvert.broker.wire.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey
 
 from .asking import Oracle
 from .operations import CASES

@@ -1,0 +1,126 @@
+"""`--config FILE`: options of a command as TOML, beside what else the file sets.
+
+An option is named as on the command line, without the dashes in front, and with `_` for `-`.
+Options given go before variables of the environment, and these before the file.
+
+Not here: what other settings mean (access/settings.py, gateway/settings.py), which line an error
+is in (setting_lines.py)."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from .failure import CommandError
+from .setting_lines import where
+
+Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
+KEPT: Final = "downconvert.config"  # where a context keeps what its command's file says
+OPTION: Final = "config"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """`options`: values by their parameters' names; `settings`: everything else in the file."""
+
+    path: Path | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def where(self, message: str) -> str:
+        """The line that an error is about; empty: none is known."""
+        try:
+            return "" if self.path is None else where(self.path.read_text("utf-8"), message)
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def differing(self, later: "ConfigFile") -> tuple[str, ...]:
+        """The options that another reading of the file sets otherwise."""
+        names = self.options.keys() | later.options.keys()
+        return tuple(
+            sorted(one for one in names if self.options.get(one) != later.options.get(one))
+        )
+
+
+def config_option(*names: str) -> Callable[[Command], Command]:
+    """The option, of a command whose file may set these options. Without names the file may set all
+    of them, and rights."""
+
+    def callback(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
+        found = ConfigFile() if path is None else read(context, path, names)
+        context.meta[KEPT] = found
+        context.default_map = {**(context.default_map or {}), **found.options}
+        return path
+
+    return click.option(
+        "--config",
+        OPTION,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        is_eager=True,
+        callback=callback,
+        help="Settings as TOML. Options override them.",
+    )
+
+
+def config_file() -> ConfigFile:
+    """What the file of the running command said at the start."""
+    found = click.get_current_context().meta[KEPT]
+    assert isinstance(found, ConfigFile)
+    return found
+
+
+def read(context: click.Context, path: Path, names: Iterable[str] = ()) -> ConfigFile:
+    """The file as it is now. CommandError: an option has a value that it cannot have."""
+    from downconvert.access.rights import ConfigError
+    from downconvert.access.settings import FOLLOWERS, TOP, check_known, load
+
+    file, known = ConfigFile(path), _parameters(context.command)
+    try:
+        settings = load(path)
+        if names:
+            known = {name: known[name] for name in names}
+        else:
+            check_known("a setting", settings, TOP | {FOLLOWERS} | known.keys())
+    except ConfigError as error:
+        raise CommandError(f"{error}{file.where(str(error))}") from None
+    for name, value in settings.items():
+        parameter = known.get(name)
+        if parameter is None:
+            file.settings[name] = value
+            continue
+        assert parameter.name is not None
+        try:
+            file.options[parameter.name] = _checked(context, parameter, value)
+        except (click.BadParameter, ValueError) as error:
+            text = error.message if isinstance(error, click.BadParameter) else str(error)
+            message = f"{name}: {text}"
+            raise CommandError(f"{message}{file.where(message)}") from None
+    return file
+
+
+def _parameters(command: click.Command) -> dict[str, click.Parameter]:
+    """By their names in the file."""
+    found = {}
+    for one in command.params:
+        long = next((name for name in one.opts if name.startswith("--")), one.name or "")
+        if one.name != OPTION:
+            found[long.removeprefix("--").replace("-", "_")] = one
+    return found
+
+
+def _checked(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """A value of the file as the command line would have it. ValueError, click.BadParameter."""
+    is_switch = isinstance(parameter, click.Option) and parameter.is_flag
+    if isinstance(value, bool) != is_switch:
+        raise ValueError(f"{value!r} should be " + ("true or false" if is_switch else "no switch"))
+    if parameter.multiple:
+        value = [value] if isinstance(value, str) else value
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise ValueError("is a list of texts")
+    elif isinstance(value, list | dict):
+        raise ValueError("is one value")
+    parameter.process_value(context, value)
+    return value

@@ -1,0 +1,57 @@
+"""Options of `downconvert gateway` as settings of its file.
+
+Not here: the options (gateway.py), what settings mean (gateway/settings.py)."""
+
+from typing import Any, Final
+
+LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
+# Settings of the same names; one that is empty, as of a variable that is not set, is an error.
+FLAGS: Final = (
+    *("listen", "advertise", "advertise_without_name"),
+    *("tls_cert", "tls_key", "tls_min_version", "tls_ciphers"),
+)
+
+
+def settings_of(flags: dict[str, Any]) -> dict[str, Any]:
+    """Flags as settings of the file."""
+    given = {name: value for name, value in flags.items() if value}
+    settings = {name: flags[name] for name in FLAGS if flags[name] is not None}
+    settings |= {
+        name: flags[name].split(",")
+        for name in (
+            "bootstrap",
+            "server_names",
+            "topics",
+            "groups",
+            "transactional_ids",
+            "networks",
+            "proxy_networks",
+        )
+        if flags[name] is not None  # an empty list is an error, and not no list
+    }
+    if "spool_dir" in given:
+        settings["spool_dir"] = given["spool_dir"]
+    switches = ("read_only", "deny_by_default", "observe", "share_ports")
+    settings |= {name: True for name in switches if name in given}
+    if "node_ports" in given:
+        pairs = (pair.partition("=") for pair in given["node_ports"])
+        settings["node_ports"] = {node: port for node, _, port in pairs}
+    cluster: dict[str, Any] = {}
+    if "cluster_tls" in given or "cluster_ca" in given:
+        cluster["tls"] = True
+    cluster |= {name: given[name] for name in ("sasl", "username", "secret_file") if name in given}
+    if "cluster_ca" in given:
+        cluster["ca_file"] = given["cluster_ca"]
+    limits = {name: given[name] for name in LIMITS if name in given}
+    tables = {"cluster": cluster, "limits": limits}
+    return settings | {name: table for name, table in tables.items() if table}
+
+
+def merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
+    """Flags override the file, setting by setting."""
+    tables = {
+        name: file[name] | flags[name]
+        for name in ("cluster", "limits")
+        if isinstance(file.get(name), dict) and name in flags
+    }
+    return file | flags | tables

@@ -1,0 +1,56 @@
+"""`--history FILE`: when old versions were seen last, kept over restarts of a gateway.
+
+Not here: what is seen (gateway/session/last_old.py), the report of it (report_topics.py)."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from downconvert.gateway.session.last_old import LastOld, Row
+from records.logged import log_of
+from records.paths import whole_file
+
+from .failure import CommandError
+
+LOG: Final = log_of("downconvert.gateway")
+STORE_SECONDS: Final = 60.0
+
+
+class History:
+    """What the file says and what was seen since. `path` None: nothing is kept. CommandError: the
+    file is of no use."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.since = time.time()
+        self._path = path
+        self._seen = LastOld()
+        self._has_failed = False
+        if path is not None and path.exists():
+            try:
+                said = json.loads(path.read_text(encoding="utf-8"))
+                self.since = min(self.since, float(said["since"]))
+                self._seen.join((str(a), str(b), float(c)) for a, b, c in said["rows"])
+            except (ValueError, KeyError, TypeError):
+                text = f"{path}: no history of a gateway; remove it, or name another"
+                raise CommandError(text) from None
+
+    def page(self, rows: list[Row]) -> dict[str, Any]:
+        """For programs: with what the running gateway has seen."""
+        self._seen.join(rows)
+        return {"since": self.since, "rows": sorted(self._seen.rows())}
+
+    def store(self, rows: list[Row]) -> None:
+        """Writes the file, all of it or nothing. A failure is logged, and tried again."""
+        page = self.page(rows)
+        if self._path is None:
+            return
+        try:
+            with whole_file(self._path) as file:
+                file.write(json.dumps(page).encode())
+        except OSError as error:
+            if not self._has_failed:
+                LOG.warning("%s: the history cannot be written: %s", self._path, error)
+            self._has_failed = True
+        else:
+            self._has_failed = False

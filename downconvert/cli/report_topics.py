@@ -1,0 +1,52 @@
+"""When can the gateway be removed? By topic and principal, since when no old version was seen.
+
+Not here: who is old now (report_groups.py)."""
+
+import time
+from collections.abc import Iterable
+from typing import Any, Final
+
+from .report_groups import NONE
+
+DAY: Final = 86_400  # seconds
+NO_TOPIC: Final = "(no topic)"
+
+
+def joined(pages: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The pages of several gateways as one: the later date of each row holds. It is known since the
+    last of them began to look."""
+    rows: dict[tuple[str, str], float] = {}
+    since = 0.0
+    for page in pages:
+        since = max(since, page["since"])
+        for topic, principal, seconds in page["rows"]:
+            key = topic, principal
+            rows[key] = max(seconds, rows.get(key, 0.0))
+    found = sorted(((*key, seconds) for key, seconds in rows.items()), key=lambda one: -one[2])
+    last = max((row[2] for row in found), default=None)
+    return {"since": since, "last_old": last, "rows": [list(row) for row in found]}
+
+
+def lines(page: dict[str, Any], now: float) -> list[tuple[str, ...]]:
+    """For a table: topic, principal, when it was seen last, and how long ago."""
+    return [
+        (topic or NO_TOPIC, principal or NONE, _when(seconds), _ago(now - seconds))
+        for topic, principal, seconds in page["rows"]
+    ]
+
+
+def conclusion(page: dict[str, Any], now: float) -> str:
+    """One sentence."""
+    since, last = page["since"], page["last_old"]
+    if last is None or last < since:
+        begun = f"{_when(since)}, when the gateway began to look"
+        return f"No old version was seen since {begun}: {_ago(now - since)}."
+    return f"No old version was seen since {_when(last)}: {_ago(now - last)}."
+
+
+def _when(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(seconds))
+
+
+def _ago(seconds: float) -> str:
+    return f"{seconds / DAY:.1f} days"

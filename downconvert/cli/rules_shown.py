@@ -1,0 +1,60 @@
+"""What `--check` prints, of `gateway` and `serve`: what settings mean, and what each rule allows.
+
+Not here: what a rule means (access/meaning.py)."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import click
+
+from downconvert.access import meaning
+from downconvert.access.identity import Identities
+from downconvert.access.rights import Access
+
+REFUSED: Final = "refused"
+YES_OR_NO: Final = {True: "yes", False: "no"}
+
+
+def rules_of(
+    identities: Identities[Any],
+    access: Access,
+    credentials: Any = None,
+    more: Callable[[Any], dict[str, str]] = lambda _: {},
+) -> list[dict[str, Any]]:
+    """The rules, and who is left without one. `access`, `credentials`: of those whom no rule is
+    for; `more`: what credentials mean."""
+    rules = [
+        _shown(f"rule {number}", meaning.of_clients(rule), rule.access, more(rule.credentials))
+        for number, rule in enumerate(identities.rules, start=1)
+    ]
+    if identities.rules:
+        return [*rules, {"rule": "others", "clients": REFUSED, "allows": {}}]
+    shown = []
+    if identities.client_ca is not None:
+        shown.append("show a certificate")
+    if identities.mechanisms:
+        shown.append(f"log in by {', '.join(identities.mechanisms)}")
+    clients = f"who {' or '.join(shown)}; others are {REFUSED}" if shown else "everybody"
+    return [_shown("no rules", clients, access, more(credentials))]
+
+
+def print_meaning(told: Mapping[str, str], rules: list[dict[str, Any]], *, as_json: bool) -> None:
+    """As lines, or as one object of JSON."""
+    if as_json:
+        click.echo(json.dumps({**told, "rules": rules}))
+        return
+    for name, value in told.items():
+        click.echo(_line(name, value))
+    for rule in rules:
+        click.echo(f"\n{rule['rule']}: {rule['clients']}")
+        for name, words in rule["allows"].items():
+            click.echo("  " + _line(name, words))
+
+
+def _shown(name: str, clients: str, access: Access, more: dict[str, str]) -> dict[str, Any]:
+    return {"rule": name, "clients": clients, "allows": meaning.of_access(access) | more}
+
+
+def _line(name: str, words: str) -> str:
+    return f"{name:<18} {words}"

@@ -1,0 +1,39 @@
+"""`downconvert serve --check`: what the settings mean, rule by rule, without a broker.
+
+Not here: how it is printed (rules_shown.py)."""
+
+from typing import Any, Final
+
+import click
+from click.core import ParameterSource
+
+from downconvert.access.guard import Guard
+
+from .rules_shown import YES_OR_NO, print_meaning, rules_of
+
+SHOWN: Final = ("directory", "listen")  # always; other options where they are not the default
+LEFT_OUT: Final = ("config", "check", "as_json")
+
+
+def show(context: click.Context, guard: Guard, *, as_json: bool) -> None:
+    """Prints settings that are right."""
+    told = {
+        name.replace("_", " "): _text(value)
+        for name, value in sorted(context.params.items(), key=lambda one: one[0] not in SHOWN)
+        if name in SHOWN or (name not in LEFT_OUT and _is_set(context, name))
+    }
+    told["connect"] = "from " + (" or ".join(map(str, guard.access.networks)) or "anywhere")
+    told["deny by default"] = YES_OR_NO[guard.access.denies_unnamed]
+    print_meaning(told, rules_of(guard.identities, guard.access), as_json=as_json)
+
+
+def _is_set(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) is not ParameterSource.DEFAULT
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return YES_OR_NO[value]
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[1], int):
+        return f"{value[0]}:{value[1]}"
+    return "; ".join(map(_text, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,75 @@
+"""Gateways as processes, and a cluster for them."""
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.gateway.serving import TIMEOUT, Wire
+from tests.downconvert.gateway.talk import message_set, produce_body
+from tests.ports import LOOPBACK, free_ports
+
+from .running import start
+
+
+class Running:
+    """A gateway that runs, and what it has said."""
+
+    def __init__(self, process: "subprocess.Popen[str]", *, as_json: bool) -> None:
+        self.process = process
+        assert process.stdout is not None
+        self.connecting = process.stdout.readline()
+        assert self.connecting, process.communicate()
+        if as_json:
+            said = json.loads(self.connecting)
+            self.address = Address(said["host"], said["port"])
+        else:
+            found = re.search(r"connect to ([\d.]+):(\d+)", self.connecting)
+            assert found is not None, self.connecting
+            self.address = Address(found[1], int(found[2]))
+        self._lines = process.stdout
+
+    def ready(self) -> str:
+        """What it says once the cluster has answered."""
+        return self._lines.readline()
+
+    def ask(self, api: ApiKey, version: int, body: Message) -> Message:
+        with Wire(self.address) as client:
+            return client.ask(api, version, body)
+
+    def end(self) -> tuple[int, str]:
+        """Lets it end; its exit code, and all that it said on standard error."""
+        self.process.terminate()
+        _, said = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, said
+
+
+@contextmanager
+def gateway(port: int, *options: object, listen: bool = True) -> Iterator[Running]:
+    (node,) = free_ports(1)
+    where = ("--bootstrap", f"{LOOPBACK}:{port}") if listen else ()
+    ports = ("--listen", f"{LOOPBACK}:0", "--node-port", f"0={node}")
+    process = start("gateway", *where, *ports, *options)
+    try:
+        yield Running(process, as_json="--json" in options)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def produce(running: Running) -> int:
+    """The error code that an old producer gets."""
+    answer = running.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
+    code: int = answer.responses[0].partition_responses[0].error_code
+    return code
+
+
+def wait_for_line(running: Running, words: str) -> None:
+    assert running.process.stderr is not None
+    for line in running.process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"it ended without saying {words!r}")

@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch, wait_for
 from tests.downconvert.cli.running import start

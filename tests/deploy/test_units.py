@@ -9,15 +9,14 @@ import click
 import pytest
 
 from downconvert.cli.app import app
+from tests.programs import needs
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 UNITS = sorted(path.name for path in DEPLOY.glob("*.service"))
 SYSTEMD = Path("/usr/lib/systemd/system")
 EXPOSURE_MAX = 20  # tenths; systemd calls up to 2.0 safe ("OK")
 
-needs_systemd = pytest.mark.skipif(
-    shutil.which("systemd-analyze") is None or not SYSTEMD.exists(), reason="there is no systemd"
-)
+needs_systemd = needs("systemd-analyze")
 
 
 def analyze(root: Path, *arguments: str) -> str:

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from downconvert import ConversionPolicy, eager
 from records import Codec, FileRecords, MemoryRecords, Records
 from records.backend import NAME
-from records.reader import read
+from records.batches.reader import read
 
 from .kafka_jvm import KafkaJvm
 from .ours import Ours

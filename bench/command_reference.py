@@ -50,6 +50,10 @@ def _described(command: click.Command, parent: click.Context, name: str) -> Iter
         yield f"```\n{context.command_path} {' '.join(command.collect_usage_pieces(context))}\n```"
         yield ""
         yield from _prose(command.help or "")
+        if context.auto_envvar_prefix is not None:
+            yield f"Each option may also be a variable: `{context.auto_envvar_prefix}_IDLE_TIMEOUT`"
+            yield "for `--idle-timeout`. Options go before variables, and these before `--config`."
+            yield ""
         options = [one for one in command.params if isinstance(one, click.Option)]
         rows = [_row(option, context) for option in options if not option.hidden]
         if rows:

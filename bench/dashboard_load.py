@@ -10,7 +10,7 @@ import time
 from contextlib import ExitStack
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
 
 from .draining import Address, Wire

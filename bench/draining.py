@@ -4,6 +4,7 @@ The first time through a partition it parses answers to find the next offset. Th
 requests again and reads the answers' bytes, which must be as many as the first time."""
 
 import socket
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -12,9 +13,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from downconvert.broker.wire.decoder import Cursor, decode, reader
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message, is_flexible
+from downconvert.protocol.decoder import Cursor, decode, reader
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from records import MemoryRecords
 
 LENGTH: Final = Struct(">i")
@@ -54,11 +55,12 @@ class Step:
     size: int  # bytes of the answer, without its length
 
 
-class Closes:
+class Closes(ABC):
     """Is closed at the end of a `with` block."""
 
+    @abstractmethod
     def close(self) -> None:
-        raise NotImplementedError
+        """Ends it."""
 
     def __enter__(self) -> Self:
         return self

@@ -19,9 +19,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from downconvert.broker.process_figures import resident_bytes
-from downconvert.broker.series import CLIENTS_MAX, TOPICS_MAX
 from downconvert.conversion.size_cache import sizes
+from downconvert.serving.process_figures import resident_bytes
+from downconvert.serving.series import CLIENTS_MAX, TOPICS_MAX
 from records.units import MiB
 
 from .fast_world import STEP, World, world

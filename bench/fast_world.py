@@ -14,32 +14,33 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
+from downconvert.access.failed_logins import FailedLogins
+from downconvert.access.guard import Guard
+from downconvert.access.identity import ClientRule, Identities, Users
+from downconvert.access.ledger import OwnLedger
+from downconvert.access.quotas import Quotas
+from downconvert.access.rights import Access
 from downconvert.broker import BadRequestError, Broker, BrokerConfig, Client
-from downconvert.broker.access.failed_logins import FailedLogins
-from downconvert.broker.access.guard import Guard
-from downconvert.broker.access.identity import ClientRule, Identities, Users
-from downconvert.broker.access.ledger import OwnLedger
-from downconvert.broker.access.quotas import Quotas
-from downconvert.broker.access.rights import Access
-from downconvert.broker.disk_room import DiskRoom
 from downconvert.broker.endings import End
-from downconvert.broker.errors import ApiError, BrokerError
-from downconvert.broker.maintenance import Maintenance
-from downconvert.broker.places import NoPlaceError, Place
-from downconvert.broker.request_log import log_end
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.broker.operating.disk_room import DiskRoom
+from downconvert.broker.operating.maintenance import Maintenance
+from downconvert.broker.operating.request_log import log_end
 from downconvert.gateway.advertised import Advertised
-from downconvert.gateway.census import ClientCensus
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.connection_log import log_refusal
+from downconvert.gateway.figures import End as GatewayEnd
 from downconvert.gateway.identity import ClientRule as GatewayRule
 from downconvert.gateway.identity import Identities as GatewayIdentities
+from downconvert.gateway.network.connection_log import log_refusal
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.session import Session
-from downconvert.gateway.shared import Ledgers
+from downconvert.gateway.session.census import ClientCensus
+from downconvert.gateway.session.session import Session
+from downconvert.gateway.session.shared import Ledgers
 from downconvert.gateway.topology import Address
+from downconvert.protocol.errors import ApiError, BrokerError
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.places import NoPlaceError, Place
 from downconvert.storage import DiskFullError, LogConfig, LogDir, StorageError
-from downconvert.storage.files import WritableFile
+from downconvert.storage.disk.files import WritableFile
 from records import RecordsError, build
 from records.record import Record
 from tests.downconvert.broker.asking import frame
@@ -297,9 +298,10 @@ def brokers_fail_and_are_replaced(world: World) -> None:
         address = Address(node.host, node.port)
         for _ in range(5):
             world.gateway.note(address, "it does not answer")
-            log_refusal(world.gateway.lines, world.address(), "no broker answers", world.now)
+            lines, client = world.gateway.lines, world.address()
+            log_refusal(lines, client, "no broker answers", GatewayEnd.REFUSED, world.now)
         world.gateway.note(address, None)
-        world.gateway.counters.broker_answered(address, 0.1)
+        world.gateway.counters.broker_answered(str(address), 0.1, "Fetch")
 
 
 def places_are_taken(world: World) -> None:

@@ -22,8 +22,8 @@ from time import monotonic
 from traceback import print_exc
 from typing import Final
 
-from downconvert.broker.limits import Limits
 from downconvert.broker.server import Server
+from downconvert.serving.limits import Limits
 from tests.damage import mutated
 from tests.downconvert.broker.hostile import (
     attempt,

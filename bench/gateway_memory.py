@@ -23,8 +23,8 @@ from typing import Final
 
 import click
 
-from downconvert.broker.wire.schemas import ApiKey
 from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey
 from records import Codec
 from records.units import KiB, MiB
 from tests.downconvert.gateway.serving import Wire, cluster

@@ -21,7 +21,7 @@ from typing import Final
 
 import click
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from simulator import generate as write_segments
 from tests import kafka_server
 

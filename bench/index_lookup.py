@@ -7,7 +7,7 @@ lookup `mincore` tells which pages were read. The minimum is the one page of the
 
     python -m bench.index_lookup --plot pages.svg
 
-Not here: the search (downconvert/storage/search.py)."""
+Not here: the search (downconvert/storage/indexes/search.py)."""
 
 import ctypes
 import json
@@ -28,9 +28,9 @@ from typing import Any, Final, Protocol
 import click
 
 from downconvert.storage import OffsetIndex, TimeIndex
-from downconvert.storage.offset_index import ENTRY as OFFSET_ENTRY
-from downconvert.storage.search import KEY, MARKS_AFTER, WARM_SIZE, WarmSearch
-from downconvert.storage.time_index import ENTRY as TIME_ENTRY
+from downconvert.storage.indexes.offset_index import ENTRY as OFFSET_ENTRY
+from downconvert.storage.indexes.search import KEY, MARKS_AFTER, WARM_SIZE, WarmSearch
+from downconvert.storage.indexes.time_index import ENTRY as TIME_ENTRY
 from records.units import KiB, MiB
 
 from .rounds import one_core

@@ -8,9 +8,9 @@ from random import Random
 from typing import Final
 
 from downconvert import AbortedTransaction, ConversionPolicy
-from records.builder import build, build_empty, build_marker
+from records.batches.builder import build, build_empty, build_marker
+from records.batches.control import ControlRecordType
 from records.codecs import compress
-from records.control import ControlRecordType
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec, TimestampType
 from records.record import Record
 from tests.damage import mutated
@@ -30,9 +30,7 @@ POLICIES: Final = (
     ConversionPolicy(chunk_size=200, wrapper_size_max=256, recode={"lz4": "none"}),
     ConversionPolicy(
         chunk_size=300,
-        size="auto",
         isolation="read_committed",
-        record_size_max=1000,
     ),
     replace(ConversionPolicy.kafka(), chunk_size=150),
 )

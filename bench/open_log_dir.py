@@ -19,7 +19,7 @@ import click
 
 from downconvert.storage import Log
 from downconvert.storage.names import Kind, file_name
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
 

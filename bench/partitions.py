@@ -17,7 +17,7 @@ from typing import Final
 
 import click
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage.names import CLEAN_SHUTDOWN, Kind, file_name
 from downconvert.storage.session import CLEAN
 from tests.downconvert.broker.talking import Talk

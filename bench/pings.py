@@ -25,8 +25,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import click
 
-from downconvert.broker.wire.schemas import ApiKey, Message
 from downconvert.conversion.made import ENOUGH
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, build
 from records.units import KiB, MiB
 

@@ -18,9 +18,9 @@ from statistics import median
 from time import perf_counter, sleep
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from records import build
-from records.columns import Columns
+from records.batches.columns import Columns
 from records.formats import V2
 from records.record import Record
 from records.units import KiB, MiB

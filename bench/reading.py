@@ -26,9 +26,9 @@ import click
 from aiokafka.record.memory_records import MemoryRecords as AiokafkaRecords
 from kafka.record.memory_records import MemoryRecords as KafkaPythonRecords
 
-from downconvert.spark.options import Options
-from downconvert.spark.reader import SegmentReader, Task
-from downconvert.spark.schemas import schema_of
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.read.reader import SegmentReader, Task
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, read
 from records.backend import NAME

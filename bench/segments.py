@@ -14,7 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, TypeAlias
 
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2, Codec, TimestampType
 from records.record import Record
 from records.units import MiB

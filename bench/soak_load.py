@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import Final
 
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
 from records.units import KiB, MiB
 

@@ -9,10 +9,10 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from downconvert.spark.options import Options
-from downconvert.spark.reader import SegmentReader
-from downconvert.spark.schemas import schema_of
-from downconvert.spark.workers import spare_what_is_loaded
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.read.reader import SegmentReader
+from downconvert.spark.read.workers import spare_what_is_loaded
 
 COPIES: Final = "copies"
 

@@ -19,11 +19,11 @@ from typing import Final
 
 import click
 
-from downconvert.spark.audit_segment import Task as AuditTask
-from downconvert.spark.audit_segment import audit_segments
-from downconvert.spark.convert_segment import Task, convert_segment
-from downconvert.spark.rewrite import Settings
-from downconvert.spark.trees import find_partitions
+from downconvert.spark.jobs.audit.audit_segment import Task as AuditTask
+from downconvert.spark.jobs.audit.audit_segment import audit_segments
+from downconvert.spark.jobs.convert.convert_segment import Task, convert_segment
+from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.logs.trees import find_partitions
 from records import Codec
 from records.units import MiB
 
@@ -152,8 +152,8 @@ def overhead(tasks: int) -> Overhead:
     """Two runs of tasks that do nothing, of which the larger is charged with the difference."""
     import pyarrow as pa
 
-    from downconvert.spark.jobs import run_tasks
-    from downconvert.spark.session import open_session
+    from downconvert.spark.jobs.jobs import run_tasks
+    from downconvert.spark.jobs.session import open_session
 
     schema = pa.schema([("n", pa.int64())])
     with TemporaryDirectory() as scratch, open_session("plan", "local[1]") as session:

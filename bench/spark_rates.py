@@ -34,10 +34,12 @@ import click
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark import export, find, register
-from downconvert.spark.options import Options
-from downconvert.spark.reader import SegmentReader
-from downconvert.spark.schemas import schema_of
+from downconvert.spark import register
+from downconvert.spark.jobs import find
+from downconvert.spark.jobs.export import export
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.read.reader import SegmentReader
 from downconvert.spark.source import FORMAT
 from records.units import MiB
 from tests import object_store

@@ -17,13 +17,14 @@ from typing import Final
 import click
 import pytest
 
-from downconvert.spark import convert, export
-from downconvert.spark.audit import plan
-from downconvert.spark.audit_segment import audit_segments
-from downconvert.spark.options import Options
-from downconvert.spark.reader import SegmentReader, Task
-from downconvert.spark.rewrite import Settings
-from downconvert.spark.schemas import schema_of
+from downconvert.spark.jobs.audit.audit import plan
+from downconvert.spark.jobs.audit.audit_segment import audit_segments
+from downconvert.spark.jobs.convert import convert
+from downconvert.spark.jobs.convert.rewrite import Settings
+from downconvert.spark.jobs.export import export
+from downconvert.spark.options.options import Options
+from downconvert.spark.options.schemas import schema_of
+from downconvert.spark.read.reader import SegmentReader, Task
 from downconvert.storage import Log
 from records.units import MiB
 from tests import object_store

@@ -24,8 +24,8 @@ import click
 
 from downconvert import eager
 from downconvert.broker import Broker, BrokerConfig, Client
-from downconvert.broker.wire.encoder import encode
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from records import Codec, MemoryRecords, Record, build
 from records.units import MiB

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.storage.names import Kind, file_name
-from records.builder import build, build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build, build_marker
+from records.batches.control import ControlRecordType
 from records.formats import BATCH_HEADER_SIZE, V2
 from records.record import Record
 from tests.downconvert.storage.logs import indexed_segment

@@ -15,13 +15,13 @@ import click
 import pytest
 
 from downconvert.spark.errors import MixedClustersError
-from downconvert.spark.jobs import JobError
-from downconvert.spark.places import Json
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.places import Json
 from downconvert.storage.names import TopicPartition
 from records import RecordsError
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
-from tests.downconvert.spark.test_follow import Limit, read, stream
+from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
 from .tree_model import Tree, generated, written
 

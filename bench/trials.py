@@ -12,12 +12,12 @@ from zlib import crc32
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from records import MemoryRecords, backend
 from records.batch import BatchHeader
+from records.batches.columns import Columns
+from records.batches.reader import read, read_batch
 from records.codecs import decompress
-from records.columns import Columns
 from records.errors import RecordsError
+from records.files.source import read_headers
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V2
-from records.reader import read, read_batch
-from records.source import read_headers
 
 from .mutants import Mutant
 

@@ -7,7 +7,7 @@ is that of the sending process.
 
     python -m bench.zero_copy --size 1GiB
 
-Not here: the send (records/zero_copy.py), finding the range (downconvert/storage/log.py)."""
+Not here: the send (records/files/zero_copy.py), finding the range (downconvert/storage/log.py)."""
 
 import json
 import os
@@ -26,7 +26,7 @@ import click
 
 from downconvert.storage import Log, LogConfig
 from records import FileRecords
-from records.builder import build
+from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
 from records.units import KiB, MiB, parse_size

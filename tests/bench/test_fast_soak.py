@@ -4,8 +4,8 @@ from collections import deque
 from pathlib import Path
 
 from bench.fast_soak import FastSoak, Sample, growth, report, soak, tables
-from downconvert.broker.access.ledger import Entry, OwnLedger
-from downconvert.broker.places import Places
+from downconvert.access.ledger import Entry, OwnLedger
+from downconvert.serving.places import Places
 
 SEED = 3
 HOURS = 3

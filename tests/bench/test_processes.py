@@ -7,7 +7,7 @@ import pytest
 
 from bench.draining import Wire, parsed, request
 from bench.processes import served, settled, started, status
-from downconvert.broker.wire.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message
 
 
 def test_a_server_answers_and_is_measured_until_it_is_stopped(tmp_path: Path) -> None:

@@ -1,0 +1,114 @@
+"""The small requests that servers are asked: one frame each, sent again and again.
+
+A frame may differ from server to server: a heartbeat names the member that the server knows.
+
+Not here: who asks (small_client.py), whom (small_servers.py)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+from downconvert.protocol.schemas import ApiKey, Message
+from records import Codec, build
+from records.formats import V2
+from records.units import KiB, MiB
+
+from .draining import Wire, fetch, request
+from .segments import Shape, batches, plain
+
+# A topic for each codec, with batches of about 16 KiB on disk.
+FETCHED: Final = (
+    Shape("none", Codec.NONE, MiB, plain(100)),
+    Shape("lz4", Codec.LZ4, MiB, plain(100), batch_size=26_000),
+)
+WRITTEN: Final = "written"  # the topic of what writes, and of metadata
+GROUP: Final = "small"
+FETCH_SIZE: Final = 16 * KiB  # bytes that a fetch asks for; its first batch comes whole
+BATCH: Final = 8  # the one that is asked for: neither the first nor the last
+OLD, NEW = 2, 11  # versions of Fetch: with messages of v1, and with what is on disk
+SESSION_SECONDS: Final = 1_500  # of a member: longer than any run
+
+Frame = Callable[[Wire], bytes]  # what makes a request's frame, with its length, for one server
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A request. `writes`: only a server that may write answers it without an error."""
+
+    name: str
+    frame: Frame
+    writes: bool = False
+
+
+def fetching(version: int, shape: Shape) -> Kind:
+    """From the beginning of one batch."""
+    found = batches(shape, shape.size)
+    offset = next(islice(found, BATCH, None))[0].offset
+    frame = fetch(version, shape.name, offset, FETCH_SIZE)
+    return Kind(f"Fetch v{version} {shape.name}", lambda _: frame)
+
+
+def always(name: str, api: ApiKey, version: int, body: Message, *, writes: bool) -> Kind:
+    frame = request(api, version, body)
+    return Kind(name, lambda _: frame, writes)
+
+
+def _heartbeat(wire: Wire) -> bytes:
+    """As the only member of a group, which has joined."""
+    subscription = (
+        b"\0\0" + (1).to_bytes(4) + len(WRITTEN).to_bytes(2) + WRITTEN.encode() + b"\0" * 4
+    )
+    joined = wire.ask(
+        ApiKey.JoinGroup,
+        0,
+        Message(
+            group_id=f"{GROUP}-heartbeat",
+            session_timeout_ms=SESSION_SECONDS * 1_000,
+            member_id="",
+            protocol_type="consumer",
+            protocols=[Message(name="range", metadata=subscription)],
+        ),
+    )
+    member = {
+        "group_id": f"{GROUP}-heartbeat",
+        "generation_id": joined.generation_id,
+        "member_id": joined.member_id,
+    }
+    assignment = Message(member_id=joined.member_id, assignment=b"\0\0" + b"\0" * 8)
+    wire.ask(ApiKey.SyncGroup, 0, Message(**member, assignments=[assignment]))
+    return request(ApiKey.Heartbeat, 0, Message(**member))
+
+
+def _commit() -> Message:
+    partition = Message(partition_index=0, committed_offset=5, committed_metadata="")
+    return Message(
+        group_id=GROUP,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        retention_time_ms=-1,
+        topics=[Message(name=WRITTEN, partitions=[partition])],
+    )
+
+
+def _produce() -> Message:
+    record = next(batches(FETCHED[0], MiB))[0]
+    partition = Message(index=0, records=build([record], magic=V2))
+    topics = [Message(name=WRITTEN, partition_data=[partition])]
+    return Message(transactional_id=None, acks=1, timeout_ms=30_000, topic_data=topics)
+
+
+KINDS: Final = (
+    *(fetching(version, shape) for version in (NEW, OLD) for shape in FETCHED),
+    always("ApiVersions", ApiKey.ApiVersions, 0, Message(), writes=False),
+    always(
+        "Metadata",
+        ApiKey.Metadata,
+        5,
+        Message(topics=[Message(name=WRITTEN)], allow_auto_topic_creation=False),
+        writes=True,
+    ),
+    Kind("Heartbeat", _heartbeat, writes=True),
+    always("OffsetCommit", ApiKey.OffsetCommit, 2, _commit(), writes=True),
+    always("Produce", ApiKey.Produce, 3, _produce(), writes=True),
+)

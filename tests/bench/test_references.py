@@ -1,0 +1,13 @@
+"""The reference pages are what the code says."""
+
+import pytest
+
+from bench import error_reference, metrics_reference, settings_reference
+
+GENERATORS = (error_reference, metrics_reference, settings_reference)
+
+
+@pytest.mark.parametrize("generator", GENERATORS, ids=lambda one: one.PAGE.name)
+def test_a_reference_page_is_what_the_code_says(generator):
+    said = generator.PAGE.read_text()
+    assert said == generator.reference(), f"run: python -m {generator.__name__}"

@@ -1,5 +1,8 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Everything lives in .venv; nothing else is touched.
 
+# Compiled once: three workers, and the hundreds of children that tests start, import the same files.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The first Python that is new enough; PYTHON=... names another.
 PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done)
@@ -58,7 +61,7 @@ test: build ## the suite, but for what needs others' programs: minutes
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not others"
 
 test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 build: $(VENV)/dev.$(KERNEL) ## the environment, and in it the kernel where cargo is
 	@$(BIN)/python -c 'from records.backend import NAME; print(f"kernel: {NAME}")'
@@ -108,7 +111,7 @@ dist: $(VENV)/dist.$(KERNEL) ## the sdist, and the wheel that is built from it, 
 	$(BIN)/python -m twine check --strict dist/*
 
 docs: $(VENV)/docs.$(KERNEL) ## the documents and the API as a site: site/index.html
-	@$(BIN)/python -m bench.sentences docs/*.md README.md
+	@$(BIN)/python -m bench.sentences docs/*.md README.md CONTRIBUTING.md SECURITY.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: build ## style and types, of Python and of Rust

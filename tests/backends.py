@@ -4,7 +4,9 @@ import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
+from types import ModuleType
 from typing import Final
 
 from records import backend
@@ -22,6 +24,18 @@ KERNEL: Final = (
 )
 
 
+@cache
+def _candidates(_modules: int) -> tuple[tuple[ModuleType, str], ...]:
+    """Where a part of a kernel may have been imported to. Looked for again when there are more
+    modules."""
+    return tuple(
+        (module, part)
+        for module in list(sys.modules.values())
+        for part in KERNEL
+        if module.__name__ not in FACES.values() and hasattr(module, part)
+    )
+
+
 @contextmanager
 def running_on(name: str) -> Iterator[None]:
     """All modules of the project that have been imported use this kernel while it lasts."""
@@ -29,9 +43,8 @@ def running_on(name: str) -> Iterator[None]:
     usual = {part: getattr(backend, part) for part in KERNEL}
     changed = [
         (module, part)
-        for module in list(sys.modules.values())
-        for part in KERNEL
-        if getattr(module, part, None) is usual[part] and module.__name__ not in FACES.values()
+        for module, part in _candidates(len(sys.modules))
+        if getattr(module, part) is usual[part]
     ]
     try:
         for module, part in changed:

@@ -77,6 +77,16 @@ class Node:
     def is_running(self) -> bool:
         return self._popen is not None and self._popen.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """The process of its command, whose parent holds its leash. LookupError: it has ended."""
+        assert self._popen is not None
+        children = Path(f"/proc/{self._popen.pid}/task/{self._popen.pid}/children").read_text()
+        for child in map(int, children.split()):
+            if Path(f"/proc/{child}/comm").read_text().strip() == self._command[0]:
+                return child
+        raise LookupError(self._command[0])
+
     def kill(self, with_signal: int = signal.SIGKILL) -> None:
         """With SIGTERM it may stop in its own way first, for a while."""
         if self._popen is None:
@@ -144,6 +154,10 @@ class KafkaServer:
     def kill(self, node: int, with_signal: int = signal.SIGKILL) -> None:
         """As a power failure does it; with SIGTERM, as an operator does."""
         self._processes[node].kill(with_signal)
+
+    def pid(self, node: int) -> int:
+        """The process of a node's JVM, where the system has /proc."""
+        return self._processes[node].pid
 
     def await_fenced(self, node: int) -> None:
         """Back when the others know that a node was killed: until then new topics may be put on

@@ -158,3 +158,17 @@ def test_the_readme_says_in_one_place_how_to_get_the_package() -> None:
     assert README.count("your clone of this repository") == 1
     assert "pip install lazy-downconvert" not in README
     assert README.index("your clone of this repository") < README.index("```python")
+
+
+FILES = re.compile(
+    r"`((?:bench|deploy|downconvert|judges|native|records|simulator|tests)/[\w./-]+\.(?:py|rs|json|yaml|service))`"
+)
+
+
+@pytest.mark.parametrize(
+    "path", sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")]), ids=lambda path: path.name
+)
+def test_a_file_that_a_document_names_is_there(path: Path) -> None:
+    if path.name != "CHANGELOG.md":  # which is about older trees
+        for name in FILES.findall(path.read_text()):
+            assert (ROOT / name).exists(), name

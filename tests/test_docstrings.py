@@ -17,8 +17,8 @@ MODULES = [
 
 def test_what_is_used_first_has_examples() -> None:
     assert set(MODULES) >= {
-        "records.builder",
-        "records.reader",
+        "records.batches.builder",
+        "records.batches.reader",
         "downconvert.broker",
         "downconvert.conversion.eager",
         "downconvert.conversion.lazy",

@@ -3,7 +3,9 @@
 Read from the imports as they stand in the files, wherever in a file they stand."""
 
 import ast
+import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -12,6 +14,8 @@ from sys import stdlib_module_names
 from typing import Final
 
 import pytest
+
+from .import_statements import import_statements
 
 ROOT: Final = Path(__file__).parent.parent
 
@@ -23,10 +27,35 @@ OTHER_FOLDERS: Final = {"native", "tests", "bench", "judges", "docs", "deploy"}
 # Each floor, and the floors that it rests on. `downconvert` is the public face: its one file.
 LIBRARY: Final = {"records", "downconvert.conversion", "downconvert"}
 STORED: Final = {"downconvert.storage", "downconvert.internal_topics"}
-SERVING: Final = LIBRARY | STORED | {"downconvert.broker", "downconvert.gateway"}
+SHARED: Final = {"downconvert.protocol", "downconvert.access", "downconvert.serving"}
+SERVERS: Final = LIBRARY | STORED | SHARED | {"downconvert.broker", "downconvert.gateway"}
 JOBS: Final = LIBRARY | STORED | {"downconvert.report"}
+# By data flow, each on those before it.
+PARTS: Final = (
+    "errors",
+    "notices",
+    "stores",
+    "options",
+    "logs",
+    "plan",
+    "read",
+    "stream",
+    "source",
+)
+SPARK: Final = {
+    f"downconvert.spark.{name}": JOBS | {f"downconvert.spark.{below}" for below in PARTS[:count]}
+    for count, name in enumerate(PARTS)
+}
 COMMAND: Final = (
-    SERVING | JOBS | {"downconvert.spark", "downconvert.doctor", "downconvert.conformance"}
+    SERVERS
+    | JOBS
+    | set(SPARK)
+    | {
+        "downconvert.spark",
+        "downconvert.spark.jobs",
+        "downconvert.doctor",
+        "downconvert.conformance",
+    }
 )
 FLOORS: Final = {
     "records": set[str](),
@@ -35,18 +64,33 @@ FLOORS: Final = {
     "downconvert.storage": {"records"},
     "downconvert.internal_topics": {"records", "downconvert.storage"},
     "downconvert.report": {"records"},
-    "downconvert.broker": LIBRARY | STORED,
-    "downconvert.gateway": SERVING - {"downconvert.gateway"},
+    "downconvert.protocol": {"records", "downconvert.internal_topics"},
+    "downconvert.access": {"records", "downconvert.protocol"},
+    "downconvert.serving": {
+        "records",
+        "downconvert",
+        "downconvert.storage",
+        "downconvert.protocol",
+    },
+    "downconvert.broker": LIBRARY | STORED | SHARED,
+    "downconvert.gateway": LIBRARY | SHARED,
     "downconvert.doctor": {"records", "downconvert.report"},
-    "downconvert.conformance": SERVING | {"downconvert.report"},
-    "downconvert.spark": JOBS,
-    "pyspark_kafka_segments": {"downconvert.spark"},
+    "downconvert.conformance": {
+        "records",
+        "downconvert.protocol",
+        "downconvert.gateway",
+        "downconvert.report",
+    },
+    **SPARK,
+    "downconvert.spark": JOBS | set(SPARK),
+    "downconvert.spark.jobs": JOBS | set(SPARK) | {"downconvert.spark"},
+    "pyspark_kafka_segments": set(SPARK),
     "downconvert.cli": COMMAND,
     "downconvert.__main__": {"downconvert.cli"},
     "simulator": COMMAND | {"downconvert.cli"},
 }
 
-# Modules that reach into the world. Below the broker, only what is said here is used of them, and
+# Modules that reach into the world. Below the servers, only what is said here is used of them, and
 # what is called has its parentheses.
 SOCKETS: Final = {"socket", "socketserver", "ssl", "select", "selectors", "asyncio"}
 THREADS: Final = {"threading", "_thread", "multiprocessing", "concurrent", "subprocess"}
@@ -57,42 +101,30 @@ HARMLESS: Final = {
     ("downconvert/conversion/made.py", "threading.Lock()"),
     ("downconvert/conversion/size_cache.py", "threading.Lock()"),  # starts no thread
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
-    ("downconvert/storage/checkpoints.py", "threading.RLock()"),  # logs of several threads share it
-    ("downconvert/storage/open_files.py", "threading.Lock()"),  # as above
-    (
-        "downconvert/conversion/lazy.py",
-        "time.perf_counter",
-    ),  # handed on, unless the caller hands in another
+    # Logs of several threads share it.
+    ("downconvert/storage/checkpoints/checkpoints.py", "threading.RLock()"),
+    ("downconvert/storage/disk/open_files.py", "threading.Lock()"),  # as above
+    # Handed on, unless the caller hands in another.
+    ("downconvert/conversion/lazy.py", "time.perf_counter"),
 }
 
-# In the broker and the gateway only these have sockets, threads or a clock. All may have locks.
-OUTSIDE: Final = {
+# In the servers and what they share only these have sockets, threads or a clock: two folders, and
+# files. All may have locks.
+OUTSIDE: Final = (
+    "downconvert/broker/network/",
+    "downconvert/gateway/network/",
+    "downconvert/access/jwks_source.py",
+    "downconvert/broker/operating/maintenance.py",
     "downconvert/broker/server.py",
-    "downconvert/broker/network_thread.py",
-    "downconvert/broker/served_connections.py",
-    "downconvert/broker/clock.py",
-    "downconvert/broker/wake.py",
-    "downconvert/broker/maintenance.py",
-    "downconvert/broker/tls.py",
-    "downconvert/broker/pages.py",
-    "downconvert/broker/access/jwks_source.py",
-    "downconvert/gateway/server.py",
-    "downconvert/gateway/listeners.py",
-    "downconvert/gateway/connection.py",
-    "downconvert/gateway/streams.py",
-    "downconvert/gateway/splicing.py",
-    "downconvert/gateway/event_loop.py",
-    "downconvert/gateway/deadline.py",
-    "downconvert/gateway/security.py",
-    "downconvert/gateway/upstream.py",
-    "downconvert/gateway/conversion_pool.py",
-    "downconvert/gateway/loop.py",
-    "downconvert/gateway/accepting.py",
-    "downconvert/gateway/processes.py",
-    "downconvert/gateway/shared_ledger.py",
+    "downconvert/gateway/certificates.py",
     "downconvert/gateway/child_process.py",
-    "downconvert/gateway/client_request.py",
-}
+    "downconvert/gateway/processes.py",
+    "downconvert/gateway/security.py",
+    "downconvert/gateway/server.py",
+    "downconvert/gateway/shared_ledger.py",
+    "downconvert/serving/pages.py",
+    "downconvert/serving/tls.py",
+)
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}
 # They start no thread, and keep apart what each thread has.
 APART: Final = {"threading.local", "threading.get_ident", "threading.get_ident()"}
@@ -135,13 +167,6 @@ def folders() -> set[str]:
         if path.is_dir() and not path.name.startswith(".")
         if not any(path.match(pattern) for pattern in ignored)
     }
-
-
-@cache
-def import_statements(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """All of a file, wherever in it they stand."""
-    nodes = ast.walk(ast.parse(path.read_text()))
-    return tuple(node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 @cache
@@ -263,6 +288,28 @@ def test_imports_are_relative_within_a_folder_and_absolute_across_folders() -> N
     assert neighbours == set()
 
 
+def test_the_picture_shows_every_folder() -> None:
+    """That of docs/architecture.md, under the folder that it is in."""
+    shown, above = set[str](), [""]
+    picture = (ROOT / "docs/architecture.md").read_text().split("```")[1]
+    for line in filter(None, picture.splitlines()):
+        depth = (len(line) - len(line.lstrip())) // 2
+        for name in re.findall(r"(?<!\S)(\w+)/(?=\s|$)", line):
+            above[depth + 1 :] = [f"{above[depth]}{name}/"]
+            shown.add(above[depth + 1])
+    inside = {f"{path.parent.relative_to(ROOT)}/" for path in FILES if path.name == "__init__.py"}
+    hidden = ("simulator/", "pyspark_kafka_segments/", "downconvert/spark/jobs/")
+    assert {name for name in inside if not name.startswith(hidden)} <= shown
+    assert {name for name in shown if not (ROOT / name).is_dir()} == set()
+
+
+def test_no_folder_has_more_files_than_one_can_hold_in_the_head() -> None:
+    """But those with a file for each API, subcommand or way of conversion."""
+    found = Counter(str(path.parent.relative_to(ROOT)) for path in FILES)
+    wide = {"downconvert/broker/handlers", "downconvert/cli", "downconvert/conversion"}
+    assert {name: count for name, count in found.items() if count > 24 and name not in wide} == {}
+
+
 def test_floors_have_no_circle() -> None:
     seen = set[str]()
     for floor, below in FLOORS.items():
@@ -297,12 +344,12 @@ def test_nothing_below_the_broker_opens_sockets_starts_threads_or_reads_a_clock(
     assert used == HARMLESS
 
 
-@pytest.mark.parametrize("floor", ["downconvert.broker", "downconvert.gateway"])
+@pytest.mark.parametrize("floor", sorted({*SHARED, "downconvert.broker", "downconvert.gateway"}))
 def test_requests_are_handled_without_sockets_threads_and_clocks(floor: str) -> None:
     used = {
         (str(path.relative_to(ROOT)), use)
         for path in on_floors(floor)
-        if str(path.relative_to(ROOT)) not in OUTSIDE
+        if not str(path.relative_to(ROOT)).startswith(OUTSIDE)
         for use in uses_of_the_world(path)
         if use not in LOCKS | APART | STOPWATCH
     }

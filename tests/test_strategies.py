@@ -8,8 +8,8 @@ from typing import TypeAlias
 from hypothesis import Phase, find, given, settings
 
 from records import BatchHeader, MemoryRecords
+from records.batches.reader import read, read_batch
 from records.formats import V0, V1, V2, Codec, TimestampType
-from records.reader import read, read_batch
 from records.record import Record
 
 from .strategies import (

@@ -23,10 +23,10 @@ SERVERS: Final = {
 }
 _HEAD: Final = """# Old clients
 
-Real clients, as their registries have them, read topics with v2 on disk from `downconvert serve`
-and through `downconvert gateway`, from a broker of Apache Kafka 4.4.0 that has the same logs.
-Expected are all records that are there for readers without isolation, once, in order, with keys,
-values and, as far as the client can tell them, timestamps and headers.
+Real clients from their registries read topics with v2 on disk. They read from `downconvert serve`,
+and through `downconvert gateway` from a broker of Apache Kafka 4.4.0 with the same logs. A run is
+right if the client gets all records that readers without isolation should see, once and in order.
+Keys and values must be right, and timestamps and headers as far as the client shows them.
 
 `make old-clients` makes this file again, in some hours: `python -m tests.clients.run --serve --json
 build/serve.jsonl`, `python -m bench.gateway clients --json build/gateway.jsonl`, and `python -m
@@ -41,10 +41,9 @@ batch and four hundred in one, or of 1 MB. One log begins in the middle of a com
 Compacted logs of small segments have batches that lost records at their ends, or all of them.
 Transactions are committed, aborted or open, with a marker or with open data at the end.
 
-A client is asked for partitions that are assigned to it, or joins a group. Each is a small program
-in `tests/clients/programs`, fetched with its registry's own tool into `build/clients`. Nothing is
-set on the server; what it does for some clients by itself, such as sending kafka-node nothing that
-is compressed, is among its defaults.
+A client reads partitions that are assigned to it, or joins a group. Each client is a small program
+in `tests/clients/programs`, fetched with its registry's own tool into `build/clients`. The server
+has its default settings. They include rules for some clients: kafka-node gets nothing compressed.
 """
 
 

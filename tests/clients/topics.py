@@ -14,8 +14,8 @@ from random import Random
 from typing import Any, Final
 
 from downconvert.storage import LogConfig, LogDir, TopicPartition
-from records.builder import build, build_empty, build_marker
-from records.control import ControlRecordType
+from records.batches.builder import build, build_empty, build_marker
+from records.batches.control import ControlRecordType
 from records.formats import TIMESTAMP_TYPE_NAMES, V2, Codec, TimestampType
 from records.record import Record
 

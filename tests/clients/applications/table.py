@@ -27,11 +27,11 @@ gateway, and runs one trial after the other. `--only`, `--setting` and `--target
 in `tests/clients/applications` is one kind of application, with its configuration. """
 
 _HOW: Final = f"""
-A trial is one application, in one setting, at a topic of its own of one partition. What produces is
-given {COUNT} records, which are read back from the cluster itself. What consumes finds {COUNT}
-records there, which are looked for in what it hands out. What watches is asked for the number of
-records that a group is behind, which is {COUNT}. "all" is all of them; "twice" counts those that
-came more than once, as they may from anybody who tries again.
+A trial is one application, in one setting, with a topic of its own of one partition. A producer
+gets {COUNT} records, which are read back from the cluster. A consumer finds {COUNT} records
+there, which are looked for in its output. An application that watches is asked for a group's lag,
+which is {COUNT}. "all" means all of them. "twice" counts records that came more than once, as
+they may after a retry.
 """
 
 

@@ -35,15 +35,20 @@ CONFIG: dict[str, Any] = {
 def serving(path: Path) -> Iterator[str]:
     """The address of a broker that keeps its log there."""
     config = BrokerConfig(
-        is_writable=True, group_initial_rebalance_delay_ms=0, group_min_session_timeout_ms=100
+        is_writable=True,
+        group_initial_rebalance_delay_ms=0,
+        group_min_session_timeout_ms=100,
+        log_initial_task_delay_ms=0,  # retention at once: a busy machine waits longer, too
+        log_retention_check_interval_ms=100,
     )
     with LogDir.open(path, writable=True) as log_dir:
         broker = Broker(log_dir, config)
         if "events" not in broker.topics:
-            topic = broker.topics.create("events", PARTITIONS, {}, 0)
+            now = int(time.time() * 1000)  # older records are removed after a week, whoever reads
+            topic = broker.topics.create("events", PARTITIONS, {}, now)
             for index, partition in topic.partitions.items():
                 values = [f"{index}/{number}".encode() for number in range(RECORDS)]
-                columns = Columns(range(RECORDS), [0] * RECORDS, [None] * RECORDS, values)
+                columns = Columns(range(RECORDS), [now] * RECORDS, [None] * RECORDS, values)
                 partition.log.writer.append(build(columns, magic=2))
         with Server(broker) as server:
             host, port = server.address

@@ -1,6 +1,7 @@
 """DeleteTopics: by name, and from version 6 on by id, too. Groups forget their offsets in it."""
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
@@ -20,12 +21,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     asked = body.topics
     if exchange.request.version < IDS_VERSION:
         asked = [Message(name=name, topic_id=NO_ID) for name in body.topic_names]
-    named = [(_topic_of(broker, one), one) for one in asked]
-    counts = Counter(topic for topic, _ in named)
-    firsts = dict(reversed(named))
-    answers = [
-        _deleted(broker, firsts[topic], is_twice=count > 1) for topic, count in counts.items()
-    ]
+    answers = [_deleted(broker, one, problem) for one, problem in _checked(broker, asked)]
     gone = {answer.name for answer in answers if not answer.error_code}
     if gone:
         broker.groups.forget_topics(gone, now)
@@ -33,20 +29,46 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     exchange.reply(Message(responses=answers))
 
 
-def _topic_of(broker: BrokerState, asked: Message) -> str | bytes:
-    """What is asked for, whether by its name or its id; an id that no topic has is itself."""
-    if asked.name is not None:
-        return str(asked.name)
-    topic = broker.topics.by_id(bytes(asked.topic_id))
-    return bytes(asked.topic_id) if topic is None else topic.name
+def _checked(broker: BrokerState, asked: Iterable[Message]) -> Iterator[tuple[Message, str]]:
+    """Each topic that is answered, and why it is not deleted; empty: it may be.
+
+    What comes more than once is answered once. A topic that comes by its name and by its id is
+    answered by its name."""
+    counts: Counter[str | bytes] = Counter()
+    for one in asked:
+        name, topic_id = one.name, bytes(one.topic_id)
+        if name is not None and topic_id != NO_ID:
+            yield one, "a topic by its name and its id"
+        elif name is None and topic_id == NO_ID:
+            yield one, "neither a topic's name nor its id"
+        else:
+            counts[topic_id if name is None else name] += 1
+    answered = {name for name, count in counts.items() if count > 1}
+    for name in answered:
+        yield _topic(name), "the topic comes more than once"
+    for name in counts.keys() - answered:
+        topic = broker.topics.get(name) if isinstance(name, str) else None
+        if topic is not None and topic.id in counts:
+            answered |= {name, topic.id}
+            yield Message(name=name, topic_id=topic.id), "the topic comes by its id, too"
+    for name in counts.keys() - answered:
+        yield _topic(name), ""
 
 
-def _deleted(broker: BrokerState, asked: Message, *, is_twice: bool) -> Message:
+def _topic(name: str | bytes) -> Message:
+    return (
+        Message(name=name, topic_id=NO_ID)
+        if isinstance(name, str)
+        else Message(name=None, topic_id=name)
+    )
+
+
+def _deleted(broker: BrokerState, asked: Message, problem: str) -> Message:
     answer = Message(name=asked.name, topic_id=bytes(asked.topic_id), error_code=ErrorCode.NONE)
     try:
         check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        if is_twice:
-            raise ApiError(ErrorCode.INVALID_REQUEST, "the topic comes more than once")
+        if problem:
+            raise ApiError(ErrorCode.INVALID_REQUEST, problem)
         with broker.topics.lock:
             topic = clients_own(broker, _name(broker, asked))
             answer.name, answer.topic_id = topic.name, topic.id
@@ -60,12 +82,8 @@ def _deleted(broker: BrokerState, asked: Message, *, is_twice: bool) -> Message:
 
 
 def _name(broker: BrokerState, asked: Message) -> str:
-    if asked.name is not None and bytes(asked.topic_id) != NO_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "a topic by its name and its id")
     if asked.name is not None:
         return str(asked.name)
-    if bytes(asked.topic_id) == NO_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST, "neither a topic's name nor its id")
     topic = broker.topics.by_id(bytes(asked.topic_id))
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)

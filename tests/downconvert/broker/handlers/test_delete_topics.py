@@ -71,14 +71,39 @@ def test_a_topic_that_comes_twice_is_refused_once(tmp_path: Path) -> None:
         assert list(broker.topics) == ["t"]
 
 
-def test_a_topic_that_comes_by_its_name_and_by_its_id_is_refused_once(tmp_path: Path) -> None:
-    with writable_broker(tmp_path, "t") as broker:
+@pytest.mark.parametrize("order", [1, -1], ids=["name first", "id first"])
+def test_a_topic_that_comes_by_its_name_and_by_its_id_is_refused_by_its_name(
+    tmp_path: Path, order: int
+) -> None:
+    with writable_broker(tmp_path, "t", "u") as broker:
+        topic_id = broker.topics["t"].id
         by_name = Message(name="t", topic_id=bytes(16))
-        by_id = Message(name=None, topic_id=broker.topics["t"].id)
-        body = Message(topics=[by_name, by_id], timeout_ms=1000)
+        by_id = Message(name=None, topic_id=topic_id)
+        body = Message(topics=[by_name, by_id][::order], timeout_ms=1000)
         (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
-        assert (answer.name, answer.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+        assert (answer.name, answer.topic_id) == ("t", topic_id)
+        assert answer.error_code == ErrorCode.INVALID_REQUEST
         assert "t" in broker.topics
+
+
+def test_an_id_that_comes_twice_is_refused_beside_its_name(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", "u") as broker:
+        topic_id = broker.topics["t"].id
+        by_id = [Message(name=None, topic_id=topic_id)] * 2
+        body = Message(topics=[*by_id, Message(name="t", topic_id=bytes(16))], timeout_ms=1000)
+        answers = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert {(one.name, one.topic_id) for one in answers} == {(None, topic_id), ("t", topic_id)}
+        assert {one.error_code for one in answers} == {ErrorCode.INVALID_REQUEST}
+        assert "t" in broker.topics
+
+
+def test_two_topics_of_one_request_are_told_apart(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", "u") as broker:
+        by_id = Message(name=None, topic_id=broker.topics["u"].id)
+        body = Message(topics=[Message(name="t", topic_id=bytes(16)), by_id], timeout_ms=1000)
+        answers = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert {one.name: one.error_code for one in answers} == {"t": 0, "u": 0}
+        assert list(broker.topics) == []
 
 
 def test_a_topic_has_a_name_or_an_id(tmp_path: Path) -> None:
@@ -86,3 +111,8 @@ def test_a_topic_has_a_name_or_an_id(tmp_path: Path) -> None:
         body = Message(topics=[Message(name=None, topic_id=bytes(16))], timeout_ms=1000)
         (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
         assert answer.error_code == ErrorCode.INVALID_REQUEST
+        both = Message(name="t", topic_id=broker.topics["t"].id)
+        body = Message(topics=[both], timeout_ms=1000)
+        (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
+        assert (answer.name, answer.error_code) == ("t", ErrorCode.INVALID_REQUEST)
+        assert "t" in broker.topics

@@ -21,6 +21,7 @@ TEMPORARY_SUFFIX: Final = ".tmp"
 READ_SIZE_MAX: Final = 1 << 20  # bytes, by one call
 
 IS_LINK: Final = "is a link, and nothing is written through one"
+HAS_TWO_NAMES: Final = "has a second name (a hard link), and what is written would be in both"
 
 NO_ROOM: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -51,7 +52,8 @@ class Files(Protocol):
     def open(self, path: Path) -> WritableFile:
         """Opens a file for writing, and makes it where there is none.
 
-        CorruptFileError: there is a link, a pipe or a device by that name."""
+        CorruptFileError: there is a link, a pipe or a device by that name, or a file that has
+        another name, too."""
 
     def rename(self, source: Path, target: Path) -> None: ...
 
@@ -80,6 +82,9 @@ class DiskFile:
         self._path = path
         with _room(path):
             self._fd = open_for_writing(path)
+        if os.fstat(self._fd).st_nlink > 1:
+            self.close()
+            raise CorruptFileError(HAS_TWO_NAMES, str(path))
 
     @property
     def path(self) -> Path:

@@ -211,6 +211,16 @@ def link_to_nothing(self: Directory, path: Path) -> None:
     path.symlink_to(self.random.choice((Path("nowhere"), self.outside / "not there")))
 
 
+def hard_link(self: Directory, path: Path) -> None:
+    """The file has a second name outside, as a backup of links has; or is one from there."""
+    second = self.outside / f"second name {len(self.made)}"
+    if path.is_file() and not path.is_symlink():
+        second.hardlink_to(path)
+    elif not path.is_dir() and path.parent.is_dir() and not path.parent.is_symlink():
+        _clear(path)
+        path.hardlink_to(self.outside / "a.log")
+
+
 def pipe(_: Directory, path: Path) -> None:
     _clear(path)
     os.mkfifo(path)
@@ -250,7 +260,8 @@ def torn_end(self: Directory, path: Path) -> None:
 
 
 SPOILS: Final[tuple[Callable[[Directory, Path], None], ...]] = (
-    *(link_out, link_out, link_inwards, link_to_itself, link_to_nothing, pipe, directory),
+    *(link_out, link_out, link_inwards, link_to_itself, link_to_nothing, hard_link),
+    *(pipe, directory),
     *(empty_file, zeros, noise, damage, damage, damage, torn_end, torn_end),
 )
 

@@ -81,6 +81,16 @@ def test_only_a_regular_file_is_written_to(tmp_path: Path, make: Callable[[Path]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f", "target"]
 
 
+def test_a_file_with_two_names_is_not_written_to_under_one(tmp_path: Path) -> None:
+    (tmp_path / "target").write_bytes(b"of somebody else")
+    (tmp_path / "f").hardlink_to(tmp_path / "target")
+    with pytest.raises(CorruptFileError, match="has a second name"):
+        DISK.open(tmp_path / "f")
+    assert (tmp_path / "target").read_bytes() == b"of somebody else"
+    (tmp_path / "target").unlink()
+    DISK.open(tmp_path / "f").close()  # it has one name now
+
+
 def test_a_link_that_is_replaced_leaves_its_target_alone(tmp_path: Path) -> None:
     (tmp_path / "target").write_bytes(b"of somebody else")
     (tmp_path / "f.tmp").symlink_to("target")  # where the new one is written first

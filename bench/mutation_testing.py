@@ -11,6 +11,7 @@ All is done in a copy: nothing here is written to. A mistake that no test could 
 its line: `# pragma: no mutate`, and why. The exit code is 1 where a mistake was not noticed."""
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -143,7 +144,10 @@ def _git(*arguments: str) -> str:
 
 def _tool(directory: Path, name: str, *arguments: str) -> None:
     tool = Path(sys.executable).with_name(name)
-    subprocess.run((str(tool), *arguments), cwd=directory, check=True, capture_output=True)
+    environment = os.environ | {"PYTHONPATH": str(directory)}  # of programs that tests start, too
+    subprocess.run(
+        (str(tool), *arguments), cwd=directory, check=True, capture_output=True, env=environment
+    )
 
 
 def _files(folder: str) -> list[str]:

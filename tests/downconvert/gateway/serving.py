@@ -37,6 +37,10 @@ def gateway(*bootstrap: int, nodes: int = 1, **options: Any) -> Iterator[Gateway
         yield running
 
 
+# Records of tests are old, and retention begins 30 s after a start: on a busy machine, amid a test.
+KEPT: Final = {"retention.ms": "-1"}
+
+
 @contextmanager
 def cluster(
     directory: Path,
@@ -49,7 +53,7 @@ def cluster(
     with LogDir.open(directory, writable=True) as log_dir:
         broker = Broker(log_dir, BrokerConfig(is_writable=True, group_initial_rebalance_delay_ms=0))
         for topic in topics:
-            broker.topics.create(topic, 1, {}, 0)
+            broker.topics.create(topic, 1, KEPT, 0)
         known = None if advertise is None else (LOOPBACK, advertise)
         served = modern(broker) if modernly else broker
         with Server(served, (LOOPBACK, port), advertise=known) as server:

@@ -19,7 +19,7 @@ from tests.ports import LOOPBACK, free_ports
 
 from .cluster import modern
 from .cutting import Cut, Persistent, Wiring, wired
-from .serving import cluster, gateway
+from .serving import KEPT, cluster, gateway
 from .talk import fetch_body, message_set, produce_body, records_of
 from .test_server import wait_for
 
@@ -132,7 +132,7 @@ def test_a_broker_that_is_restarted_loses_nothing(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with LogDir.open(tmp_path, writable=True) as log_dir:
         broker = modern(Broker(log_dir, BrokerConfig(is_writable=True)))
-        broker.topics.create("t", 1, {}, 0)
+        broker.topics.create("t", 1, KEPT, 0)
         server = Server(broker, (LOOPBACK, port))
         server.start()
         with gateway(port) as front:

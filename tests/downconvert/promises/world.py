@@ -33,6 +33,7 @@ from .clients import Asks, Piped, Taken, any_asks
 PADDING_MAX: Final = 0.03  # of an answer, besides one message
 LARGE_EVERY: Final = 200  # of so many logs one is large
 IDLE_TURNS_MAX: Final = 500  # of a client whose channel takes what it is given
+LEAVES_MAX: Final = 5  # of a client, without an answer: the longest ones take hundreds of turns
 ANSWERS_MAX: Final = 12  # of a client, which then has seen enough
 ENOUGH_MADE: Final = (300, 3_000, 3_000, ENOUGH)  # bytes that are made for an answer
 
@@ -58,6 +59,7 @@ class Client:
         self._send: LazyDownConvertSend | None = None
         self._fetched = 0  # answers
         self._idle = 0  # turns
+        self._left = 0  # times, since the last answer
         self.is_done = False
         self._channel: Taken | Piped = Taken(random)
 
@@ -70,8 +72,14 @@ class Client:
         else:
             self._ask()
 
+    def leave(self) -> None:
+        """The connection breaks, unless that has happened often enough. The client asks again."""
+        self._left += 1
+        if self._left <= LEAVES_MAX:
+            self.abandon()
+
     def abandon(self) -> None:
-        """The connection breaks. The client asks again."""
+        """Lets go of what is under way."""
         if self._steps is not None:
             self._steps.close()
         self._steps = self._send = None
@@ -155,6 +163,7 @@ class Client:
             self._offset = self._world.after(self._position, self._size)
         promised(self._offset > before, "each answer brings a client further", before)
         self._fetched += 1
+        self._left = 0
         self.is_done = self._fetched == ANSWERS_MAX
 
 
@@ -200,7 +209,7 @@ class World:
         happens = random.random()
         client = random.choice(self.clients)
         if happens < 0.03:
-            client.abandon()
+            client.leave()
         elif happens < 0.06:
             sizes._plans.clear()
         elif happens < 0.09:

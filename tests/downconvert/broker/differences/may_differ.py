@@ -69,6 +69,16 @@ def _only_ours(place: Place) -> bool:
     return "partitions" in own or not own.get("protocol_type", True)
 
 
+def _is_refused_id(place: Place) -> bool:
+    """A transactional id that Kafka knows without an epoch, or an answer that it is not known."""
+    theirs, own = place.kafka, place.ours
+    if isinstance(theirs, dict) and own is None:
+        if "producer_epoch" in theirs:  # described
+            return bool(theirs["producer_epoch"] == -1)
+        return theirs.get("transaction_state") == "Empty"  # listed
+    return theirs is None and isinstance(own, dict) and own.get("error_code") == 105
+
+
 def _is_recoded(place: Place) -> bool:
     """Whether two batches differ in their codec only."""
     theirs, own = place.kafka, place.ours
@@ -335,6 +345,16 @@ MAY_DIFFER: Final = (
         "is not there",
         "It has neither members nor offsets.",
         lambda asked, place: asked.api in GROUPS and _only_kafkas(place),
+    ),
+    MayDiffer(
+        "A transactional id whose only InitProducerId was refused",
+        "is there, Empty, with the epoch -1, until the broker is started again",
+        "is not there",
+        "No producer has it.",
+        lambda asked, place: (
+            asked.api in (ApiKey.DescribeTransactions, ApiKey.ListTransactions)
+            and _is_refused_id(place)
+        ),
     ),
     MayDiffer(
         "A group whose only member was given an id, and has not joined yet",

@@ -174,3 +174,44 @@ def test_a_disk_that_is_full_where_that_loses_something_is_no_disk_to_write_to(
             with pytest.raises(LogDirOfflineError):
                 change()
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+
+
+def test_room_is_found_where_nobody_writes(
+    disk: FaultyDisk, caplog: pytest.LogCaptureFixture
+) -> None:
+    log_dir, log = opened(disk)
+    disk.fill(is_full=True)
+    with pytest.raises(DiskFullError):
+        log.writer.append(batch(1))
+    before = sorted(path.name for path in disk.root.iterdir())
+    log_dir.look_for_room()
+    assert log_dir.full_file is not None
+    disk.fill(is_full=False)
+    with caplog.at_level(logging.WARNING, "storage"):
+        log_dir.look_for_room()
+    assert log_dir.full_file is None
+    assert [record.levelno for record in caplog.records] == [logging.ERROR, logging.WARNING]
+    assert sorted(path.name for path in disk.root.iterdir()) == before
+    log_dir.close()
+
+
+def test_room_is_looked_for_as_large_as_what_did_not_fit(
+    disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log_dir, log = opened(disk)
+    disk.fill(is_full=True)
+    with pytest.raises(DiskFullError):
+        log.writer.append(batch(1, size=BIG))
+    disk.fill(is_full=False)
+    written = list[tuple[int, int]]()
+    write_at = DiskFile.write_at
+
+    def note(file: DiskFile, data: Buffer, position: int) -> None:
+        written.append((position, memoryview(data).nbytes))
+        write_at(file, data, position)
+
+    monkeypatch.setattr(DiskFile, "write_at", note)
+    log_dir.look_for_room()
+    ((position, size),) = written
+    assert (position, size >= BIG) == (0, True)
+    log_dir.close()

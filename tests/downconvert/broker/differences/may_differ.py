@@ -157,6 +157,18 @@ MAY_DIFFER: Final = (
         lambda asked, place: asked.api is ApiKey.Fetch and (place.kafka, place.ours) == (3, 100),
     ),
     MayDiffer(
+        "Fetch below 9, in a session that a later version began with a leader epoch",
+        "74 or 75, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH",
+        "6, NOT_LEADER_OR_FOLLOWER",
+        "A client of that version does not know the other two.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and asked.version < 9
+            and place.is_in("error_code")
+            and (place.kafka, place.ours) in ((74, 6), (75, 6))
+        ),
+    ),
+    MayDiffer(
         "ListOffsets by time, after a transaction",
         "may be its marker",
         "is a record",

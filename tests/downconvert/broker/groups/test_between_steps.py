@@ -9,6 +9,7 @@ import pytest
 
 from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.groups.group import Group
+from downconvert.broker.groups.joining import NEW_MEMBER_TIMEOUT
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.broker.groups.rebalance import State
 from downconvert.protocol.schemas import ApiKey, Message
@@ -181,3 +182,23 @@ def test_a_group_that_is_over_goes_when_a_topic_is_deleted(tmp_path: Path) -> No
         broker.topics.create("t", 1, {}, 0)
         ask_broker(broker, ApiKey.DeleteTopics, 1, deleting, now=104.0)
         assert state_of(broker, 104.0) == "Dead"
+
+
+def test_a_client_that_joins_and_is_gone_does_not_stay_for_ever() -> None:
+    """Nothing is heard of a client while it waits for the others of its generation."""
+    leader, slow, gone = (Someone(joining(rebalance_timeout=900.0)) for _ in range(3))
+    group = stable(leader, slow)
+    ask(group, gone, 7.0)
+    come_back(leader, rebalance_timeout=900.0)
+    ask(group, leader, 8.0)
+    assert group.state is State.PREPARING  # it waits for the slow one, whose heartbeats come
+    for second in range(8, 8 + int(NEW_MEMBER_TIMEOUT), 5):
+        assert group.heartbeat(slow.identity, float(second)) is ErrorCode.REBALANCE_IN_PROGRESS
+        group.advance(float(second))
+        run(group)
+    assert len(group.members) == 3
+    group.advance(7.0 + NEW_MEMBER_TIMEOUT)
+    run(group)
+    assert gone.joined is not None
+    assert gone.joined.code is ErrorCode.UNKNOWN_MEMBER_ID
+    assert len(group.members) == 2  # and who joined again waits, however long that takes

@@ -6,7 +6,7 @@ import pytest
 
 from downconvert.storage import LogConfig
 from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, write_epochs
-from downconvert.storage.disk.files import DISK
+from downconvert.storage.disk.files import DISK, WritableFile
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import Kind, State, file_name
@@ -17,7 +17,7 @@ from downconvert.storage.producers.producer_state import (
 )
 from downconvert.storage.recovery import RecoveredLog
 
-from .logs import UNSYNCED, batch, indexed_segment, segment
+from .logs import UNSYNCED, UnsyncedDisk, batch, indexed_segment, segment
 
 
 def recover(
@@ -195,6 +195,39 @@ def test_a_swap_that_is_not_whole_replaces_nothing(path: Path, content: bytes) -
     assert log.report.set_aside == [f"{swap}.aside"]
     assert (path / f"{swap}.aside").read_bytes() == content
     assert not list(path.glob("*.swap"))
+
+
+def test_a_damaged_swap_whose_segment_is_gone_is_what_there_is(path: Path) -> None:
+    whole = batch(3) + batch(17)
+    (path / file_name(0, Kind.LOG)).unlink()
+    (path / file_name(0, Kind.LOG, State.SWAP)).write_bytes(whole + batch(18)[:-1])
+    log = recover(path)
+    assert log.report.set_aside[-1:] != [f"{file_name(0, Kind.LOG, State.SWAP)}.aside"]
+    assert (path / file_name(0, Kind.LOG)).read_bytes() == whole
+
+
+def test_a_cut_is_not_safe_before_what_followed_it_is_set_aside(path: Path) -> None:
+    """Else, after a crash, the next recovery would find nothing wrong but a hole."""
+    damage(path, 0, 4)
+    done: list[str] = []
+
+    class Noting(UnsyncedDisk):
+        def rename(self, source: Path, target: Path) -> None:
+            done.append("aside" if ".aside" in target.name else "rename")
+            super().rename(source, target)
+
+        def sync_directory(self, path: Path) -> None:
+            done.append("sync")
+            super().sync_directory(path)
+
+        def open(self, path: Path) -> WritableFile:
+            done.append("cut" if path.suffix == ".log" else "open")
+            return super().open(path)
+
+    log = RecoveredLog(path, OpenFiles(), LogConfig(), Noting())
+    log.recover(clean=False, recovery_point=0, start_offset=0)
+    last_aside = max(at for at, what in enumerate(done) if what == "aside")
+    assert "sync" in done[last_aside : done.index("cut")]
 
 
 def test_a_swap_that_was_interrupted_between_two_names_is_completed(path: Path) -> None:

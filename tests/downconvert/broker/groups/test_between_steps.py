@@ -11,12 +11,12 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.joining import NEW_MEMBER_TIMEOUT
 from downconvert.broker.groups.member import MemberIdentity
-from downconvert.broker.groups.rebalance import State
+from downconvert.broker.groups.rebalance import Limits, State
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask as ask_broker
 from tests.downconvert.broker.writable import writable_broker
 
-from .test_group import REBALANCE, SESSION, Someone, ask, group_of, joining, run, sync
+from .test_group import DELAY, REBALANCE, SESSION, Someone, ask, group_of, joining, run, sync
 
 
 def stable(*people: Someone) -> Group:
@@ -201,4 +201,70 @@ def test_a_client_that_joins_and_is_gone_does_not_stay_for_ever() -> None:
     run(group)
     assert gone.joined is not None
     assert gone.joined.code is ErrorCode.UNKNOWN_MEMBER_ID
-    assert len(group.members) == 2  # and who joined again waits, however long that takes
+    for second in range(310, 700, 5):
+        group.heartbeat(slow.identity, float(second))
+        group.advance(float(second))
+    assert len(group.members) == 2  # who joined again waits, however long that takes
+
+
+def test_a_member_that_asks_twice_for_its_assignment_is_answered_twice() -> None:
+    leader, follower = Someone(joining()), Someone(joining())
+    group = group_of(leader, follower, now=0.0)
+    told: list[ErrorCode] = []
+    for now in (6.0, 7.0):
+        group.sync(follower.identity, {}, now, lambda answer: told.append(answer.code))
+        run(group)
+    assert told == [ErrorCode.REBALANCE_IN_PROGRESS]
+    sync(group, leader, 8.0)
+    assert told == [ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.NONE]
+
+
+def test_an_assignment_that_cannot_be_stored_is_none_and_all_join_again() -> None:
+    leader, follower = Someone(joining()), Someone(joining())
+    code = ErrorCode.NONE
+    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: code)
+    for person in (leader, follower):
+        ask(group, person, 0.0)
+    for now in (DELAY, 2 * DELAY):
+        group.advance(now)
+    run(group)
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    sync(group, follower, 7.0)
+    sync(group, leader, 7.0)
+    for person in (leader, follower):
+        assert person.synced is not None
+        assert (person.synced.code, person.synced.assignment) == (code, b"")
+    assert [one.assignment for one in group.members.values()] == [b"", b""]
+    assert group.state is State.PREPARING
+    assert group.heartbeat(follower.identity, 8.0) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_group_notes_since_when_it_has_no_members() -> None:
+    leader, follower = Someone(joining()), Someone(joining())
+    group = stable(leader, follower)
+    group.leave(leader.identity.member_id, None, 7.0)
+    assert group.empty_since is None
+    group.leave(follower.identity.member_id, None, 9.0)
+    assert (group.state, group.empty_since) == (State.EMPTY, 9.0)
+
+
+def test_a_group_of_absent_static_members_is_looked_at_once_a_second_at_most() -> None:
+    """All are away, none can lead, and their rebalance timeout is nothing."""
+    people = [Someone(joining(instance_id=name, rebalance_timeout=0.0)) for name in "ab"]
+    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    for person in people:
+        ask(group, person, 0.0)
+    group.advance(DELAY)
+    run(group)
+    for person in people:
+        sync(group, person, DELAY)
+    assert group.state is State.STABLE
+    ask(group, Someone(joining(rebalance_timeout=0.0)), 4.0)  # all are to join again
+    newcomer = next(one for one in group.members.values() if one.instance_id is None)
+    group.leave(newcomer.id, None, 4.0)
+    run(group)
+    group.advance(5.0)
+    assert (group.state, len(group.members)) == (State.PREPARING, 2)
+    deadline = group.next_deadline()
+    assert deadline is not None
+    assert deadline >= 5.0 + 1.0

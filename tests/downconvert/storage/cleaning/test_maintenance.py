@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, TopicPartition
-from downconvert.storage.cleaning.maintenance import Done, Kind, Maintenance
+from downconvert.storage.cleaning.maintenance import REMOVED_MAX, Done, Kind, Maintenance
 from downconvert.storage.cleaning.offset_map import SLOT_SIZE
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.files import Files
@@ -145,6 +145,16 @@ def test_nothing_from_the_bound_on_is_touched(tmp_path: Path) -> None:
         fill(log, Random(1))
         assert not run(Maintenance(log, bound=lambda: 0), DELETE, now=10**9)
         assert not run(Maintenance(log, bound=lambda: 0), COMPACT, now=10**9)
+
+
+def test_one_step_removes_some_segments_and_the_next_ones_the_others(tmp_path: Path) -> None:
+    with opened(tmp_path, DELETE) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        for _ in range(REMOVED_MAX + 3):
+            fill(log, Random(1), 1)
+            log.writer.roll()
+        done = run(Maintenance(log), DELETE, now=10**6)
+        assert [one.segments for one in done] == [REMOVED_MAX, 3]
 
 
 @pytest.mark.parametrize("change", ["truncate", "delete", "close"])

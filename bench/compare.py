@@ -44,7 +44,6 @@ class Options:
     with_kafka: bool
     with_eager: bool
     with_reference: bool
-    mapped: bool
 
 
 class Contest:
@@ -82,7 +81,7 @@ class Contest:
         checked = check(self._shape, to_magic, self._path, self._fetches, measured)
         case = Case(exact.chunk_size, exact.compression_level, checked)
         self.result.cases.append(case)
-        ours = partial(Ours, to_magic, self._path, self._fetches, mapped=self._options.mapped)
+        ours = partial(Ours, to_magic, self._path, self._fetches)
         estimate = replace(exact, size="estimate")
         self._ours += (
             (ours(exact, in_turns=True), case.exact),

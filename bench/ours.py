@@ -51,12 +51,11 @@ class Ours:
         fetches: Sequence[Fetch],
         policy: ConversionPolicy,
         *,
-        mapped: bool = False,
         in_turns: bool = False,
     ) -> None:
         self._in_turns = in_turns
         self._to_magic = to_magic
-        self._log = FileRecords.open(segment, mapped=mapped)
+        self._log = FileRecords.open(segment)
         self._fetches = fetches
         self._policy = policy
 

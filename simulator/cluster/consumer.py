@@ -1,7 +1,7 @@
 """A simulated consumer, old or new, which checks every byte that it reads.
 
 Offsets have no gaps and do not repeat. No two clients ever read different records at one offset. No
-record is read before it is committed, and high watermarks do not go back."""
+record is read before it is committed, and high watermarks do not decrease."""
 
 from typing import Final
 
@@ -36,11 +36,11 @@ class Consumer(SimulatedClient):
         self.positions = [0] * count
         self._max_bytes = [options.max_bytes] * count
         self._in_flight: set[int] = set()
-        self._at_leader = [False] * count  # where the last replica did not have the offset yet
+        self._at_leader = [False] * count  # the last replica did not have the offset yet
         self.later(self.random.uniform(0, 0.5), self._fetch)
 
     def _fetch(self) -> None:
-        """Fetches from each idle broker the partitions that it has."""
+        """Fetches from each idle broker the partitions that it leads or follows."""
         found: dict[int, list[int]] = {}
         idle = [index for index in range(len(self.positions)) if index not in self._in_flight]
         for index in idle:
@@ -159,7 +159,7 @@ class Consumer(SimulatedClient):
         elif len(data):
             if self.options.version >= 3:
                 raise InvariantError(f"{self.host} gets {len(data)} bytes, and no record of {name}")
-            self._max_bytes[index] *= 2  # the record is larger than that
+            self._max_bytes[index] *= 2  # the record is larger
 
     def _check_format(self, records: MemoryRecords) -> None:
         version = self.options.version

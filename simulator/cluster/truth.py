@@ -1,4 +1,4 @@
-"""The invariants of a simulated cluster, from what its clients have seen.
+"""The invariants of a simulated cluster, from the observations of its clients.
 
 An offset at which a client has read a record has that record for ever. A record that was
 acknowledged with acks all is in the log at the end. When it is acknowledged, and whenever a
@@ -19,7 +19,7 @@ class InvariantError(Exception):
 
 
 class Written(NamedTuple):
-    """The content of a record: its producer, and its number among that producer's records for the
+    """The content of a record: its producer, and its number among that producer's records in the
     partition."""
 
     producer: int
@@ -36,7 +36,7 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class Promised:
-    """What clients have seen of one partition."""
+    """The clients' observations of one partition."""
 
     records: dict[int, bytes] = field(default_factory=dict)  # by offset; the value
     acknowledged: dict[int, bytes] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Promised:
 
 
 class Truth:
-    """What clients have seen of all partitions."""
+    """The clients' observations of all partitions."""
 
     def __init__(self, partitions: list[TopicPartition]) -> None:
         self.partitions = {name: Promised() for name in partitions}
@@ -76,7 +76,7 @@ class Truth:
         certain: bool,
     ) -> None:
         """A consumer got a high watermark from the leader of an epoch. `certain`: that leader knew
-        all that earlier leaders had committed."""
+        everything that earlier leaders had committed."""
         promised = self.partitions[name]
         known = promised.told.get((epoch, broker, who), 0)
         if certain:
@@ -91,7 +91,7 @@ class Truth:
         promised.by_epoch[epoch] = max(promised.by_epoch.get(epoch, 0), offset)
 
     def check_log(self, name: TopicPartition, values: list[bytes]) -> None:
-        """Checks the values that are in the log at the end, from offset 0 on."""
+        """Checks the values in the log at the end, from offset 0 on."""
         promised = self.partitions[name]
         for offset, value in sorted(promised.records.items()):
             if offset >= len(values):

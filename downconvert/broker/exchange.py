@@ -48,7 +48,7 @@ class Client:
     state: dict[str, object] = field(default_factory=dict)  # of an authentication in progress
     client_id: str = ""  # of its last request
     requests: int = 0  # that it has sent
-    told: dict[str, set[int]] = field(default_factory=dict)  # refusals that are already logged
+    logged_refusals: dict[str, set[int]] = field(default_factory=dict)  # error codes by API
     is_converting: bool = False  # its last fetch changed codecs, so the next one is likely to
 
 

@@ -1,6 +1,6 @@
-"""Packet captures, as tcpdump and Wireshark write them: what clients asked brokers.
+"""Packet captures from tcpdump and Wireshark: the requests of clients.
 
-`tcpdump -i any -w kafka.pcap 'tcp dst port 9092'` is enough: only what clients send is read. TLS
+`tcpdump -i any -w kafka.pcap 'tcp dst port 9092'` is enough, because only requests are read. TLS
 hides everything.
 
 Not here: files (capture_file.py), packets (packets.py), the order of bytes (streams.py), requests

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
-from downconvert.internal_topics.group_records import Committed, Key, Partition
+from downconvert.internal_topics.group_records import Committed, Partition, RecordKey
 
 Producer: TypeAlias = tuple[int, int]  # partition of `__consumer_offsets`, producer id
 
@@ -47,16 +47,16 @@ class CommittedOffsets:
         producers = self._open.get(group_id, ())
         return {partition for one in producers for partition in self._pending[one][group_id]}
 
-    def of_topics(self, names: Collection[str]) -> list[Key]:
+    def of_topics(self, names: Collection[str]) -> list[RecordKey]:
         """The keys of all groups' committed and pending offsets in these topics."""
         found = {
-            Key(group_id, partition)
+            RecordKey(group_id, partition)
             for group_id, offsets in self._counted.items()
             for partition in offsets
             if partition[0] in names
         }
         found.update(
-            Key(group_id, partition)
+            RecordKey(group_id, partition)
             for groups in self._pending.values()
             for group_id, offsets in groups.items()
             for partition in offsets
@@ -71,7 +71,7 @@ class CommittedOffsets:
     # --- changes
 
     def put(
-        self, key: Key, committed: Committed, position: int, producer: Producer | None = None
+        self, key: RecordKey, committed: Committed, position: int, producer: Producer | None = None
     ) -> None:
         """`producer`: the owner of the open transaction; None: the offset counts at once."""
         assert key.partition is not None
@@ -83,7 +83,7 @@ class CommittedOffsets:
             groups.setdefault(key.group_id, {})[key.partition] = placed
             self._open[key.group_id].add(producer)
 
-    def remove(self, key: Key, producer: Producer | None = None) -> None:
+    def remove(self, key: RecordKey, producer: Producer | None = None) -> None:
         """`producer`: whose transaction withdraws its own commit; None: removed for good."""
         assert key.partition is not None
         if producer is not None:

@@ -21,8 +21,8 @@ from downconvert.internal_topics.group_records import (
     NO_ID,
     NO_TIME,
     Committed,
-    Key,
     Partition,
+    RecordKey,
     StoredGroup,
     read_committed,
     read_group,
@@ -107,7 +107,7 @@ class Offsets:
             return ErrorCode.NONE
         if any(topic not in self._topics for topic, _ in offsets):  # just deleted
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        records = [(Key(group_id, at), write_committed(one)) for at, one in offsets.items()]
+        records = [(RecordKey(group_id, at), write_committed(one)) for at, one in offsets.items()]
         position = OFFSET_MAX
         if self._is_writable:
             code, position = self.topic.append(
@@ -119,7 +119,7 @@ class Offsets:
                 return code
         pending = None if producer is None else (self.topic.partition_of(group_id), producer[0])
         for number, (at, one) in enumerate(offsets.items()):
-            self._kept.put(Key(group_id, at), one, position + number, pending)
+            self._kept.put(RecordKey(group_id, at), one, position + number, pending)
         return ErrorCode.NONE
 
     def end_transaction(
@@ -144,20 +144,20 @@ class Offsets:
             self._time_of_day.ms(now),
             tuple(member.stored(group.protocol) for member in group.members.values()),
         )
-        code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)
+        code, _ = self.topic.append(group.id, [(RecordKey(group.id), write_group(stored))], now)
         too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
         return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else code
 
     def delete(self, group: Group, now: float) -> ErrorCode:
         """Forgets a group, with its committed and pending offsets."""
         assert group.state is State.EMPTY
-        keys = [Key(group.id, at) for at in self._kept.partitions(group.id)]
-        return self._bury([*keys, Key(group.id)], now)
+        keys = [RecordKey(group.id, at) for at in self._kept.partitions(group.id)]
+        return self._bury([*keys, RecordKey(group.id)], now)
 
     def remove(self, group_id: str, partitions: Iterable[Partition], now: float) -> ErrorCode:
         """Forgets a group's committed and pending offsets in some partitions."""
         there = set(self._kept.partitions(group_id))
-        return self._bury([Key(group_id, at) for at in partitions if at in there], now)
+        return self._bury([RecordKey(group_id, at) for at in partitions if at in there], now)
 
     def forget_topics(self, names: Collection[str], now: float) -> set[str]:
         """Forgets offsets in topics that are deleted, or about to be created: a group must not
@@ -173,7 +173,7 @@ class Offsets:
 
     # --- how
 
-    def _bury(self, keys: list[Key], now: float) -> ErrorCode:
+    def _bury(self, keys: list[RecordKey], now: float) -> ErrorCode:
         code = ErrorCode.NONE
         if self._is_writable:
             code = self.topic.bury(keys, now, self._strays)
@@ -181,7 +181,7 @@ class Offsets:
             self._drop(keys)
         return code
 
-    def _drop(self, keys: Iterable[Key]) -> None:
+    def _drop(self, keys: Iterable[RecordKey]) -> None:
         for key in keys:
             if key.partition is not None:
                 self._kept.remove(key)
@@ -222,7 +222,7 @@ class Offsets:
         record: Record,
         producer_id: int | None,
         is_wanted: Callable[[str], bool] = lambda _: True,
-    ) -> Key | None:
+    ) -> RecordKey | None:
         """Applies a record, if its group is wanted. Returns its key; None: it has none."""
         key = None
         try:

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from downconvert.broker.internal_topic import InternalTopic
 from downconvert.broker.partition import CheckBatch
 from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.internal_topics.group_records import Key, write_key
+from downconvert.internal_topics.group_records import RecordKey, write_key
 from downconvert.protocol.errors import ErrorCode
 from downconvert.storage import Log
 from downconvert.storage.producers.producer_state import read_marker
@@ -47,7 +47,7 @@ class OffsetsTopic(InternalTopic):
     def append(
         self,
         group_id: str,
-        records: Sequence[tuple[Key, bytes | None]],
+        records: Sequence[tuple[RecordKey, bytes | None]],
         now: float,
         *,
         producer: tuple[int, int] | None = None,
@@ -58,12 +58,12 @@ class OffsetsTopic(InternalTopic):
         return self._append(index, records, now, producer=producer, check=check)
 
     def bury(
-        self, keys: Iterable[Key], now: float, strays: Mapping[str, Collection[int]]
+        self, keys: Iterable[RecordKey], now: float, strays: Mapping[str, Collection[int]]
     ) -> ErrorCode:
         """Writes tombstones, in order for each group. Returns the first error; the tombstones of
         other partitions are written all the same. `strays`: other partitions with records of a
         group."""
-        by_partition: defaultdict[int, list[Key]] = defaultdict(list)
+        by_partition: defaultdict[int, list[RecordKey]] = defaultdict(list)
         for key in keys:
             for index in (self.partition_of(key.group_id), *strays.get(key.group_id, ())):
                 by_partition[index].append(key)
@@ -80,7 +80,7 @@ class OffsetsTopic(InternalTopic):
     def _append(
         self,
         index: int,
-        records: Sequence[tuple[Key, bytes | None]],
+        records: Sequence[tuple[RecordKey, bytes | None]],
         now: float,
         *,
         producer: tuple[int, int] | None = None,

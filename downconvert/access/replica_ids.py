@@ -19,6 +19,7 @@ from .operations import Kind
 
 CONSUMER: Final = -1
 DEBUG_CONSUMER: Final = -2  # of tools; in OffsetForLeaderEpoch it means "unknown"
+FUTURE_REPLICA: Final = -3  # a replica that moves to another disk of its broker
 CONSUMERS: Final = frozenset({CONSUMER, DEBUG_CONSUMER})
 # The first versions with a replica id.
 SINCE: Final = {ApiKey.Fetch: 0, ApiKey.ListOffsets: 0, ApiKey.OffsetForLeaderEpoch: 3}

@@ -8,6 +8,7 @@ from math import inf
 from threading import RLock
 from typing import Final, TypeAlias
 
+from downconvert.access.replica_ids import CONSUMER, FUTURE_REPLICA
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.protocol.errors import ApiError, ErrorCode
@@ -21,12 +22,7 @@ from records import BatchHeader, ControlRecordType, FileRecords, MemoryRecords, 
 from .replication import leader_epochs
 from .sequences import Sequences, is_in_open_transaction
 
-CONSUMER: Final = -1  # replica ids in fetches that are not a follower's
-DEBUG_CONSUMER: Final = -2
-FUTURE_REPLICA: Final = -3
-# How long a fetch that is not at the log's end may use offsets from an earlier look at the log of
-# another process.
-LOOK_AGE_MAX: Final = 0.005  # seconds
+LOOK_AGE_MAX: Final = 0.005  # seconds that a look at another process's log stays valid
 # Checks that a transaction's batch may be appended; ApiError: it may not.
 CheckBatch: TypeAlias = Callable[[BatchHeader], None]
 

@@ -88,7 +88,7 @@ def test_who_may_write_to_some_topic_may_be_an_idempotent_producer() -> None:
 
 
 def test_operations_are_kafkas_bits() -> None:
-    assert {kind: operations.TOLD[kind] for kind in (TOPIC, GROUP, CLUSTER)} == {
+    assert {kind: operations.SHOWN[kind] for kind in (TOPIC, GROUP, CLUSTER)} == {
         TOPIC: 3576,
         GROUP: 328,
         CLUSTER: 8096,

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias, TypeVar
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.batches.reader import Record, read
-from records.files.file_records import SharedFile
 from records.paths import named
 
 from .config import LogConfig
@@ -38,16 +37,6 @@ Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 Found = TypeVar("Found")
 
 
-_NO_FILE: list[SharedFile] = []
-
-
-def _no_file() -> SharedFile:
-    """One open file for all empty ranges, because most fetches return nothing."""
-    if not _NO_FILE or _NO_FILE[0].closed:  # closing a range closes it
-        _NO_FILE[:] = [SharedFile(os.devnull)]
-    return _NO_FILE[0]
-
-
 class Log:
     """The records of a partition, from `start_offset` up to `end_offset`."""
 
@@ -55,12 +44,14 @@ class Log:
         self,
         path: Path,
         view: LogView,
+        open_files: OpenFiles,
         writer: LogWriter | None = None,
         session: Session | None = None,
     ) -> None:
         self.path = path
         self.topic_partition: TopicPartition | None = parse_partition(path.name)
         self._view = view
+        self._open_files = open_files
         self._writer = writer
         self._session = session
 
@@ -83,7 +74,7 @@ class Log:
         the part that was not flushed."""
         path, open_files = named(path), open_files or OpenFiles()
         if not writable:
-            return cls(path, Follower(path, open_files))
+            return cls(path, Follower(path, open_files), open_files)
         session = Session(path.parent, files, verify_all=verify_all)
         try:
             return cls.recover(path, session, config or LogConfig(), open_files, owns=True)
@@ -117,12 +108,12 @@ class Log:
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)
-        return cls(path, writer, writer, session if owns else None)
+        return cls(path, writer, open_files, writer, session if owns else None)
 
     @classmethod
-    def offline(cls, path: Path, reason: str) -> "Log":
+    def offline(cls, path: Path, reason: str, open_files: OpenFiles) -> "Log":
         """A log that cannot be opened: empty, with an `offline_reason`."""
-        return cls(path, OfflineView(reason, Producers(path)))
+        return cls(path, OfflineView(reason, Producers(path)), open_files)
 
     def __enter__(self) -> "Log":
         return self
@@ -331,7 +322,7 @@ class Log:
             found = segment.read(offset, max_bytes, end, is_last=following is None)
             if found is not None:
                 return found
-        return FileRecords(_no_file(), 0, 0)
+        return FileRecords(self._open_files.empty(), 0, 0)
 
     def _ranges(self, offset: int) -> Iterator[FileRecords]:
         """The ranges of the segments with the records from `offset` on."""

@@ -83,7 +83,7 @@ class Logs(Mapping[TopicPartition, Log]):
             if self._logged.get(partition) != reason:  # once: a follower lists the directory often
                 LOG.error("%s is offline, for it cannot be opened: %s", partition, reason)
             self._logged[partition] = reason
-            return Log.offline(self._path / str(partition), reason)
+            return Log.offline(self._path / str(partition), reason, self._open_files)
         self._logged.pop(partition, None)
         return log
 

@@ -1,10 +1,13 @@
 """Limits the number of open files. The least recently read segments close their files, and so do
 written ones if there are too many."""
 
+import os
 import resource
 from collections import OrderedDict
 from threading import Lock
 from typing import Final, Protocol
+
+from records.files.file_records import SharedFile
 
 DESCRIPTORS: Final = 3  # of a segment that is read: the log and its two indexes
 OPEN_SEGMENTS_MIN: Final = 128  # even with the default limit of 1,024 files per process
@@ -67,11 +70,12 @@ class OpenFiles:
     Several logs share it, and each may be read by another thread. So `release` may be called at any
     time, even while the holder reads. Files in use must stay open until then."""
 
-    __slots__ = ("_holders", "_lock", "_max", "newest", "written")
+    __slots__ = ("_empty", "_holders", "_lock", "_max", "newest", "written")
 
     def __init__(self, holders_max: int | None = None, written: WrittenFiles | None = None) -> None:
         """`holders_max`: None means `segments_max()`."""
         self.written = WrittenFiles() if written is None else written
+        self._empty: SharedFile | None = None
         self._holders: OrderedDict[int, Releasable] = OrderedDict()
         self._lock = Lock()
         self.newest: Releasable | None = None  # the last one that used its files, if known
@@ -87,6 +91,13 @@ class OpenFiles:
                 _, oldest = self._holders.popitem(last=False)
         if oldest is not None:
             oldest.release()
+
+    def empty(self) -> SharedFile:
+        """An open file without bytes, shared by all empty ranges: most fetches return nothing."""
+        file = self._empty
+        if file is None or file.closed:  # closing a range closes it
+            file = self._empty = SharedFile(os.devnull)
+        return file
 
     def released(self, holder: Releasable) -> None:
         """`holder` has closed its files."""

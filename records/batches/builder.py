@@ -40,7 +40,7 @@ from records.record import Record
 
 from .columns import Columns
 from .control import KEY, MARKER, ControlRecordType
-from .wrapper import wrapper
+from .wrapper import build_wrapper
 
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
 # Bytes of a v2 record beside its key, value and headers: size, attributes, timestamp and offset
@@ -223,7 +223,7 @@ def _messages(
     """v0 or v1 messages, or a compressed one with this offset and timestamp that contains them."""
     if not codec:
         return bytes(messages)
-    return wrapper(
+    return build_wrapper(
         compress(codec, messages, magic=magic, compression_level=compression_level),
         magic=magic,
         offset=offset,

@@ -56,7 +56,9 @@ def value_range(records: Records, position: int, size: int, magic: int) -> tuple
     return value_at, value_at + value_size
 
 
-def wrapper(value: Buffer, *, magic: int, offset: int, attributes: int, timestamp: int) -> bytes:
+def build_wrapper(
+    value: Buffer, *, magic: int, offset: int, attributes: int, timestamp: int
+) -> bytes:
     """The message whose value is these compressed messages. v0 has no timestamp."""
     size = MESSAGE_OVERHEAD[magic] - PREFIX.size + len(value)
     time = (timestamp,) if magic == V1 else ()

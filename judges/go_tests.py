@@ -100,7 +100,7 @@ def run(
     log = asked.logs / f"{test}.log"
     command = (str(program), "-test.v", "-test.run", f"^{test}$", "-test.skip", without)
     ended = limited.run(command, seconds, log, environment=environment, cwd=program.parent)
-    outcomes = list(ends(ended.said, "time limit" if ended.code is None else ended.last_line))
+    outcomes = list(ends(ended.output, "time limit" if ended.code is None else ended.last_line))
     if all(outcome.verdict is not Verdict.FAIL for outcome in outcomes):
         log.unlink()
     return outcomes

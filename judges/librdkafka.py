@@ -110,7 +110,7 @@ def reported(report: str, test: str, ended: limited.Ended) -> Outcome:
     verdict = _VERDICTS.get(state, Verdict.FAIL)
     if verdict is Verdict.PASS:
         return Outcome(test, verdict, ended.seconds)
-    lines = [line.strip() for line in _ANSI.sub("", ended.said).splitlines()]
+    lines = [line.strip() for line in _ANSI.sub("", ended.output).splitlines()]
     failed = [at for at, line in enumerate(lines) if line.startswith(f'### Test "{test}"')]
     if verdict is Verdict.FAIL and failed and failed[0] + 1 < len(lines):
         said = lines[failed[0] + 1].removeprefix(f"{test}#")  # the client, and the reason

@@ -21,12 +21,12 @@ class Ended:
     ended after `enough` output."""
 
     code: int | None
-    said: str
+    output: str
     seconds: float
 
     @property
     def last_line(self) -> str:
-        lines = self.said.strip().splitlines()
+        lines = self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
 
 

@@ -36,8 +36,8 @@ class Capture:
 
     def end(self) -> Iterator[Seen]:
         self._file.end()
-        for heard in self._streams.end():
-            yield from self._seen(*heard)
+        for request in self._streams.end():
+            yield from self._seen(*request)
         if self._is_empty:
             ports = ", ".join(map(str, sorted(self._ports)))
             self.problems.add(f"no packets to port {ports} are in it; --port names others")
@@ -48,8 +48,8 @@ class Capture:
             return
         self._is_empty = False
         self._when = packet.when
-        for heard in self._streams.take(segment):
-            yield from self._seen(*heard)
+        for request in self._streams.take(segment):
+            yield from self._seen(*request)
 
     def _seen(self, address: str, asked: Asked) -> Iterator[Seen]:
         one = seen(

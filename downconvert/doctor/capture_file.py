@@ -68,12 +68,12 @@ class CaptureFile:
                 break
             taken = bytes(self._data[start : start + self._wanted])
             start += self._wanted
-            said = self._steps.send(taken)
-            while isinstance(said, Packet):
-                yield said
-                said = next(self._steps)
-            self._wanted = said
-            self.is_over = said < 0
+            step = self._steps.send(taken)
+            while isinstance(step, Packet):
+                yield step
+                step = next(self._steps)
+            self._wanted = step
+            self.is_over = step < 0
         del self._data[:start]
 
     def end(self) -> None:

@@ -112,12 +112,12 @@ def diagnose(uses: Iterable[tuple[ClientKey, Use]], release: str = NEWEST) -> li
 def _software(keys: Iterable[ClientKey]) -> dict[tuple[str, str], str]:
     """By client id and address, the software that was named, if it is only one. Requests without
     software may be another client's: a pinned one does not name itself."""
-    said: dict[tuple[str, str], set[str]] = {}
+    named: dict[tuple[str, str], set[str]] = {}
     for key in keys:
         # Without a client id or an address it may be any client's.
         if key.software and key.client_id not in ("", OTHERS) and key.address:
-            said.setdefault((key.client_id, key.address), set()).add(key.software)
-    return {who: names.pop() for who, names in said.items() if len(names) == 1}
+            named.setdefault((key.client_id, key.address), set()).add(key.software)
+    return {who: names.pop() for who, names in named.items() if len(names) == 1}
 
 
 def _client(

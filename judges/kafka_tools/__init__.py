@@ -86,7 +86,7 @@ class KafkaTools:
             ended = limited.run(command, _LIMIT, log, stdin=tool.stdin, enough=enough)
         if tool.makes:
             data.remove(asked.bootstrap, tool.makes)
-        wrong = tool.check(ended.said)
+        wrong = tool.check(ended.output)
         if not wrong and tool.writes:
             there = data.written(asked.bootstrap, name)
             wrong = "" if there == tool.writes else f"{there} of {tool.writes} in the topic"

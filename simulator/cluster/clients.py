@@ -143,10 +143,10 @@ class SimulatedClient:
             self._is_refreshing = False
             for topic in [] if body is None else body.topics:
                 for partition in topic.partitions:
-                    said = Leader(partition.leader_id, partition.leader_epoch)
+                    found = Leader(partition.leader_id, partition.leader_epoch)
                     known = self.leaders.get(partition.partition_index, Leader(-1, -1))
-                    if said.epoch >= known.epoch:
-                        self.leaders[partition.partition_index] = said
+                    if found.epoch >= known.epoch:
+                        self.leaders[partition.partition_index] = found
             then()
 
         body = Message(topics=[Message(name=TOPIC)], allow_auto_topic_creation=False)

@@ -125,12 +125,12 @@ class Consumer(SimulatedClient):
             return False
         if result.error_code:
             raise InvariantError(
-                f"{self.host} is told error {result.error_code} for offset {position} of {name} by "
+                f"{self.host} gets error {result.error_code} for offset {position} of {name} by "
                 f"broker {node}, which {'leads' if is_leader else 'follows'}"
             )
         self._at_leader[index] = False
         if is_leader:
-            self.context.truth.told_high_watermark(
+            self.context.truth.saw_high_watermark(
                 name, result.high_watermark, node, epoch, self.host, certain=is_certain
             )
         self._read(index, b"" if result.records is None else result.records, result.high_watermark)
@@ -147,15 +147,15 @@ class Consumer(SimulatedClient):
                     continue  # of a batch that begins before the position
                 self._take_record(name, record.offset, record.value or b"")
         except RecordsError as error:
-            raise InvariantError(f"{self.host} cannot read what it is given: {error}") from error
+            raise InvariantError(f"{self.host} cannot read its records: {error}") from error
         position = self.positions[index]
         if position > max(before, high_watermark):
             raise InvariantError(
-                f"{self.host} is given offset {position - 1} of {name}, and is told that the high "
+                f"{self.host} gets offset {position - 1} of {name}, although the high "
                 f"watermark is {high_watermark}"
             )
         if position > before:
-            self._check_held(name, position - 1, f"{self.host} is given it")
+            self._check_held(name, position - 1, f"{self.host} gets it")
         elif len(data):
             if self.options.version >= 3:
                 raise InvariantError(f"{self.host} gets {len(data)} bytes, and no record of {name}")
@@ -165,12 +165,12 @@ class Consumer(SimulatedClient):
         version = self.options.version
         newest = V0 if version < 2 else V1 if version < 4 else V2
         if any(header.magic > newest for header in records.batches()):
-            raise InvariantError(f"{self.host} is given a format that Fetch v{version} has not")
+            raise InvariantError(f"{self.host} gets a format that Fetch v{version} lacks")
 
     def _take_record(self, name: TopicPartition, offset: int, value: bytes) -> None:
         expected = self.positions[name.partition]
         if offset != expected:
             what = "again" if offset < expected else "too early"
-            raise InvariantError(f"{self.host} is given offset {offset} of {name} {what}")
+            raise InvariantError(f"{self.host} gets offset {offset} of {name} {what}")
         self.context.truth.seen(name, offset, value, self.host)
         self.positions[name.partition] = offset + 1

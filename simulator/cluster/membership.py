@@ -137,9 +137,9 @@ class Membership:
         def ask() -> None:
             has_news = controller.change_isr(node.id, epoch, name, change)
             # No request is repeated because of that: each repetition would cause further ones.
-            self._answer(told if has_news else refused)
+            self._answer(accepted if has_news else refused)
 
-        def told() -> None:
+        def accepted() -> None:
             self._beat()
 
         def refused() -> None:

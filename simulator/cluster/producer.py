@@ -161,7 +161,7 @@ class Producer(SimulatedClient):
             return
         if result.error_code:
             raise InvariantError(
-                f"{self.host} is told error {result.error_code} for partition {result.index}: "
+                f"{self.host} gets error {result.error_code} for partition {result.index}: "
                 f"{result.error_message}"
             )
         assert self._batches[result.index].popleft() is batch
@@ -171,7 +171,7 @@ class Producer(SimulatedClient):
                 offset = result.base_offset + at
                 self.context.truth.acknowledged(name, offset, value, self.host)
             last = result.base_offset + len(batch.records) - 1
-            self._check_held(name, last, f"{self.host} is told that it is safe")
+            self._check_held(name, last, f"{self.host} gets an acknowledgement")
 
     def _bytes(self, batch: _Batch) -> bytes:
         version = self.options.version

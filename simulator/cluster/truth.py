@@ -42,7 +42,7 @@ class Promised:
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     # High watermarks: by epoch, for any client; and by epoch, broker and client.
     by_epoch: dict[int, int] = field(default_factory=dict)
-    told: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    seen_by: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
 
 class Truth:
@@ -56,7 +56,7 @@ class Truth:
         known = self.partitions[name].records.setdefault(offset, value)
         if known != value:
             raise InvariantError(
-                f"{who} is given {_short(value)} at offset {offset} of {name}, where before there "
+                f"{who} gets {_short(value)} at offset {offset} of {name}, where before there "
                 f"was {_short(known)}"
             )
 
@@ -65,7 +65,7 @@ class Truth:
         self.seen(name, offset, value, who)
         self.partitions[name].acknowledged[offset] = value
 
-    def told_high_watermark(
+    def saw_high_watermark(
         self,
         name: TopicPartition,
         offset: int,
@@ -78,16 +78,16 @@ class Truth:
         """A consumer got a high watermark from the leader of an epoch. `certain`: that leader knew
         everything that earlier leaders had committed."""
         promised = self.partitions[name]
-        known = promised.told.get((epoch, broker, who), 0)
+        known = promised.seen_by.get((epoch, broker, who), 0)
         if certain:
-            earlier = (told for then, told in promised.by_epoch.items() if then < epoch)
+            earlier = (high for then, high in promised.by_epoch.items() if then < epoch)
             known = max(known, *earlier, 0)
         if offset < known:
             raise InvariantError(
-                f"the high watermark of {name} goes back from {known} to {offset}, as {who} is "
-                f"told by broker {broker} in epoch {epoch}"
+                f"the high watermark of {name} decreases from {known} to {offset}, which {who} got "
+                f"from broker {broker} in epoch {epoch}"
             )
-        promised.told[epoch, broker, who] = offset
+        promised.seen_by[epoch, broker, who] = offset
         promised.by_epoch[epoch] = max(promised.by_epoch.get(epoch, 0), offset)
 
     def check_log(self, name: TopicPartition, values: list[bytes]) -> None:

@@ -33,8 +33,8 @@ def simulate(
         if mode == "eager" and "lazy" in plans and not plans["lazy"].unlike_eager:
             plans[mode] = replace(plans["lazy"], different=0, broken=0)  # it would be equal
             continue
-        told = _of(step, f"{mode}: plan", size)
-        plans[mode] = plan_in_child(mode, paths, options, endings, told)
+        progress = _of(step, f"{mode}: plan", size)
+        plans[mode] = plan_in_child(mode, paths, options, endings, progress)
         endings |= plans[mode].endings  # other modes must not send more than one mode can
         if not plans[mode].fetches:
             raise SimulationError(_nothing(paths, endings))
@@ -55,8 +55,8 @@ def _rounds(
     for number in range(options.rounds):
         for mode in turns(list(plans), number):
             what = f"{mode}, round {number + 1} of {options.rounds}"
-            told = _of(step, what, len(plans[mode].fetches) * options.consumers)
-            modes[mode].each.append(run(mode, paths, options, plans[mode], told))
+            progress = _of(step, what, len(plans[mode].fetches) * options.consumers)
+            modes[mode].each.append(run(mode, paths, options, plans[mode], progress))
     return modes
 
 

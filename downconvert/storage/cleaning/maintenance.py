@@ -50,15 +50,15 @@ class Done:
     @property
     def fields(self) -> dict[str, object]:
         """The fields of a JSON log line."""
-        said: dict[str, object] = {"partition": self.name, "done": self.kind.name.lower()}
-        said["offset"] = self.end_offset
+        fields: dict[str, object] = {"partition": self.name, "done": self.kind.name.lower()}
+        fields["offset"] = self.end_offset
         match self.kind:
             case Kind.ROLLED:
-                return said | {"why": self.reason}
+                return fields | {"why": self.reason}
             case Kind.REMOVED:
-                return said | {"segments": self.segments, "bytes": self.size, "why": self.reason}
+                return fields | {"segments": self.segments, "bytes": self.size, "why": self.reason}
             case Kind.CLEANED:
-                return said | {
+                return fields | {
                     "records_before": self.count.records_in,
                     "records_after": self.count.records_out,
                     "bytes_before": self.count.bytes_in,

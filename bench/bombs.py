@@ -1,6 +1,6 @@
-"""Batches that expand to far more than they are: legal, and what a converter must survive.
+"""Batches that expand to far more than their size: valid ones, which a converter must survive.
 
-Written through a codec's stream, so that building one does not need its memory either."""
+They are written through a codec's stream, so that building one needs little memory, too."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from records.codecs import open_encoder
 from records.formats import ATTRIBUTES_AT_BATCH, BATCH_HEADER, CRC_AT_BATCH, PREFIX, V2
 from records.varint import varint
 
-PIECE: Final = b"v" * 65536  # what compresses best: 900 MB are 893 KB of gzip
+PIECE: Final = b"v" * 65536  # compresses best: 900 MB are 893 KB of gzip
 TIMESTAMP: Final = 1_700_000_000_000
 NO_PRODUCER: Final = (-1, -1, -1)
 

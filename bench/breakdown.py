@@ -1,12 +1,12 @@
 """Where does the time of a chunk go: reading, the kernel, or Python?
 
 The same bytes are processed four times, each time with one step more: read; passed to the kernel;
-converted; written to a channel that takes everything, fetch by fetch. The cost of a step is the
+converted; written to a channel that accepts everything, fetch by fetch. The cost of a step is the
 difference to the time before it. The best of several rounds counts.
 
     python -m bench.breakdown
 
-Not here: Kafka, and whether the output is right (conversion.py)."""
+Not here: Kafka, and checking the output (conversion.py)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -43,7 +43,7 @@ def read(log: FileRecords) -> None:
 
 
 def transcode(log: FileRecords) -> None:
-    """The same, and the kernel on each chunk."""
+    """The same, with the kernel on each chunk."""
     transcoder = Transcoder(TO_MAGIC, 0, ALL_CODECS, False)
     chunk = POLICY.chunk_size
     source, target = bytearray(2 * chunk), bytearray(2 * chunk)

@@ -1,7 +1,7 @@
 """Is the output that is timed right?
 
 A whole segment is converted with exact sizes, its records are counted, and its CRC is computed. The
-first fetch is compared with the reference's output, or, if compressed, read back. Where Kafka's
+first fetch is compared with the reference's output, or, if compressed, read back. If Kafka's
 classes run, their output is compared with ours, or, if compressed, its size."""
 
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ Content: TypeAlias = tuple[int, int, bytes | None, bytes | None]
 
 
 class WrongOutputError(Exception):
-    """What was about to be timed converts wrongly."""
+    """The code to be timed converts wrongly."""
 
 
 def check(
     shape: Shape, to_magic: int, segment: Path, fetches: Sequence[Fetch], policy: ConversionPolicy
 ) -> Checked:
-    """Converts under a policy of exact sizes. WrongOutputError: it does so wrongly."""
+    """Converts under a policy of exact sizes. WrongOutputError: the result is wrong."""
     whole = Ours(to_magic, segment, fetches, policy).checked_round()
     _expect(shape, "records", whole.records, records_in(segment))
     if shape.codec is not Codec.NONE and policy.codec_for(shape.codec, to_magic) is not Codec.NONE:
@@ -47,7 +47,7 @@ def check(
 def read_back(
     to_magic: int, segment: Path, fetch: Fetch, policy: ConversionPolicy
 ) -> tuple[list[Content], list[Content]]:
-    """What a fetch holds when it is converted, and before that."""
+    """The contents of a fetch after the conversion, and before it."""
     position, size, first_offset = fetch
     with FileRecords.open(segment) as log:
         source = log.slice(position, size)
@@ -62,7 +62,7 @@ def contents(records: Records) -> list[Content]:
 def kafka_size(
     shape: Shape, to_magic: int, segment: Path, fetches: Sequence[Fetch], ours: Checked
 ) -> int:
-    """The bytes of all records as Kafka converts them. WrongOutputError: ours are not those."""
+    """The bytes of all records as Kafka converts them. WrongOutputError: ours differ."""
     with KafkaJvm("eager", to_magic, segment, fetches) as eager:
         theirs = eager.checked_round()
     _expect(shape, "records", ours.records, theirs.records)

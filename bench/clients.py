@@ -1,5 +1,5 @@
-"""The record classes of kafka-python and aiokafka, re-encoding: what a Python program would do
-without us.
+"""The record classes of kafka-python and aiokafka, re-encoding: what a Python program can do
+without this project.
 
 They read v2 and write v0 or v1, record by record. aiokafka's are compiled (Cython).
 
@@ -41,7 +41,7 @@ class Client:
         self._codec = codec
 
     def round(self) -> Round:
-        """One of `NO_CODEC` where a library that the client asks for is not installed."""
+        """One of `NO_CODEC`: a library that the client needs is not installed."""
         records = size = crc = 0
         seconds = cpu_seconds = 0.0
         with self._segment.open("rb") as log:

@@ -20,7 +20,7 @@ from simulator.cluster.truth import InvariantError
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came of one seed."""
+    """The result of one seed."""
 
     seed: int
     seconds: float  # of the processor

@@ -20,14 +20,14 @@ from typing import Final
 from simulator.cluster.cluster import MEMORY, Cluster
 from simulator.cluster.options import options_for
 
-# What a third of a run may have more than the one before it: faults come and go.
+# How much more a third of a run may have than the one before it, because faults vary.
 SHARE_MAX: Final = 1.2
 SLACK: Final = {"files": 12, "objects": 4_000, "events": 60, "connections": 12, "waiting": 12}
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What is held at one moment of simulated time."""
+    """The counts at one moment of simulated time."""
 
     seconds: float
     files: int
@@ -56,7 +56,7 @@ def soak(directory: Path, *, seconds: float, every: float, seed: int) -> list[Sa
 
 
 def growth(samples: list[Sample]) -> list[str]:
-    """What grew all along, in words; the first third of a run is warming up."""
+    """The counts that grew all along, in words; the first third of a run is the warm-up."""
     third = len(samples) // 3
     before, after = samples[third : 2 * third], samples[2 * third :]
     found = []

@@ -1,7 +1,7 @@
 """The contenders convert one shape in turns.
 
 First all output is checked, then the JVMs are warmed up. Then each contender has one round after
-another, in turns: other load on the machine slows all of them alike."""
+another, in turns, so that other load on the machine slows all of them alike."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -23,15 +23,14 @@ from .rounds import Fetch, Round, fetches
 from .segments import SHAPES, Shape, segment
 from .twin import reference_round
 
-INSTEAD: Final = {"zstd-100": "lz4-100"}  # what Kafka refuses, and what it converts instead
-CLIENT_ROUNDS: Final = 3  # of the first fetch alone: they are slow
+INSTEAD: Final = {"zstd-100": "lz4-100"}  # a shape that Kafka refuses, and its replacement
+CLIENT_ROUNDS: Final = 3  # of the first fetch only, because they are slow
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`size`: of segments, if not their own. `directory`: where they are kept.
-    `cpu_clock`: CPU time counts, for machines on which others work, too. `warm_up`: rounds
-    of a JVM before they count."""
+    """`size`: of segments, if not their own. `directory`: where they are kept. `cpu_clock`: CPU
+    time counts, for machines with other load. `warm_up`: rounds of a JVM before they count."""
 
     rounds: int
     warm_up: int
@@ -44,7 +43,6 @@ class Options:
     with_kafka: bool
     with_eager: bool
     with_reference: bool
-    mapped: bool
 
 
 class Contest:
@@ -82,7 +80,7 @@ class Contest:
         checked = check(self._shape, to_magic, self._path, self._fetches, measured)
         case = Case(exact.chunk_size, exact.compression_level, checked)
         self.result.cases.append(case)
-        ours = partial(Ours, to_magic, self._path, self._fetches, mapped=self._options.mapped)
+        ours = partial(Ours, to_magic, self._path, self._fetches)
         estimate = replace(exact, size="estimate")
         self._ours += (
             (ours(exact, in_turns=True), case.exact),

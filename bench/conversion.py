@@ -79,7 +79,6 @@ def one_size(context: object, parameter: object, text: str) -> int:
 @click.option("--kafka/--no-kafka", default=True, help="Kafka's own classes.")
 @click.option("--eager", is_flag=True, help="Kafka's eager conversion, too.")
 @click.option("--reference", is_flag=True, help="Time the reference kernel, too.")
-@click.option("--mapped", is_flag=True, help="Ours from a file that stays mapped into memory.")
 @click.option(
     "--clock",
     default="wall",
@@ -108,7 +107,6 @@ def main(
     kafka: bool,
     eager: bool,
     reference: bool,
-    mapped: bool,
     clock: str,
     smoke: bool,
     json_path: Path | None,
@@ -138,7 +136,6 @@ def main(
         with_kafka=kafka,
         with_eager=eager,
         with_reference=reference,
-        mapped=mapped,
     )
     results = []
     try:

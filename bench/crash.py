@@ -2,9 +2,9 @@
 
 Small logs of every format are appended to, rolled, truncated, cleaned, and cut by age and size at
 random. A machine crashes at a random operation on its disk, and loses any of its unsynced data; a
-process is killed by a signal at a random time. After each crash the log must be a prefix of what
-was written, at least as long as what was flushed, with no torn record, before recovery and after;
-only what a later record of the same key replaced may be missing."""
+process is killed by a signal at a random time. After each crash the log must be a prefix of the
+written records, at least as long as the flushed ones, with no torn record, before recovery and
+after. Only records that a later record of the same key replaced may be missing."""
 
 import sys
 import tempfile
@@ -28,7 +28,7 @@ WAYS: Final[dict[str, Callable[[Path, int, int], None]]] = {
 @click.option("--seed", default=1, show_default=True)
 @click.option("--way", type=click.Choice(list(WAYS)), help="how to die; both if not given")
 def main(deaths: int, seed: int, way: str | None) -> None:
-    """Lets logs die, and looks at what is left of them."""
+    """Crashes logs, and checks the remaining records."""
     ways = [way] if way else list(WAYS)
     logs = max(1, deaths // DEATHS // len(ways))
     click.echo(f"{logs} logs a way ({', '.join(ways)}), {DEATHS} deaths each, from seed {seed}")

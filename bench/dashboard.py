@@ -1,9 +1,9 @@
-"""What does the dashboard of deploy/ show of a broker and a gateway at work?
+"""What does the dashboard of deploy/ show of a busy broker and gateway?
 
 `downconvert serve --writable`, and `downconvert gateway` in front of a real broker of Kafka 4,
-serve old clients for some minutes, while a real Prometheus scrapes them. Then Prometheus is asked
-what each panel of deploy/grafana-dashboard.json asks, and the answers are drawn where the panels
-stand. Grafana itself has no part in it: titles, places, units, queries and legends are the
+serve old clients for some minutes, while a real Prometheus scrapes them. Then each panel's queries
+in deploy/grafana-dashboard.json are sent to Prometheus, and the answers are drawn at the panels'
+positions. Grafana itself is not used: titles, positions, units, queries and legends are the
 dashboard's, colours and lines are not. Needs the command `prometheus` (Debian's package) and Java.
 
     python -m bench.dashboard --minutes 6 --into docs"""
@@ -33,16 +33,16 @@ from .processes import ROOT, served
 
 DASHBOARD: Final = ROOT / "deploy" / "grafana-dashboard.json"
 STEP: Final = 5  # seconds between two scrapes, and two points
-# As Grafana has them: all jobs; four scrapes.
+# As in Grafana: all jobs; four scrapes.
 VARIABLES: Final = {"$job": ".*", "$__rate_interval": f"{4 * STEP}s"}
 RATES: Final = {"serve": 80_000, "gateway": 60_000}  # bytes a second that a client may fetch
 COLUMNS: Final = 24
 SERIES_SHOWN: Final = 9  # in a legend
-LONG: Final = 20  # letters of a series: one in a line
+LONG: Final = 20  # letters of a series' name: longer ones get a line each
 SHOWN: Final = re.compile(r"{{(\w+)}}")
 PATIENCE: Final = 60.0  # seconds for Prometheus to start or to answer
 
-# By unit of a panel: what a value is divided by, and what follows it.
+# By unit of a panel: the divisor of a value, and the text after it.
 UNITS: Final[dict[str, tuple[float, str]]] = {
     "short": (1, ""),
     "reqps": (1, "requests/s"),
@@ -65,7 +65,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What a panel shows of one series: its name, seconds since the beginning, and values."""
+    """One series in a panel: its name, seconds since the beginning, and values."""
 
     name: str
     seconds: list[float]
@@ -73,7 +73,7 @@ class Line:
 
 
 class _Margin(NamedTuple):
-    """Of a panel, in cells: for its title, its numbers, and its legend."""
+    """The margins of a panel, in cells: for its title, its numbers, and its legend."""
 
     left: float = 0.9
     right: float = 0.3
@@ -108,14 +108,14 @@ def asked(expression: str) -> str:
 
 
 def lines(answer: dict[str, Any], legend: str, start: float) -> list[Line]:
-    """Of Prometheus's answer to a query over a range."""
+    """The series in Prometheus's answer to a query over a range."""
     found = []
     for one in answer["data"]["result"]:
         name = legend
         for label in SHOWN.findall(legend):
             name = name.replace("{{" + label + "}}", one["metric"].get(label, ""))
         points = [(at - start, float(value)) for at, value in one["values"]]
-        points = [(at, value) for at, value in points if value == value]  # a NaN is no point
+        points = [(at, value) for at, value in points if value == value]  # without NaN
         if points:
             found.append(Line(name, [at for at, _ in points], [value for _, value in points]))
     return found
@@ -166,7 +166,7 @@ def draw(title: str, panels: list[Drawn], path: Path) -> None:
 
 @contextmanager
 def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
-    """A Prometheus that scrapes these ports; its own port."""
+    """A Prometheus that scrapes these ports. Yields its own port."""
     (port,) = free_ports(1)
     scrapes = [
         {"job_name": job, "static_configs": [{"targets": [f"{LOOPBACK}:{at}"]}]}
@@ -174,7 +174,7 @@ def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
     ]
     every = {"scrape_interval": f"{STEP}s"}
     config = directory / "prometheus.yml"
-    config.write_text(json.dumps({"global": every, "scrape_configs": scrapes}))  # which YAML is
+    config.write_text(json.dumps({"global": every, "scrape_configs": scrapes}))  # JSON is YAML
     log = directory / "prometheus.log"
     command = (
         "prometheus",
@@ -200,7 +200,7 @@ def ask(port: int, query: str, start: float, end: float) -> dict[str, Any]:
 
 
 def run(directory: Path, seconds: float) -> dict[str, list[Drawn]]:
-    """By section, its panels and what is in them."""
+    """By section, its panels with their series."""
     configs = {name: directory / f"{name}.toml" for name in RATES}
     for name, path in configs.items():
         path.write_text(f"consumer_byte_rate = {RATES[name]}\n")

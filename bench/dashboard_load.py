@@ -1,8 +1,8 @@
 """Old and new clients whose work shows in every panel of the dashboard.
 
 Producers and consumers of several versions, which check every byte; a group that commits now and
-then; transactions, of which some are aborted; fetches beyond the end, which are answered with an
-error. Consumers come in the second third of a run, and producers write twice as much in the last.
+then; transactions, some of which are aborted; fetches beyond the end, which get an error. Consumers
+join in the second third of a run, and producers write twice as much in the last.
 
 Not here: the servers, and the picture (dashboard.py)."""
 
@@ -18,8 +18,8 @@ from .old_clients import Consumer, Contents, Producer, answered
 
 TICK: Final = 0.2  # seconds between two produces of a producer
 RECORDS: Final = 10  # of a produce
-LATE: Final = 1 / 3  # of a run: then others come
-BUSY: Final = 2 / 3  # then producers write more
+LATE: Final = 1 / 3  # of a run, after which more consumers join
+BUSY: Final = 2 / 3  # of a run, after which producers write more
 COMMIT_TICKS: Final = 40  # between two commits of the group
 ODD_TICKS: Final = 10  # between two transactions, and two fetches beyond the end
 GROUP: Final = "billing"
@@ -35,7 +35,7 @@ LATE_FETCHES: Final = (0, 1)
 
 
 class DashboardLoad:
-    """Of one server. One step is a tick."""
+    """The load of one server. One step is a tick."""
 
     def __init__(self, address: Address, stack: ExitStack) -> None:
         self._address = address
@@ -49,7 +49,7 @@ class DashboardLoad:
         self._join(EARLY_FETCHES)
 
     def step(self, share: float) -> None:
-        """share: of the run that is over."""
+        """share: the part of the run that is over."""
         now = int(time.time() * 1000)
         for producer in self._producers:
             producer.send(RECORDS * (2 if share > BUSY else 1), now)
@@ -114,5 +114,5 @@ class DashboardLoad:
         part = Message(partition=0, fetch_offset=1 << 40, partition_max_bytes=1 << 20)
         topics = [Message(topic=WRITTEN[0][0].topic, partitions=[part])]
         body = Message(replica_id=-1, max_wait_ms=0, min_bytes=1, topics=topics)
-        with Wire(self._address) as wire:  # of a client that leaves
+        with Wire(self._address) as wire:  # a client that disconnects afterwards
             wire.ask(ApiKey.Fetch, 0, body)

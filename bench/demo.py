@@ -1,8 +1,8 @@
-"""What does an old client get of a Kafka 4 cluster, without the gateway and with it?
+"""What does an old client get from a Kafka 4 cluster, without the gateway and with it?
 
 A real broker of Kafka 4.4.0 with 1,000 records, and the console consumer of Kafka 0.10.2.2, which
-asks for the broker directly and through `downconvert gateway`. A consumer of today reads the same
-for comparison. Beside it, the memory that lazy and eager conversion take. The first run fetches
+connects to the broker directly and through `downconvert gateway`. A current consumer reads the same
+for comparison. Below that, the memory that lazy and eager conversion take. The first run fetches
 both releases with Maven into build/.
 
     python -m bench.demo
@@ -29,14 +29,14 @@ from .gateway_clients import in_front
 
 OLD: Final = "0.10.2.2"
 CONSOLE_CONSUMER: Final = "kafka.tools.ConsoleConsumer"
-OLD_SECONDS: Final = 15.0  # for an old client: it retries for ever
+OLD_SECONDS: Final = 15.0  # for an old client, because it retries for ever
 RECORD: Final = "record-"
 WORKLOAD: Final = "record=100,size=32MiB,seed=1"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One client, and what it has read."""
+    """One client, and the number of records that it read."""
 
     client: str
     cluster: str
@@ -52,7 +52,7 @@ class Line:
 
 
 def compared(kafka: str = kafka_server.NEW) -> list[Line]:
-    """Three lines: today's client, the old one, and the old one through the gateway."""
+    """Three lines: the current client, the old one, and the old one through the gateway."""
     folder = _fetched(kafka)
     with kafka_server.running(kafka) as cluster:
         make(cluster.bootstrap, TOPIC)
@@ -66,7 +66,7 @@ def compared(kafka: str = kafka_server.NEW) -> list[Line]:
 
 
 def memory(workload: str = WORKLOAD) -> list[str]:
-    """What the sender takes to convert for 12 consumers and four slow ones, in each mode."""
+    """The sender's memory for converting for 12 consumers and four slow ones, in each mode."""
     with tempfile.TemporaryDirectory(prefix="demo-") as temporary:
         files = generate(Workload.parse(workload), Path(temporary))
         options = Options(
@@ -81,7 +81,7 @@ def memory(workload: str = WORKLOAD) -> list[str]:
 
 
 def _fetched(kafka: str) -> Path:
-    """Where the old client's classes are."""
+    """The folder of the old client's classes."""
     _say(f"Kafka {kafka}: fetched with Maven, unless it is in build/ already")
     kafka_server.prepare(kafka)
     _say(f"the client of Kafka {OLD}: likewise")

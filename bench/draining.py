@@ -1,6 +1,6 @@
-"""A consumer that reads and counts bytes and does nothing else: the server is measured, not it.
+"""A consumer that only reads and counts bytes, so that the server is measured and not the client.
 
-The first time through a partition it parses answers to find the next offset. Then it sends the same
+At first it parses the answers of a partition to find the next offset. Then it sends the same
 requests again and reads the answers' bytes, which must be as many as the first time."""
 
 import socket
@@ -49,14 +49,14 @@ def paired(ours: Sequence[Drained], theirs: Sequence[Drained]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A request, its frame with its length, and what its answer was."""
+    """A request, its frame with its length, and the size of its answer."""
 
     request: bytes
     size: int  # bytes of the answer, without its length
 
 
 class Closes(ABC):
-    """Is closed at the end of a `with` block."""
+    """Closed at the end of a `with` block."""
 
     @abstractmethod
     def close(self) -> None:
@@ -75,7 +75,7 @@ class Closes(ABC):
 
 
 class Wire(Closes):
-    """A connection that asks, and takes whole answers."""
+    """A connection that sends requests, and receives whole answers."""
 
     def __init__(self, address: Address) -> None:
         self.socket = socket.create_connection(address, timeout=60)
@@ -99,11 +99,11 @@ class Wire(Closes):
         return data
 
     def answer(self) -> bytearray:
-        """Whole, without its length."""
+        """A whole answer, without its length."""
         return self.exactly(LENGTH.unpack(self.exactly(LENGTH.size))[0])
 
     def drain(self) -> int:
-        """Reads an answer and forgets it; its bytes, without its length."""
+        """Reads and discards an answer. Returns its size, without its length."""
         size = int(LENGTH.unpack(self.exactly(LENGTH.size))[0])
         left = size
         while left:
@@ -130,7 +130,7 @@ def request(api: ApiKey, version: int, body: Message) -> bytes:
 
 
 def parsed(api: ApiKey, version: int, answer: bytearray) -> Message:
-    """An answer that came without its length."""
+    """Decodes an answer without its length."""
     data = memoryview(answer)
     cursor = Cursor(data)
     flexible = api is not ApiKey.ApiVersions and is_flexible(api, version)
@@ -141,7 +141,7 @@ def parsed(api: ApiKey, version: int, answer: bytearray) -> Message:
 def fetch(
     version: int, topic: str, offset: int, max_bytes: int, partition: int = 0, wait_ms: int = 0
 ) -> bytes:
-    """A fetch of one partition; it waits for a record for so long."""
+    """A fetch of one partition, with a maximum wait for a record."""
     asked = Message(
         partition=partition,
         fetch_offset=offset,
@@ -168,8 +168,8 @@ def fetch(
 def scan(
     wire: Wire, version: int, topic: str, max_bytes: int, partition: int = 0
 ) -> Iterator[tuple[Step, int]]:
-    """Goes through a partition that has a record at every offset; each step, and the records that
-    it brought."""
+    """Reads through a partition that has a record at every offset. Yields each step, and the
+    records that it returned."""
     offset = 0
     while True:
         frame = fetch(version, topic, offset, max_bytes, partition)
@@ -203,7 +203,7 @@ class Drain:
         self.records = sum(count for _, count in scanned)
 
     def once(self) -> Drained:
-        """Drains the partition once more. RuntimeError: an answer has another size."""
+        """Reads the partition once more. RuntimeError: an answer has another size."""
         total = 0
         started = perf_counter()
         for step in self.steps:
@@ -230,7 +230,7 @@ def by_turns(
 
 
 class Round(Protocol):
-    """Something that is timed."""
+    """Something to be timed."""
 
     def once(self) -> Drained: ...
 
@@ -238,7 +238,7 @@ class Round(Protocol):
 def taking_turns(
     timed: tuple[Round, Round], warm_up: int, rounds: int
 ) -> tuple[list[Drained], list[Drained]]:
-    """Rounds of two by turns, after some of each to warm up."""
+    """Rounds of two in turns, after some of each to warm up."""
     for one in timed:
         for _ in range(warm_up):
             one.once()

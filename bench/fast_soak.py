@@ -1,13 +1,13 @@
 """Does anything grow with time alone: descriptors, memory, entries of any table, lines of the log?
 
-A `serve` and a gateway live at a thousand times real speed, on clocks that are handed in. Clients
-with new names, topics, groups, failed logins, brokers that fail and full disks come and go. Every
-dict, list, set and queue that can be reached from the server, the gateway or a cache of theirs is a
-table, whoever has written it: none may be larger in the last third of the run than in the second.
+A `serve` and a gateway run at a thousand times real speed, on simulated clocks. Clients with new
+names, topics, groups, failed logins, failing brokers and full disks come and go. Every dict, list,
+set and queue that can be reached from the server, the gateway or a cache of theirs is a table,
+whoever wrote it. None may be larger in the last third of the run than in the second.
 
     python -m bench.soak --fast --minutes 1440 --seed 1 --plot fast-soak.svg
 
-Not here: what comes and goes (fast_world.py), a real server at real speed (soak.py)."""
+Not here: the events (fast_world.py), a real server at real speed (soak.py)."""
 
 import gc
 import logging
@@ -31,21 +31,21 @@ SAMPLES: Final = 60
 OURS: Final = ("downconvert", "records", "prometheus_client")
 TABLES: Final = (dict, list, set, frozenset, deque)
 SHARE_MAX: Final = 1.15
-SLACK: Final = {"descriptors": 8, "memory": 8 * MiB, "lines": 1.0}  # beyond that share
+SLACK: Final = {"descriptors": 8, "memory": 8 * MiB, "lines": 1.0}  # in addition to that share
 TABLE_SLACK: Final = 60  # entries
-# Tables that the code bounds, and that fill up within days: they may grow as far as that.
+# Tables that the code bounds, and that fill up within days: they may grow up to this.
 BOUNDS: Final = {
     "BoundedLabels._known": 2 * TOPICS_MAX + CLIENTS_MAX,
     "Counter._metrics": 4 * TOPICS_MAX,
     "ConversionCache._chunks": 16 * 1024,  # 16 MiB in all, and none is smaller than a KiB here
 }
-# Ours are few in all: a line for each kind of event that came within a step.
+# There are few: a line for each kind of event within a step.
 LINES_MAX: Final = 5.0  # a second of the world
 
 
 @dataclass(slots=True)
 class Sample:
-    """At one moment of the world. `lines`: of the log, in each second since the last sample."""
+    """One moment of the world. `lines`: of the log, in each second since the last sample."""
 
     seconds: float
     descriptors: int
@@ -56,7 +56,7 @@ class Sample:
 
 @dataclass(slots=True)
 class FastSoak:
-    """Samples, how many seconds of the world there were in one of ours, and requests in all."""
+    """Samples, the seconds of the world for each real second, and the number of requests."""
 
     samples: list[Sample] = field(default_factory=list)
     speed: float = 0.0
@@ -64,7 +64,7 @@ class FastSoak:
 
 
 class Lines(logging.Handler):
-    """Counts the lines of a log, which go nowhere."""
+    """Counts the lines of a log, and discards them."""
 
     def __init__(self) -> None:
         super().__init__(logging.INFO)
@@ -75,7 +75,7 @@ class Lines(logging.Handler):
 
 
 def soak(directory: Path, seconds: float, seed: int, samples: int = SAMPLES) -> FastSoak:
-    """So many seconds of the world."""
+    """Runs so many seconds of the world."""
     found, lines = FastSoak(), Lines()
     log = logging.getLogger("downconvert")
     level, propagates = log.level, log.propagate
@@ -113,7 +113,7 @@ def sample(made: World, lines: float) -> Sample:
 
 
 def tables(*roots: object) -> Counter[str]:
-    """The entries of every table that can be reached from here, by where it is."""
+    """The entries of every table that can be reached from here, by its place."""
     found, seen = Counter[str](), set[int]()
     waiting: list[tuple[str, object]] = [(type(root).__name__, root) for root in roots]
     while waiting:
@@ -147,7 +147,7 @@ def _parts(one: object) -> Iterator[tuple[str, Any]]:
 
 
 def growth(found: FastSoak) -> list[str]:
-    """What was larger in the last third than in the second, in words."""
+    """The figures that were larger in the last third than in the second, in words."""
     figures: dict[str, list[tuple[float, float]]] = {}
     for one in found.samples:
         named = {"descriptors": one.descriptors, "memory": one.memory, "lines": one.lines}

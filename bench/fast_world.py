@@ -1,10 +1,10 @@
-"""A `serve` and a gateway whose clocks are handed in, and all that comes and goes at them.
+"""A `serve` and a gateway with simulated clocks, and the events around them.
 
 Clients with new names, users who fail to log in, topics, groups, producers, brokers that fail and
 are replaced, disks that are full for a while. No sockets and no threads: an hour takes some
 seconds.
 
-Not here: how long, and what is measured (fast_soak.py)."""
+Not here: the duration, and the measurements (fast_soak.py)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -77,7 +77,7 @@ LOGS: Final = LogConfig(segment_bytes=64 * 1024, retention_ms=600_000)
 
 
 class FillingDisk(UnsyncedDisk):
-    """That of a machine whose disk is full for a while."""
+    """The disk of a machine, which is full for a while."""
 
     def __init__(self) -> None:
         self.is_full = False
@@ -98,7 +98,7 @@ class FillingFile(UnsyncedFile):
 
 
 class World:
-    """At a time of its own, `now`, in seconds."""
+    """Has a time of its own, `now`, in seconds."""
 
     def __init__(self, serve: LogDir, cluster: LogDir, disk: FillingDisk, seed: int) -> None:
         self.now = 0.0
@@ -124,12 +124,12 @@ class World:
         self.through = Through(behind, config)
         self.places = list[Place]()
         self.topics = list[str]()
-        self.requests = 0  # that were made
+        self.requests = 0  # sent so far
         self._client_ids = 0
         self._last_maintenance = 0.0
 
     def step(self) -> None:
-        """What happens within STEP seconds."""
+        """The events within STEP seconds."""
         self.now += STEP
         for happen in self.random.choices(HAPPENINGS, k=4):
             with suppress(BadRequestError, ApiError, BrokerError, RecordsError, StorageError):
@@ -145,7 +145,7 @@ class World:
     # --- names
 
     def pod(self) -> str:
-        """A client as a scheduler names it."""
+        """The name of a client from a scheduler."""
         tail = "".join(self.random.choices(POD, k=5))
         return (
             f"{self.random.choice(('orders', 'billing'))}-{self.random.randrange(16**9):x}-{tail}"
@@ -157,7 +157,7 @@ class World:
     # --- clients of `serve`
 
     def client(self, user: str = "ann") -> Client:
-        """One that has logged in."""
+        """A client that has logged in."""
         self._client_ids += 1
         client = Client(self._client_ids, self.address())
         password = USERS[user].encode()
@@ -167,7 +167,7 @@ class World:
         return client
 
     def ask(self, client: Client, api: ApiKey, version: int, body: Message) -> None:
-        """And takes the answer, if it comes soon; leaves else."""
+        """Sends a request and takes the answer, or disconnects if it does not come soon."""
         self.requests += 1
         data = memoryview(frame(api, version, body, self.pod()))
         exchange = self.broker.handle(client, data, self.now)
@@ -182,7 +182,7 @@ class World:
         self.broker.finished(exchange, self.now)
 
     def ask_gateway(self, api: ApiKey, version: int, body: Message, client_id: str) -> None:
-        """By the session of `through`."""
+        """Sends a request through the session of `through`."""
         self.requests += 1
         self.through.reply(frame(api, version, body, client_id))
 
@@ -190,7 +190,7 @@ class World:
         return self.random.choice(self.topics) if self.topics else "none"
 
 
-# --- what happens
+# --- events
 
 
 def clients_come_and_go(world: World) -> None:
@@ -336,7 +336,7 @@ HAPPENINGS: Final[tuple[Callable[[World], None], ...]] = (
 
 @contextmanager
 def world(directory: Path, seed: int) -> Iterator[World]:
-    """In two directories below this one."""
+    """A world in two directories below this one."""
     disk = FillingDisk()
     (directory / "serve").mkdir()
     (directory / "cluster").mkdir()

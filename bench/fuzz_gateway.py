@@ -1,5 +1,4 @@
-"""Does a hostile client, or a hostile cluster, make the gateway hang, or fail with an error that is
-not the project's own?
+"""Does a hostile client, or a hostile cluster, make the gateway hang, or fail with a foreign error?
 
     python -m bench.fuzz_gateway --count 1000000 --seed 1
 

@@ -1,9 +1,9 @@
-"""Does any request make a broker hang, or raise an error that is not the project's own?
+"""Does any request make a broker hang, or raise a foreign error?
 
 Requests of every API and version with a value in every field, four of five of them damaged, go to a
 broker that is read-only or writable; and thousands of them through sockets. With `--users` the
-broker is writable and has users and rules, and clients are logged in, log in, or are nobody; what
-is for others must not be in any answer.
+broker is writable and has users and rules, and clients are logged in, log in, or are anonymous. No
+answer may have data of other clients.
 
     python -m bench.fuzz_requests --count 1000000 --seed 1 [--sockets 5000] [--users]
 
@@ -34,7 +34,7 @@ from tests.downconvert.broker.hostile import (
 )
 from tests.downconvert.broker.talking import Talk
 
-BLOCK: Final = 20_000  # requests to one broker: what has been produced must not fill the disk
+BLOCK: Final = 20_000  # requests to one broker, so that produced records do not fill the disk
 
 
 class Defects(logging.Handler):
@@ -73,8 +73,8 @@ def without_sockets(first: int, count: int, seed: int, *, users: bool = False) -
 
 
 def through_sockets(count: int, seed: int) -> int:
-    """Sends so many; returns the number of defects that the server logged, and of times when
-    another client was not served."""
+    """Sends so many requests. Returns the number of defects that the server logged, and of times
+    when another client was not served."""
     defects = Defects()
     logging.getLogger("downconvert.broker").addHandler(defects)
     source = Random(seed)

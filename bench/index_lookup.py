@@ -1,9 +1,9 @@
 """What does a lookup in an index of 10 MiB cost, in time and in pages?
 
 Lookups by our index (its warm section first) and by a plain binary search of the same mapping take
-turns, near the end of the index and anywhere in it; answers of both are compared. Pages are counted
-by the kernel: the file is evicted from the page cache, read-ahead is turned off, and after each
-lookup `mincore` tells which pages were read. The minimum is the one page of the entry.
+turns, near the end of the index and anywhere in it; their answers are compared. The kernel counts
+pages: the file is evicted from the page cache, read-ahead is turned off, and after each lookup
+`mincore` shows which pages were read. The minimum is the one page of the entry.
 
     python -m bench.index_lookup --plot pages.svg
 
@@ -46,7 +46,7 @@ Lookup = Callable[[int], tuple[int, int]]
 
 
 class NotOnDiskError(Exception):
-    """A file system whose files are always in memory: pages cannot be counted there."""
+    """A file system that keeps files in memory, so that pages cannot be counted."""
 
 
 class Search(Protocol):
@@ -67,10 +67,10 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Pages of an index that lookups read which find nothing in memory, and how long one takes."""
+    """Pages of an index that lookups read if none is in memory, and the time of one lookup."""
 
     where: str
-    least: float  # pages of the entry that is found
+    least: float  # pages of the found entry
     ours: float
     plain: float
     ours_microseconds: float
@@ -79,7 +79,7 @@ class Pages:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Pages read by lookups at the end of an index while it grows: what must stay in memory."""
+    """Pages read by lookups at the end of an index while it grows, so those that stay in memory."""
 
     entries: int
     ours: int  # different pages so far
@@ -99,7 +99,7 @@ class PlainSearch:
 
 
 def write_indexes(directory: Path, size: int) -> tuple[Path, Path]:
-    """An offset index and a time index as a busy partition has them, always the same."""
+    """An offset index and a time index as of a busy partition, always the same."""
     random = Random(1)
     offset = position = 0
     timestamp = 1_700_000_000_000
@@ -117,13 +117,13 @@ def write_indexes(directory: Path, size: int) -> tuple[Path, Path]:
 
 
 def timings(paths: tuple[Path, Path]) -> Iterator[Timing]:
-    """Lookups of entries that exist and of what lies between them."""
+    """Lookups of entries that exist and of keys between them."""
     offsets, times = OffsetIndex.open(paths[0], 0), TimeIndex.open(paths[1], 0)
     for name, index, entry_size in (("offset", offsets, 8), ("time", times, 12)):
         view = index.file.view
         assert isinstance(view, mmap.mmap)
         search, count = PlainSearch(view, entry_size), len(index)
-        shift = 32 if name == "offset" else 0  # what a key holds besides an offset
+        shift = 32 if name == "offset" else 0  # bits of a key besides an offset
 
         def plain(
             target: int,
@@ -154,7 +154,7 @@ def _time(lookup: Lookup, targets: Sequence[int]) -> float:
 
 
 def pages(path: Path) -> Iterator[Pages]:
-    """Of single lookups, each of which finds all of the file on the disk."""
+    """Pages of single lookups, each with the whole file on the disk."""
     count = path.stat().st_size // OFFSET_ENTRY.size
     warm = WARM_SIZE // OFFSET_ENTRY.size
     for where, first in (("near the end", count - warm), ("anywhere", 0)):
@@ -181,8 +181,8 @@ def pages(path: Path) -> Iterator[Pages]:
 
 
 def growth(path: Path) -> Iterator[Growth]:
-    """The second half of the index comes into being entry by entry, and what was appended is
-    looked up: every page that has been read so far."""
+    """The second half of the index is appended entry by entry, and each new entry is looked up.
+    Yields the number of pages read so far."""
     count = path.stat().st_size // OFFSET_ENTRY.size
     step = PAGE // OFFSET_ENTRY.size // 4
     keys = {entries: _key_of(path, entries - 10) for entries in range(count // 2, count, step)}
@@ -212,12 +212,12 @@ def _key_of(path: Path, slot: int) -> int:
 
 @contextmanager
 def cold(path: Path) -> Iterator[mmap.mmap]:
-    """A mapping of a file of which nothing is in memory, and of which one page comes at a time."""
+    """A mapping of a file without a page in memory, which reads one page at a time."""
     fd = os.open(path, os.O_RDWR)
     try:
         os.fsync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
-        # A private mapping that could be written to: that is the kind whose address can be had.
+        # A private, writable mapping, because only such a one has an address that can be read.
         with mmap.mmap(fd, 0, access=mmap.ACCESS_COPY) as view:
             view.madvise(mmap.MADV_RANDOM)
             if resident(view):

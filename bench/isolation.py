@@ -1,16 +1,17 @@
-"""Does a client of a gateway ever see a byte that is another's, or of another record?
+"""Does a client of a gateway ever get a byte of another client, or of another record?
 
-Producers of old and new versions write to many topics through one gateway; what each record holds
-follows from its topic, partition and offset. At any moment every consumer has a fetch under way:
-of one topic or of several, of versions that are converted, recompressed or passed on, from offsets
-anywhere in the log, of some bytes or of megabytes. Some read half an answer and are gone, and their
-connection's number is the next one's. Every byte of every record is compared.
+Producers of old and new versions write to many topics through one gateway. The content of each
+record follows from its topic, partition and offset. At any moment every consumer has a fetch open:
+of one topic or of several, of versions that are converted, recompressed or passed through, from
+offsets anywhere in the log, of some bytes or of megabytes. Some read half an answer and disconnect,
+and a new connection gets their connection's number. Every byte of every record is compared.
 
     python -m bench.isolation --minutes 10 --seed 1
 
-The gateway is a process of its own, before our own server, which takes what Kafka 4 takes.
+The gateway is a process of its own, in front of our own server, which accepts the versions of Kafka
+4.
 
-Not here: what a cluster answers when it fails (tests/downconvert/gateway/test_faults.py)."""
+Not here: answers of a failing cluster (tests/downconvert/gateway/test_faults.py)."""
 
 import socket
 import sys
@@ -44,10 +45,10 @@ SHAPES: Final = (
 )
 FETCH_VERSIONS: Final = (0, 1, 2, 3, 4, 9, 10, 12)
 LIMITS: Final = (64 * KiB, 256 * KiB, 4 * MiB)  # of a partition in an answer
-KEPT: Final = 16 * MiB  # bytes of a topic that are read again; then nothing more is written to it
+KEPT: Final = 16 * MiB  # bytes of a topic that are read again; beyond that nothing is written to it
 ENDED: Final = (EOFError, ConnectionError, TimeoutError)
-TRIES: Final = 20  # to connect anew
-PIECE: Final = 100  # bytes of an answer that are read by who is gone then
+TRIES: Final = 20  # to reconnect
+PIECE: Final = 100  # bytes of an answer that a client reads before it disconnects
 
 
 class Load:
@@ -69,12 +70,12 @@ class Load:
 
     def _consumer(self, address: Address, number: int) -> Consumer:
         version = FETCH_VERSIONS[number % len(FETCH_VERSIONS)]
-        # Before version 10 nobody is answered zstd as it is; after it, it passes.
+        # Before version 10, no client gets zstd unchanged; from 10 on, it is passed through.
         of = self._random.sample(list(self._ends), self._random.choice((1, 1, 2, len(self._ends))))
         return Consumer(address, *of, version=version)
 
     def step(self) -> None:
-        """WrongBytesError: somebody was told what is not theirs."""
+        """WrongBytesError: a client got data that is not its own."""
         random = self._random
         writing = [one for one in self._producers if one.next_offset * one.contents.size < KEPT]
         asked = []
@@ -100,8 +101,8 @@ class Load:
 
     @contextmanager
     def _again(self, client: OldClient) -> Iterator[None]:
-        """A connection that ended, as where the machine is too busy for a time-out, is made anew:
-        that is nobody's byte."""
+        """Reconnects a client whose connection ended, perhaps by a time-out on a busy machine. That
+        is no wrong byte."""
         try:
             yield
         except ENDED:
@@ -124,7 +125,7 @@ class Load:
             consumer.next_offsets[contents] = self._random.randrange(end)
 
     def _leave(self, consumer: Consumer) -> None:
-        """In the midst of an answer; with a reset, so that nothing of it is left anywhere."""
+        """Disconnects within an answer, with a reset, so that none of it is left anywhere."""
         with self._again(consumer):
             consumer.wire.exactly(self._random.randint(1, PIECE))
         linger = (1).to_bytes(4, "little") + bytes(4)

@@ -1,7 +1,7 @@
 """Kafka 3.9.1's own record classes in a warm JVM, one round at a time.
 
 This needs Java and Maven, and a network the first time: Maven fetches the classes into
-`build/kafka`. The JVM inherits the core that this process is pinned to, and is idle between
+`build/kafka`. The JVM inherits the core to which this process is pinned, and is idle between
 rounds."""
 
 import json
@@ -18,17 +18,17 @@ HOME: Final = Path(__file__).parent / "kafka"
 CACHE: Final = Path(__file__).parent.parent / "build" / "kafka"
 SOURCE: Final = HOME / "Conversion.java"
 
-# The fastest that were found on one core, where it has to share with its collector and its
-# compiler: 5-8 % above those of Kafka's start script (G1, 1 GB).
+# The fastest options on one core, which the JVM shares with its collector and its compiler: 5-8 %
+# faster than those of Kafka's start script (G1, 1 GB).
 JVM_OPTIONS: Final = ("-Xms1G", "-Xmx1G", "-Xmn600M", "-XX:+UseSerialGC", "-server")
 
 
 class UnavailableError(Exception):
-    """Kafka's classes cannot run here, and why."""
+    """Kafka's classes cannot run here; with the reason."""
 
 
 def class_path() -> str:
-    """Fetches and compiles what is needed, once. UnavailableError where that is not possible."""
+    """Fetches and compiles what is needed, once. UnavailableError: that is not possible."""
     for tool in ("java", "javac"):
         if shutil.which(tool) is None:
             raise UnavailableError(f"there is no {tool} (a JDK of 17 or later)")
@@ -86,7 +86,7 @@ class KafkaJvm:
         return self._ask("round")
 
     def checked_round(self) -> Round:
-        """A round with a CRC of all that was sent."""
+        """A round with a CRC of all sent bytes."""
         return self._ask("check")
 
     def _tell(self, line: str) -> None:
@@ -105,7 +105,7 @@ class KafkaJvm:
         return Round(cpu_seconds=self._cpu_seconds() - before, **json.loads(answer))
 
     def _cpu_seconds(self) -> float:
-        """Of all its threads: the collector's and the compiler's share the core."""
+        """Of all its threads, because the collector and the compiler share the core."""
         nanoseconds = 0
         for thread in Path(f"/proc/{self._process.pid}/task").glob("*/schedstat"):
             with suppress(OSError):  # it has ended

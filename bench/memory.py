@@ -1,12 +1,12 @@
 """How much memory does a send hold, whatever it converts?
 
-Each case runs in a process of its own, which is warmed up on a few records of the same codec, may
-not map more than a few megabytes beyond that, and reports how far its resident memory grew and how
-much the send's own buffers held.
+Each case runs in a process of its own, which is warmed up on a few records of the same codec. It
+may not map more than a few megabytes beyond that. It reports how far its resident memory grew and
+how much the send's own buffers held.
 
     python -m bench.memory
 
-Not here: the limits that are promised (tests/downconvert checks them)."""
+Not here: the promised limits (tests/downconvert checks them)."""
 
 import json
 import resource
@@ -29,7 +29,7 @@ from .ours import Discard
 from .processes import ROOT, status
 from .segments import SHAPES, segment
 
-MAPPED_MAX: Final = 64 * MiB  # of address space, beyond what the idle process has
+MAPPED_MAX: Final = 64 * MiB  # of address space, beyond that of the idle process
 SMOKE_SCALE: Final = 64
 NEEDS_MORE: Final = "needs more than"
 STATUS: Final = Path("/proc/self/status")
@@ -37,7 +37,7 @@ STATUS: Final = Path("/proc/self/status")
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What one conversion held. `outcome` is empty, or the reason why it ended early."""
+    """The memory of one conversion. `outcome` is empty, or the reason why it ended early."""
 
     name: str
     source_size: int
@@ -49,7 +49,7 @@ class Held:
 
 
 def cases(directory: Path, scale: int) -> Iterator[tuple[str, Path]]:
-    """What is converted, by name; a `scale`th of the full size."""
+    """The converted files, by name; a `scale`th of the full size."""
     for name in ("none-100", "mixed", "gzip-json", "lz4-100", "snappy-100", "zstd-100"):
         shape = SHAPES[name]
         yield name, segment(shape, size=shape.size // scale, directory=directory)
@@ -131,7 +131,7 @@ def main(smoke: bool, child: tuple[str, str, str] | None) -> None:
                 f" {result.buffers:10,} {result.growth:10,} {result.outcome}".rstrip()
             )
             needs_too_much |= result.outcome.startswith(NEEDS_MORE)
-    if smoke and needs_too_much:  # at this size nothing has a reason to
+    if smoke and needs_too_much:  # at this size it must not
         raise SystemExit(1)
 
 

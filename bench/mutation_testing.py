@@ -1,14 +1,14 @@
-"""Do the tests notice small mistakes in what has been changed?
+"""Do the tests notice small mistakes in changed lines?
 
-cosmic-ray puts mistakes into the changed lines of Python, one at a time, and each file's own tests
-run against each. cargo-mutants does the same for the kernel, with its tests in Rust.
+cosmic-ray puts mistakes into the changed lines of Python, one at a time, and runs each file's own
+tests against each. cargo-mutants does the same for the kernel, with its tests in Rust.
 
     make mutants                                       # lines changed since main
     make mutants SINCE=HEAD~3 SAMPLE=50
     python -m bench.mutation_testing --folder downconvert/broker --sample 200 --seed 1
 
-All is done in a copy: nothing here is written to. A mistake that no test could notice is named in
-its line: `# pragma: no mutate`, and why. The exit code is 1 where a mistake was not noticed."""
+Everything happens in a copy. A mistake that no test could notice is marked in its line with
+`# pragma: no mutate` and a reason. The exit code is 1 if a mistake was not noticed."""
 
 import argparse
 import os
@@ -26,8 +26,8 @@ from typing import Final
 PRODUCT: Final = ("records", "downconvert", "simulator", "pyspark_kafka_segments")
 KERNEL: Final = "native"
 COMPILED: Final = "records/_kernel.abi3.so"
-TEST_SECONDS: Final = 120  # of one run of a file's tests; a mistake may make it endless
-IMPORTING_MAX: Final = 4  # tests that import a file, beside those of its name
+TEST_SECONDS: Final = 120  # for one run of a file's tests, because a mistake may never end
+IMPORTING_MAX: Final = 4  # tests that import a file, besides those of its name
 BESIDE_MAX: Final = 12
 HUNK: Final = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@")
 
@@ -47,8 +47,8 @@ def changed_lines(since: str) -> dict[str, set[int]]:
 
 
 def own_tests(path: str) -> list[str]:
-    """The tests of a file: those of its name, some that import it, and those of a small folder;
-    where there are none, those of its folder."""
+    """The tests of a file: those of its name, some that import it, and those of a small folder; if
+    there are none, those of its folder."""
     file = Path(path)
     folder = Path("tests") / file.parent
     own = folder / f"test_{file.stem}.py"
@@ -60,7 +60,7 @@ def own_tests(path: str) -> list[str]:
     )
     found += [test for test in importing if test not in found][:IMPORTING_MAX]
     beside = sorted(folder.glob("test_*.py"))
-    if len(beside) <= BESIDE_MAX:  # of a small folder all: some test several files together
+    if len(beside) <= BESIDE_MAX:  # all of a small folder: some test several files together
         found += [test for test in beside if test not in found]
     return [str(test) for test in found] or [str(folder)]
 
@@ -68,8 +68,8 @@ def own_tests(path: str) -> list[str]:
 def try_file(
     copy: Path, path: str, lines: set[int] | None, sample: int, random: Random
 ) -> tuple[Counter[str], list[str]]:
-    """The outcomes of the mistakes in a file, and those that nothing noticed. `lines`: where they
-    are; None: anywhere. At most `sample` of them."""
+    """The outcomes of the mistakes in a file, and the unnoticed ones. `lines`: where they are;
+    None: anywhere. At most `sample` of them."""
     from cosmic_ray.work_db import WorkDB, use_db
     from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 
@@ -113,7 +113,7 @@ def _rows(mutation: object) -> tuple[int, int]:
 
 
 def try_kernel(since: str) -> int:
-    """Runs cargo-mutants over what has changed in the kernel; its exit code."""
+    """Runs cargo-mutants over the changes in the kernel. Returns its exit code."""
     diff = _git("diff", f"--relative={KERNEL}", _git("merge-base", since, "HEAD").strip())
     if not diff.strip():
         return 0
@@ -129,7 +129,7 @@ def try_kernel(since: str) -> int:
 
 
 def _copy(target: Path) -> None:
-    """What git knows, as it is now, and the compiled kernel."""
+    """Copies the files that git tracks, in their current state, and the compiled kernel."""
     for name in _git("ls-files", "--cached", "--others", "--exclude-standard").splitlines():
         if Path(name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def _files(folder: str) -> list[str]:
 def try_all(
     files: Mapping[str, set[int] | None], sample: int, seed: int
 ) -> dict[str, Counter[str]]:
-    """The outcomes by folder. Prints what nothing noticed."""
+    """The outcomes by folder. Prints the unnoticed mistakes."""
     by_folder: defaultdict[str, Counter[str]] = defaultdict(Counter)
     with TemporaryDirectory(prefix="mutants-") as directory:
         copy = Path(directory)

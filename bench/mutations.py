@@ -2,14 +2,14 @@
 kernels?
 
 A million small segments with flipped bits, other sizes and counts, cuts and splices, with repaired
-checksums and stale ones, and with damage inside of good compressed data. Each is driven through the
+checksums and stale ones, and with damage inside valid compressed data. Each is passed through the
 kernel in odd windows, read, converted and sent, on both kernels, with the same outcome.
 
     python -m bench.mutations --count 1000000 --seed 1
 
 A failure ends with the command that repeats it.
 
-Not here: the segments (mutants.py), what is tried on them (trials.py)."""
+Not here: the segments (mutants.py), the trials (trials.py)."""
 
 import os
 import sys
@@ -30,12 +30,12 @@ from .mutants import Mutant, Mutants
 from .trials import TRIALS, what_is_inside
 
 BLOCK_SIZE: Final = 500  # mutants on one kernel before the other one has its turn
-HANGS_AFTER: Final = 60  # seconds, where a thousandth of one is usual
-GUARDS: Final = {"reference": 0x00, "native": 0xFF}  # bytes around what may be read
+HANGS_AFTER: Final = 60  # seconds; a thousandth of one is usual
+GUARDS: Final = {"reference": 0x00, "native": 0xFF}  # bytes around the readable ones
 
 
 class FoundError(Exception):
-    """A mutant that did what none may."""
+    """A mutant that had a forbidden effect."""
 
     def __init__(self, mutant: Mutant, found: str) -> None:
         super().__init__(found)
@@ -43,13 +43,13 @@ class FoundError(Exception):
 
 
 class Watchdog(threading.Thread):
-    """Ends the process where one mutant takes too long, and prints its number."""
+    """Ends the process if one mutant takes too long, and prints its number."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(daemon=True)
         self._seed = seed
         self._stopped = threading.Event()
-        self.at: tuple[str, int] = ("", -1)  # the kernel and the mutant at hand
+        self.at: tuple[str, int] = ("", -1)  # the current kernel and mutant
 
     def run(self) -> None:
         seen, since = self.at, monotonic()
@@ -81,7 +81,7 @@ def tried(mutant: Mutant, kernel: str) -> tuple[Any, ...]:
 
 
 def reasons(outcomes: tuple[Any, ...]) -> set[str]:
-    """The words for the damage of one mutant, in whatever trial they came up."""
+    """The error messages for the damage of one mutant, from any trial."""
     steps, *others = outcomes
     errors = [steps.damage, *(error for error, *_ in others)]
     return {error[0] for error in errors if error is not None}
@@ -90,9 +90,9 @@ def reasons(outcomes: tuple[Any, ...]) -> set[str]:
 def alike_inside(
     mutant: Mutant, kernels: Sequence[str], outcomes: Sequence[tuple[Any, ...]]
 ) -> bool:
-    """Whether kernels differ by nothing but the bytes that their compressors make.
+    """Whether kernels differ only by the bytes of their compressors.
 
-    Where they convert to the same bytes, they send the same."""
+    If they convert to the same bytes, they also send the same."""
     read = [(*each[:2], *each[4:]) for each in outcomes]  # steps, records, columns
     converted = [each[2:3] for each in outcomes]
     if read.count(read[0]) < len(kernels):
@@ -112,7 +112,7 @@ def alike_inside(
 def block_tried(
     mutants: Sequence[Mutant], kernels: Sequence[str], watchdog: Watchdog
 ) -> list[tuple[Any, ...]]:
-    """The outcomes of some mutants on each kernel in turn, which must be the same."""
+    """The outcomes of some mutants on each kernel in turn, which must be equal."""
     outcomes = []
     for kernel in kernels:
         with running_on(kernel):

@@ -1,10 +1,10 @@
-"""Old producers and consumers that cost little, and that check every byte.
+"""Cheap old producers and consumers that check every byte.
 
-What a record holds follows from its topic, partition and offset alone. So a consumer knows what it
-has to read, whoever wrote it, and another's record, or one of another offset, is found at once. A
-partition has one producer, which knows what its next offset is.
+The content of a record follows only from its topic, partition and offset. So a consumer knows what
+it must read, whoever wrote it, and finds another client's record, or one of another offset, at
+once. A partition has one producer, which knows its next offset.
 
-Not here: what they are used for (soak.py, isolation.py)."""
+Not here: the uses (soak.py, isolation.py)."""
 
 import select
 from collections.abc import Iterator, Sequence
@@ -27,12 +27,12 @@ ANSWER_MAX: Final = 50 * MiB
 
 
 class WrongBytesError(Exception):
-    """A client was told something else than what was written."""
+    """A client got something else than what was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What the records of a partition hold. keys: of a compacted topic, 0 for none."""
+    """The contents of a partition's records. keys: of a compacted topic, 0 for none."""
 
     topic: str
     partition: int = 0
@@ -51,13 +51,13 @@ class Contents:
         return (name + seed * (self.size // len(seed) + 1))[: self.size]
 
     def record(self, offset: int, now: int, magic: int) -> Record:
-        """As its producer writes it; now: in milliseconds."""
+        """The record as its producer writes it; now: in milliseconds."""
         old = magic == 0
         time, kind = (NO_TIMESTAMP, TimestampType.NONE) if old else (now, TimestampType.CREATE)
         return Record(offset, time, kind, self.key(offset), self.value(offset))
 
     def check(self, record: Record) -> None:
-        """WrongBytesError: it is another's, or another one."""
+        """WrongBytesError: it is another record."""
         offset = record.offset
         if record.key != self.key(offset) or record.value != self.value(offset):
             raise WrongBytesError(
@@ -66,7 +66,7 @@ class Contents:
 
 
 class OldClient(Closes):
-    """One connection, which may be made anew."""
+    """One connection, which may be replaced."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
@@ -80,7 +80,7 @@ class OldClient(Closes):
         self.wire = Wire(self._address)
 
     def offset(self, contents: Contents, time: int) -> int:
-        """Where a partition ends (END), or begins (BEGINNING)."""
+        """The end (END) or the beginning (BEGINNING) of a partition."""
         part = Message(partition_index=contents.partition, timestamp=time, max_num_offsets=1)
         topics = [Message(name=contents.topic, partitions=[part])]
         answer = self.wire.ask(ApiKey.ListOffsets, 0, Message(replica_id=-1, topics=topics))
@@ -91,7 +91,7 @@ Client = TypeVar("Client", bound=OldClient)
 
 
 class Producer(OldClient):
-    """Writes the next records of a partition, of which it is the only writer."""
+    """Writes the next records of a partition, as its only writer."""
 
     def __init__(
         self, address: Address, contents: Contents, version: int, codec: Codec = Codec.NONE
@@ -104,7 +104,7 @@ class Producer(OldClient):
         self._codec = codec
 
     def send(self, count: int, now: int) -> None:
-        """Asks for so many; now: in milliseconds."""
+        """Sends a request with so many records; now: in milliseconds."""
         offsets = range(self.next_offset, self.next_offset + count)
         made = [self.contents.record(offset, now, self._magic) for offset in offsets]
         relative = [
@@ -123,7 +123,7 @@ class Producer(OldClient):
         self._count = count
 
     def acknowledged(self) -> None:
-        """Waits for the answer. WrongBytesError: it is not what it had to be."""
+        """Waits for the answer. WrongBytesError: it is wrong."""
         answer = parsed(ApiKey.Produce, self._version, self.wire.answer())
         ((name, part),) = [
             (one.name, part) for one in answer.responses for part in one.partition_responses
@@ -134,7 +134,7 @@ class Producer(OldClient):
         self.next_offset += self._count
 
     def find_end(self) -> None:
-        """Goes on where the partition ends: an answer was lost."""
+        """Continues at the partition's end, because an answer was lost."""
         self.next_offset = self.offset(self.contents, END)
 
     def produce(self, count: int, now: int) -> None:
@@ -170,7 +170,7 @@ class Consumer(OldClient):
         self.is_asking = False
 
     def ask(self) -> None:
-        """Sends a fetch, if none is under way."""
+        """Sends a fetch, if none is open."""
         if not self.is_asking:
             topics = [
                 Message(
@@ -197,7 +197,7 @@ class Consumer(OldClient):
             self.is_asking = True
 
     def take(self) -> list[Record]:
-        """Waits for the answer; its records from the offsets on. WrongBytesError: not ours."""
+        """Waits for the answer. Returns its records from the offsets on. WrongBytesError."""
         answer = parsed(ApiKey.Fetch, self._version, self.wire.answer())
         self.is_asking = False
         found = {
@@ -220,7 +220,7 @@ class Consumer(OldClient):
         taken = []
         for record in whole_records(bytes(part.records or b"")):
             if record.offset < next_offset:
-                continue  # a batch that begins before the offset comes whole
+                continue  # a batch that begins before the offset is sent whole
             if record.offset != next_offset and not self._skips:
                 raise WrongBytesError(f"{contents}: {record.offset} for {next_offset}")
             contents.check(record)
@@ -231,14 +231,14 @@ class Consumer(OldClient):
 
 
 def whole_records(data: bytes) -> Iterator[Record]:
-    """Those of whole batches. The last one may be cut off, as fetches that pass through are."""
+    """Those of whole batches. The last one may be cut off, as in fetches that pass through."""
     whole = MemoryRecords(data)
     end = max((one.position + one.size for one in whole.batches()), default=0)
     return read(whole.slice(0, end))
 
 
 def answered(clients: Sequence[Client], seconds: float = 0.0) -> list[Client]:
-    """Those that have something to read, once one of them has, within so many seconds."""
+    """The clients with something to read, once one of them has, within so many seconds."""
     by_number = {one.wire.socket.fileno(): one for one in clients}
     poll = select.poll()
     for number in by_number:

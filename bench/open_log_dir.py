@@ -1,8 +1,8 @@
 """What does opening a log cost, as it grows to ten thousand segments?
 
 Directories of 100, 1,000 and 10,000 small segments are opened, and an offset is found in the middle
-of each. Time and memory are those of a segment, and should not change while the log grows.
-Memory is what Python has allocated when the offset has been found.
+of each. Time and memory are for each segment, and should not change while the log grows. Memory is
+Python's allocation when the offset has been found.
 
     python -m bench.open_log_dir --segments 100 --segments 10000"""
 
@@ -32,17 +32,17 @@ ROUNDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What a log of so many segments cost."""
+    """The cost of a log of so many segments."""
 
     segments: int
     open_microseconds_each: float
     find_microseconds: float  # the first offset, in the middle
-    end_microseconds: float  # to look again how far the log goes
+    end_microseconds: float  # of another look at the log's end
     bytes_each: float
 
 
 def write_segments(directory: Path, count: int) -> Path:
-    """A log as a broker leaves it: each segment has its indexes, empty as they are when small."""
+    """A log as a broker leaves it: each segment has its indexes, which are empty when small."""
     path = directory / f"topic-{count}"
     path.mkdir()
     for number in range(count):

@@ -1,4 +1,4 @@
-"""This project's conversion, as an embedder calls it from Python: lazily, to a descriptor or into
+"""This project's conversion, called from Python as by an embedder: lazily, to a descriptor or into
 an object."""
 
 import os
@@ -17,7 +17,7 @@ from .rounds import Fetch, Round
 
 
 class Discard:
-    """A channel that takes everything at once and keeps nothing, not even count."""
+    """A channel that accepts everything at once, and keeps and counts nothing."""
 
     def write(self, data: memoryview) -> int:
         return len(data)
@@ -41,8 +41,8 @@ class Ours:
     """Converts the fetches of one segment under one policy.
 
     `in_turns`: an answer is one call, which writes to the descriptor of /dev/null, chunk after
-    chunk, as a server does with a socket that takes them. Else each chunk is a call and a write to
-    an object in Python."""
+    chunk, as a server with a writable socket does. Else each chunk is a call and a write to an
+    object in Python."""
 
     def __init__(
         self,
@@ -51,12 +51,11 @@ class Ours:
         fetches: Sequence[Fetch],
         policy: ConversionPolicy,
         *,
-        mapped: bool = False,
         in_turns: bool = False,
     ) -> None:
         self._in_turns = in_turns
         self._to_magic = to_magic
-        self._log = FileRecords.open(segment, mapped=mapped)
+        self._log = FileRecords.open(segment)
         self._fetches = fetches
         self._policy = policy
 

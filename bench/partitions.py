@@ -32,7 +32,7 @@ BATCH: Final = batch(0, timestamp=1, size=100)
 
 
 def make(directory: Path, count: int) -> None:
-    """Partitions as a broker leaves them when it is shut down."""
+    """Partitions as a broker leaves them at its shutdown."""
     for index in range(count):
         path = directory / f"{TOPIC}-{index}"
         path.mkdir()
@@ -47,7 +47,7 @@ def descriptors(serving: Serving) -> int:
 
 
 def produce(serving: Serving, count: int) -> None:
-    """A batch into each partition."""
+    """Writes a batch into each partition."""
     with Talk(serving.address, seconds=SECONDS) as talk:
         for first in range(0, count, TOGETHER):
             written = [
@@ -67,7 +67,7 @@ def produce(serving: Serving, count: int) -> None:
 
 @contextmanager
 def timed(directory: Path, what: str) -> Iterator[Serving]:
-    """A server, of which the times of its start and stop are printed."""
+    """A server; prints the times of its start and stop."""
     began = perf_counter()
     with served(directory, "--writable") as serving:
         click.echo(f"{what}: started in {perf_counter() - began:.1f} s", nl=False)

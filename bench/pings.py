@@ -1,14 +1,14 @@
-"""How long do others wait for a small answer while a server works for somebody?
+"""How long do clients wait for a small answer while a server works for others?
 
-A few connections send heartbeats by turns, first with nobody else there, then beside a load: a
-hundred old consumers that wait where a producer appends gzip; two producers of batches that are
-compressed again; an old consumer of a partition of gzip, in batches of 8 MiB; two old consumers of
-gzip through a gateway. Servers and loads are processes of their own. The 50th and the 99th
-percentile, and how often the load has been served.
+A few connections send heartbeats by turns, first alone, then beside a load: a hundred old consumers
+that wait while a producer appends gzip; two producers of batches that are compressed again; an old
+consumer of a partition of gzip, in batches of 8 MiB; two old consumers of gzip through a gateway.
+Servers and loads are processes of their own. The output is the 50th and the 99th percentile, and
+how often the load has been served.
 
     python -m bench.pings [--seconds 10] [--only waiters]
 
-On two processors that others use, the idle figures say what the machine is worth."""
+On two processors with other load, the idle figures show the noise of the machine."""
 
 import multiprocessing
 from collections.abc import Callable, Iterator
@@ -41,7 +41,7 @@ PAUSE: Final = 0.002  # seconds between two pings
 BETWEEN: Final = 0.2  # seconds between two appends
 WAITERS: Final = 100
 WAIT_MS: Final = 30_000
-SETTLING: Final = 1.0  # seconds until a load is what it will be
+SETTLING: Final = 1.0  # seconds until a load is steady
 BATCH_MAX: Final = 32 * MiB
 RECORD: Final = 1000  # bytes, half of them noise
 APPENDED: Final = 240 * KiB  # bytes of records: a batch of 131 KB
@@ -56,8 +56,8 @@ Load: TypeAlias = Callable[[Address, Counter], None]
 
 
 class Scene(NamedTuple):
-    """batches: that lie in the topic, their size and number. codec: into which the topic has what
-    comes compressed. loads: each is a process."""
+    """batches: their size and number in the topic. codec: the topic's compression.type. loads: each
+    is a process."""
 
     loads: list[Load]
     batches: tuple[int, int] = (0, 0)
@@ -66,7 +66,7 @@ class Scene(NamedTuple):
 
 
 def batch(size: int, codec: Codec) -> bytes:
-    """Of records of so many bytes before they are compressed."""
+    """A batch of records of so many bytes before compression."""
     dice = Random(size)
     values = (dice.randbytes(RECORD // 2).ljust(RECORD, b"-") for _ in range(size // RECORD))
     return build([Record(n, 1, value=one) for n, one in enumerate(values)], magic=2, codec=codec)
@@ -86,7 +86,7 @@ def append(wire: Wire, records: bytes) -> None:
 
 
 def append_again(records: bytes, address: Address, count: Counter) -> None:
-    """Appends the same, once it was appended."""
+    """Appends the same again after each acknowledgement."""
     with Wire(address) as wire:
         while True:
             append(wire, records)
@@ -94,7 +94,7 @@ def append_again(records: bytes, address: Address, count: Counter) -> None:
 
 
 def fetch_again(frame: bytes, address: Address, count: Counter) -> None:
-    """Fetches all that there is, once it was fetched. RuntimeError: there is nothing."""
+    """Fetches everything again after each answer. RuntimeError: there is nothing."""
     with Wire(address) as wire:
         while True:
             wire.send(frame)
@@ -104,7 +104,7 @@ def fetch_again(frame: bytes, address: Address, count: Counter) -> None:
 
 
 def wait_at_the_end(address: Address, count: Counter) -> None:
-    """Old consumers that all wait for what a producer appends."""
+    """Old consumers that all wait for a producer's records."""
     records, offset = batch(APPENDED, Codec.GZIP), 0
     with ExitStack() as stack:
         producer, *wires = (stack.enter_context(Wire(address)) for _ in range(1 + WAITERS))
@@ -120,7 +120,7 @@ def wait_at_the_end(address: Address, count: Counter) -> None:
 
 
 def scenes() -> dict[str, Scene]:
-    """By their names. What they send is made when they are asked for."""
+    """Scenes by name. Their data is made when they are used."""
     producer = partial(append_again, batch(4_400_000, Codec.ZSTD))  # 2.2 MB
     consumer = partial(fetch_again, fetch(OLD, TOPIC, 0, 16 * MiB))
     return {
@@ -135,7 +135,7 @@ def scenes() -> dict[str, Scene]:
 
 
 def create(address: Address, scene: Scene) -> None:
-    """The scene's topic. RuntimeError: the server does not make it."""
+    """Creates the scene's topic. RuntimeError: the server refuses."""
     topic = Message(
         name=TOPIC,
         num_partitions=1,
@@ -159,7 +159,7 @@ def create(address: Address, scene: Scene) -> None:
 
 @contextmanager
 def loaded(loads: list[Load], address: Address) -> Iterator[Counter]:
-    """Counts what the loads were answered."""
+    """Counts the answers to the loads."""
     count = multiprocessing.Value("q", 0)
     running = [
         multiprocessing.Process(target=load, args=(address, count), daemon=True) for load in loads

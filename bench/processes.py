@@ -1,5 +1,5 @@
-"""`downconvert serve` and `downconvert gateway` as processes of their own, and what a process takes
-of the machine, as /proc has it."""
+"""`downconvert serve` and `downconvert gateway` as processes of their own, and their use of the
+machine, from /proc."""
 
 import json
 import os
@@ -24,7 +24,7 @@ PATIENCE: Final = 60.0  # seconds
 
 
 def status(field: str, process: int | str = "self") -> int:
-    """Bytes that /proc/PROCESS/status names. RuntimeError: it does not."""
+    """The bytes in a field of /proc/PROCESS/status. RuntimeError: it is missing."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
             return int(line.split()[1]) * KiB
@@ -33,7 +33,7 @@ def status(field: str, process: int | str = "self") -> int:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A server that runs, and where it listens."""
+    """A running server, and its address."""
 
     pid: int
     address: tuple[str, int]
@@ -41,16 +41,16 @@ class Serving:
 
     @property
     def memory(self) -> int:
-        """Bytes of memory that are the process's alone, not of files."""
+        """Bytes of memory that belong only to the process, not to files."""
         return status("RssAnon", self.pid)
 
     @property
     def resident(self) -> int:
-        """Bytes of memory, with pages of files that it shares with others."""
+        """Bytes of memory, including pages of files that it shares with others."""
         return status("VmRSS", self.pid)
 
     def counted(self, name: str) -> float:
-        """What /metrics has under this name, all its series together."""
+        """The value of this name in /metrics, summed over all its series."""
         url = f"http://{self.address[0]}:{self.metrics_port}/metrics"
         with urlopen(url, timeout=PATIENCE) as page:
             lines = page.read().decode().splitlines()
@@ -65,8 +65,8 @@ class Serving:
 
 @contextmanager
 def started(*arguments: str) -> Iterator[Serving]:
-    """A server of this command line, from when it is ready until it is stopped. RuntimeError: it
-    did not start, or did not end well."""
+    """A server with this command line, from when it is ready until it is stopped. RuntimeError: it
+    did not start, or did not end properly."""
     command = (sys.executable, "-m", "downconvert", *arguments, "--json", "--quiet")
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, cwd=ROOT
@@ -92,12 +92,12 @@ def started(*arguments: str) -> Iterator[Serving]:
 
 
 def served(directory: Path, *options: str) -> AbstractContextManager[Serving]:
-    """Our broker, on a port of its own choice."""
+    """Our broker, on a free port."""
     return started("serve", str(directory), "--listen", "127.0.0.1:0", *options)
 
 
 def settled(size: Callable[[], int]) -> int:
-    """What a size is once it has stayed the same for a while."""
+    """The value of a size once it has stayed the same for a while."""
     give_up = monotonic() + PATIENCE
     before, since = size(), monotonic()
     while monotonic() - since < SETTLED and monotonic() < give_up:

@@ -1,10 +1,10 @@
-"""What throughput does one idempotent producer have with `downconvert serve --writable`, and what
-with a Kafka broker?
+"""What throughput does one idempotent producer get from `downconvert serve --writable`, and what
+from a Kafka broker?
 
 Both are processes of their own with a topic of one partition, and neither waits for the disk, as is
-Kafka's default. The producer asks for acknowledgement by all replicas and has five requests under
-way, as Kafka's own does; each has one batch of records of 100 bytes, 64 KiB in all. Rounds
-alternate, after some to warm up. Ratios are those of pairs of rounds: machines are noisy.
+Kafka's default. The producer uses acks=all and has five requests in flight, as Kafka's own does;
+each has one batch of records of 100 bytes, 64 KiB in all. Rounds alternate, after some to warm up.
+Ratios are those of pairs of rounds, because machines are noisy.
 
     python -m bench.producing [--size 16] [--rounds 9] [--smoke]"""
 
@@ -32,12 +32,12 @@ from .serving import FULL_SPEED
 
 TOPIC: Final = "produced"
 VALUE_SIZE: Final = 100  # bytes
-BATCH_SIZE: Final = 64 * KiB  # as batch.size is set where throughput matters
+BATCH_SIZE: Final = 64 * KiB  # a usual batch.size for throughput
 UNDER_WAY: Final = 5  # requests: max.in.flight.requests.per.connection
 VERSION: Final = 7  # of Produce
 ALL: Final = -1  # acks
 WARM_UP: Final = 6  # rounds
-FIRST_ID: Final = 50  # times that a producer's id is asked for: a broker may still be getting ready
+FIRST_ID: Final = 50  # attempts to get a producer id: a broker may still be starting
 
 
 class Producer:
@@ -77,7 +77,7 @@ class Producer:
         return Drained(self._count * len(frames), sum(map(len, frames)), seconds)
 
     def _next(self) -> bytes:
-        """The next request: the same records, numbered on."""
+        """The next request: the same records with the next sequence numbers."""
         batch = build(
             self._records,
             magic=V2,
@@ -103,7 +103,7 @@ class Producer:
 
 
 def compare(servers: tuple[Address, Address], size: int, warm_up: int, rounds: int) -> str:
-    """Rounds of two servers by turns; a line about them."""
+    """Rounds of two servers by turns; returns a line about them."""
     with Wire(servers[0]) as first, Wire(servers[1]) as second:
         producers = Producer(first, size), Producer(second, size)
         ours, theirs = taking_turns(producers, warm_up, rounds)

@@ -1,14 +1,14 @@
-"""How fast are records read in Python, beside the clients' compiled readers?
+"""How fast are records read in Python, compared with the clients' compiled readers?
 
-Contenders read the same segment in turns, on one core, and look at four fields of each record:
+Contenders read the same segment in turns, on one core, and access four fields of each record:
 offset, timestamp, key, value. Checksums are compared. Rates are of CPU time, best round against
 best round; *paired* is the median of the ratios of neighbours.
 
-* ours: `records.read`; *offsets*: the same where nothing but the offset is looked at.
+* ours: `records.read`; *offsets*: the same, accessing only the offset.
 * aiokafka (Cython), kafka-python: their `MemoryRecords`.
-* Arrow: the data source's reader, without Spark; *no checksums*: told not to compare them.
+* Arrow: the data source's reader, without Spark; *no checksums*: without comparing them.
 
-What is read is compared first. Segments have the shapes of bench.conversion, and `headers`, which
+The records are compared first. Segments have the shapes of bench.conversion, and `headers`, which
 is none-100 with a header of 24 bytes in each record.
 
     python -m bench.reading --rounds 20"""
@@ -37,7 +37,7 @@ from records.units import MiB, parse_size
 from .rounds import Round, best, one_core, paired
 from .segments import SHAPES, Contents, Shape, plain, segment
 
-Read = Callable[[Path], int]  # the records of a segment
+Read = Callable[[Path], int]  # returns the number of a segment's records
 
 OURS: Final = "ours"
 AIOKAFKA: Final = "aiokafka"
@@ -142,11 +142,11 @@ HEAD: Final = ["M records/s", *CONTENDERS, "x aiokafka", "x paired", "Arrow, MB/
 
 
 class WrongRecordsError(AssertionError):
-    """Contenders do not read the same."""
+    """Contenders read different records."""
 
 
 def check(path: Path) -> None:
-    """Whether aiokafka reads the same records as we do."""
+    """Checks that aiokafka reads the same records as we do."""
     data = path.read_bytes()
     theirs = AiokafkaRecords(data)
     found = read(MemoryRecords(data))

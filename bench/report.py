@@ -78,7 +78,7 @@ def as_markdown(results: Sequence[Result]) -> str:
 
 
 def as_table(results: Sequence[Result]) -> str:
-    """Columns as wide as what is in them."""
+    """Columns as wide as their cells."""
     tables = []
     for head, rows in ((COMPARISON, comparison(results)), (OTHERS, others(results))):
         table = (head, *rows)

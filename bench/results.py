@@ -1,4 +1,4 @@
-"""The results of a comparison: every round of every contender, and the figures made of them."""
+"""The results of a comparison: every round of every contender, and the figures from them."""
 
 from dataclasses import dataclass, field
 from statistics import median
@@ -8,8 +8,7 @@ from .rounds import Round, best, middle, paired
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a conversion that was found to be right made of a whole segment: the bytes that are
-    sent, and their CRC."""
+    """A checked conversion of a whole segment: the sent bytes, and their CRC."""
 
     records: int
     size: int
@@ -18,11 +17,11 @@ class Checked:
 
 @dataclass(slots=True)
 class Case:
-    """One way of ours to convert a segment. Rounds took turns with those of the `Result` that it
-    is part of.
+    """One of our ways to convert a segment. Rounds took turns with those of the `Result` that
+    contains it.
 
-    `exact`: what users get by default, exact sizes, an answer in one call. `estimate`: so with
-    Kafka's estimated sizes. `chunks`: exact sizes, one call for each chunk."""
+    `exact`: the default, exact sizes, an answer in one call. `estimate`: the same with Kafka's
+    estimated sizes. `chunks`: exact sizes, one call for each chunk."""
 
     chunk_size: int
     compression_level: str
@@ -34,12 +33,12 @@ class Case:
 
     @property
     def exact_cost(self) -> float:
-        """The time that a record takes under exact sizes, as a multiple of that under estimates."""
+        """The time for a record under exact sizes, as a multiple of that under estimates."""
         return paired(self.estimate, self.exact)
 
     @property
     def chunks_cost(self) -> float:
-        """The time that a record takes if each chunk is a call, as a multiple of that in turns."""
+        """The time for a record if each chunk is a call, as a multiple of that in turns."""
         return paired(self.exact, self.chunks)
 
     @property
@@ -50,14 +49,14 @@ class Case:
 
 @dataclass(slots=True)
 class Result:
-    """All that was measured on one shape."""
+    """All measurements on one shape."""
 
     shape: str
-    rival: str  # the shape that Kafka converted, where it refuses this one
+    rival: str  # the shape that Kafka converted, if it refuses this one
     cases: list[Case]
     kafka: list[Round] = field(default_factory=list)
     kafka_eager: list[Round] = field(default_factory=list)
-    kafka_size: int = 0  # of all records, converted; 0: not known
+    kafka_size: int = 0  # of all records, converted; 0: unknown
     clients: dict[str, Round] = field(default_factory=dict)
 
     def multiple(self, case: Case) -> float:

@@ -1,4 +1,4 @@
-"""The figures of one round of converting a segment, and how a segment is cut into fetches.
+"""The figures of one round of converting a segment, and cutting a segment into fetches.
 
 Every contender converts the same fetches, and reports the same figures."""
 
@@ -20,9 +20,9 @@ class Round:
     """One conversion of all fetches. Seconds are of the wall clock.
 
     `records` were converted, which may be more than were sent: the last chunk is cut at the
-    promised size. `cpu_seconds` are those of the whole process. `crc` is that of all bytes sent,
-    or 0 where it was not asked for. `first_byte`: seconds until a
-    fetch sends its first byte, on average; 0 where nobody looked."""
+    promised size. `cpu_seconds` are those of the whole process. `crc` is that of all sent bytes, or
+    0 without a check. `first_byte`: seconds until a fetch sends its first byte, on average; 0: not
+    measured."""
 
     records: int
     size: int
@@ -46,8 +46,8 @@ def middle(rounds: Sequence[Round]) -> float:
 
 
 def paired(ours: Sequence[Round], theirs: Sequence[Round]) -> float:
-    """The median of the ratios of rounds that ran one after the other: noise that lasts cancels
-    out."""
+    """The median of the ratios of rounds that ran one after the other, which cancels out noise that
+    lasts."""
     return median(a.rate / b.rate for a, b in zip(ours, theirs, strict=True))
 
 
@@ -76,7 +76,8 @@ def records_in(segment: Path) -> int:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Pins this process, and those that it starts, to one of its cores, where the system can."""
+    """Pins this process, and those that it starts, to one of its cores, if the system supports
+    it."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return

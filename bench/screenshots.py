@@ -1,4 +1,4 @@
-"""How do reports look: wide, on a phone, in the dark? Pictures by Chromium, to be looked at.
+"""How do reports look: wide, on a phone, in dark mode? Makes pictures with Chromium.
 
 python -m bench.screenshots report.html --to pictures/
 """
@@ -21,17 +21,17 @@ LOOKS: Final = {
     "dark": (1280, ("--blink-settings=preferredColorScheme=0",)),
     "phone": (400, ()),
 }
-# A window of Chromium is 500 pixels wide at least: a phone is a frame in one.
+# A window of Chromium is at least 500 pixels wide, so a phone is a frame in one.
 PHONE: Final = '<body style="margin:0"><iframe src="{}" style="border:0;width:400px;height:{}px">'
 
 
 def browser() -> str | None:
-    """The program, where one is installed."""
+    """The program, if one is installed."""
     return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 def pictures(page: Path, into: Path, height: int = HEIGHT) -> Iterator[Path]:
-    """A picture of each look. RuntimeError: the browser has made none."""
+    """A picture of each look. RuntimeError: the browser made none."""
     for look, (width, options) in LOOKS.items():
         picture = into / f"{page.stem}-{look}.png"
         if look == "phone":
@@ -47,7 +47,7 @@ def pictures(page: Path, into: Path, height: int = HEIGHT) -> Iterator[Path]:
 def taken(
     page: Path, picture: Path, width: int, height: int, options: tuple[str, ...] = ()
 ) -> None:
-    """Takes one picture of a page, in pixels. RuntimeError: the browser has made none."""
+    """Takes one picture of a page, in pixels. RuntimeError: the browser made none."""
     program = browser()
     if program is None:
         raise RuntimeError(f"none of {', '.join(BROWSERS)} is installed")

@@ -1,8 +1,8 @@
-"""Segments to measure on: the same bytes on every machine, of every shape that the figures name.
+"""Segments for measurements: the same bytes on every machine, in every shape that figures use.
 
-Values of the plain shapes are half random and half a cycle of seven letters, so that a codec has
-something to find and a higher level finds nothing more; events are JSON as services log it, where
-a higher level pays. A segment is built once, with `records.build`, and kept in `build/segments`."""
+Values of the plain shapes are half random and half a cycle of seven letters, so a codec finds
+something, and a higher level finds nothing more. Events are JSON as services log it, where a higher
+level pays. A segment is built once, with `records.build`, and kept in `build/segments`."""
 
 import json
 import os
@@ -35,8 +35,8 @@ Contents: TypeAlias = Callable[[Random], Iterator[Content]]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a segment is made of. `size` is before compression; one record a batch if `batch_size`
-    is 0."""
+    """The records of a segment. `size` is before compression; one record a batch if `batch_size` is
+    0."""
 
     name: str
     codec: Codec
@@ -58,7 +58,7 @@ def plain(value_size: int) -> Contents:
 
 
 def with_header(random: Random) -> Iterator[Content]:
-    """100 bytes, and what a tracing library adds."""
+    """100 bytes, and a header as from a tracing library."""
     for key, value, _ in plain(100)(random):
         yield key, value, (("traceparent", random.randbytes(16)),)
 
@@ -80,7 +80,7 @@ def mixed(random: Random) -> Iterator[Content]:
 
 
 def events(random: Random) -> Iterator[Content]:
-    """What a shop's front end reports of its visitors."""
+    """Reports of a shop's front end about its visitors."""
     kinds = ("page_view", "page_view", "page_view", "search", "add_to_cart", "checkout", "click")
     agents = tuple(
         f"Mozilla/5.0 ({system}) AppleWebKit/537.36 (KHTML, like Gecko) {browser} Safari/537.36"
@@ -142,7 +142,7 @@ SHAPES: Final = {
 
 
 def segment(shape: Shape, *, size: int | None = None, directory: Path = CACHE) -> Path:
-    """The file that holds it, built if it is not there."""
+    """The file of a shape, built if it does not exist."""
     size = size or shape.size
     recipe = zlib.crc32(Path(__file__).read_bytes())  # a change of this file makes new segments
     path = directory / f"{shape.name}-{size}-{recipe:08x}.log"

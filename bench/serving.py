@@ -1,9 +1,9 @@
-"""What throughput does one consumer have from `downconvert serve`, and what from a Kafka broker?
+"""What throughput does one consumer get from `downconvert serve`, and what from a Kafka broker?
 
 Records are produced into a Kafka 3.9.1 broker. Our server is a process of its own and serves the
 same directory. Rounds alternate, after some to warm up; a consumer drains and counts (see
-draining.py). Old consumers ask with Fetch v2 and get v1 messages; new ones with v11, and get the
-file as it is. Ratios are those of pairs of rounds: machines are noisy.
+draining.py). Old consumers use Fetch v2 and get v1 messages; new ones use v11, and get the file
+unchanged. Ratios are those of pairs of rounds, because machines are noisy.
 
     python -m bench.serving [--size 64] [--rounds 7] [--smoke]
     python -m bench.serving memory [--consumers 1000] [--idle 10000] [--smoke]
@@ -84,7 +84,7 @@ class Compared:
 
 
 def produce(port: int, topic: str, segments: Sequence[Path]) -> None:
-    """Sends the batches of segments, one a request, as they are."""
+    """Sends the batches of segments unchanged, one in each request."""
     with Wire(("127.0.0.1", port)) as wire:
         waiting = 0
         for path in segments:
@@ -122,7 +122,7 @@ def _take(wire: Wire) -> None:
 
 @contextmanager
 def both(size: int, shapes: Sequence[Shape]) -> Iterator[tuple[Serving, int]]:
-    """Ours and the port of Kafka's, of the same directory."""
+    """Our server and the port of Kafka's, with the same directory."""
     with tempfile.TemporaryDirectory(prefix="serving-") as directory:
         log_dir = Path(directory) / "kafka"
         log_dir.mkdir()

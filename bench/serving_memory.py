@@ -1,7 +1,7 @@
 """How much memory does `downconvert serve` take for consumers that stopped reading, and for idle
 connections?
 
-The server is a process of its own. Old consumers ask for 1 MB of an uncompressed topic, in v1
+The server is a process of its own. Old consumers fetch 1 MB of an uncompressed topic, in v1
 messages, and read nothing: each has received the beginning of its answer. The growth of the process
 is divided by their number. Idle connections have sent one ApiVersions request, and nothing more.
 
@@ -38,7 +38,7 @@ SPARE_FILES: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Of a server's resident memory, in bytes, by a number of connections."""
+    """The growth of a server's resident memory, in bytes, by a number of connections."""
 
     connections: int
     before: int
@@ -57,8 +57,8 @@ class Growth:
 
 
 def allow_files(count: int) -> None:
-    """Lets this process, and those that it starts, have that many files. ValueError: the system
-    does not let them."""
+    """Raises the limit of open files for this process and those that it starts. ValueError: the
+    system refuses."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = count + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < needed:
@@ -80,7 +80,7 @@ def uncompressed() -> Iterator[Serving]:
 
 @contextmanager
 def stalled(serving: Serving, count: int) -> Iterator[Growth]:
-    """Growth by old consumers that have received the first bytes of an answer and read nothing.
+    """The growth by old consumers that have received the first bytes of an answer and read nothing.
     They stay connected until the context ends."""
     before = settled(lambda: serving.resident)
     with ExitStack() as stack:
@@ -103,7 +103,7 @@ def stalled(serving: Serving, count: int) -> Iterator[Growth]:
 
 
 def _most_in_buffers(port: int) -> int:
-    """Bytes that the system buffers for a connection of a server: the most of all of them."""
+    """The largest number of bytes that the system buffers for a connection of a server."""
     most = 0
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -113,7 +113,7 @@ def _most_in_buffers(port: int) -> int:
 
 
 def idle(serving: Serving, count: int) -> Growth:
-    """Growth by connections that have been answered once, and send nothing more."""
+    """The growth by connections that have been answered once, and send nothing more."""
     before = settled(lambda: serving.resident)
     versions = request(ApiKey.ApiVersions, 0, Message())
     with ExitStack() as stack:
@@ -128,7 +128,7 @@ def idle(serving: Serving, count: int) -> Growth:
 
 
 def measure(consumers: int, connections: int) -> None:
-    """Prints both; ends the program where a limit does not hold."""
+    """Prints both; ends the program if a limit is exceeded."""
     allow_files(max(consumers, connections))
     with uncompressed() as serving, stalled(serving, consumers) as old:
         print(old.line("old consumers that read nothing"), flush=True)

@@ -1,5 +1,5 @@
-"""A relay that moves bytes between clients and a server, and does nothing else: no gateway on this
-machine can be faster than one that looks at nothing.
+"""A relay that only moves bytes between clients and a server: the upper limit of any gateway's
+speed on this machine.
 
 Each direction of a connection is a thread that blocks in splice(2), in a process of its own."""
 
@@ -19,7 +19,7 @@ HOST: Final = "127.0.0.1"
 
 
 def move(source: socket.socket, target: socket.socket) -> None:
-    """Moves what comes, until it ends."""
+    """Moves bytes until the source ends."""
     outlet, inlet = os.pipe()
     fcntl.fcntl(inlet, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     try:
@@ -49,7 +49,7 @@ def serve(listener: socket.socket, server: Address) -> None:
 
 @contextmanager
 def relayed(server: Address) -> Iterator[Address]:
-    """Where a relay to this server listens."""
+    """The address of a relay to this server."""
     with socket.create_server((HOST, 0)) as listener:
         relay = Process(target=serve, args=(listener, server), daemon=True)
         relay.start()

@@ -1,9 +1,9 @@
-"""What do the jobs ask of an object store, and what does that cost?
+"""Which requests do the jobs send to an object store, and what do they cost?
 
-A segment is put into a store of S3's protocol on loopback (tests/object_store.py), which notes what
-it is asked. Each job then does all of it in this process, without Spark: what Spark adds is not the
-store's. Printed is a table of docs/spark-100tb.md: requests for a segment of 1 GiB, of which those
-for its bytes are scaled by size, and the price of 100 TB.
+A segment is put into a store of S3's protocol on loopback (tests/object_store.py), which counts
+requests. Each job then processes it in this process, without Spark, which adds none. The output is
+a table of docs/spark-100tb.md: requests for a segment of 1 GiB, those for its bytes scaled by size,
+and the price of 100 TB.
 
     python -m bench.store_requests"""
 
@@ -35,8 +35,8 @@ from .spark_plan import SEGMENT, TOTAL
 
 SHAPE: Final = "none-1000"
 URI: Final = "s3://bucket"
-# Assumed: list prices of S3 Standard in us-east-1, in US dollars for 1,000 requests, as they were
-# in 2025. Bytes cost nothing within a region; deletions nothing at all.
+# Assumed: list prices of S3 Standard in us-east-1, in US dollars for 1,000 requests, of 2025. Bytes
+# cost nothing within a region; deletions nothing at all.
 READ: Final = 0.0004
 WRITE: Final = 0.005
 WRITES: Final = ("Put", "Create", "Upload", "Complete", "Copy", "List")
@@ -52,7 +52,7 @@ class Asked:
     size: int
 
     def scaled(self) -> dict[str, float]:
-        """The same of a segment of 1 GiB."""
+        """The same for a segment of 1 GiB."""
         factor = SEGMENT / self.size
         return {
             kind: count * factor if kind in BY_SIZE and count > 3 else count
@@ -60,7 +60,7 @@ class Asked:
         }
 
     def counts(self) -> tuple[float, float]:
-        """Of a segment of 1 GiB those at the price of reading, and at that of writing."""
+        """For a segment of 1 GiB, the requests at the price of reading, and at that of writing."""
         found = [0.0, 0.0]
         for kind, count in self.scaled().items():
             if not kind.startswith(FREE):

@@ -1,14 +1,14 @@
 """What do a thousand old consumers at the tail of one topic cost, and what does one?
 
-A broker without sockets is appended to, and every consumer fetches what is new: its request is
-decoded, its answer made and written to a channel that takes everything. One old consumer; many;
-many of whom each is converted for (nothing is kept for others); and many of today's, who get the
-same records as they are: what requests and writes cost without any conversion. CPU time of the
-thread, the median of the rounds.
+A broker without sockets is appended to, and every consumer fetches the new records: its request is
+decoded, its answer made and written to a channel that accepts everything. The cases are one old
+consumer; many; many without a conversion cache; and many current ones, who get the same records
+unchanged, which shows the cost of requests and writes alone. CPU time of the thread, the median of
+the rounds.
 
     python -m bench.tail [--consumers 1000] [--rounds 9]
 
-Not here: sockets (serving.py), consumers that read different things (downconvert simulate)."""
+Not here: sockets (serving.py), consumers that read different data (downconvert simulate)."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -37,7 +37,7 @@ KEPT: Final = 16 * MiB
 
 
 class Everything:
-    """A channel that takes everything, and counts it."""
+    """A channel that accepts and counts everything."""
 
     def __init__(self) -> None:
         self.size = 0

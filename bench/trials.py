@@ -1,8 +1,8 @@
-"""Reads, converts and sends a damaged segment, and checks what comes out.
+"""Reads, converts and sends a damaged segment, and checks the results.
 
-Each trial returns an outcome: what came out, and with which error. Two kernels
-agree if their outcomes are equal. The only error that may come out is a RecordsError. A source that
-is read too often shows an endless loop, and one that is read beyond its end an over-read."""
+Each trial returns an outcome: the output, and the error. Two kernels agree if their outcomes are
+equal. The only allowed error is a RecordsError. A source that is read too often shows an endless
+loop, and one that is read beyond its end an over-read."""
 
 import struct
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V2
 
 from .mutants import Mutant
 
-Outcome: TypeAlias = tuple[Any, ...]  # error or None, size and CRC-32 of what came out, and more
+Outcome: TypeAlias = tuple[Any, ...]  # error or None, size and CRC-32 of the output, and more
 
 STEPS_MAX: Final = 20_000  # far more than the few hundred bytes of a mutant need
 GUARD_SIZE: Final = 64
@@ -30,11 +30,11 @@ INSIDE_MAX: Final = 2**24  # bytes
 
 
 class CirclesError(AssertionError):
-    """Something makes no progress, or looks where nothing is."""
+    """No progress, or a read outside of the data."""
 
 
 class Steps:
-    """Counts, and stops what goes round in circles."""
+    """Counts steps, and stops an endless loop."""
 
     def __init__(self) -> None:
         self._taken = 0
@@ -46,7 +46,7 @@ class Steps:
 
 
 class Watched:
-    """Records in memory, among bytes that are not theirs. What is read of them is watched."""
+    """Records in memory, between guard bytes. All reads of them are checked."""
 
     def __init__(self, records: MemoryRecords, steps: Steps) -> None:
         self._records = records
@@ -88,7 +88,7 @@ class Watched:
 
 
 class Sum:
-    """A channel that takes everything, and keeps it with a checksum; and its steps, counted."""
+    """A channel that accepts everything, and keeps it with a checksum; with its steps, counted."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -104,7 +104,7 @@ class Sum:
 
 
 def read_all(mutant: Mutant, guard: int) -> Outcome:
-    """All records, with checksums verified or not."""
+    """Reads all records, with and without verifying checksums."""
     total = Sum()
 
     def work() -> None:
@@ -120,7 +120,7 @@ def how(mutant: Mutant) -> tuple[int, int, ConversionPolicy]:
 
 
 def convert_all(mutant: Mutant, guard: int, total: Sum | None = None) -> Outcome:
-    """Every converted byte."""
+    """Converts everything."""
     total = total or Sum()
 
     def work() -> None:
@@ -132,7 +132,7 @@ def convert_all(mutant: Mutant, guard: int, total: Sum | None = None) -> Outcome
 
 
 def send_all(mutant: Mutant, guard: int, total: Sum | None = None) -> Outcome:
-    """A send: as many bytes as it promised, unless an estimate meets damage."""
+    """Sends everything: as many bytes as promised, unless an estimate meets damage."""
     total = total or Sum()
     promised = -1
 
@@ -156,9 +156,10 @@ def send_all(mutant: Mutant, guard: int, total: Sum | None = None) -> Outcome:
 
 
 def what_is_inside(mutant: Mutant, guard: int) -> tuple[Any, ...]:
-    """As both, with compressed messages by what is inside: compressors find different matches.
+    """Converts and sends, comparing the contents of compressed messages, because compressors
+    differ.
 
-    What is sent begins like all that is converted; where it ends depends on how well they
+    The sent bytes begin like the converted ones. Where they end depends on how well they
     compress."""
     whole, part = Sum(), Sum()
     error, *_ = convert_all(mutant, guard, whole)
@@ -170,8 +171,8 @@ def what_is_inside(mutant: Mutant, guard: int) -> tuple[Any, ...]:
 
 
 def _inside(data: bytes | bytearray) -> Iterator[tuple[bytes, ...]]:
-    """Entry by entry, up to the last whole one: its bytes; of a compressed message its head without
-    sizes and checksum, and the bytes inside."""
+    """Entry by entry, up to the last whole one: its bytes; for a compressed message its head
+    without sizes and checksum, and the bytes inside."""
     try:
         for header in MemoryRecords(bytes(data)).batches():
             entry = bytes(data[header.position : header.position + header.size])
@@ -184,7 +185,7 @@ def _opened(entry: bytes, header: BatchHeader) -> tuple[bytes, ...]:
     start = MESSAGE_OVERHEAD[header.magic]
     try:
         inner = decompress(header.codec, entry[start:], limit=INSIDE_MAX, magic=header.magic)
-    except (RecordsError, struct.error):  # damaged in the log, and sent as it is
+    except (RecordsError, struct.error):  # damaged in the log, and sent unchanged
         return (entry,)
     if inner is None:
         return (entry,)
@@ -193,8 +194,8 @@ def _opened(entry: bytes, header: BatchHeader) -> tuple[bytes, ...]:
 
 
 def gather_all(mutant: Mutant, guard: int) -> Outcome:
-    """All records as columns of Arrow's: those of entries that the kernel adds at once, and of
-    others record by record."""
+    """All records as Arrow columns: those of entries that the kernel adds at once, and of others
+    record by record."""
     total = Sum()
 
     def work() -> None:

@@ -1,5 +1,5 @@
-"""Converts fetches with the reference, in a process of its own: a process chooses its kernel
-once."""
+"""Converts fetches with the reference, in a process of its own, because a process chooses its
+kernel once."""
 
 import json
 import os
@@ -19,13 +19,13 @@ OPTIONS: Final = (
     "chunk_size",
     "size",
     "compression_level",
-)  # of the policy, which is all that benchmarks set
+)  # of the policy, all that benchmarks set
 
 
 def reference_round(
     to_magic: int, segment: Path, fetches: Sequence[Fetch], policy: ConversionPolicy
 ) -> Round:
-    """One round of the reference, with a CRC of all that it sent."""
+    """One round of the reference, with a CRC of all sent bytes."""
     options = {name: getattr(policy, name) for name in OPTIONS}
     options["recode"] = dict(policy.recode)
     question = json.dumps([to_magic, str(segment), fetches, options])

@@ -37,7 +37,7 @@ ROUNDS: Final = 9
 FETCH_SIZE: Final = MiB  # max.partition.fetch.bytes of a consumer
 BUFFER_SIZE: Final = 64 * KiB
 
-# Reads everything, and prints at the end how many bytes it was.
+# Reads everything, and prints the number of bytes at the end.
 DRAIN: Final = """
 import socket, sys
 server = socket.create_server(("127.0.0.1", 0))
@@ -49,7 +49,7 @@ while size := connection.recv_into(buffer):
 print(taken, flush=True)
 """
 
-Fetch = tuple[int, FileRecords]  # an offset, and what a fetch from there is given
+Fetch = tuple[int, FileRecords]  # an offset, and the records of a fetch from there
 Way = Callable[[socket.socket, Log, Sequence[Fetch]], None]
 
 
@@ -142,7 +142,7 @@ def plan(log: Log) -> list[Fetch]:
 
 
 def turn(way: Way, log: Log, fetches: Sequence[Fetch]) -> Turn:
-    """Sends everything; the time is that until the other side has taken it."""
+    """Sends everything; the time is that until the other side has received it."""
     size = sum(records.size for _, records in fetches)
     command = (sys.executable, "-c", DRAIN)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as drain:

@@ -1,9 +1,10 @@
-"""kafka-python's integration tests, as its sdist has them: producers, consumers, groups, admin
-requests and transactions, each for the versions of brokers that have them.
+"""kafka-python's integration tests from its sdist: producers, consumers, groups, admin requests and
+transactions, each for the broker versions that support them.
 
-The sdist leaves out two files that they need: `test/__init__.py`, which is empty, and
-`test/service.py`, which starts brokers. None is started here, and the two names that are imported
-from it stand in stand_ins/. Left out are the tests with brokers of their own, for TLS and SASL."""
+The sdist lacks two files that the tests need: `test/__init__.py`, which is empty, and
+`test/service.py`, which starts brokers. No broker is started here, so the two names that tests
+import from it are in stand_ins/. Tests with brokers of their own, for TLS and SASL, are left
+out."""
 
 import re
 import shutil
@@ -39,7 +40,7 @@ _QUICK: Final = (
 
 
 class KafkaPython:
-    """`answering_as`: the version of the broker that the client is told of; empty: the target's."""
+    """`answering_as`: the broker version that the client is given; empty: the target's."""
 
     of_old_clients = False
     version = "3.0.12"
@@ -71,7 +72,7 @@ class KafkaPython:
     def run(self, asked: Asked) -> Iterator[Outcome]:
         source = self._home / "source"
         environment = {
-            "KAFKA_ROOT": str(source),  # nothing of it is started
+            "KAFKA_ROOT": str(source),  # nothing in it is started
             "KAFKA_VERSION": self._answering_as or asked.target.inferred or asked.target.kafka,
             "KAFKA_URI": f"kafka://{asked.bootstrap}",
             "PYTHONPATH": f"{source}:{self._home / 'beside'}",
@@ -95,14 +96,14 @@ class KafkaPython:
 
 
 def _name(test: str) -> str:
-    """A test's name in the report, of that which pytest lists."""
+    """A test's name in the report, from its name in pytest's list."""
     file, *within = test.split("::")
     return ".".join((within[:-1] or [Path(file).stem]) + within[-1:])
 
 
 def outcomes(junit: str) -> list[Outcome]:
-    """Of a JUnit report as pytest writes it. A test that fails twice, in itself and in its end, is
-    one."""
+    """The outcomes in pytest's JUnit report. A test that fails twice, in its body and in its
+    teardown, counts once."""
     found: dict[str, Outcome] = {}
     for case in ElementTree.fromstring(junit).iter("testcase"):
         name = f"{case.get('classname', '').rpartition('.')[2]}.{case.get('name')}"

@@ -29,7 +29,7 @@ _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _VERDICTS: Final = {
     "PASSED": Verdict.PASS,
     "SKIPPED": Verdict.SKIP,
-    "DNS": Verdict.SKIP,  # not started: the version of the broker does not fit
+    "DNS": Verdict.SKIP,  # not started, because the broker's version does not fit
 }
 
 
@@ -72,7 +72,7 @@ class Librdkafka:
         settings = {
             "metadata.broker.list": asked.bootstrap,
             "test.topic.random": "true",
-            "test.timeout.multiplier": "3",  # for a machine that is busy with others
+            "test.timeout.multiplier": "3",  # for a busy machine
         }
         settings |= _OLD if self.of_old_clients else {}
         conf = asked.logs / "test.conf"
@@ -98,22 +98,22 @@ class Librdkafka:
 
 
 def tests_with_a_broker(source: str) -> list[str]:
-    """The tests of test.c that need a broker, and one of the usual kind."""
+    """The tests in test.c that need a broker with the usual setup."""
     entries = _ENTRY.findall(source)
     return [name for name, rest in entries if name[0] == "0" and not _ELSEWHERE.search(rest)]
 
 
 def reported(report: str, test: str, ended: limited.Ended) -> Outcome:
-    """How a test ended, as its report says; why, as the program said."""
+    """A test's outcome, from its report; the reason, from the program's output."""
     found = json.loads(report)["tests"].get(test)
     state = found["state"] if found else "DNS"
     verdict = _VERDICTS.get(state, Verdict.FAIL)
     if verdict is Verdict.PASS:
         return Outcome(test, verdict, ended.seconds)
-    lines = [line.strip() for line in _ANSI.sub("", ended.said).splitlines()]
+    lines = [line.strip() for line in _ANSI.sub("", ended.output).splitlines()]
     failed = [at for at, line in enumerate(lines) if line.startswith(f'### Test "{test}"')]
     if verdict is Verdict.FAIL and failed and failed[0] + 1 < len(lines):
-        said = lines[failed[0] + 1].removeprefix(f"{test}#")  # of which client, what
+        said = lines[failed[0] + 1].removeprefix(f"{test}#")  # the client, and the reason
         return Outcome(test, verdict, ended.seconds, said)
     row = rf"\|\s*{test}\s*\|\s*\w+\s*\|\s*[\d.]+s\s*\|\s*(\S.*)"
     rows = [match[1] for match in (re.match(row, line) for line in lines) if match]

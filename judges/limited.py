@@ -1,4 +1,4 @@
-"""A program of others, for as long as it may take, with all that it started."""
+"""Runs a program with a time limit, and ends all processes that it started."""
 
 import os
 import signal
@@ -10,23 +10,23 @@ from pathlib import Path
 from time import monotonic
 from typing import Final
 
-# More than this of what a program says is not read: a failing test may log without an end.
+# More output than this is not read, because a failing test may log without an end.
 SAID_MAX: Final = 32 << 20  # bytes
-_LOOK: Final = 1.0  # seconds until it is looked again whether a program has said enough
+_LOOK: Final = 1.0  # seconds between two checks whether the output is enough
 
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How it ended. `code` None: it was killed at its time limit; 0, too, where it had said
-    enough and went on."""
+    """The end of a program. `code` is None if it was killed at its time limit, and 0 if it was
+    ended after `enough` output."""
 
     code: int | None
-    said: str
+    output: str
     seconds: float
 
     @property
     def last_line(self) -> str:
-        lines = self.said.strip().splitlines()
+        lines = self.output.strip().splitlines()
         return lines[-1].strip() if lines else ""
 
 
@@ -40,8 +40,8 @@ def run(
     stdin: bytes = b"",
     enough: Callable[[str], bool] | None = None,
 ) -> Ended:
-    """Runs a program; what it says on either stream goes to `log`, too. One that does not end by
-    itself is ended once `enough` of what it said."""
+    """Runs a program. Its output on both streams goes to `log`, too. If it does not exit, it is
+    ended once `enough` returns true for its output."""
     log.parent.mkdir(parents=True, exist_ok=True)
     began = monotonic()
     with (
@@ -58,7 +58,7 @@ def run(
     ):
         code: int | None = None
         assert process.stdin is not None
-        with suppress(BrokenPipeError):  # a few lines: they fit into the pipe
+        with suppress(BrokenPipeError):  # a few lines fit into the pipe
             process.stdin.write(stdin)
             process.stdin.close()
         try:

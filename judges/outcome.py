@@ -1,4 +1,4 @@
-"""What a suite said of a test, and all that it said of a target, as it is kept."""
+"""The outcome of a test, and all outcomes of a suite on a target in their stored form."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from .places import BUILD
 
 
 class Verdict(StrEnum):
-    """A test that was skipped was skipped by its own suite: it does not fit this broker."""
+    """A skipped test was skipped by its own suite, because it does not fit this broker."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -21,7 +21,8 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One test's end. `seconds` of wall clock; `said` is its last word where it did not pass."""
+    """The outcome of a test. `seconds` of wall clock; `said`: its last output if it did not
+    pass."""
 
     test: str
     verdict: Verdict
@@ -31,7 +32,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A suite on a target: when, by which command, and how every test of it ended."""
+    """A suite on a target: date, command, and the outcome of every test."""
 
     suite: str
     target: str
@@ -52,7 +53,7 @@ RESULTS: Final = BUILD / "results"
 
 
 def keep(run: Run, results: Path = RESULTS) -> None:
-    """In a file of its own, in place of an earlier run of the suite on the target."""
+    """Stores a run in a file of its own, in place of an earlier run of the suite on the target."""
     path = results / run.suite / f"{run.target}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_suffix(".new")
@@ -61,31 +62,31 @@ def keep(run: Run, results: Path = RESULTS) -> None:
 
 
 def kept(results: Path = RESULTS) -> list[Run]:
-    """All runs whose files are there."""
+    """All stored runs."""
     return [_read(path) for path in sorted(results.glob("*/*.json"))]
 
 
 def kept_run(suite: str, target: str, results: Path = RESULTS) -> Run | None:
-    """The last whole run of a suite on a target, if there was one."""
+    """The last whole run of a suite on a target; None: there was none."""
     path = results / suite / f"{target}.json"
     return _read(path) if path.exists() else None
 
 
 def failed_before(run: Run) -> str:
-    """A regular expression for the tests that failed; empty: none did."""
+    """A regular expression for the failed tests; empty: none failed."""
     names = {_top(outcome.test) for outcome in run.outcomes if outcome.verdict is Verdict.FAIL}
     return f"^(?:{'|'.join(map(re.escape, sorted(names)))})$" if names else ""
 
 
 def merged(before: Run, again: Run) -> Run:
-    """A run in which some tests ended otherwise when they were run once more."""
+    """A run with the outcomes of the tests that were run again."""
     tops = {_top(outcome.test) for outcome in again.outcomes}
     left = [outcome for outcome in before.outcomes if _top(outcome.test) not in tops]
     return replace(before, outcomes=[*left, *again.outcomes])
 
 
 def _top(test: str) -> str:
-    """The test that a test is in: that is what can be run alone."""
+    """The test that contains a subtest, because only that can be run alone."""
     return test.partition("/")[0]
 
 

@@ -1,4 +1,4 @@
-"""Where the suites are built, where what they said stays, and how the document begins."""
+"""The folders of the built suites and of their output, and the beginning of the document."""
 
 from pathlib import Path
 from typing import Final

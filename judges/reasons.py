@@ -1,4 +1,4 @@
-"""Why a test that passes on Kafka does not pass here: a line for each, as it was found out."""
+"""Why a test that passes on Kafka fails here: a line for each, found by investigation."""
 
 import re
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """`suite`, `target` and `test` are regular expressions, for whole names."""
+    """`suite`, `target` and `test` are regular expressions for whole names."""
 
     suite: str
     target: str
@@ -85,7 +85,7 @@ REASONS: Final = (
 
 
 def reason(suite: str, target: str, test: str) -> str:
-    """The first that fits; empty: none is known."""
+    """The first that matches; empty: no reason is known."""
     for known in REASONS:
         named = ((known.suite, suite), (known.target, target), (known.test, test))
         if all(re.fullmatch(pattern, name) for pattern, name in named):

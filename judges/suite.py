@@ -1,4 +1,4 @@
-"""What a suite is to those who run it."""
+"""The interface of a suite."""
 
 import re
 from collections.abc import Iterator
@@ -12,30 +12,30 @@ from .targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be run. `logs` is where the output of each test goes; that of those that do not
-    pass stays."""
+    """The tests to run. `logs`: the folder for the output of each test; only that of tests that do
+    not pass is kept."""
 
     target: Target
     bootstrap: str
     quick: bool
-    tests: str  # a regular expression, looked for in the names of tests; empty: all
+    tests: str  # a regular expression, searched for in the names of tests; empty: all
     logs: Path
 
     def wants(self, test: str) -> bool:
-        """Whether a test of this name is to be run."""
+        """Whether a test of this name should run."""
         return re.search(self.tests, test) is not None
 
 
 class Suite(Protocol):
-    """Tests that others wrote. A file of its own has each, and a line in suites.py."""
+    """Tests that others wrote. Each has a file of its own, and a line in suites.py."""
 
     name: str
     title: str
-    version: str  # of what is fetched
-    of_old_clients: bool  # then the gateway before Kafka 4 is held against Kafka 3
+    version: str  # of the fetched release
+    of_old_clients: bool  # then the gateway before Kafka 4 is compared with Kafka 3
 
     def prepare(self) -> None:
-        """Fetches and builds. InstallError: what the tools said."""
+        """Fetches and builds. InstallError: with the output of the tools."""
 
     def run(self, asked: Asked) -> Iterator[Outcome]:
-        """Runs its tests one by one, each with its time limit, and yields how they end."""
+        """Runs its tests one by one, each with its time limit, and yields their outcomes."""

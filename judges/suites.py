@@ -1,4 +1,5 @@
-"""The suites, in the order of the table. To add one: a file beside this one, and a line here."""
+"""The suites, in the order of the table. To add one, add a file beside this one, and a line
+here."""
 
 from typing import Final
 

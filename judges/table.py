@@ -1,4 +1,4 @@
-"""Runs as a table, and where a target is not as its reference."""
+"""Runs as a table, and the differences between a target and its reference."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -110,7 +110,7 @@ def _difference_lines(runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _why(difference: Difference) -> str:
-    """The reason; where none is known, what was said."""
+    """The reason; if none is known, the output."""
     said = difference.said or "nothing"
     return difference.reason or f"*not known yet*, it said: {said}"
 
@@ -147,7 +147,7 @@ def _between(run: Run, reference: Run) -> Iterator[Difference]:
 
 
 def _pairs(runs: Sequence[Run]) -> Iterator[tuple[Run, Run]]:
-    """Each run of a target of ours, and that of its reference where there is one."""
+    """Each run of one of our targets, with that of its reference if there is one."""
     for run in _ordered(runs):
         target = _target(run.target)
         old = next(suite.of_old_clients for suite in SUITES if suite.name == run.suite)
@@ -178,5 +178,5 @@ def _names(tests: Sequence[str]) -> str:
 
 
 def _cell(said: str) -> str:
-    """On one line, and without what a table would take for its own."""
+    """In one line, with the table's own characters escaped."""
     return " ".join(said.replace("|", "/").split())[:300]

@@ -1,6 +1,6 @@
-"""What is judged: brokers of Kafka as they are, the gateway before each, and our own broker.
+"""The judged targets: Kafka brokers alone, the gateway before each, and our own broker.
 
-All are set up alike, as the suites expect a broker in its default configuration."""
+All have the same setup, because the suites expect a broker in its default configuration."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from bench import processes
 from bench.gateway_clients import in_front
 from tests import kafka_server
 
-PARTITIONS: Final = 4  # of a topic that is made without a number: librdkafka's suite counts on it
+PARTITIONS: Final = 4  # of a topic created without a number, as librdkafka's suite expects
 CLEANER_BACKOFF: Final = 15  # seconds: Kafka's log.cleaner.backoff.ms
 KAFKA: Final = {
     "auto.create.topics.enable": "true",
@@ -25,9 +25,9 @@ KAFKA: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`reference` is the target that it must not be worse than, as seen by clients of today, and
-    `old_reference`, as seen by old ones. `kafka` is the version of Kafka whose features it has;
-    `inferred`, if it is another, what clients take it for by the versions of its requests."""
+    """`reference` is the target that it must not be worse than, for current clients, and
+    `old_reference`, for old ones. `kafka` is the version of Kafka whose features it has;
+    `inferred`, if different, the version that clients infer from the versions of its requests."""
 
     name: str
     title: str

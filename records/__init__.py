@@ -1,6 +1,6 @@
 """Kafka's message formats v0, v1 and v2: batches and records, read and built, in files and memory.
 
-What is listed here is public; so are `records.codecs`, and `records.kernel` for callers that
+The names listed here are public; so are `records.codecs`, and `records.kernel` for callers that
 convert.
 
 Not here: converting (downconvert), segments with their indexes (storage)."""

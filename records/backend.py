@@ -1,9 +1,9 @@
-"""Which kernel runs: the native one where it has been built, else its twin in Python.
+"""The kernel that runs: the native one if it has been built, else its twin in Python.
 
-`LAZY_DOWNCONVERT_BACKEND=native` or `=reference` in the environment forces one. `NAME` says which
-it is, for whoever tells people: the reference does the same, many times slower.
+`LAZY_DOWNCONVERT_BACKEND=native` or `=reference` in the environment forces one. `NAME` is its name,
+for messages: the reference gives the same results, many times slower.
 
-Not here: what a kernel does (kernel.py)."""
+Not here: the functions of a kernel (kernel.py)."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Which backend was chosen, by name: for whoever needs the name and must not load a kernel.
+"""The name of the chosen backend, for code that must not load a kernel.
 
 Not here: the kernel itself (backend.py)."""
 

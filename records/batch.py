@@ -1,4 +1,4 @@
-"""The head of one entry of a log: all that can be known of a batch without reading its body.
+"""The header of one entry of a log: all facts about a batch that need no reading of its body.
 
 An entry is a v2 batch, or one v0 or v1 message, which Kafka treats as a batch of its own. Sources:
 Kafka's DefaultRecordBatch, LegacyRecord and FileLogInputStream.
@@ -39,13 +39,13 @@ SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
 ENTRY_SIZE_MIN: Final = PREFIX.size + MESSAGE_SIZE_MIN
 OFFSET_MIN, OFFSET_MAX = -(2**63), 2**63 - 1  # of 64-bit integers
 SEQUENCE_MAX: Final = 2**31 - 1  # sequence numbers wrap to 0 after it
-NONE: Final = -1  # producer id, producer epoch, sequence and leader epoch where there is none
+NONE: Final = -1  # no producer id, producer epoch, sequence or leader epoch
 
 
 def entry_size(buffer: Buffer, at: int, position: int) -> int:
-    """Bytes of the whole entry at `buffer[at:]`, of which the first 17 must be there.
+    """Bytes of the whole entry at `buffer[at:]`, whose first 17 bytes must be there.
 
-    Checked are size and magic (rule 2 of a log in kernel.py); `position` is for the error."""
+    Checks size and magic (rule 2 of a log in kernel.py); `position` is for the error."""
     size: int = SIZE_FIELD.unpack_from(buffer, at + SIZE_AT)[0]
     if size < MESSAGE_SIZE_MIN:
         raise CorruptRecordsError("entry is smaller than a message header", position)
@@ -55,17 +55,17 @@ def entry_size(buffer: Buffer, at: int, position: int) -> int:
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch's header; a v0 or v1 message has them as Kafka reports them for one.
+    """The fields of a batch's header; for a v0 or v1 message, the values that Kafka reports.
 
-    A compressed v0 or v1 message (a wrapper) names only its last offset. Its true base offset lies
+    A compressed v0 or v1 message (a wrapper) has only its last offset. Its true base offset is
     inside the compressed data, so here base and last offset are both the message's offset.
 
-    It is a tuple because reading through a log makes one for each entry, and a frozen dataclass of
-    as many fields takes five times as long to make."""
+    It is a tuple because reading through a log makes one for each entry, and a frozen dataclass
+    with as many fields takes five times as long to make."""
 
     position: int  # of the entry's first byte, in the records that it was read from
     magic: int
-    size: int  # bytes, the 12 of the prefix included
+    size: int  # bytes, with the 12 of the prefix
     base_offset: int
     last_offset_delta: int
     leader_epoch: int
@@ -76,22 +76,22 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    records_count: int | None  # as claimed; None: v0 and v1 do not say
+    records_count: int | None  # unverified; None: v0 and v1 have no count
     codec: Codec
 
     @classmethod
     def parse(cls, buffer: Buffer, at: int, position: int, origin: int = 0) -> Self:
         """Reads the head of the entry at `buffer[at:]`: 18 bytes of v0, 26 of v1, 61 of v2.
 
-        `position` goes into the header; errors name `origin + position`. ValueError: the head is
-        not whole in the buffer. Whether the rest of the entry is there is not asked."""
+        The header gets `position`; errors have `origin + position`. ValueError: the buffer ends
+        within the head. The rest of the entry need not be there."""
         left = len(buffer) - at
         if at < 0 or left < ENTRY_HEAD_SIZE:
             raise ValueError("the head of the entry is not whole in the buffer")
         size: int = PREFIX.size + SIZE_FIELD.unpack_from(buffer, at + SIZE_AT)[0]
         magic = buffer[at + MAGIC_AT]
         if magic > V2 or size < ENTRY_SIZE_MIN:
-            entry_size(buffer, at, origin + position)  # says what is wrong
+            entry_size(buffer, at, origin + position)  # raises the error
         if magic == V2:
             if size < BATCH_HEADER_SIZE:
                 raise CorruptRecordsError("batch is smaller than its header", origin + position)
@@ -131,7 +131,7 @@ class BatchHeader(NamedTuple):
                 records_count,
                 codec,
             )
-            return tuple.__new__(cls, fields)  # as `cls(*fields)`, without a function in between
+            return tuple.__new__(cls, fields)  # as `cls(*fields)`, without a call in between
         if size < MESSAGE_OVERHEAD[magic]:
             raise CorruptRecordsError("message is smaller than its header", origin + position)
         head = MESSAGE_HEAD[magic]
@@ -160,8 +160,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record that the entry had when it was written (compaction may
-        have taken it)."""
+        """The offset of the last record when the entry was written. Compaction may have removed
+        that record."""
         last = self.base_offset + self.last_offset_delta
         return last if OFFSET_MIN <= last <= OFFSET_MAX else wrapped(last)
 
@@ -171,7 +171,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence number of the last record ever in the batch, or -1."""
+        """The sequence number of the last record when the batch was written, or -1."""
         return self.sequence(self.last_offset_delta)
 
     @property
@@ -194,7 +194,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def has_delete_horizon(self) -> bool:
-        """Whether the base timestamp is the time from which tombstones may go (KAFKA-8522)."""
+        """Whether the base timestamp is the time after which tombstones are removed
+        (KAFKA-8522)."""
         return self.magic == V2 and bool(self.attributes & DELETE_HORIZON)
 
     def sequence(self, offset_delta: int) -> int:
@@ -205,7 +206,7 @@ class BatchHeader(NamedTuple):
 
 
 def wrapped(offset: int) -> int:
-    """A sum or difference of offsets, as 64-bit integers have it."""
+    """A sum or difference of offsets, wrapped to 64 bits."""
     return (offset + 2**63) % 2**64 - 2**63
 
 
@@ -219,4 +220,4 @@ def codec_of(attributes: int, position: int) -> Codec:
 
 assert LOG_APPEND_TIME >> 3 == TimestampType.LOG_APPEND
 assert ATTRIBUTES_AT_BATCH < BATCH_SIZE_MIN
-assert MESSAGE_HEAD[V1].size <= MESSAGE_OVERHEAD[V0]  # any whole entry holds the head of a message
+assert MESSAGE_HEAD[V1].size <= MESSAGE_OVERHEAD[V0]  # a whole entry has the head of a message

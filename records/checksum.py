@@ -1,8 +1,8 @@
 """The checksum of an entry: CRC-32C of a v2 batch, CRC-32 of a v0 or v1 message.
 
-It is computed a window at a time, so that a batch of any size costs no memory.
+It is computed a window at a time, so a batch of any size needs no memory.
 
-Not here: comparing those of all messages inside of a compressed one (reader.py; downconvert)."""
+Not here: the checksums of messages inside a compressed one (reader.py; downconvert)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -21,15 +21,15 @@ MISMATCH: Final = "checksum does not match"
 
 
 def verify_checksum(records: Records, header: BatchHeader) -> None:
-    """Reads the whole entry. CorruptRecordsError where its checksum is not that of its bytes.
+    """Reads the whole entry. CorruptRecordsError: its checksum does not match.
 
-    Not covered, and free to change: offset and size, and the leader epoch of v2."""
+    Not covered, so that brokers may change them: offset, size, and the leader epoch of v2."""
     for _ in verifying(records, header):
         pass
 
 
 def verifying(records: Records, header: BatchHeader) -> Iterator[int]:
-    """As `verify_checksum`, in steps: yields how many bytes each of them has read."""
+    """As `verify_checksum`, in steps: yields the number of bytes that each has read."""
     covered = ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT
     stretch = Stretch(records, header.position + covered, header.position + header.size)
     window = memoryview(bytearray(min(WINDOW_SIZE, header.size - covered)))
@@ -43,7 +43,7 @@ def verifying(records: Records, header: BatchHeader) -> Iterator[int]:
 
 
 def check_entry(entry: Buffer, header: BatchHeader, position: int) -> None:
-    """As `verify_checksum`, of an entry that is in memory; `position` is for the error."""
+    """As `verify_checksum`, for an entry in memory; `position` is for the error."""
     if header.magic == V2:
         crc = crc32c(memoryview(entry)[ATTRIBUTES_AT_BATCH : header.size])
     else:
@@ -53,7 +53,7 @@ def check_entry(entry: Buffer, header: BatchHeader, position: int) -> None:
 
 
 def is_sound(window: Window, at: int, end: int) -> bool:
-    """Whether the message from `at` to `end` has the checksum that it says."""
-    said: int = CRC.unpack_from(window.buffer, at + CRC_AT_LEGACY)[0]
+    """Whether the checksum of the message from `at` to `end` matches."""
+    stored: int = CRC.unpack_from(window.buffer, at + CRC_AT_LEGACY)[0]
     found: int = crc32(window.buffer, at + MAGIC_AT, end)
-    return found == said
+    return found == stored

@@ -1,8 +1,7 @@
 """CRC-32C, from the package `crc32c`.
 
-Its compiled module is loaded alone. The package's `__init__` asks importlib.metadata for the
-package's own version, and that loads email and socket: a third of the time that
-`import downconvert` takes."""
+Only its compiled module is loaded. The package's `__init__` asks importlib.metadata for the
+package's version, which loads email and socket: a third of the time of `import downconvert`."""
 
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
@@ -14,7 +13,7 @@ _PACKAGE: Final = "crc32c"
 
 
 class Crc32c(Protocol):
-    """The checksum of `data`, going on from that of what is before it."""
+    """The checksum of `data`, continued from that of earlier bytes."""
 
     def __call__(self, data: Buffer, crc: int = 0, /) -> int: ...
 
@@ -27,7 +26,7 @@ def _loaded() -> Crc32c:
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
         return cast(Crc32c, module.crc32c)
-    # Another version keeps it elsewhere, or it is not here at all, which the import says.
+    # Another version has it elsewhere, or it is missing, which the import reports.
     from crc32c import crc32c as found
 
     return cast(Crc32c, found)

@@ -1,6 +1,6 @@
-"""The errors that reading and converting records may raise, and no others.
+"""All errors that reading and converting records may raise.
 
-Each says what was wrong and where. A wrong argument is a ValueError, as everywhere in Python."""
+Each has a reason and a position. A wrong argument is a ValueError, as usual in Python."""
 
 from typing import Final
 
@@ -13,19 +13,18 @@ class RecordsError(Exception):
 
 
 class ClosedRecordsError(RecordsError, ValueError):
-    """Records whose file has been closed. Nothing is wrong with the bytes: nobody may read them any
-    more."""
+    """Records whose file has been closed. The bytes may be valid, but can no longer be read."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the file of these records is closed: {name}")
 
 
 class CorruptRecordsError(RecordsError):
-    """Bytes that are no records.
+    """Bytes that are not valid records.
 
-    `position` is the byte at which the damaged entry or record begins, in the file (or buffer)
-    that was read; `inside` is set where the damage lies in compressed data: the byte of the
-    decompressed data, whose batch begins at `position`."""
+    `position` is the byte at which the damaged entry or record begins, in the file (or buffer) that
+    was read. `inside` is set if the damage is in compressed data: the byte of the decompressed
+    data, whose batch begins at `position`."""
 
     def __init__(self, reason: str, position: int, *, inside: int | None = None) -> None:
         self.reason = reason
@@ -38,7 +37,7 @@ class CorruptRecordsError(RecordsError):
 
 
 class UnsupportedCodecError(RecordsError):
-    """A batch whose codec the policy refuses, or the target format does not have (Kafka's error
+    """A batch with a codec that the policy refuses, or the target format lacks (Kafka's error
     76)."""
 
     def __init__(self, codec: str, position: int) -> None:
@@ -48,7 +47,7 @@ class UnsupportedCodecError(RecordsError):
 
 
 class RecordTooLargeError(RecordsError):
-    """A record beyond `record_size_max` of who reads it."""
+    """A record larger than the reader's `record_size_max`."""
 
     def __init__(self, size: int, limit: int, position: int) -> None:
         self.size = size

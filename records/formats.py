@@ -1,7 +1,7 @@
 """The byte layouts of message formats v0, v1 and v2: each field once, positions derived.
 
-All integers are big-endian. An *entry* is what a log is made of: a v0 or v1 message, or a v2 batch,
-after a prefix of offset and size. Source: Kafka's Records, LegacyRecord, DefaultRecordBatch and
+All integers are big-endian. A log consists of *entries*: a v0 or v1 message, or a v2 batch, after a
+prefix of offset and size. Source: Kafka's Records, LegacyRecord, DefaultRecordBatch and
 DefaultRecord; drawn as diagrams in docs/formats.md.
 
 Not here: reading them (batch.py), converting them (kernel.py)."""
@@ -15,10 +15,10 @@ V1: Final = 1
 V2: Final = 2
 
 # --- every entry
-PREFIX: Final = Struct(">qi")  # offset, size of what follows
+PREFIX: Final = Struct(">qi")  # offset, size of the rest
 MAGIC_AT: Final = PREFIX.size + 4  # after the CRC (v0, v1) or the leader epoch (v2)
 ENTRY_HEAD_SIZE: Final = MAGIC_AT + 1
-assert MAGIC_AT == 16  # the one field that all three formats have at the same place
+assert MAGIC_AT == 16  # the only field with the same position in all three formats
 
 # --- v0 and v1: a message
 ATTRIBUTES_AT_LEGACY: Final = MAGIC_AT + 1
@@ -61,7 +61,7 @@ assert ATTRIBUTES_AT_BATCH == 21
 # --- attribute bits
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08
-TRANSACTIONAL: Final = 0x10  # v2 only, as all that follow
+TRANSACTIONAL: Final = 0x10  # this and the following ones only in v2
 CONTROL: Final = 0x20
 DELETE_HORIZON: Final = 0x40  # the base timestamp field is the horizon (KAFKA-8522)
 
@@ -80,7 +80,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """What a record's timestamp means. v0 has none."""
+    """The meaning of a record's timestamp. v0 has none."""
 
     NONE = -1
     CREATE = 0

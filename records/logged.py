@@ -1,10 +1,10 @@
-"""The lines of all logs here: whatever they tell of others stays within its line.
+"""The lines of all logs. Text from others stays within its line.
 
-Clients choose their ids and the names of topics, and brokers the words of their errors. Such text
-may hold line breaks, which would begin a line of its own, and codes that a terminal obeys. So each
-message is escaped as a whole, and bounded, before it becomes a record of `logging`.
+Clients choose their ids and the names of topics, and brokers the text of their errors. Such text
+may have line breaks, which would begin a line of its own, and control codes for a terminal. So each
+message is escaped as a whole, and its length limited, before it becomes a record of `logging`.
 
-Not here: what is logged, and where the lines go (the commands)."""
+Not here: the messages, and where the lines go (the commands)."""
 
 import logging
 from collections.abc import Mapping
@@ -15,8 +15,8 @@ LINE_MAX: Final = 4096  # characters of a message
 
 
 def shown(text: str, length_max: int = TEXT_MAX) -> str:
-    """A text from somebody else as part of a line: no control characters, and no more than so
-    many of it."""
+    """A text from somebody else as part of a line: without control characters, and at most
+    `length_max` characters long."""
     if len(text) > length_max:
         text = text[: length_max - 1] + "…"
     if text.isprintable():
@@ -25,7 +25,7 @@ def shown(text: str, length_max: int = TEXT_MAX) -> str:
 
 
 class EscapedLog(logging.LoggerAdapter[logging.Logger]):
-    """A logger, whose messages are escaped. So are their `fields` cut, which JSON escapes."""
+    """A logger that escapes its messages, and shortens their `fields`, which JSON escapes."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
         """As that of `logging.Logger`."""
@@ -48,7 +48,7 @@ def _escaped(letter: str) -> str:
 
 
 def _bounded(argument: object) -> object:
-    """An argument of a message, without more of a text than a line needs."""
+    """An argument of a message, with long text shortened."""
     if isinstance(argument, (int, float)):
         return argument
     text = argument if isinstance(argument, str) else str(argument)

@@ -1,11 +1,11 @@
-"""The compiled kernel: this is the one file that takes something from `records._kernel`.
+"""The compiled kernel. Only this file imports `records._kernel`.
 
-ImportError where it has not been built. Besides what every kernel does (kernel.py) it has codecs
-for data in memory, from the libraries that it is built with. `gzip_compress(source, start, end,
-level)` makes one member, by libdeflate. `decompress(codec, source, start, end, magic, limit)`
-returns what data of message format `magic` decompresses to, or None where that is more than
-`limit`, or the data is damaged or framed in an unusual way: records/codecs tells which. `Record` is
-the class of records.record where this kernel runs.
+ImportError: it has not been built. Besides the functions of every kernel (kernel.py) it has codecs
+for data in memory, from its own libraries. `gzip_compress(source, start, end, level)` makes one
+member, by libdeflate. `decompress(codec, source, start, end, magic, limit)` decompresses data of
+message format `magic`. It returns None if that is more than `limit`, or if the data is damaged or
+framed in an unusual way; then records/codecs decides. `Record` is the class of records.record under
+this kernel.
 
 Not here: which kernel runs (backend.py)."""
 

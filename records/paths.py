@@ -1,4 +1,4 @@
-"""Paths that a caller names: an empty one is a mistake, and only a regular file is replaced.
+"""Paths from a caller: an empty one is a mistake, and only a regular file is replaced.
 
 Not here: the files of a log directory (storage)."""
 
@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 
 def named(path: str | os.PathLike[str]) -> Path:
-    """The path. ValueError: it is empty, as of a variable that is not set; Python would take that
-    for the directory that the process is in."""
+    """The path. ValueError: it is empty, perhaps from an unset variable; Python would use the
+    current directory."""
     if not os.fspath(path):
         raise ValueError("an empty path: name a file or a directory ('.' is this one)")
     return Path(path)
@@ -21,25 +21,25 @@ def named(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which has its name only when all of it is there. It takes the place of one
-    that is there before; after an error, that is as it was.
+    """A file to write, which gets its name only when it is complete, and replaces an existing one.
+    After an error, the existing one is unchanged.
 
-    FileExistsError: what has the name is no regular file. A link, a pipe or a device would be gone
-    afterwards."""
+    FileExistsError: the name belongs to something else than a regular file. A link, a pipe or a
+    device would be lost."""
     check_replaceable(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    partial.unlink(missing_ok=True)  # of a process that died, and had this number
+    partial.unlink(missing_ok=True)  # left by a process that died, with the same id
     try:
         with partial.open("xb") as file:
             yield file
-        check_replaceable(path)  # something may have come meanwhile
+        check_replaceable(path)  # something may have been created in the meantime
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
 
 def check_replaceable(path: Path) -> None:
-    """FileExistsError: there is something by that name, and it is no regular file."""
+    """FileExistsError: something of that name exists, and is no regular file."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The class `Record` in Python: what the compiled one does, too, and what runs without it.
+"""The class `Record` in Python: equal to the compiled one, and used without it.
 
-Not here: which of them runs (record.py)."""
+Not here: the choice between them (record.py)."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -14,13 +14,13 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 class Record:
     """One record.
 
-    Header keys are text; bytes in them that are no UTF-8 become surrogates (`surrogateescape`), so
-    that encoding the key the same way restores them.
+    Header keys are text. Invalid UTF-8 becomes surrogates (`surrogateescape`), so encoding a key
+    the same way restores its bytes.
 
-    A record that was read by the compiled kernel makes key, value and headers when they are looked
-    at, each time anew: a name for what is used often is faster. Until then they are bytes that it
-    may share with its neighbours, 4 KiB at most; larger records have their own. So a record that is
-    kept keeps that much of others in memory, and what was read from it keeps nothing else."""
+    A record that was read by the compiled kernel makes key, value and headers at each access. Keep
+    frequently used ones in a variable. Until then their bytes may be shared with neighbours, 4 KiB
+    at most; larger records have their own. So a record that is kept holds at most that much memory
+    of others. The objects that it returned hold nothing else."""
 
     offset: int
     timestamp: int  # milliseconds; -1 is none

@@ -1,9 +1,9 @@
-"""One record, by the kernel that runs.
+"""One record, from the kernel that runs.
 
-The compiled `Record` is made in a tenth of the time. It equals the one in Python in all that can be
-seen of it: it compares, hashes, prints, pickles and is replaced as that dataclass.
+The compiled `Record` is made in a tenth of the time. It equals the one in Python in everything
+visible: it compares, hashes, prints, pickles and is replaced like that dataclass.
 
-Not here: making records of what was read (reader.py, kernel.py).
+Not here: making records from bytes (reader.py, kernel.py).
 
 Sources: Kafka's DefaultRecord and LegacyRecord."""
 
@@ -24,7 +24,7 @@ assert ROW.size == ROW_SIZE
 if not TYPE_CHECKING and NAME == NATIVE:
     from . import native, python_record
 
-    # What `dataclasses` and `match` look for, and the words for people.
+    # What `dataclasses` and `match` use, and the docstring.
     for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__doc__"):
         setattr(native.Record, name, getattr(python_record.Record, name))
     if hasattr(python_record.Record, "__replace__"):  # since Python 3.13

@@ -1,4 +1,4 @@
-"""Sizes, times and counts as people write and read them.
+"""Sizes, times and counts in text form.
 
 Sizes are binary ("64KiB" is 65536; "64k" and "64KB" mean the same, as in Kafka's own settings).
 Throughput is decimal, as on a network card: 1 MB/s is a million bytes a second."""
@@ -15,7 +15,7 @@ _FACTOR: Final = {"": 1, "k": KiB, "m": MiB, "g": GiB}
 
 
 def parse_size(text: str) -> int:
-    """Bytes of "1500", "64KiB", "1.5m". ValueError says what would have been right."""
+    """Bytes of "1500", "64KiB", "1.5m". ValueError: it explains the correct form."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size: write bytes, or a number with KiB, MiB or GiB")
@@ -23,7 +23,7 @@ def parse_size(text: str) -> int:
 
 
 def format_size(size: float) -> str:
-    """Three digits that matter and a binary unit: "16 KiB", "1.21 MiB"."""
+    """Three significant digits and a binary unit: "16 KiB", "1.21 MiB"."""
     if abs(size) < KiB:
         return f"{size:.0f} B"
     for unit, factor in (("KiB", KiB), ("MiB", MiB)):
@@ -33,7 +33,7 @@ def format_size(size: float) -> str:
 
 
 def plain_size(size: int) -> str:
-    """As `parse_size` reads it back, exactly: "64MiB", "100000"."""
+    """A text that `parse_size` reads back exactly: "64MiB", "100000"."""
     for unit, factor in (("GiB", GiB), ("MiB", MiB), ("KiB", KiB)):
         if size and size % factor == 0:
             return f"{size // factor}{unit}"
@@ -50,7 +50,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_rate(number: float) -> str:
-    """ "1.21 M", "850 k": of something a second."""
+    """ "1.21 M", "850 k": a number per second."""
     for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if number >= factor:
             return f"{_three_digits(number / factor)} {prefix}"

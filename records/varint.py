@@ -1,10 +1,10 @@
-"""Numbers of variable size: seven bits a byte, lowest first, the top bit set where more follow.
+"""Numbers of variable size: seven bits a byte, lowest first; the top bit is set if more follow.
 
 Signed ones are zigzag: 0, -1, 1, -2 are written as 0, 1, 2, 3. Kafka's rules (ByteUtils): longer
-encodings than needed are accepted; of the last byte that may be there, bits too many are shifted
-out; a number that goes on after it is too long.
+encodings than needed are accepted; excess bits in the last possible byte are shifted out; a number
+that continues after that byte is too long.
 
-Not here: what such numbers mean (kernel.py: records of v2)."""
+Not here: the meaning of such numbers (kernel.py: records of v2)."""
 
 from typing import Final
 
@@ -22,11 +22,11 @@ class VarintError(ValueError):
 
 
 class VarintCutError(VarintError):
-    """The bytes end inside of a number."""
+    """The bytes end within a number."""
 
 
 class VarintTooLongError(VarintError):
-    """A number goes on after the last byte that it may have."""
+    """A number continues after its last possible byte."""
 
 
 def varint(number: int) -> bytes:
@@ -40,26 +40,26 @@ def varlong(number: int) -> bytes:
 
 
 def uvarint(number: int) -> bytes:
-    """A 32-bit number without zigzag: an unsigned one, or Kafka's ints as if they were."""
+    """A 32-bit number without zigzag: unsigned, or a signed one of Kafka taken as unsigned."""
     if not -(2**31) <= number < 2**32:
         raise ValueError(f"{number} is no 32-bit number")
     return _encoded(number % 2**32)
 
 
 def read_varint(source: Buffer, at: int, end: int) -> tuple[int, int]:
-    """The signed 32-bit number at `source[at:end]`, and where it ends."""
+    """The signed 32-bit number at `source[at:end]`, and its end."""
     raw, at = _decoded(source, at, end, VARINT_SIZE_MAX)
     return _unzigzag(raw % 2**32), at
 
 
 def read_varlong(source: Buffer, at: int, end: int) -> tuple[int, int]:
-    """The signed 64-bit number at `source[at:end]`, and where it ends."""
+    """The signed 64-bit number at `source[at:end]`, and its end."""
     raw, at = _decoded(source, at, end, VARLONG_SIZE_MAX)
     return _unzigzag(raw % 2**64), at
 
 
 def read_uvarint(source: Buffer, at: int, end: int) -> tuple[int, int]:
-    """The unsigned 32-bit number at `source[at:end]`, and where it ends."""
+    """The unsigned 32-bit number at `source[at:end]`, and its end."""
     raw, at = _decoded(source, at, end, VARINT_SIZE_MAX)
     return raw % 2**32, at
 

@@ -1,11 +1,11 @@
-"""Loads the compiled kernel where Python imports this package from a zip, as Spark's `--py-files`
-and `addArtifacts(pyfile=True)` have it: a library cannot be loaded from inside of one, so it is
-copied to a temporary file, which is gone when it is loaded.
+"""Loads the compiled kernel if Python imports this package from a zip, as with Spark's `--py-files`
+and `addArtifacts(pyfile=True)`. A library cannot be loaded from inside a zip, so it is copied to a
+temporary file, which is removed after loading.
 
-Importing this module does it, so that `records._kernel` is there afterwards. Where the package is
-in a directory, or a zip has no kernel of this system, nothing happens.
+Importing this module does it, so that `records._kernel` exists afterwards. If the package is in a
+directory, or a zip has no kernel for this system, nothing happens.
 
-Not here: what the kernel has (native.py), who makes such a zip
+Not here: the kernel's functions (native.py), the creation of such a zip
 (downconvert/spark/jobs/shipping.py)."""
 
 import sys
@@ -20,8 +20,8 @@ NAME: Final = "records._kernel"
 
 
 def load_kernel(importer: object) -> None:
-    """Loads the kernel from the zip that `importer` imports from. ImportError: it is there, and
-    cannot be loaded."""
+    """Loads the kernel from the zip that `importer` imports from. ImportError: it exists and cannot
+    be loaded."""
     if not isinstance(importer, zipimporter) or NAME in sys.modules:
         return
     stem = f"{importer.prefix}{NAME.rpartition('.')[2]}"

@@ -1,4 +1,4 @@
-"""Experiments on the fetch path: a workload, consumers, and what lazy conversion costs compared
+"""Experiments on the fetch path: a workload, consumers, and the cost of lazy conversion compared
 with eager conversion and with none."""
 
 from simulator.fetch.options import Options

@@ -1,8 +1,8 @@
-"""Child processes: started fresh, so that their memory holds nothing of the parent's, and ended
-with the parent at the latest.
+"""Child processes: started fresh, so that their memory has nothing of the parent's, and ended with
+the parent at the latest.
 
 A child runs one function, whose first argument is its pipe to the parent. The function's result or
-error comes back through that pipe, and so do the messages that it sends meanwhile."""
+error returns through that pipe, and so do the messages that it sends before."""
 
 import multiprocessing
 import signal
@@ -43,7 +43,7 @@ class Parent:
 
 
 class Child:
-    """A process that runs `work(line, *arguments)`. As a context it is ended with the block."""
+    """A process that runs `work(line, *arguments)`. As a context manager it ends with the block."""
 
     def __init__(self, name: str, work: Callable[..., object], *arguments: object) -> None:
         self._name = name
@@ -51,9 +51,9 @@ class Child:
         self._process = _SPAWN.Process(
             target=_run, args=(theirs, work, arguments), name=name, daemon=True
         )
-        # Ctrl-C goes to every process of the terminal, and only the parent is to react to it. A
-        # signal mask is inherited; a signal that comes meanwhile reaches the parent after this.
-        resource_tracker.ensure_running()  # it unblocks the signal when it is started
+        # Ctrl-C goes to every process of the terminal, and only the parent must react. The signal
+        # mask is inherited; a signal in between reaches the parent after this.
+        resource_tracker.ensure_running()  # starting it would unblock the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process.start()
@@ -107,9 +107,9 @@ class Child:
 
 
 def messages_of(children: Sequence[Child], seconds: float | None = None) -> list[Any]:
-    """Waits until one of the children has sent something, or for so long; returns the messages.
+    """Waits until a child has sent something, or for so long. Returns the messages.
 
-    Results are in `Child.result` when `done` is set. SimulationError if one failed."""
+    Results are in `Child.result` when `done` is set. SimulationError: a child failed."""
     waiting = {child._connection: child for child in children if not child.done}
     ready = wait(list(waiting), seconds)
     return [what for connection in ready for what in waiting[connection]._receive()]  # type: ignore[index]
@@ -128,4 +128,4 @@ def _run(
             message = (_FAILED, "a child process ran out of memory")
         connection.send(message)
     except (BrokenPipeError, EOFError):
-        pass  # the parent is gone, and nobody is left to answer to
+        pass  # the parent is gone, so nobody reads the answer

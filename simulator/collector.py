@@ -1,8 +1,8 @@
-"""A channel that takes everything and keeps it."""
+"""A channel that accepts everything and keeps it."""
 
 
 class Collector:
-    """`data` is what has been written to it."""
+    """`data` has all written bytes."""
 
     def __init__(self) -> None:
         self.data = bytearray()

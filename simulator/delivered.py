@@ -1,7 +1,7 @@
 """Counts the records that a client reads from an answer, and finds the last one's offset.
 
-A client skips records before the offset that it asked for, and control batches. An entry that is
-not whole (cut off, or filler) ends the answer for it.
+A client skips records before the requested offset, and control batches. An incomplete entry (cut
+off, or filler) ends the answer for it.
 
 Not here: reading records to use them (records.batches.reader)."""
 
@@ -14,7 +14,7 @@ from records.batches.reader import read_batch
 from records.formats import V2
 from records.kernel import ROW_SIZE, Outcome
 
-_ROWS: Final = 1024  # a call
+_ROWS: Final = 1024  # in one call
 _OFFSET: Final = Struct("=q")  # the first field of a row
 
 

@@ -1,6 +1,6 @@
-"""The machine that figures were measured on.
+"""The machine on which figures were measured.
 
-Not here: which kernel ran (records.backend)."""
+Not here: the kernel that ran (records.backend)."""
 
 import os
 import platform

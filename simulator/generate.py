@@ -1,7 +1,6 @@
-"""Writes the segments of a workload: v2 batches, as a producer and a broker write them, and
-indexes.
+"""Writes the segments of a workload: v2 batches as from a producer and a broker, and indexes.
 
-Not here: what a workload is (workload.py), what its records say (values.py)."""
+Not here: the workload's options (workload.py), the contents of records (values.py)."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,11 +28,11 @@ Progress = Callable[[int], None]
 def generate(
     workload: Workload, directory: Path, progress: Progress = lambda _: None
 ) -> list[Path]:
-    """Writes the workload's segments, with their indexes, into an empty directory and returns the
+    """Writes the workload's segments, with their indexes, into an empty directory. Returns the
     paths of the logs.
 
     `progress` is called with the bytes of keys and values so far. FileExistsError: there are
-    segments already. Where it does not come to its end it leaves no file."""
+    segments already. After an error it leaves no file."""
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.glob("*.log")):
         raise FileExistsError(f"{directory} holds segments already")
@@ -58,7 +57,7 @@ def generate(
         for path in paths:
             with FileRecords.open(path) as records:
                 write_indexes(records, directory, int(path.stem), DISK, LogConfig())
-    except BaseException:  # Ctrl-C too: what is left would be in the way of the next run
+    except BaseException:  # Ctrl-C too: leftover files would stop the next run
         if file is not None:
             file.close()
         for path in paths:

@@ -1,7 +1,7 @@
 """Clock, memory and CPU time of a process, and statistics of many measurements.
 
-Memory is the resident set size, less what it was when the process was idle with everything
-imported. Without /proc only the peak of the process's whole life is known."""
+Memory is the resident set size, less its value when the process was idle with everything imported.
+Without /proc only the peak of the process's whole life is known."""
 
 import ctypes
 import gc
@@ -26,7 +26,7 @@ def now() -> float:
 
 
 class Memory:
-    """How much this process grows after this was made."""
+    """The growth of this process after this object was made."""
 
     def __init__(self) -> None:
         gc.collect()
@@ -35,9 +35,9 @@ class Memory:
         self.idle = _status("VmRSS") or _peak_of_life()
 
     def peak(self) -> int:
-        """The most bytes that were resident above idle; 0 where that is not known.
+        """The most bytes that were resident above idle; 0: unknown.
 
-        Without /proc: above the highest peak that there had been before."""
+        Without /proc: above the highest peak before."""
         peak = _status("VmHWM")
         if peak is None:
             return max(_peak_of_life() - self.idle, 0)
@@ -45,7 +45,7 @@ class Memory:
 
 
 class Resident:
-    """The resident bytes of another process, for many calls; 0 where they are not known."""
+    """The resident bytes of another process, for many calls; 0: unknown."""
 
     def __init__(self, process_id: int) -> None:
         path = Path(f"/proc/{process_id}/statm")
@@ -67,7 +67,7 @@ class Resident:
 
 
 class Cpu:
-    """CPU seconds of this process, user and system, after this was made."""
+    """CPU seconds of this process, user and system, after this object was made."""
 
     def __init__(self) -> None:
         self._at_first = resource.getrusage(resource.RUSAGE_SELF)
@@ -105,7 +105,8 @@ def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float
 
 
 def _trim() -> None:
-    """Returns freed memory to the system: growth into it would not be seen. Only glibc can."""
+    """Returns freed memory to the system, because growth into it would not be seen. Only for
+    glibc."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -1,4 +1,4 @@
-"""The ways to answer a fetch that are measured side by side."""
+"""The measured ways to answer a fetch."""
 
 from typing import Final, Literal, TypeAlias
 

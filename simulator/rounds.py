@@ -1,7 +1,7 @@
-"""Rounds: everything is measured several times, so that the spread of a figure is known.
+"""Rounds: each mode is measured several times, so that the spread of a figure is known.
 
-Modes take turns within a round, and each round begins with another mode: other load on the machine
-then slows all of them, and none is always the first."""
+Modes take turns within a round, and each round begins with another mode. Then other load on the
+machine slows all of them, and none is always the first."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,18 +21,18 @@ class Rounds(Generic[T]):
     each: list[T] = field(default_factory=list)
 
     def middle(self, value: Callable[[T], float], *, higher: bool = False) -> float:
-        """The median of the rounds; of two in the middle one, as that was measured."""
+        """The median of the rounds; of two in the middle one, because that was measured."""
         return (median_high if higher else median_low)(map(value, self.each))
 
     def spread(self, value: Callable[[T], float]) -> float:
-        """From the least to the most of the rounds, as a share of the median; 0 of a median of
-        0."""
+        """The distance from the least to the most of the rounds, as a share of the median; 0 for a
+        median of 0."""
         values = [value(one) for one in self.each]
         middle = median_low(values)
         return (max(values) - min(values)) / middle if middle > 0 else 0.0
 
     def typical(self, value: Callable[[T], float]) -> T:
-        """The round that has the median."""
+        """The round with the median."""
         values = [value(one) for one in self.each]
         return self.each[values.index(median_low(values))]
 
@@ -41,7 +41,7 @@ class Rounds(Generic[T]):
 
 
 def turns(names: Sequence[T], number: int) -> list[T]:
-    """The order of a round: each begins with the one after that which began the round before."""
+    """The order of a round: each begins with the name after the first one of the round before."""
     at = number % len(names)
     return [*names[at:], *names[:at]]
 

@@ -1,8 +1,8 @@
 """Keys, values and headers of a generated workload: events as JSON, and some random bytes.
 
-How well a batch compresses depends on its text, so that it is neither one letter repeated nor
-noise: field names repeat, users and pages repeat now and then, words follow no pattern. One seed
-makes everything."""
+How well a batch compresses depends on its text, so it is neither one letter repeated nor noise:
+field names repeat, users and pages repeat now and then, words follow no pattern. Everything comes
+from one seed."""
 
 from random import Random
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 from records.record import Headers
 
 _USERS: Final = 100_000
-_NOTE_SIZE: Final = 256 * 1024  # of text that notes are cut from: no batch sees the same part twice
+_NOTE_SIZE: Final = 256 * 1024  # of text that notes are cut from; no batch has the same part twice
 _ACTIONS: Final = ("view", "click", "search", "add", "remove", "checkout", "login", "logout")
 _CONSONANTS: Final = "bdfghklmnprstvwz"
 _VOWELS: Final = "aeiou"
@@ -31,8 +31,8 @@ class Values:
         return b"user-%06d" % (_USERS * self._random.random() ** 3)
 
     def event(self, size: int, timestamp: int) -> bytes:
-        """An event of exactly `size` bytes: JSON, or the beginning of one where there is no room
-        for it."""
+        """An event of exactly `size` bytes: JSON, or its beginning if `size` is too small for
+        it."""
         bits = self._random.getrandbits(64)
         head = (
             f'{{"ts":{timestamp},"action":"{_ACTIONS[bits & 7]}","page":"/p/{bits >> 3 & 0xFFF}",'
@@ -52,7 +52,7 @@ class Values:
         return self._random.randbytes(size)
 
     def headers(self) -> Headers:
-        """What a tracing library adds, and now and then a header without a value."""
+        """Headers like those of a tracing library, now and then one without a value."""
         trace = ("traceparent", b"00-%016x-01" % self._random.getrandbits(64))
         if self._random.random() < 0.1:
             return (trace, ("retry", None))

@@ -2,7 +2,7 @@
 
 The same line makes the same bytes on every machine, and every report prints it.
 
-Not here: writing the segments (generate.py), what their values are (values.py)."""
+Not here: writing the segments (generate.py), the contents of values (values.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -19,18 +19,16 @@ MIXED: Final = "mixed"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """What a producer wrote. Sizes are bytes; shares are 0 to 1.
+    """A producer's output. Sizes are bytes; shares are 0 to 1.
 
     codec: of the batches; "mixed" changes from batch to batch.
-    record: smallest and largest size of a record's value; small ones are more frequent than large
-        ones.
+    record: smallest and largest size of a record's value; small ones are more frequent.
     size: all values and keys together, before compression.
     batch: values and keys of one batch, before compression (a producer's batch.size).
-    segment: at which size on disk a new segment is begun.
+    segment: the size on disk at which a new segment begins.
     keys, headers, nulls: the share of records with a key, with headers, without a value
-        (tombstones).
-    random: the share of values that are random bytes; the rest is JSON, as events are.
-    gaps: the share of records before which offsets are missing, as compaction leaves them."""
+    (tombstones). random: the share of values that are random bytes; the rest is JSON, like events.
+    gaps: the share of records before which offsets are missing, as after compaction."""
 
     codec: str = "none"
     record: tuple[int, int] = (100, 1000)
@@ -60,8 +58,8 @@ class Workload:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `name=value,...`; what is not named has its default. ValueError: one line that
-        tells what is wrong."""
+        """Reads `name=value,...`; others have their defaults. ValueError: one line with the
+        mistake."""
         values: dict[str, object] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):
             name, equals, value = part.partition("=")
@@ -77,7 +75,8 @@ class Workload:
         return cls(**values)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
-        """The line: what differs from the default, with codec, record, size and seed always."""
+        """The line: all options that differ from the default, and always codec, record, size,
+        seed."""
         always = ("codec", "record", "size", "seed")
         return ",".join(
             f"{field.name}={_written(field.name, getattr(self, field.name))}"

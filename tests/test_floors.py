@@ -1,6 +1,6 @@
-"""The floors of docs/architecture.md: imports go down only, and what may be imported where.
+"""The floors of docs/architecture.md: imports go down only, and folders and files stay small.
 
-Read from the imports as they stand in the files, wherever in a file they stand."""
+Imports are found wherever they are in a file."""
 
 import ast
 import re
@@ -19,18 +19,18 @@ from .import_statements import import_statements
 
 ROOT: Final = Path(__file__).parent.parent
 
-# The only import names, and the folders at the top that are none. Spark looks for data sources in
-# modules at the top whose names begin with `pyspark_`.
+# The only import names, and the other folders at the top. Spark looks for data sources in modules
+# at the top whose names begin with `pyspark_`.
 NAMES: Final = {"records", "downconvert", "simulator", "pyspark_kafka_segments"}
 OTHER_FOLDERS: Final = {"native", "tests", "bench", "judges", "docs", "deploy"}
 
-# Each floor, and the floors that it rests on. `downconvert` is the public face: its one file.
+# Each floor, and the floors that it may import. `downconvert` is the public API: its one file.
 LIBRARY: Final = {"records", "downconvert.conversion", "downconvert"}
 STORED: Final = {"downconvert.storage", "downconvert.internal_topics"}
 SHARED: Final = {"downconvert.protocol", "downconvert.access", "downconvert.serving"}
 SERVERS: Final = LIBRARY | STORED | SHARED | {"downconvert.broker", "downconvert.gateway"}
 JOBS: Final = LIBRARY | STORED | {"downconvert.report"}
-# By data flow, each on those before it.
+# In the order of the data flow; each may import those before it.
 PARTS: Final = (
     "errors",
     "notices",
@@ -90,8 +90,8 @@ FLOORS: Final = {
     "simulator": COMMAND | {"downconvert.cli"},
 }
 
-# Modules that reach into the world. Below the servers, only what is said here is used of them, and
-# what is called has its parentheses.
+# Modules with effects outside the process. Below the servers, only the uses listed here are
+# allowed; a call is listed with its parentheses.
 SOCKETS: Final = {"socket", "socketserver", "ssl", "select", "selectors", "asyncio"}
 THREADS: Final = {"threading", "_thread", "multiprocessing", "concurrent", "subprocess"}
 CLOCKS: Final = {"time", "sched", "signal"}
@@ -104,12 +104,12 @@ HARMLESS: Final = {
     # Logs of several threads share it.
     ("downconvert/storage/checkpoints/checkpoints.py", "threading.RLock()"),
     ("downconvert/storage/disk/open_files.py", "threading.Lock()"),  # as above
-    # Handed on, unless the caller hands in another.
+    # The default of an argument.
     ("downconvert/conversion/lazy.py", "time.perf_counter"),
 }
 
-# In the servers and what they share only these have sockets, threads or a clock: two folders, and
-# files. All may have locks.
+# In the servers and their shared code, only these folders and files have sockets, threads or a
+# clock. All may have locks.
 OUTSIDE: Final = (
     "downconvert/broker/network/",
     "downconvert/gateway/network/",
@@ -126,9 +126,12 @@ OUTSIDE: Final = (
     "downconvert/serving/tls.py",
 )
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}
-# They start no thread, and keep apart what each thread has.
+# They start no thread, and keep the data of threads apart.
 APART: Final = {"threading.local", "threading.get_ident", "threading.get_ident()"}
 STOPWATCH: Final = {"time.perf_counter", "time.perf_counter()"}  # for metrics
+
+FILES_MAX: Final = 24  # in a folder
+LINES_MAX: Final = 400  # in a file
 
 NEEDED: Final = {"crc32c", "lz4", "zstandard", "cramjam", "xxhash", "isal"}  # of the library
 
@@ -149,17 +152,17 @@ class Import:
 
 
 def floor_of(module: str) -> str:
-    """The floor that a module of ours stands on: the longest that its name begins with."""
+    """The floor of one of our modules: the longest one that its name begins with."""
     return max((name for name in FLOORS if f"{module}.".startswith(f"{name}.")), key=len)
 
 
 def module_of(path: Path) -> str:
-    """A file's name as a module; a package's for its `__init__.py`."""
+    """The name of a file's module; for an `__init__.py`, that of its package."""
     return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
 
 
 def folders() -> set[str]:
-    """The folders at the top, but for hidden ones and what .gitignore names."""
+    """The folders at the top, except hidden ones and those in .gitignore."""
     ignored = {line.strip("/") for line in (ROOT / ".gitignore").read_text().split()}
     return {
         path.name
@@ -182,7 +185,7 @@ def imports() -> list[Import]:
 
 
 def uses_of_the_world(path: Path) -> Iterator[str]:
-    """What a file uses of modules in WORLD: `time.time`, or `time.time()` where it is called."""
+    """A file's uses of modules in WORLD: `time.time`, or `time.time()` for a call."""
     tree = ast.parse(path.read_text())
     known: dict[str, str] = {}  # the name here: the name in full
     for node in ast.walk(tree):
@@ -205,7 +208,7 @@ def uses_of_the_world(path: Path) -> Iterator[str]:
 
 
 def modules(node: ast.Import | ast.ImportFrom, here: tuple[str, ...]) -> Iterator[str]:
-    """What a statement imports; of `from x import y` both, as y may be a module."""
+    """The modules that a statement imports; for `from x import y` both, because y may be one."""
     if isinstance(node, ast.Import):
         yield from (alias.name for alias in node.names)
     else:
@@ -216,8 +219,8 @@ def modules(node: ast.Import | ast.ImportFrom, here: tuple[str, ...]) -> Iterato
 
 
 def imported_files(path: Path, names: set[str]) -> Iterator[str]:
-    """Which of these modules a file imports. `from x import y` means the file x.y where there is
-    one, and else x."""
+    """Those of these modules that a file imports. `from x import y` means the file x.y if it
+    exists, else x."""
     here = path.relative_to(ROOT).parent.parts
     for node in import_statements(path):
         found = list(modules(node, here))
@@ -228,7 +231,7 @@ def imported_files(path: Path, names: set[str]) -> Iterator[str]:
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
-    """Sets of two or more nodes each of which leads to all others of its set."""
+    """Sets of two or more nodes, each leading to all others of its set."""
 
     def reached(start: str) -> set[str]:
         seen, waiting = set[str](), [start]
@@ -265,7 +268,7 @@ def test_every_folder_is_a_package() -> None:
 
 
 @pytest.mark.parametrize("floor", sorted(FLOORS))
-def test_a_floor_imports_only_what_it_rests_on(floor: str) -> None:
+def test_a_floor_imports_only_floors_below_it(floor: str) -> None:
     above = {
         (str(found.path), found.module)
         for found in imports()
@@ -276,7 +279,7 @@ def test_a_floor_imports_only_what_it_rests_on(floor: str) -> None:
 
 
 def test_imports_are_relative_within_a_folder_and_absolute_across_folders() -> None:
-    """The linter refuses `..`; this refuses the full name of a neighbour."""
+    """The linter refuses `..`; this test refuses the full name of a neighbour."""
     neighbours = {
         (str(path.relative_to(ROOT)), node.module)
         for path in [*FILES, *sorted((ROOT / "tests").rglob("*.py"))]
@@ -289,7 +292,7 @@ def test_imports_are_relative_within_a_folder_and_absolute_across_folders() -> N
 
 
 def test_the_picture_shows_every_folder() -> None:
-    """That of docs/architecture.md, under the folder that it is in."""
+    """The picture in docs/architecture.md has each folder below its parent."""
     shown, above = set[str](), [""]
     picture = (ROOT / "docs/architecture.md").read_text().split("```")[1]
     for line in filter(None, picture.splitlines()):
@@ -303,17 +306,24 @@ def test_the_picture_shows_every_folder() -> None:
     assert {name for name in shown if not (ROOT / name).is_dir()} == set()
 
 
-def test_no_folder_has_more_files_than_one_can_hold_in_the_head() -> None:
-    """But those with a file for each API, subcommand or way of conversion."""
+def test_no_folder_has_too_many_files() -> None:
+    """Except those with a file for each API, subcommand or way of conversion."""
     found = Counter(str(path.parent.relative_to(ROOT)) for path in FILES)
     wide = {"downconvert/broker/handlers", "downconvert/cli", "downconvert/conversion"}
-    assert {name: count for name, count in found.items() if count > 24 and name not in wide} == {}
+    large = {name: count for name, count in found.items() if count > FILES_MAX}
+    assert {name: count for name, count in large.items() if name not in wide} == {}
+
+
+def test_no_file_is_too_long() -> None:
+    """A longer one has a second concept, which needs a file of its own."""
+    sizes = {str(path.relative_to(ROOT)): path.read_text().count("\n") for path in FILES}
+    assert {name: size for name, size in sizes.items() if size > LINES_MAX} == {}
 
 
 def test_floors_have_no_circle() -> None:
     seen = set[str]()
     for floor, below in FLOORS.items():
-        assert below <= seen, f"{floor} stands below what it rests on"
+        assert below <= seen, f"{floor} is listed before a floor that it imports"
         seen.add(floor)
 
 
@@ -325,12 +335,12 @@ def test_files_do_not_import_one_another_in_a_circle() -> None:
     assert found == [], "imports under TYPE_CHECKING count, too"
 
 
-def test_a_circle_is_seen() -> None:
+def test_a_circle_is_found() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str](), "e": {"a", "f"}, "f": {"e"}}
     assert sorted(map(sorted, circles(graph))) == [["b", "c"], ["e", "f"]]
 
 
-def test_only_the_kernels_face_touches_the_kernel() -> None:
+def test_only_one_file_imports_the_compiled_kernel() -> None:
     touching = {found.path for found in imports() if found.module.startswith(KERNEL)}
     assert touching <= {KERNEL_FACE}
 
@@ -356,7 +366,7 @@ def test_requests_are_handled_without_sockets_threads_and_clocks(floor: str) -> 
     assert used == set()
 
 
-def test_a_use_of_the_world_is_seen_however_it_is_imported(tmp_path: Path) -> None:
+def test_a_use_of_these_modules_is_found_however_it_is_imported(tmp_path: Path) -> None:
     file = tmp_path / "worldly.py"
     file.write_text(
         "import socket as s\nfrom time import sleep as wait\nimport threading\nimport os\n"
@@ -368,7 +378,7 @@ def test_a_use_of_the_world_is_seen_however_it_is_imported(tmp_path: Path) -> No
 
 
 def test_the_library_needs_no_extra() -> None:
-    """Records, conversion and storage run on the distribution's own dependencies."""
+    """Records, conversion and storage need only the distribution's own dependencies."""
     foreign = {
         (str(found.path), found.module)
         for found in imports()

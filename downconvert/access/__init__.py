@@ -1,1 +1,2 @@
-"""Who may do what: users, certificates and networks; topics, groups and transactional ids."""
+"""Identities and rights of clients: users, certificates, networks; topics, groups, transactional
+ids."""

@@ -1,8 +1,8 @@
-"""Which user the tokens of one login claim to be, before anything of them has been proved.
+"""The user that the tokens of one login claim to be, before anything is proved.
 
-By that name a failed login is noted, and the next attempt of that name waits (failed_logins.py).
+A failed login is recorded under that name, and its next attempt must wait (failed_logins.py).
 
-Not here: whether the claim is right (credentials.py, oauthbearer.py)."""
+Not here: whether the claim is true (credentials.py, oauthbearer.py)."""
 
 import json
 import re
@@ -17,7 +17,7 @@ SCRAM_FIRST: Final = re.compile(rb"[^,]*,[^,]*,(?:m=[^,]*,)?n=([^,]*)")  # [RFC 
 
 
 class Claim:
-    """Of one login. `user`: as of the last token; empty: none that can be read."""
+    """The claim of one login. `user`: from the last token; empty: none that can be read."""
 
     def __init__(self, mechanism: str, principal_claim: str = "sub") -> None:
         self.user = ""
@@ -25,9 +25,9 @@ class Claim:
         self._principal_claim = principal_claim
         self._tokens = 0
 
-    def hear(self, token: bytes) -> bool:
-        """Notes whom a token claims to be. Returns whether this token may prove it: the first one,
-        and the second of SCRAM, whose first proves nothing."""
+    def take(self, token: bytes) -> bool:
+        """Reads the user from a token. Returns whether this token may prove it: the first one,
+        and in SCRAM the second, because its first proves nothing."""
         self._tokens += 1
         if self._tokens == 1:
             self.user = self._read(token)

@@ -1,4 +1,4 @@
-"""Users and their passwords, and how a client proves to be one of them.
+"""Users and their passwords, and how a client authenticates as one of them.
 
 PLAIN [RFC 4616]; SCRAM-SHA-256 and -512 [RFC 5802], by scramp.
 
@@ -22,20 +22,20 @@ MECHANISMS: Final = (PLAIN, *SCRAM)
 
 TOKEN_SIZE_MAX: Final = 524_288  # bytes of a request with a token [sasl.server.max.receive.size]
 LIFETIME_MAX: Final = 10 * 365 * 86_400  # seconds
-NOT_YET_SECONDS: Final = 0.1  # until a token that could not be judged is looked at again
+NOT_YET_SECONDS: Final = 0.1  # until a token that could not be checked is checked again
 
 
 @dataclass(frozen=True, slots=True)
 class Proved:
-    """Who a client has proved to be."""
+    """The authenticated user."""
 
     name: str
     answer: bytes = b""  # the last token of the conversation
     groups: tuple[str, ...] = ()
-    expires_at: float | None = None  # time of day, in seconds; None: it does not
+    expires_at: float | None = None  # time of day, in seconds; None: never
 
     def check_same(self, former: "Proved | None") -> None:
-        """AuthenticationError: who logs in again is somebody else [KIP-368]."""
+        """AuthenticationError: the client has authenticated again as another user [KIP-368]."""
         if former is not None and former.name != self.name:
             raise AuthenticationError(
                 "Cannot change principals during re-authentication from "
@@ -43,16 +43,16 @@ class Proved:
             )
 
 
-# Is sent tokens and the time of day, and yields tokens; None: the same token shall be sent again
-# soon. Returns who it is in the end.
+# Receives tokens and the time of day, and yields tokens; None: send the same token again soon.
+# Returns the user in the end.
 Conversation: TypeAlias = Generator[bytes | None, tuple[bytes, float], Proved]
 
 
 class AuthenticationError(BrokerError):
-    """A login that failed; the words are for the client.
+    """A failed login. The message is for the client.
 
-    `why`: the words for the log. `challenge`: what a mechanism has to say of it; the words are
-    then for the client's next token, whatever that is [RFC 7628, 3.2.3]."""
+    `why`: the message for the log. `challenge`: the mechanism's own message about the failure; the
+    client's next token, whatever it is, then gets the error [RFC 7628, 3.2.3]."""
 
     def __init__(self, words: str, *, why: str = "", challenge: bytes | None = None) -> None:
         super().__init__(words)
@@ -61,10 +61,10 @@ class AuthenticationError(BrokerError):
 
 
 def session_lifetime_ms(proved: Proved, now: float) -> int:
-    """Until the client has to log in again; 0: never. `now`: the time of day, in seconds."""
+    """Until the client must authenticate again; 0: never. `now`: the time of day, in seconds."""
     if proved.expires_at is None:
         return 0
-    # A token that has expired, but for the clocks' difference, has a session, and a short one.
+    # An expired token that the clock difference still allows has a session, and a short one.
     seconds = min(max(proved.expires_at - now, 0.001), LIFETIME_MAX)
     return int(seconds * 1000)
 
@@ -74,12 +74,12 @@ class Credentials:
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = dict(passwords)
-        # Salted once, as thousands of rounds of hashing take milliseconds.
+        # Salted once, because thousands of rounds of hashing take milliseconds.
         self._salted = lru_cache(maxsize=1024)(self._salt)
 
     @classmethod
     def load(cls, path: Path) -> "Credentials":
-        """From lines `name:password`; empty lines, and those that begin with #, are skipped.
+        """Reads lines `name:password`; skips empty lines and those that begin with #.
 
         OSError; ValueError: a line is malformed."""
         passwords = {}
@@ -110,7 +110,7 @@ class Credentials:
         parts = token.split(b"\0")
         try:
             acts_as, name, password = (part.decode() for part in parts)
-        except ValueError:  # also what is no UTF-8
+        except ValueError:  # also invalid UTF-8
             raise AuthenticationError("Invalid SASL/PLAIN response") from None
         if not self.is_right(name, password) or acts_as not in ("", name):
             raise AuthenticationError("Authentication failed: Invalid username or password")
@@ -144,17 +144,17 @@ class Credentials:
 
 
 class Authentication:
-    """Of one client, from its handshake on."""
+    """The authentication of one client, from its handshake on."""
 
     def __init__(self, conversation: Conversation, *, is_raw: bool) -> None:
         self.is_raw = is_raw
-        self.refused: AuthenticationError | None = None  # what the next token is answered with
+        self.refused: AuthenticationError | None = None  # the answer to the next token
         self._conversation = conversation
         next(self._conversation)
 
     def take(self, token: bytes, now: float) -> bytes | Proved | None:
-        """The token to answer with, or who has been proved; None: it cannot be judged yet, and is
-        to be handed in again in NOT_YET_SECONDS. `now`: the time of day. AuthenticationError."""
+        """The token to answer with, or the authenticated user; None: it cannot be checked yet, and
+        must be passed in again in NOT_YET_SECONDS. `now`: the time of day. AuthenticationError."""
         if self.refused is not None:
             raise AuthenticationError(str(self.refused), why=self.refused.why)
         try:

@@ -1,8 +1,8 @@
-"""A login whose tokens wait after failed ones of the same user and address, and which counts how it
-ends.
+"""A login whose tokens wait after failed logins of the same user and address, and which records its
+own result.
 
-Not here: how long it waits (failed_logins.py), what carries the tokens (handlers/sasl.py, and the
-gateway's login.py)."""
+Not here: the length of the wait (failed_logins.py), the requests with the tokens
+(handlers/sasl.py, and the gateway's login.py)."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from .failed_logins import UNCOUNTED, FailedLogins
 
 
 class DelayedLogin:
-    """Of one client, from its handshake on."""
+    """The login of one client, from its handshake on."""
 
     def __init__(
         self, authentication: Authentication, claim: Claim, failed: FailedLogins, address: str
@@ -30,19 +30,19 @@ class DelayedLogin:
 
     @property
     def claimed(self) -> str:
-        """The user that it is about, of whom nothing is proved yet; empty: it has not said."""
+        """The user that the client claims to be, not yet proved; empty: unknown."""
         return self._claim.user
 
     @property
     def refusal(self) -> str:
-        """Why a token was refused whose client has been told, and has to confirm it; empty: none
-        was."""
+        """Why a token was refused, while the client still has to confirm that; empty: it was
+        not."""
         refused = self.authentication.refused
         return "" if refused is None else f"failed login: {refused.why}"
 
     def begin(self, token: bytes, now: float) -> float:
-        """Seconds until this token may be looked at."""
-        if self._claim.hear(token):
+        """Seconds until this token may be checked."""
+        if self._claim.take(token):
             self._attempt = self._failed.begin(self._claim.user, self._address, now)
             return self._attempt.wait
         return 0.0
@@ -50,8 +50,8 @@ class DelayedLogin:
     def take(
         self, token: bytes, now: float, time_of_day: float, admit: Callable[[Proved], None]
     ) -> bytes | Proved | None:
-        """As `Authentication.take`. `now`: by the clock of `begin`. `admit` is told who was proved,
-        and may raise AuthenticationError, too."""
+        """As `Authentication.take`. `now`: by the clock of `begin`. `admit` is called with the
+        authenticated user, and may raise AuthenticationError, too."""
         was_refused = self.authentication.refused is not None
         user, address = self._claim.user, self._address
         try:

@@ -1,12 +1,12 @@
-"""Failed logins, by user and address: each further guess of a password has to wait longer.
+"""Failed logins, by user and address: each further guess of a password must wait longer.
 
-All connections from one address that claim to be one user share a wait, so that many connections
-guess little faster than one. It delays nobody else: no other user of that address, and not that
-user at another address. It is never longer than LONGEST_WAIT, however many attempts wait, and
-nothing is reserved: who leaves while it waits delays nobody any more.
+All connections from one address that claim to be one user share a wait, so many connections guess
+little faster than one. Nobody else waits: no other user at that address, and not that user at
+another address. The wait is never longer than LONGEST_WAIT, however many attempts wait. Nothing is
+reserved: a client that leaves while it waits delays nobody any more.
 
-Not here: where they are kept (ledger.py), whom a token claims to be (claim.py), how many may wait
-(places.py)."""
+Not here: where they are stored (ledger.py), the user that a token claims (claim.py), how many may
+wait (places.py)."""
 
 from typing import Final, NamedTuple
 
@@ -18,12 +18,12 @@ FIRST_WAIT: Final = (
 # Seconds. Kafka's clients wait 30 s for an answer, and half of that for a connection.
 LONGEST_WAIT: Final = 5.0
 FORGOTTEN: Final = 300.0  # seconds after which a failure no longer counts
-USER_MAX: Final = 256  # characters of a name that tell it from others
+USER_MAX: Final = 256  # characters of a name that are compared
 
 
 class Attempt(NamedTuple):
-    """wait: seconds until it may be looked at. is_counted: it counts as a failure until it is found
-    right, so that attempts that are made at once wait longer and longer, too."""
+    """wait: seconds until it may be checked. is_counted: it counts as a failure until it succeeds,
+    so that simultaneous attempts wait longer and longer, too."""
 
     wait: float
     is_counted: bool
@@ -33,8 +33,8 @@ UNCOUNTED: Final = Attempt(0.0, is_counted=False)
 
 
 class FailedLogins:
-    """Thread-safe. Times in seconds of any one clock. An entry: when the last attempt was made, and
-    the failures in a row."""
+    """Thread-safe. Times in seconds of any one clock. An entry: the time of the last attempt, and
+    the number of failures in a row."""
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self._ledger = OwnLedger() if ledger is None else ledger
@@ -57,7 +57,7 @@ class FailedLogins:
         return attempt
 
     def fail(self, user: str, address: str, now: float, attempt: Attempt = UNCOUNTED) -> None:
-        """An attempt was wrong."""
+        """An attempt has failed."""
 
         def fail(entry: Entry) -> Entry:
             more = 0 if attempt.is_counted and entry.number else 1
@@ -66,7 +66,7 @@ class FailedLogins:
         self._ledger.change(_name(user, address), fail)
 
     def succeed(self, user: str, address: str, attempt: Attempt) -> None:
-        """An attempt was right: it does not count any more. What others have failed does."""
+        """An attempt has succeeded: it does not count any more. Failures of others still do."""
         if attempt.is_counted:
             name = _name(user, address)
             self._ledger.change(name, lambda entry: Entry(entry.time, max(entry.number - 1, 0)))

@@ -1,6 +1,6 @@
-"""Hides topics in the members of DescribeGroups, whose metadata and assignments name them.
+"""Hides topics that the metadata and assignments in DescribeGroups responses name.
 
-Subscriptions and assignments of consumers are parsed. What cannot be parsed is hidden."""
+Subscriptions and assignments of consumers are parsed. Unparsable ones are hidden."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -47,6 +47,6 @@ def _assigned(data: memoryview) -> Iterable[str]:
 
 
 def _has_none(user_data: bytes | None) -> None:
-    """An assignor's own bytes: sticky ones hold topics. BadRequestError."""
+    """Checks an assignor's own bytes: sticky ones hold topics. BadRequestError."""
     if user_data:
         raise BadRequestError("what an assignor adds is not understood")

@@ -1,11 +1,11 @@
-"""Who a client is: what it has shown of itself, and which rule that fits.
+"""The identity of a client: its proofs, and the rule that matches them.
 
-A client shows a certificate, or a user and a password, or a token, or nothing but its address. The
-first rule that fits decides. Old clients that can do neither come in by a rule for their network.
+A client shows a certificate, or a user and a password, or a token, or only its address. The first
+matching rule decides. Old clients that support none of these match a rule for their network.
 
-`credentials` are as whom a gateway asks its cluster for the client; a broker has none.
+`credentials`: those that a gateway uses at its cluster for the client; a broker has none.
 
-Not here: what the rights are about (permissions.py), how rules are written (settings.py)."""
+Not here: the meaning of rights (permissions.py), the form of rules (settings.py)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ C = TypeVar("C")
 
 
 class Users(Passwords):
-    """Users and their passwords, which may travel to another process."""
+    """Users and their passwords, which may be sent to another process."""
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         super().__init__(passwords)
@@ -34,7 +34,7 @@ class Users(Passwords):
 
     @property
     def passwords(self) -> dict[str, str]:
-        """By their names."""
+        """Passwords by user."""
         return self._all
 
     def __reduce__(self) -> tuple[type["Users"], tuple[dict[str, str]]]:
@@ -43,17 +43,17 @@ class Users(Passwords):
 
 @dataclass(frozen=True, kw_only=True)
 class Identified(Generic[C]):
-    """A client that has been identified."""
+    """An identified client."""
 
     name: str  # for the log
     access: Access
-    credentials: C  # towards a cluster
-    rule: int | None = field(default=None, compare=False)  # which has matched, from 1 on
+    credentials: C  # for a cluster
+    rule: int | None = field(default=None, compare=False)  # the matching one, from 1 on
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRule(Generic[C]):
-    """Which clients, and what they may do. A field that is not set matches any client.
+    """Which clients match, and their rights. An unset field matches any client.
 
     `user`, `group` and `certificate` are shell patterns for the SASL user, for any of the groups
     in its token, and for the common name of the certificate; a client without one does not match.
@@ -84,25 +84,25 @@ class Identities(Generic[C]):
     Without users, certificates and rules every client has the listener's own rights."""
 
     users: Users | None = field(default=None, compare=False)  # that log in with passwords
-    tokens: Tokens | None = field(default=None, compare=False)  # with which clients log in
-    client_ca: str | None = None  # the file of those that sign clients' certificates
+    tokens: Tokens | None = field(default=None, compare=False)  # for clients with OAUTHBEARER
+    client_ca: str | None = None  # the file of authorities that sign clients' certificates
     rules: tuple[ClientRule[C], ...] = ()
 
     @property
     def is_needed(self) -> bool:
-        """Whether a client has to be identified."""
+        """Whether a client must be identified."""
         return bool(self.mechanisms) or self.client_ca is not None or bool(self.rules)
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
-        """Of SASL, by which clients may log in."""
+        """The SASL mechanisms that clients may use."""
         of_users = () if self.users is None else MECHANISMS
         return of_users if self.tokens is None else (*of_users, OAUTHBEARER)
 
     def login(
         self, mechanism: str, failed: FailedLogins, address: str, *, is_raw: bool
     ) -> DelayedLogin:
-        """By one of the mechanisms, of a client at this address."""
+        """A login by one of the mechanisms, of a client at this address."""
         if mechanism == OAUTHBEARER:
             assert self.tokens is not None
             talk, claim = conversation(self.tokens), self.tokens.settings.principal_claim
@@ -122,7 +122,7 @@ class Identities(Generic[C]):
     ) -> Identified[C] | None:
         """The client's rights; None: it is not admitted.
 
-        `default`: those of clients that have shown who they are, where there are no rules."""
+        `default`: the rights of authenticated clients, if there are no rules."""
         name = user or certificate or address
         for number, rule in enumerate(self.rules, start=1):
             if rule.fits(address, user, certificate, groups):
@@ -136,12 +136,12 @@ class Identities(Generic[C]):
 
 
 def principal_of(user: str | None, certificate: str | None, rule: int | None) -> str:
-    """Whom logs call a client: by what it has proved, or by the rule for its address."""
+    """The name of a client in logs: its proved name, or the rule for its address."""
     return user or certificate or ("" if rule is None else f"rule {rule}")
 
 
 def in_line(principal: str, claimed: str) -> str:
-    """For the end of a line: who a client is, or says that it is."""
+    """The end of a log line: the proved or claimed name of a client."""
     if principal:
         return f", principal {principal!r:.100}"
     return f", claims to be {claimed!r:.100}" if claimed else ""

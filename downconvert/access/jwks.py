@@ -1,10 +1,10 @@
-"""The public keys of those who issue tokens, as they publish them: a JWKS [RFC 7517], and how the
-signature of a token is checked with one [RFC 7515], by PyJWT and cryptography.
+"""The public keys of token issuers, as they publish them in a JWKS [RFC 7517], and checking the
+signature of a token with one [RFC 7515], by PyJWT and cryptography.
 
-Only signatures that a public key checks are known. `none` and HMAC are not: with them, whoever
-knows the public key could sign.
+Only public-key signatures are accepted. `none` and HMAC are not: with them, everybody who knows the
+public key could sign.
 
-Not here: where the document comes from (jwks_source.py), what is in a token (tokens.py)."""
+Not here: fetching the document (jwks_source.py), the claims in a token (tokens.py)."""
 
 import json
 from base64 import urlsafe_b64decode
@@ -20,7 +20,7 @@ DOCUMENT_MAX: Final = 512 * 1024  # bytes
 KEYS_MAX: Final = 256
 RSA_BITS: Final = range(2048, 16_384 + 1)
 RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")
-# What a key of a type, and of a curve, is for.
+# The algorithms for each type of key and curve.
 ALGORITHMS: Final[Mapping[tuple[str, str | None], tuple[str, ...]]] = {
     ("RSA", None): RSA,
     ("EC", "P-256"): ("ES256",),
@@ -32,19 +32,19 @@ PUBLIC: Final = {"RSA": ("n", "e"), "EC": ("crv", "x", "y"), "OKP": ("crv", "x")
 
 
 class JwksError(ValueError):
-    """A document that is no JWKS, or has no key of use."""
+    """A document that is no JWKS, or has no usable key."""
 
 
 class SignatureError(ValueError):
-    """A token whose signature is not right, or which has none that is accepted."""
+    """A token with a wrong signature, or with none that is accepted."""
 
 
 class UnknownKeyError(SignatureError):
-    """The key of a signature is not known: it may have been published since."""
+    """The key of a signature is unknown: it may have been published since."""
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class PublicKey:
     """`kid`: its name, if it has one."""
 
     kid: str | None
@@ -56,17 +56,17 @@ class Key:
 class Jwks:
     """The keys of a document."""
 
-    keys: tuple[Key, ...]
+    keys: tuple[PublicKey, ...]
 
     @classmethod
     def parse(cls, document: bytes) -> "Jwks":
-        """Keys that are not for signatures, or of a kind that is not accepted, do not count.
-        JwksError: there is none left."""
+        """Leaves out keys that are not for signatures, or of an unaccepted kind. JwksError: no key
+        is left."""
         if len(document) > DOCUMENT_MAX:
             raise JwksError(f"has more than {DOCUMENT_MAX} bytes")
         try:
             found = json.loads(document)
-        except (ValueError, RecursionError):  # also what is no UTF-8
+        except (ValueError, RecursionError):  # also invalid UTF-8
             raise JwksError("is no JSON") from None
         keys = found.get("keys") if isinstance(found, dict) else None
         if not isinstance(keys, list):
@@ -79,12 +79,12 @@ class Jwks:
         return cls(usable)
 
     def check(self, token: str, header: Mapping[str, Any]) -> bytes:
-        """The payload of a token with this header, once its signature is found right.
+        """The payload of a token with this header, after checking its signature.
         SignatureError."""
         algorithm, kid = header.get("alg"), header.get("kid")
         if not isinstance(algorithm, str) or algorithm not in KNOWN:
             raise SignatureError(f"its algorithm is {algorithm!r:.50}")
-        # A part of the header that has to be understood is none that is understood here.
+        # No header extension that must be understood is understood here.
         if "crit" in header or "b64" in header:
             raise SignatureError("its header has what is not understood")
         fitting = [
@@ -103,7 +103,7 @@ class Jwks:
 
 
 def header_of(token: str) -> dict[str, Any]:
-    """What a token says of its signature, unchecked. SignatureError: it is no token."""
+    """A token's header, unchecked. SignatureError: it is no token."""
     header, *rest = token.split(".")
     if len(rest) != 2:
         raise SignatureError("it does not have three parts")
@@ -116,8 +116,8 @@ def header_of(token: str) -> dict[str, Any]:
     return found
 
 
-def _key(one: object) -> Key | None:
-    """None: it is of no use here."""
+def _key(one: object) -> PublicKey | None:
+    """None: the key is not usable here."""
     if not isinstance(one, dict) or one.get("use", "sig") != "sig":
         return None
     kind, kid = one.get("kty"), one.get("kid")
@@ -132,10 +132,10 @@ def _key(one: object) -> Key | None:
         algorithms = tuple(name for name in algorithms if name == one["alg"])
     if not algorithms or "verify" not in operations:
         return None
-    try:  # the public half, should somebody have published both
+    try:  # only the public half, in case somebody has published both
         public = PyJWK({name: one[name] for name in ("kty", *PUBLIC[kind])}, algorithms[0]).key
     except (PyJWTError, ValueError, TypeError, KeyError):
         return None
     if isinstance(public, RSAPublicKey) and public.key_size not in RSA_BITS:
         return None
-    return Key(kid, algorithms, public)
+    return PublicKey(kid, algorithms, public)

@@ -1,10 +1,10 @@
-"""Where the keys of those who issue tokens come from: a file, or an https URL.
+"""Where the keys of token issuers come from: a file, or an https URL.
 
-A thread reads the document again from time to time, and soon where a token names a key that is not
-known: a minute after the last time that happened, at the soonest. Where the document cannot be had,
-or is of no use, the last good one stays, and it is tried again after 1, 2, 4, … seconds.
+A thread reads the document again from time to time, and soon after a token names an unknown key,
+but for that reason at most once a minute. If the document cannot be read or used, the last good one
+stays, and the thread retries after 1, 2, 4, … seconds.
 
-Not here: what is in the document (jwks.py)."""
+Not here: the document's contents (jwks.py)."""
 
 import ssl
 import time
@@ -26,17 +26,16 @@ HTTPS: Final = "https"
 SILENCE_MAX: Final = 5.0  # seconds without a byte
 TRANSFER_MAX: Final = 15.0  # seconds for a document
 PIECE_SIZE: Final = 64 * 1024
-RETRY_MAX: Final = 60.0  # seconds until it is tried again
-UNKNOWN_SECONDS: Final = 60.0  # between two renewals for keys that are not known
+RETRY_MAX: Final = 60.0  # seconds until the next attempt
+UNKNOWN_SECONDS: Final = 60.0  # between two renewals because of unknown keys
 
 Read = Callable[[], bytes]
 
 
 class JwksSource:
-    """The keys as they were read last. Thread-safe.
+    """The last keys that were read. Thread-safe.
 
-    read: reads the document; OSError or JwksError: it cannot. clock: in seconds, and never goes
-    back."""
+    read: reads the document; OSError or JwksError: it fails. clock: monotonic, in seconds."""
 
     def __init__(
         self,
@@ -54,10 +53,10 @@ class JwksSource:
         self._failures = 0  # in a row
         self._failure: str | None = "they have not been read yet"
         self._is_renewing = False
-        self._asked: float | None = None  # when a key was not known
+        self._asked: float | None = None  # the last renewal because of an unknown key
         self._wake = Event()
         self._is_stopped = False
-        # It may wait for a server that says nothing: nobody waits for the thread.
+        # A daemon, because it may wait for a silent server.
         self._thread = Thread(target=self._run, name="jwks", daemon=True)
 
     def start(self) -> None:
@@ -65,13 +64,13 @@ class JwksSource:
         self._thread.start()
 
     def stop(self) -> None:
-        """Renews them no longer; the last ones stay."""
+        """Ends renewing them. The last ones stay."""
         self._is_stopped = True
         self._wake.set()
 
     @property
     def jwks(self) -> Jwks | None:
-        """None: there has been none yet."""
+        """None: none have been read yet."""
         return self._jwks
 
     @property
@@ -85,7 +84,7 @@ class JwksSource:
         return self._is_renewing
 
     def miss(self) -> None:
-        """A key is not known: the document is read again, unless it just was for such a one."""
+        """A key is unknown: reads the document again, unless that was just done for one."""
         with self._lock:
             now = self._clock()
             if self._asked is not None and now - self._asked < UNKNOWN_SECONDS:
@@ -94,13 +93,13 @@ class JwksSource:
         self.renew_soon()
 
     def renew_soon(self) -> None:
-        """The document is read again by the thread."""
+        """Lets the thread read the document again."""
         with self._lock:
             self._is_renewing = True
             self._wake.set()
 
     def renew(self) -> float:
-        """Reads the document. Returns the seconds until it is to be read again."""
+        """Reads the document. Returns the seconds until the next renewal."""
         self._wake.clear()
         try:
             self._jwks = Jwks.parse(self._read())
@@ -114,7 +113,7 @@ class JwksSource:
             return min(2.0 ** min(self._failures - 1, 20), RETRY_MAX, self._renew_seconds)
         finally:
             with self._lock:
-                self._is_renewing = self._wake.is_set()  # somebody has asked meanwhile
+                self._is_renewing = self._wake.is_set()  # requested again in the meantime
         if self._failures:
             LOG.info("keys of tokens, %s: read again", self._name)
         self._failures, self._failure = 0, None
@@ -132,7 +131,7 @@ class JwksSource:
 
 
 def reader(location: str, ca_file: str | None) -> Read:
-    """Reads the document at a path, or at an https URL. ConfigError: it is neither."""
+    """Reads the document at a path or an https URL. ConfigError: it is neither."""
     scheme, colon, _ = location.partition("://")
     if not colon:
         return lambda: _read_file(Path(location))
@@ -149,7 +148,7 @@ def reader(location: str, ca_file: str | None) -> Read:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext:
-    """To fetch with. ConfigError: there are no such authorities."""
+    """The context for fetching. ConfigError: there are no such authorities."""
     try:
         return ssl.create_default_context(cafile=ca_file)
     except OSError as error:  # ssl.SSLError is one
@@ -170,14 +169,14 @@ def _fetch(url: str, context: ssl.SSLContext) -> bytes:
         while piece := response.read1(PIECE_SIZE):
             document += piece
             if len(document) > DOCUMENT_MAX:
-                break  # which `parse` says
+                break  # `parse` reports it
             if time.monotonic() > until:
                 raise JwksError(f"has not arrived whole in {TRANSFER_MAX:.0f} s")
     return bytes(document)
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """An operator names who is trusted; that is not for a redirect to change."""
+    """Refuses redirects: the operator decides which host is trusted."""
 
     def redirect_request(self, *_: Any) -> None:
         return None

@@ -1,7 +1,7 @@
-"""What is kept of each of many names: a time and a number. Of bounded size, whoever makes names up.
+"""A time and a number for each of many names. Its size is limited, even if somebody makes names up.
 
-Not here: what is kept (quotas.py, failed_logins.py), one ledger for several processes (the
-gateway's shared_ledger.py)."""
+Not here: the meaning of entries (quotas.py, failed_logins.py), one ledger for several processes
+(the gateway's shared_ledger.py)."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -13,13 +13,13 @@ NAMES_MAX: Final = 10_000
 
 
 class Entry(NamedTuple):
-    """As it is before anything is kept. Times in seconds of any clock."""
+    """The initial entry of a name. Times in seconds of any clock."""
 
     time: float = -inf
     number: int = 0
 
 
-# What an entry becomes; None: it stays as it is.
+# Returns the new entry; None: no change.
 Change = Callable[[Entry], Entry | None]
 
 
@@ -27,11 +27,11 @@ class Ledger(Protocol):
     """Any thread may call it."""
 
     def change(self, name: str, change: Change) -> None:
-        """Changes one entry, while nobody else does. `change` must be quick, and not raise."""
+        """Changes one entry atomically. `change` must be quick, and not raise."""
 
 
 class OwnLedger:
-    """Of one process. The name that was changed least recently is forgotten first."""
+    """A ledger of one process. The least recently changed name is forgotten first."""
 
     def __init__(self, names_max: int = NAMES_MAX) -> None:
         self._lock = Lock()

@@ -1,6 +1,6 @@
-"""What a rule means, in words for an operator, who has written what it says.
+"""The effect of a rule in words, for the operator who wrote it.
 
-Not here: what is allowed (rights.py), where the words are shown (cli/gateway_check.py)."""
+Not here: the rights (rights.py), where the words are shown (cli/gateway_check.py)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ NOTHING, ALL = "none", "all"
 
 
 def of_access(access: Access) -> dict[str, str]:
-    """What such a client may do, by what it is about."""
+    """The rights of such a client, by kind of resource."""
     words = {
         "read topics": _read(access),
         "change topics": _changed(access),
@@ -34,7 +34,7 @@ def of_access(access: Access) -> dict[str, str]:
 
 
 def of_clients(rule: ClientRule[Any]) -> str:
-    """Whom a rule is for."""
+    """The clients that a rule matches."""
     shown = {"user": rule.user, "group": rule.group, "certificate": rule.certificate}
     who = [f"{name} {pattern}" for name, pattern in shown.items() if pattern is not None]
     if rule.networks:
@@ -49,7 +49,7 @@ def _read(access: Access) -> str:
 
 
 def _changed(access: Access) -> str:
-    """What may be written to, made, configured and deleted."""
+    """The topics that may be written to, created, configured and deleted."""
     if not access.writes_somewhere:
         return NOTHING
     if access.topics and access.written_topics:
@@ -77,5 +77,5 @@ def _ids(access: Access) -> str:
 
 def _cluster(access: Access) -> str:
     allowed = access.operations(Kind.CLUSTER, "")
-    words: Mapping[int, str] = {operations.NOTHING: "nothing", operations.LOOKING: "look at"}
+    words: Mapping[int, str] = {operations.NO_OPERATION: "nothing", operations.LOOKING: "look at"}
     return words.get(allowed, "everything")

@@ -1,9 +1,9 @@
-"""Where requests and answers name topics, groups and transactional ids, API by API.
+"""Where requests and responses name topics, groups and transactional ids, for each API.
 
-This is what a listener with a list of names needs of Kafka's message definitions. An API that is
-not in RULES is not served by such a listener.
+This is the part of Kafka's message definitions that a listener with lists of names needs. It does
+not serve an API that is not in RULES.
 
-Not here: what is removed from requests and responses (permissions.py)."""
+Not here: removing names from requests and responses (permissions.py)."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from .operations import (
     DELETE,
     DESCRIBE,
     DESCRIBE_CONFIGS,
-    NOTHING,
+    NO_OPERATION,
     READ,
     WRITE,
     Kind,
@@ -31,38 +31,38 @@ COORDINATED: Final = {0: Kind.GROUP, 1: Kind.TRANSACTIONAL_ID}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """The partitions of a topic in a request, and their errors in an answer."""
+    """The partitions of a topic in a request, and their errors in the response."""
 
-    asked: str = "partitions"
+    request: str = "partitions"
     index: str = "partition_index"  # in the request; empty where partitions are plain numbers
-    told: str = "partitions"
-    told_index: str = "partition_index"
+    response: str = "partitions"
+    response_index: str = "partition_index"
     code: str = "error_code"
-    nothing: Mapping[str, Any] = field(default_factory=dict)  # what else stands for no value
+    nothing: Mapping[str, Any] = field(default_factory=dict)  # other fields that stand for no value
 
     def of(self, element: Message, code: int) -> list[Message]:
-        """Each partition that is asked for, with an error."""
+        """Each partition of the request, with an error."""
         return [
             Message(
-                **{self.told_index: getattr(one, self.index) if self.index else one},
+                **{self.response_index: getattr(one, self.index) if self.index else one},
                 **{self.code: code},
                 **self.nothing,
             )
-            for one in getattr(element, self.asked) or ()
+            for one in getattr(element, self.request) or ()
         ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Names:
-    """A list of a request whose elements have names, and the list of the answer."""
+    """A list of a request whose elements have names, and the list in the response."""
 
-    told: str  # empty: what is refused has no place in the answer
-    asked: str = "topics"  # empty: the request names none, and the answer all
+    response: str  # empty: what is refused has no place in the answer
+    request: str = "topics"  # empty: the request names none, and the answer all
     name: str = "name"  # empty: the elements are the names
-    told_name: str = "name"
+    response_name: str = "name"
     kind: Kind = Kind.TOPIC
-    operation: int = DESCRIBE  # of Kafka's, on each that is named
-    type: str = ""  # the field of an element that says what its name is of
+    operation: int = DESCRIBE  # of Kafka's, on each named resource
+    type: str = ""  # the field of an element with the type of its resource
     parts: Parts | None = None
 
     def kind_of(self, element: Any) -> Kind:
@@ -75,18 +75,18 @@ class Names:
         return name
 
     def refusal(self, element: Any, code: int) -> Message:
-        """The answer for an element of the request that is refused."""
+        """The response for a refused element of the request."""
         answer = Message(error_code=code)
-        setattr(answer, self.told_name, self.name_of(element))
+        setattr(answer, self.response_name, self.name_of(element))
         if self.type:
             setattr(answer, self.type, getattr(element, self.type))
         if self.parts is not None:
-            setattr(answer, self.parts.told, self.parts.of(element, code))
+            setattr(answer, self.parts.response, self.parts.of(element, code))
         return answer
 
 
 class About(NamedTuple):
-    """A field that names what a whole request is about."""
+    """A field that names the resource of a whole request."""
 
     name: str
     kind: Kind
@@ -95,17 +95,17 @@ class About(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """Where requests and answers of an API have names, and which operations they are."""
+    """Where an API's requests and responses have names, and which operations they are."""
 
     names: Names | None = None
-    about: tuple[About, ...] = ()  # what the whole request is about
-    cluster: int = NOTHING  # operations on the cluster that it needs
+    about: tuple[About, ...] = ()  # the resources of the whole request
+    cluster: int = NO_OPERATION  # required operations on the cluster
     is_all_or_nothing: bool = False
-    is_always_asked: bool = False  # also when nothing is left to be asked for
+    is_always_sent: bool = False  # sent to the cluster even if nothing is left in it
 
     @property
     def needs(self) -> Iterator[tuple[Kind, int]]:
-        """The operations that it may take, and on what."""
+        """The operations that it may need, with the kinds of their resources."""
         names = self.names
         if names is not None:
             kinds = (*RESOURCES.values(), Kind.CLUSTER) if names.type else (names.kind,)
@@ -119,20 +119,20 @@ TRANSACTION: Final = About("transactional_id", Kind.TRANSACTIONAL_ID, WRITE)
 OLD_TRANSACTION: Final = TRANSACTION._replace(name="v3_and_below_transactional_id")
 NO_OFFSET: Final = {"committed_offset": -1, "metadata": ""}
 OFFSETS: Final = Names(
-    told="topics", parts=Parts(asked="partition_indexes", index="", nothing=NO_OFFSET)
+    response="topics", parts=Parts(request="partition_indexes", index="", nothing=NO_OFFSET)
 )
 
 RULES: Final[dict[int, Rule]] = {
     ApiKey.Produce: Rule(
         names=Names(
-            asked="topic_data",
-            told="responses",
+            request="topic_data",
+            response="responses",
             operation=WRITE,
             parts=Parts(
-                asked="partition_data",
+                request="partition_data",
                 index="index",
-                told="partition_responses",
-                told_index="index",
+                response="partition_responses",
+                response_index="index",
                 nothing={"base_offset": -1},
             ),
         ),
@@ -142,53 +142,55 @@ RULES: Final[dict[int, Rule]] = {
         names=Names(
             operation=READ,
             name="topic",
-            told="responses",
-            told_name="topic",
+            response="responses",
+            response_name="topic",
             parts=Parts(index="partition", nothing={"high_watermark": -1}),
         )
     ),
-    ApiKey.ListOffsets: Rule(names=Names(told="topics", parts=Parts())),
-    # A client that gets no brokers asks again for ever, and reports no error.
-    ApiKey.Metadata: Rule(names=Names(told="topics"), is_always_asked=True),
+    ApiKey.ListOffsets: Rule(names=Names(response="topics", parts=Parts())),
+    # A client that gets no brokers retries for ever, and reports no error.
+    ApiKey.Metadata: Rule(names=Names(response="topics"), is_always_sent=True),
     ApiKey.OffsetCommit: Rule(
-        names=Names(told="topics", operation=READ, parts=Parts()), about=(GROUP,)
+        names=Names(response="topics", operation=READ, parts=Parts()), about=(GROUP,)
     ),
     ApiKey.OffsetFetch: Rule(names=OFFSETS, about=(GROUP._replace(operation=DESCRIBE),)),
-    ApiKey.FindCoordinator: Rule(),  # its keys are of a kind that it says
+    ApiKey.FindCoordinator: Rule(),  # the request has the kind of its keys
     ApiKey.JoinGroup: Rule(about=(GROUP,)),
     ApiKey.Heartbeat: Rule(about=(GROUP,)),
     ApiKey.LeaveGroup: Rule(about=(GROUP,)),
     ApiKey.SyncGroup: Rule(about=(GROUP,)),
     ApiKey.DescribeGroups: Rule(
-        names=Names(asked="groups", name="", told="groups", told_name="group_id", kind=Kind.GROUP)
+        names=Names(
+            request="groups", name="", response="groups", response_name="group_id", kind=Kind.GROUP
+        )
     ),
     ApiKey.ListGroups: Rule(
-        names=Names(asked="", told="groups", told_name="group_id", kind=Kind.GROUP)
+        names=Names(request="", response="groups", response_name="group_id", kind=Kind.GROUP)
     ),
     ApiKey.SaslHandshake: Rule(),
     ApiKey.ApiVersions: Rule(),
-    ApiKey.CreateTopics: Rule(names=Names(told="topics", operation=CREATE)),
+    ApiKey.CreateTopics: Rule(names=Names(response="topics", operation=CREATE)),
     ApiKey.DeleteTopics: Rule(
-        names=Names(asked="topic_names", name="", told="responses", operation=DELETE)
+        names=Names(request="topic_names", name="", response="responses", operation=DELETE)
     ),
     ApiKey.DeleteRecords: Rule(
-        names=Names(told="topics", operation=DELETE, parts=Parts(nothing={"low_watermark": -1}))
+        names=Names(response="topics", operation=DELETE, parts=Parts(nothing={"low_watermark": -1}))
     ),
-    ApiKey.InitProducerId: Rule(about=(TRANSACTION,)),  # without one, it is to write somewhere
+    ApiKey.InitProducerId: Rule(about=(TRANSACTION,)),  # without one: a right to write some topic
     ApiKey.OffsetForLeaderEpoch: Rule(
         names=Names(
             name="topic",
-            told="topics",
-            told_name="topic",
-            parts=Parts(index="partition", told_index="partition"),
+            response="topics",
+            response_name="topic",
+            parts=Parts(index="partition", response_index="partition"),
         )
     ),
     ApiKey.AddPartitionsToTxn: Rule(
         names=Names(
-            asked="v3_and_below_topics",
-            told="results_by_topic_v3_and_below",
+            request="v3_and_below_topics",
+            response="results_by_topic_v3_and_below",
             operation=WRITE,
-            parts=Parts(index="", told="results_by_partition", code="partition_error_code"),
+            parts=Parts(index="", response="results_by_partition", code="partition_error_code"),
         ),
         about=(OLD_TRANSACTION,),
         is_all_or_nothing=True,
@@ -196,14 +198,14 @@ RULES: Final[dict[int, Rule]] = {
     ApiKey.AddOffsetsToTxn: Rule(about=(TRANSACTION, GROUP)),
     ApiKey.EndTxn: Rule(about=(TRANSACTION,)),
     ApiKey.TxnOffsetCommit: Rule(
-        names=Names(told="topics", operation=READ, parts=Parts()), about=(TRANSACTION, GROUP)
+        names=Names(response="topics", operation=READ, parts=Parts()), about=(TRANSACTION, GROUP)
     ),
     ApiKey.DescribeConfigs: Rule(
         names=Names(
-            asked="resources",
+            request="resources",
             name="resource_name",
-            told="results",
-            told_name="resource_name",
+            response="results",
+            response_name="resource_name",
             operation=DESCRIBE_CONFIGS,
             type="resource_type",
         )
@@ -212,10 +214,10 @@ RULES: Final[dict[int, Rule]] = {
         (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs),
         Rule(
             names=Names(
-                asked="resources",
+                request="resources",
                 name="resource_name",
-                told="responses",
-                told_name="resource_name",
+                response="responses",
+                response_name="resource_name",
                 operation=ALTER_CONFIGS,
                 type="resource_type",
             )
@@ -223,47 +225,49 @@ RULES: Final[dict[int, Rule]] = {
     ),
     ApiKey.DescribeLogDirs: Rule(cluster=DESCRIBE),
     ApiKey.SaslAuthenticate: Rule(),
-    ApiKey.CreatePartitions: Rule(names=Names(told="results", operation=ALTER)),
+    ApiKey.CreatePartitions: Rule(names=Names(response="results", operation=ALTER)),
     ApiKey.DeleteGroups: Rule(
         names=Names(
-            asked="groups_names",
+            request="groups_names",
             name="",
-            told="results",
-            told_name="group_id",
+            response="results",
+            response_name="group_id",
             kind=Kind.GROUP,
             operation=DELETE,
         )
     ),
     ApiKey.OffsetDelete: Rule(
-        names=Names(told="topics", operation=READ, parts=Parts()),
+        names=Names(response="topics", operation=READ, parts=Parts()),
         about=(GROUP._replace(operation=DELETE),),
     ),
     ApiKey.DescribeCluster: Rule(),
     ApiKey.DescribeProducers: Rule(
-        names=Names(told="topics", operation=READ, parts=Parts(asked="partition_indexes", index=""))
+        names=Names(
+            response="topics", operation=READ, parts=Parts(request="partition_indexes", index="")
+        )
     ),
     ApiKey.DescribeTransactions: Rule(
         names=Names(
-            asked="transactional_ids",
+            request="transactional_ids",
             name="",
-            told="transaction_states",
-            told_name="transactional_id",
+            response="transaction_states",
+            response_name="transactional_id",
             kind=Kind.TRANSACTIONAL_ID,
         )
     ),
     ApiKey.ListTransactions: Rule(
         names=Names(
-            asked="",
-            told="transaction_states",
-            told_name="transactional_id",
+            request="",
+            response="transaction_states",
+            response_name="transactional_id",
             kind=Kind.TRANSACTIONAL_ID,
         )
     ),
-    ApiKey.DescribeTopicPartitions: Rule(names=Names(told="topics")),
+    ApiKey.DescribeTopicPartitions: Rule(names=Names(response="topics")),
 }
 
-# Those whose answers tell which operations a client may do, if it wants to know.
-TELLING_RIGHTS: Final = frozenset(
+# APIs whose responses can show the operations that a client may do.
+SHOWING_RIGHTS: Final = frozenset(
     {
         ApiKey.Metadata,
         ApiKey.DescribeGroups,
@@ -272,8 +276,8 @@ TELLING_RIGHTS: Final = frozenset(
     }
 )
 
-# The newest versions whose requests say by name what they are about, where later ones do not, or
-# are for brokers among themselves.
+# The newest versions whose requests name their resources. Later ones do not, or are for requests
+# between brokers.
 NEWEST: Final[dict[int, int]] = {
     ApiKey.Produce: 12,
     ApiKey.Fetch: 12,
@@ -283,8 +287,8 @@ NEWEST: Final[dict[int, int]] = {
     ApiKey.ListTransactions: 1,  # later ones name ids by a pattern
 }
 
-# APIs whose fields are not known here, and which change nothing. Who may read everything may ask
-# them. Not among them: ConsumerGroupHeartbeat, by which a client joins any group.
+# APIs whose fields are unknown here, and which change nothing. A client that may read everything
+# may use them. ConsumerGroupHeartbeat is not among them: with it a client joins any group.
 READING: Final = frozenset(
     {
         46,  # ListPartitionReassignments

@@ -1,10 +1,9 @@
-"""OAUTHBEARER [RFC 7628] as a server speaks it: one message with a token, and one answer.
+"""The server side of OAUTHBEARER [RFC 7628]: one message with a token, and one answer.
 
-A token that lets nobody in is answered as Kafka does it [OAuthBearerSaslServer]: with a JSON object
-that says so, which the client has to answer with a byte, whatever that is, to be told that the
-login has failed.
+An invalid token is answered as in Kafka [OAuthBearerSaslServer]: with a JSON object that describes
+the error. The client must send any byte, and then gets the failure of the login.
 
-Not here: which tokens are right (tokens.py)."""
+Not here: which tokens are valid (tokens.py)."""
 
 import json
 import re
@@ -28,7 +27,7 @@ AUTH: Final = b"auth"
 
 
 def conversation(tokens: Tokens) -> Conversation:
-    """AuthenticationError: the token lets nobody in."""
+    """AuthenticationError: the token is not accepted."""
     message, now = yield b""
     token, acts_as = parse_first(message)
     began_at = now
@@ -39,10 +38,10 @@ def conversation(tokens: Tokens) -> Conversation:
         except NoKeyYetError:
             _, now = yield None
         except TokenError as error:
-            told = {"status": error.status}
+            challenge = {"status": error.status}
             if error.status == "insufficient_scope":
-                told["scope"] = " ".join(tokens.settings.scope)
-            text = json.dumps(told, separators=(",", ":"))
+                challenge["scope"] = " ".join(tokens.settings.scope)
+            text = json.dumps(challenge, separators=(",", ":"))
             why = f"a token of {OAUTHBEARER}: {error}"
             raise AuthenticationError(text, why=why, challenge=text.encode()) from None
     if acts_as not in ("", claims.name):
@@ -55,7 +54,7 @@ def conversation(tokens: Tokens) -> Conversation:
 
 
 def parse_first(message: bytes) -> tuple[bytes, str]:
-    """The token, and whom the client wants to act as, if it says so. AuthenticationError."""
+    """The token, and the user that the client wants to act as, if any. AuthenticationError."""
     found = FIRST.fullmatch(message)
     pairs = [] if found is None else found["pairs"].split(b"\x01")
     values = [value for key, _, value in (pair.partition(b"=") for pair in pairs) if key == AUTH]

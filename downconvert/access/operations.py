@@ -1,9 +1,9 @@
-"""Kafka's ACL operations, and the kinds of resources that they are on.
+"""Kafka's ACL operations, and the kinds of resources to which they apply.
 
-An operation is a bit, and several are a field of bits, as in answers that tell which of them a
-client may do (`authorized_operations`).
+An operation is a bit, and several are a bit field, as in responses that show which of them a client
+may do (`authorized_operations`).
 
-Not here: who may do them (rights.py), which of them a request needs (names.py)."""
+Not here: the clients' rights (rights.py), the operations that a request needs (names.py)."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -23,13 +23,13 @@ DESCRIBE_CONFIGS: Final = 1 << 10
 ALTER_CONFIGS: Final = 1 << 11
 IDEMPOTENT_WRITE: Final = 1 << 12
 TWO_PHASE_COMMIT: Final = 1 << 15
-NOTHING: Final = 0
-NOT_ASKED: Final = -(1 << 31)  # in an answer: the client did not want to know
+NO_OPERATION: Final = 0
+NOT_ASKED: Final = -(1 << 31)  # in a response: the client did not ask for them
 
 
 class Kind(Enum):
-    """What a name stands for, and the error for a client that may not use it. What is of no other
-    kind counts as the cluster's: brokers, their settings, and types that are not known here."""
+    """The kind of a resource, and the error for a client that may not use it. All other resources
+    count as the cluster: brokers, their settings, and types that are unknown here."""
 
     TOPIC = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     GROUP = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -37,12 +37,12 @@ class Kind(Enum):
     CLUSTER = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-# What a rule gives together. In Kafka, too, whoever may read, write, delete or alter may describe.
+# Combinations for rules. As in Kafka, a right to read, write, delete or alter includes describe.
 LOOKING: Final = DESCRIBE | DESCRIBE_CONFIGS
 READING: Final = READ | LOOKING
 CHANGING: Final = WRITE | CREATE | DELETE | ALTER | ALTER_CONFIGS | LOOKING
 
-# All operations that there are on a resource of each kind; on a group settings are since Kafka 4.0.
+# All operations on each kind of resource; groups have settings since Kafka 4.0.
 ALL: Final[Mapping[Kind, int]] = {
     Kind.TOPIC: READING | CHANGING,
     Kind.GROUP: READING | DELETE | ALTER_CONFIGS,
@@ -50,10 +50,10 @@ ALL: Final[Mapping[Kind, int]] = {
     Kind.CLUSTER: CREATE | ALTER | ALTER_CONFIGS | LOOKING | CLUSTER_ACTION | IDEMPOTENT_WRITE,
 }
 
-# Those that a broker of 3.9 tells of.
-TOLD: Final = {**ALL, Kind.GROUP: READ | DESCRIBE | DELETE}
+# Those that a broker of 3.9 shows.
+SHOWN: Final = {**ALL, Kind.GROUP: READ | DESCRIBE | DELETE}
 
-# The most that a client can have that may only read.
+# The maximum for a read-only client.
 OF_READERS: Final[Mapping[Kind, int]] = {
     Kind.TOPIC: READING,
     Kind.GROUP: READING,  # it commits offsets of its own groups

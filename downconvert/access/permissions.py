@@ -1,14 +1,14 @@
-"""Which parts of a request may go to the cluster, and which parts of the answer to the client.
+"""Which parts of a request may go to the cluster, and which parts of the response to the client.
 
-A listener with lists of names offers the APIs whose names are known (names.py) and no others:
-others are refused. A name that a client may not use is removed from its request, never reaches the
-cluster, and is answered with Kafka's own error, beside the cluster's answer for the rest. Names
-that the client did not ask for and may not see are removed from the response.
+A listener with lists of names offers only the APIs whose names are known (names.py), and refuses
+others. A name that a client may not use is removed from its request and never reaches the cluster.
+It gets Kafka's own error, beside the cluster's response for the rest. Names that the client did not
+ask for and may not see are removed from the response.
 
-Metadata and assignments that the members of a group exchange are forwarded as they are, except by
+Metadata and assignments that the members of a group exchange are forwarded unchanged, except in
 DescribeGroups, which shows them to any client.
 
-Not here: what the lists say (rights.py), when this is asked (the broker, a gateway's session)."""
+Not here: the lists (rights.py), the calls of this module (the broker, a gateway's session)."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -23,14 +23,14 @@ from .rights import Access
 
 NO_ID: Final = bytes(16)
 
-# From these versions on the fields are others.
+# The first versions with other fields.
 DELETES_BY_ID: Final = 6
 FETCHES_OF_GROUPS: Final = 8
 FINDS_KEYS: Final = 4
 
-METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions in which the gateway asks for topics itself
+METADATA_BY_NAME, METADATA_BY_ID = 4, 12  # versions of the gateway's own Metadata requests
 
-# The fields of answers that tell which operations a client may do.
+# The fields of responses with the operations that a client may do.
 AUTHORIZED: Final = {
     Kind.TOPIC: "topic_authorized_operations",
     Kind.GROUP: "authorized_operations",
@@ -39,13 +39,13 @@ AUTHORIZED: Final = {
 
 
 def allows(access: Access, kind: Kind, name: str | None, operation: int = DESCRIBE) -> bool:
-    """Whether an operation is allowed on what has this name; always for None, which is no name."""
+    """Whether an operation is allowed on this name; always for None, which is no name."""
     return name is None or access.operations(kind, name) & operation == operation
 
 
 def question(api: ApiKey, version: int, body: Message) -> tuple[int, Message] | None:
-    """The Metadata request, and its version, that has to be answered before this request can be
-    checked: the request names topics by their ids, or means all topics. None: it need not be."""
+    """The Metadata request, with its version, that must be answered before this request can be
+    checked: the request names topics by id, or means all topics. None: none is needed."""
     if api is ApiKey.DeleteTopics and version >= DELETES_BY_ID:
         ids = [Message(topic_id=one.topic_id, name=None) for one in body.topics if _has_id(one)]
         return (METADATA_BY_ID, _metadata(ids)) if ids else None
@@ -63,7 +63,7 @@ def _has_id(topic: Message) -> bool:
 
 
 def refused_writes(body: Message) -> Message:
-    """The answer to a Produce at a listener that is read-only."""
+    """The response to a Produce at a read-only listener."""
     names = RULES[ApiKey.Produce].names
     assert names is not None
     return Message(
@@ -72,10 +72,10 @@ def refused_writes(body: Message) -> Message:
 
 
 class Permission:
-    """Removes from one request what may not go to the cluster, and from the response what the
-    client may not see.
+    """Removes forbidden parts from one request, and from its response the parts that the client may
+    not see.
 
-    `topics`: those of the answer to `question`."""
+    `topics`: those in the response to `question`."""
 
     def __init__(
         self,
@@ -85,12 +85,12 @@ class Permission:
         body: Message,
         topics: Iterable[Message] = (),
     ) -> None:
-        self.refusal: Message | None = None  # the whole response: nothing is left to be asked
+        self.refusal: Message | None = None  # the whole response, if nothing is left to ask
         self._access = access
         self._api, self._version = api, version
         self._rule = RULES[api]
         self._names = self._rule.names
-        self._refused: list[Message] = []  # elements of the answer
+        self._refused: list[Message] = []  # elements of the response
         self._refused_of_group: dict[str, list[Message]] = {}
         self._asked_ids: set[bytes] = set()
         if not allows(access, Kind.CLUSTER, "", self._rule.cluster):
@@ -113,7 +113,7 @@ class Permission:
         """Whether nothing has been removed from the request."""
         return self.refusal is None and not self._refused and not self._refused_of_group
 
-    # --- of the request
+    # --- the request
 
     def _check(self, body: Message) -> None:
         for name, kind, operation in self._rule.about:
@@ -126,18 +126,18 @@ class Permission:
             return
         if self._api is ApiKey.Metadata and self._version >= METADATA_BY_ID:
             self._asked_ids = {one.topic_id for one in body.topics or () if one.name is None}
-        if self._names is not None and self._names.asked:
+        if self._names is not None and self._names.request:
             self._take_out(body, self._names, lambda names, one: self._code(names, one))
 
     def _code(self, names: Names, element: Any) -> int:
-        """The error that an element of the request gets, or 0."""
+        """The error of an element of the request, or 0."""
         kind = names.kind_of(element)
         is_allowed = allows(self._access, kind, names.name_of(element), names.operation)
         return ErrorCode.NONE if is_allowed else kind.value
 
     def _take_out(self, body: Message, names: Names, code_of: Callable[[Names, Any], int]) -> None:
         kept = []
-        for element in getattr(body, names.asked) or ():
+        for element in getattr(body, names.request) or ():
             code = code_of(names, element)
             if code:
                 self._refused.append(names.refusal(element, code))
@@ -149,17 +149,17 @@ class Permission:
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
             self._refused += [names.refusal(one, code) for one in kept]
             kept = []
-        setattr(body, names.asked, kept)
-        # Not sent where nothing is left: to some APIs an empty list means all.
-        if not kept and not self._rule.is_always_asked:
-            self.refusal = Message(**{names.told: self._refused} if names.told else {})
+        setattr(body, names.request, kept)
+        # If nothing is left it is not sent: in some APIs an empty list means all.
+        if not kept and not self._rule.is_always_sent:
+            self.refusal = Message(**{names.response: self._refused} if names.response else {})
 
     def _refusal_of_all(self, body: Message, code: int) -> Message:
         answer = Message(error_code=code)
         if self._names is not None:
-            elements = getattr(body, self._names.asked) or ()
-            told = [self._names.refusal(one, code) for one in elements]
-            setattr(answer, self._names.told, told)
+            elements = getattr(body, self._names.request) or ()
+            answered = [self._names.refusal(one, code) for one in elements]
+            setattr(answer, self._names.response, answered)
         return answer
 
     def _check_coordinators(self, body: Message) -> None:
@@ -170,21 +170,25 @@ class Permission:
                 self.refusal = Message(error_code=kind.value, **nowhere)
             return
         self._names = Names(
-            asked="coordinator_keys", name="", told="coordinators", told_name="key", kind=kind
+            request="coordinator_keys",
+            name="",
+            response="coordinators",
+            response_name="key",
+            kind=kind,
         )
         self._take_out(body, self._names, self._code)
         for one in self._refused:
             one.__dict__.update(nowhere)
 
     def _check_groups_offsets(self, body: Message) -> None:
-        """Several groups, each with topics; no list of topics stands for all of them."""
+        """Several groups, each with topics; without a list, all topics."""
         kept = []
         for group in body.groups:
             name, topics = group.group_id, group.topics or ()
             if not self._access.allows_group(name):
                 code = Kind.GROUP.value
-                told = [OFFSETS.refusal(one, code) for one in topics]
-                self._refused.append(Message(group_id=name, error_code=code, topics=told))
+                answered = [OFFSETS.refusal(one, code) for one in topics]
+                self._refused.append(Message(group_id=name, error_code=code, topics=answered))
                 continue
             kept.append(group)
             refused = [one for one in topics if not self._access.allows(one.name)]
@@ -198,7 +202,7 @@ class Permission:
 
     def _check_deletions(self, body: Message, names: dict[bytes, str | None]) -> None:
         """Topics by name, or by an id whose name is looked up. One with both is refused."""
-        self._names = Names(told="responses", operation=DELETE)
+        self._names = Names(response="responses", operation=DELETE)
         kept = []
         for topic in body.topics:
             if not _has_id(topic):
@@ -209,8 +213,8 @@ class Permission:
                 if topic.name is None and found is not None and self._access.allows(found):
                     code = self._code(self._names, Message(name=found))
             if code:
-                told = Message(name=topic.name, topic_id=topic.topic_id, error_code=code)
-                self._refused.append(told)
+                answered = Message(name=topic.name, topic_id=topic.topic_id, error_code=code)
+                self._refused.append(answered)
             else:
                 kept.append(topic)
         body.topics = kept
@@ -219,7 +223,7 @@ class Permission:
 
     def _check_described(self, body: Message, topics: Iterable[Message]) -> None:
         """Replaces "all topics" by those that the client may see, so that no page of the response
-        is about others, and the cursor names one of them."""
+        has others, and the cursor names one of them."""
         if not body.topics:
             body.topics = [Message(name=one.name) for one in topics]
             names = {one.name for one in body.topics if self._access.allows(one.name)}
@@ -235,11 +239,11 @@ class Permission:
         if self.refusal is None and not body.topics:
             self.refusal = Message(topics=self._refused, next_cursor=None)
 
-    # --- of the answer
+    # --- the response
 
     def complete(self, answer: Message) -> None:
-        """Removes from the cluster's response what the client may not see, and adds what was
-        refused."""
+        """Removes from the cluster's response what the client may not see, and adds the refused
+        elements."""
         match self._api:
             case ApiKey.OffsetFetch if self._version >= FETCHES_OF_GROUPS:
                 self._complete_offsets(answer)
@@ -266,32 +270,34 @@ class Permission:
                     answer.next_cursor = None
         names = self._names
         if names is not None:
-            told = [one for one in getattr(answer, names.told, ()) if self._may_see(names, one)]
-            setattr(answer, names.told, [*told, *self._refused])
+            answered = [
+                one for one in getattr(answer, names.response, ()) if self._may_see(names, one)
+            ]
+            setattr(answer, names.response, [*answered, *self._refused])
 
     def _limit(self, element: Message, kind: Kind, name: str = "") -> None:
-        """Of the operations that the cluster allows, the client is told those that it may do."""
-        told = getattr(element, AUTHORIZED[kind], NOT_ASKED)
-        if told != NOT_ASKED:
-            setattr(element, AUTHORIZED[kind], told & self._access.operations(kind, name))
+        """Reduces the operations in the cluster's response to those that the client may do."""
+        answered = getattr(element, AUTHORIZED[kind], NOT_ASKED)
+        if answered != NOT_ASKED:
+            setattr(element, AUTHORIZED[kind], answered & self._access.operations(kind, name))
 
     def _may_see(self, names: Names, element: Message) -> bool:
-        if not hasattr(element, names.told_name):  # told by an id, as of another's fetch session
+        if not hasattr(element, names.response_name):  # by id only
             return not self._access.is_closed
-        return allows(self._access, names.kind_of(element), getattr(element, names.told_name))
+        return allows(self._access, names.kind_of(element), getattr(element, names.response_name))
 
     def _complete_offsets(self, answer: Message) -> None:
-        told = {
+        answered = {
             one.group_id: one for one in answer.groups if self._access.allows_group(one.group_id)
         }
-        for group in told.values():
+        for group in answered.values():
             group.topics = [one for one in group.topics if self._access.allows(one.name)]
         for name, refused in self._refused_of_group.items():
-            told.setdefault(name, Message(group_id=name, topics=[])).topics += refused
-        answer.groups = [*told.values(), *self._refused]
+            answered.setdefault(name, Message(group_id=name, topics=[])).topics += refused
+        answer.groups = [*answered.values(), *self._refused]
 
     def _hide_name(self, topic: Message) -> None:
-        """A hidden topic that was asked for by its id is answered as one that does not exist."""
+        """A hidden topic requested by id is answered like one that does not exist."""
         is_hidden = topic.name is not None and not self._access.allows(topic.name)
         if is_hidden and topic.topic_id in self._asked_ids:
             unknown = ErrorCode.UNKNOWN_TOPIC_ID

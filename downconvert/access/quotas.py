@@ -1,33 +1,34 @@
-"""Bytes a second for each client, so that one cannot starve the others.
+"""A rate in bytes a second for each client, so that one cannot starve the others.
 
-Kafka's producer_byte_rate and consumer_byte_rate: what a client's produces and the answers to its
-fetches take. Who takes more is answered, and then not read from until its rate is kept again; newer
-clients are told for how long [KIP-13, KIP-219]. A client is its user, its certificate or its
-address: all its connections share its rate, and connecting again does not help.
+These are Kafka's producer_byte_rate and consumer_byte_rate: for a client's produce requests, and
+for the responses to its fetches. A client above its rate gets its response, and is then not read
+from until the rate is kept again. Newer clients get that time in the response [KIP-13, KIP-219]. A
+client is its user, its certificate or its address. All its connections share one rate, so
+connecting again does not help.
 
-Not here: who has which rate (rights.py), where it is kept (ledger.py), not reading from a
-connection (the server)."""
+Not here: the clients' rates (rights.py), where they are stored (ledger.py), muting a connection
+(the server)."""
 
 from typing import Final
 
 from .ledger import Entry, Ledger, OwnLedger
 
-BURST: Final = 1.0  # seconds: what has not been used may be, later, as far as this
-# Seconds of a client's rate that one answer may take: Kafka's window of samples. A first
-# batch comes whole, so that a client gets on.
+BURST: Final = 1.0  # seconds: up to so much of an unused rate may be used later
+# Seconds of a client's rate that one response may use: Kafka's window of samples. A first batch is
+# sent whole, so that a client makes progress.
 WINDOW: Final = 10.0
 
 
 class Quotas:
-    """What clients have taken. Any thread may call anything. Times in seconds of any clock, which
-    those who share a ledger share, too."""
+    """The clients' use of their rates. Thread-safe. Times in seconds of any clock, the same for all
+    that share a ledger."""
 
     def __init__(self, ledger: Ledger | None = None) -> None:
         self._ledger = OwnLedger() if ledger is None else ledger
 
     def charge(self, client: str, kind: str, size: int, rate: float, now: float) -> float:
-        """A client has taken so many bytes, of a kind that has a rate in bytes a second. Returns
-        the seconds until it has kept its rate, or 0."""
+        """Charges bytes of a kind to a client with a rate in bytes a second. Returns the seconds
+        until the rate is kept again, or 0."""
         paid_at = now
 
         def take(entry: Entry) -> Entry:

@@ -1,10 +1,10 @@
-"""As whom a request says that it asks: three APIs have a replica id.
+"""Replica ids in requests: three APIs have one.
 
-A consumer's is negative. Any other one is a broker's, which has everything below the offset that it
-fetches from: a leader counts on that when it acknowledges records. So it is believed only of a
-client that is known to be that broker.
+A consumer's is negative. Any other is a broker's, which has everything below the offset that it
+fetches from. A leader relies on that when it acknowledges records. So the id is accepted only from
+a client that is known to be that broker.
 
-Not here: what a follower gets (fetch_reader.py)."""
+Not here: fetches of followers (fetch_reader.py)."""
 
 from struct import Struct
 from typing import Final
@@ -18,13 +18,14 @@ from .names import RULES
 from .operations import Kind
 
 CONSUMER: Final = -1
-DEBUG_CONSUMER: Final = -2  # of tools; in OffsetForLeaderEpoch it stands for "not told"
+DEBUG_CONSUMER: Final = -2  # of tools; in OffsetForLeaderEpoch it means "unknown"
+FUTURE_REPLICA: Final = -3  # a replica that moves to another disk of its broker
 CONSUMERS: Final = frozenset({CONSUMER, DEBUG_CONSUMER})
-# The first versions that have one.
+# The first versions with a replica id.
 SINCE: Final = {ApiKey.Fetch: 0, ApiKey.ListOffsets: 0, ApiKey.OffsetForLeaderEpoch: 3}
 
-REPLICA_ID: Final = Struct(">i")  # the first field of a body, but in later fetches
-# Of a fetch since REPLICA_STATE_SINCE, where it is the last one, and tagged:
+REPLICA_ID: Final = Struct(">i")  # the first field of a body, except in later fetches
+# The first fields of a fetch since REPLICA_STATE_SINCE, where the id is the last field, and tagged:
 FETCH_START: Final = Struct(">iiibii")  # two limits and a time, isolation level, session
 PARTITION_SIZE: Final = 33  # bytes of a fetched partition, with no tagged field
 TOPIC_ID_SIZE: Final = 16
@@ -32,12 +33,12 @@ INDEX_SIZE: Final = 4  # of a forgotten partition
 
 
 def is_last(api: ApiKey, version: int) -> bool:
-    """Whether it stands at the end of a request, and not at its beginning."""
+    """Whether it is at the end of a request, not at its beginning."""
     return api is ApiKey.Fetch and version >= REPLICA_STATE_SINCE
 
 
 def of_body(api: ApiKey, version: int, body: Message) -> int:
-    """The replica id of a request; a consumer's where it has none."""
+    """The replica id of a request; a consumer's if it has none."""
     if version < SINCE.get(api, version + 1):
         return CONSUMER
     if is_last(api, version):
@@ -46,9 +47,9 @@ def of_body(api: ApiKey, version: int, body: Message) -> int:
 
 
 def of_frame(api: ApiKey, version: int, body: memoryview) -> int:
-    """As `of_body`, of bytes that have not been read, without reading more than that takes.
+    """As `of_body`, from undecoded bytes, reading no more than needed.
 
-    BadRequestError: they are no request, or not all of one."""
+    BadRequestError: they are no request, or an incomplete one."""
     if version < SINCE.get(api, version + 1):
         return CONSUMER
     if not is_last(api, version):
@@ -60,15 +61,15 @@ def of_frame(api: ApiKey, version: int, body: memoryview) -> int:
 
 
 def refusal(api: ApiKey, body: Message) -> Message:
-    """The answer to who is not the broker that it says: Kafka's, partition by partition."""
+    """The response to a client that is not the broker of its id: Kafka's, by partition."""
     names = RULES[api].names
     assert names is not None
-    told = [names.refusal(one, Kind.TOPIC.value) for one in getattr(body, names.asked)]
-    return Message(error_code=Kind.CLUSTER.value, **{names.told: told})
+    answered = [names.refusal(one, Kind.TOPIC.value) for one in getattr(body, names.request)]
+    return Message(error_code=Kind.CLUSTER.value, **{names.response: answered})
 
 
 def _has_tags(cursor: Cursor) -> bool:
-    """Whether a fetch has a tagged field anywhere; most have none, and then no replica id."""
+    """Whether a fetch has a tagged field anywhere. Most have none, and then no replica id."""
     data = cursor.data
     cursor.take(FETCH_START.size)
     for _ in range(_count(cursor)):
@@ -79,7 +80,7 @@ def _has_tags(cursor: Cursor) -> bool:
             return True
         if cursor.uvarint():
             return True
-    for _ in range(_count(cursor)):  # what a session is to forget
+    for _ in range(_count(cursor)):  # the partitions that the session forgets
         cursor.take(TOPIC_ID_SIZE)
         cursor.take(INDEX_SIZE * _count(cursor))
         if cursor.uvarint():
@@ -89,7 +90,7 @@ def _has_tags(cursor: Cursor) -> bool:
 
 
 def _count(cursor: Cursor) -> int:
-    """A compact length of what cannot be null."""
+    """A compact length that is not null."""
     count = cursor.uvarint() - 1
     if count < 0:
         raise BadRequestError(f"a length of {count} before {cursor.position}")

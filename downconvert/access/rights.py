@@ -1,6 +1,6 @@
-"""What clients may do: which topics, groups and transactional ids they may name, and write to.
+"""The rights of clients: which topics, groups and transactional ids they may use and write to.
 
-Not here: who has which rights (identity.py), what requests name (permissions.py)."""
+Not here: which client has which rights (identity.py), the names in requests (permissions.py)."""
 
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -19,24 +19,24 @@ class ConfigError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """What clients may do.
+    """The rights of a client.
 
     Lists are shell patterns. Without any list a client may do everything, or read everything if it
-    `is_read_only`. With one it `is_closed`: it may do what a list names, and nothing else, but that
-    `is_read_only` without `topics` reads all topics."""
+    `is_read_only`. With one it `is_closed`: it may do only what a list names. But `is_read_only`
+    without `topics` still reads all topics."""
 
     networks: tuple[Network, ...] = ()  # empty: all
     topics: tuple[str, ...] = ()  # may be read, and written to if `written_topics` is empty
-    written_topics: tuple[str, ...] = ()  # of `topics`, where there are any
+    written_topics: tuple[str, ...] = ()  # of `topics`, if there are any
     groups: tuple[str, ...] = ()  # its own
-    transactional_ids: tuple[str, ...] = ()  # likewise
+    transactional_ids: tuple[str, ...] = ()  # its own
     is_read_only: bool = False
-    denies_unnamed: bool = False  # it is closed, also without a list
+    denies_unnamed: bool = False  # it is closed, even without a list
     follower_ids: frozenset[int] = frozenset()  # the brokers as which it may fetch
-    producer_byte_rate: float | None = None  # bytes a second of each client's produces
-    consumer_byte_rate: float | None = None  # and of the answers to its fetches
+    producer_byte_rate: float | None = None  # bytes a second of each client's produce requests
+    consumer_byte_rate: float | None = None  # and of the responses to its fetches
     has_rates: bool = field(init=False, repr=False, compare=False)
-    is_closed: bool = field(init=False, repr=False, compare=False)  # what is not named is denied
+    is_closed: bool = field(init=False, repr=False, compare=False)  # everything unnamed is denied
 
     def __post_init__(self) -> None:
         rates = (self.producer_byte_rate, self.consumer_byte_rate)
@@ -48,25 +48,27 @@ class Access:
         return is_in(address, self.networks)
 
     def operations(self, kind: Kind, name: str) -> int:
-        """Kafka's operations that it may do there, as bits. The name of a cluster says nothing."""
+        """Kafka's operations that it may do on a resource, as bits. A cluster has no name."""
         match kind:
             case Kind.TOPIC:
-                reads = operations.READING if self._reads(name) else operations.NOTHING
-                return reads | (operations.CHANGING if self._changes(name) else operations.NOTHING)
+                reads = operations.READING if self._reads(name) else operations.NO_OPERATION
+                return reads | (
+                    operations.CHANGING if self._changes(name) else operations.NO_OPERATION
+                )
             case Kind.GROUP:
                 return self._of_group(name)
             case Kind.TRANSACTIONAL_ID:
                 return self._of_transactional_id(name)
         if self.is_closed:
-            return operations.NOTHING
+            return operations.NO_OPERATION
         return operations.LOOKING if self.is_read_only else operations.ALL[Kind.CLUSTER]
 
     def allows(self, topic: str) -> bool:
-        """Whether a topic may be named, and its existence be known."""
+        """Whether a topic may be named, so that its existence may be known."""
         return self._reads(topic) or self._changes(topic)
 
     def allows_writing(self, topic: str) -> bool:
-        """Whether a topic may be written to, made, changed or deleted."""
+        """Whether a topic may be written to, created, changed or deleted."""
         return self._changes(topic)
 
     def allows_group(self, group: str) -> bool:
@@ -84,8 +86,8 @@ class Access:
 
     @property
     def writes_somewhere(self) -> bool:
-        """Whether there may be a topic that it writes to: then it may be an idempotent producer
-        [KIP-679]."""
+        """Whether there may be a topic that it writes to, which allows it to be an idempotent
+        producer [KIP-679]."""
         if self.is_read_only:
             return False
         return bool(self.topics or self.written_topics) or not self.is_closed
@@ -105,20 +107,20 @@ class Access:
         return bool(self.written_topics) or not self.is_closed
 
     def _of_group(self, group: str) -> int:
-        """A client that may only read has groups of its own where there is a list. Any other group
-        it may only look at: a member that joins, leaves or commits changes it for all members."""
+        """A read-only client has groups of its own if there is a list. Any other group it may only
+        describe: a member that joins, leaves or commits changes the group for all members."""
         if self.groups:
             if not _matches(group, self.groups):
-                return operations.NOTHING
+                return operations.NO_OPERATION
             return operations.READING if self.is_read_only else operations.ALL[Kind.GROUP]
         if self.is_closed:
-            return operations.NOTHING
+            return operations.NO_OPERATION
         return operations.LOOKING if self.is_read_only else operations.ALL[Kind.GROUP]
 
     def _of_transactional_id(self, name: str) -> int:
         is_listed = _matches(name, self.transactional_ids)
         if not is_listed and (self.transactional_ids or self.is_closed):
-            return operations.NOTHING
+            return operations.NO_OPERATION
         if self.is_read_only:
             return operations.DESCRIBE
         return operations.ALL[Kind.TRANSACTIONAL_ID]

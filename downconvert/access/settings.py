@@ -1,4 +1,4 @@
-"""Who may do what, as an operator writes it: the same names in a gateway's file and in a broker's.
+"""Rights and identities as an operator writes them: the same names for a gateway and for a broker.
 
     users_file = "/etc/downconvert/users"
     topics = ["metrics-*"]
@@ -11,7 +11,7 @@
     networks = ["10.1.0.0/16"]
     read_only = true
 
-Not here: what it means (rights.py, identity.py)."""
+Not here: their meaning (rights.py, identity.py)."""
 
 import tomllib
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ RATES: Final = frozenset({"producer_byte_rate", "consumer_byte_rate"})
 LISTS: Final = ("topics", "written_topics", "groups", "transactional_ids")
 RIGHTS: Final = RATES | {*LISTS, "read_only"}
 SUPER_USER: Final = "super_user"
-FOLLOWERS: Final = "follower_ids"  # of a broker's file; no gateway has followers
+FOLLOWERS: Final = "follower_ids"  # in a broker's file only; no gateway has followers
 DENIES: Final = "deny_by_default"
 TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "oauth", "clients", DENIES}
 OAUTH: Final = frozenset(field.name for field in fields(TokenSettings))
@@ -47,7 +47,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def access_of(settings: Mapping[str, Any], default: Access) -> Access:
-    """Access rights; those that are not set are the default's. ConfigError."""
+    """Access rights; unset ones are the default's. ConfigError."""
     named: dict[str, Any] = {
         name: tuple(texts_of(settings, name)) for name in LISTS if name in settings
     }
@@ -73,8 +73,8 @@ def identities_of(
     credentials_of: Callable[[Mapping[str, Any]], C],
     more_names: frozenset[str] = frozenset(),
 ) -> Identities[C]:
-    """Users, certificates and rules. `default`: the rights of the whole listener, which a rule has
-    where it names none. `credentials_of`: those of a rule's table, which may have `more_names`.
+    """Users, certificates and rules. `default`: the rights of the whole listener, used where a rule
+    names none. `credentials_of`: the credentials in a rule's table, which may have `more_names`.
     ConfigError."""
     return Identities(
         users=_users(settings),
@@ -164,7 +164,7 @@ def _rule(
 
 
 def check_known(what: str, settings: Mapping[str, Any], known: set[str] | frozenset[str]) -> None:
-    """ConfigError: a name that nobody knows, which is a slip of the pen."""
+    """ConfigError: an unknown name, probably a typing error."""
     unknown = settings.keys() - known
     if unknown:
         raise ConfigError(f"{min(unknown)!r} is not {what}; there are: {', '.join(sorted(known))}")

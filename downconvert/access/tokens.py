@@ -1,9 +1,9 @@
-"""Tokens with which clients log in: JWTs [RFC 7519] that somebody else has issued and signed.
+"""Tokens with which clients log in: JWTs [RFC 7519] that an issuer has signed.
 
-Who a client is, and until when, is what its token claims, once its signature is found right and it
-is for this listener: issuer, audience, scope and times are as they should be.
+A valid token gives a client its name, until the token expires. It is valid if its signature is, and
+issuer, audience, scope and times fit this listener.
 
-Not here: keys and signatures (jwks.py), how a token is sent (oauthbearer.py)."""
+Not here: keys and signatures (jwks.py), the messages with tokens (oauthbearer.py)."""
 
 import json
 from collections.abc import Mapping
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 TOKEN_MAX: Final = 16 * 1024  # bytes
 NAME_MAX: Final = 256  # characters of a name in a token
 GROUPS_MAX: Final = 1000
-KEY_WAIT: Final = 5.0  # seconds for a key that was published a moment ago
+KEY_WAIT: Final = 5.0  # seconds for a key that was just published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSettings:
-    """Which tokens are accepted. ConfigError: that cannot be.
+    """Which tokens are accepted. ConfigError: impossible settings.
 
-    jwks: the file or the https URL of the keys. audience: one of these has to be in the token;
-    scope: all of these."""
+    jwks: the file or the https URL of the keys. audience: a token must have one of these; scope: it
+    must have all of these."""
 
     jwks: str = ""
     issuer: str = ""
@@ -38,7 +38,7 @@ class TokenSettings:
     groups_claim: str | None = None
     clock_skew: float = 30.0  # seconds [sasl.oauthbearer.clock.skew.seconds]
     renew_seconds: float = 3600.0  # [sasl.oauthbearer.jwks.endpoint.refresh.ms]
-    ca_file: str | None = None  # of who signs the certificate of an https URL
+    ca_file: str | None = None  # authorities for the certificate of an https URL
 
     def __post_init__(self) -> None:
         if not self.jwks:
@@ -53,7 +53,7 @@ class TokenSettings:
 
 
 class TokenError(Exception):
-    """A token that lets nobody in; the words are for the log. `status`: in words of RFC 6750."""
+    """An invalid token. The message is for the log. `status`: a code of RFC 6750."""
 
     def __init__(self, words: str, status: str = "invalid_token") -> None:
         super().__init__(words)
@@ -61,12 +61,12 @@ class TokenError(Exception):
 
 
 class NoKeyYetError(Exception):
-    """The token cannot be judged before its key has been looked for."""
+    """The token cannot be checked before its key has been fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """What a token proves. `expires_at`: time of day, in seconds."""
+    """The claims of a valid token. `expires_at`: time of day, in seconds."""
 
     name: str
     groups: tuple[str, ...]
@@ -74,9 +74,9 @@ class Claims:
 
 
 class Tokens:
-    """Judges tokens. It may travel to another process, where it is started again.
+    """Checks tokens. It may be sent to another process, and is started again there.
 
-    ModuleNotFoundError: what checks signatures is not installed."""
+    ModuleNotFoundError: the package that checks signatures is not installed."""
 
     def __init__(self, settings: TokenSettings) -> None:
         from .jwks_source import JwksSource, reader
@@ -89,8 +89,8 @@ class Tokens:
         return Tokens, (self.settings,)
 
     def check(self) -> None:
-        """ConfigError: a file that is named is of no use. Who publishes keys at a URL is not asked:
-        it may be away for a while."""
+        """ConfigError: a named file is not usable. An issuer at a URL is not checked, because it
+        may be away for a while."""
         from .jwks import Jwks, JwksError
         from .jwks_source import tls_context
 
@@ -121,8 +121,8 @@ class Tokens:
         return self._source.failure
 
     def judge(self, token: bytes, now: float, *, waits: bool) -> Claims:
-        """Who sent this token. `now`: the time of day, in seconds. TokenError. NoKeyYetError: if it
-        `waits`, while its key is looked for."""
+        """The claims of this token. `now`: the time of day, in seconds. TokenError. NoKeyYetError:
+        its key is being fetched, if it `waits`."""
         from .jwks import SignatureError, UnknownKeyError, header_of
 
         if len(token) > TOKEN_MAX:
@@ -153,8 +153,8 @@ class Tokens:
 
 
 def keep(former: Tokens | None, latter: Tokens | None) -> Tokens | None:
-    """What goes on where settings have been read again: the former where they are the same, which
-    reads its keys again; else the latter, which is started, and the former stops."""
+    """The object to use after settings have been read again. If they are the same, the former one,
+    which reads its keys again; else the latter, which is started, while the former stops."""
     if former is not None and latter is not None and former.settings == latter.settings:
         former.renew()
         return former
@@ -166,7 +166,7 @@ def keep(former: Tokens | None, latter: Tokens | None) -> Tokens | None:
 
 
 def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
-    """TokenError: it is not for us, or not now."""
+    """TokenError: the token is for another service or another time."""
     try:
         claims = json.loads(payload)
     except (ValueError, RecursionError):
@@ -185,8 +185,8 @@ def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
     if claims.get("iss") != settings.issuer:
         raise TokenError(f"its issuer is {claims.get('iss')!r:.100}")
     audience = claims.get("aud")
-    told = audience if isinstance(audience, list) else [audience]
-    if settings.audience and not any(one in told for one in settings.audience):
+    audiences = audience if isinstance(audience, list) else [audience]
+    if settings.audience and not any(one in audiences for one in settings.audience):
         raise TokenError(f"its audience is {audience!r:.100}")
     missing = set(settings.scope) - set(_names(claims, settings.scope_claim))
     if missing:
@@ -200,7 +200,7 @@ def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    """Seconds since the epoch; None: it is not said."""
+    """Seconds since the epoch; None: the claim is missing."""
     value = claims.get(name)
     if value is None:
         return None

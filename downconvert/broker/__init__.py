@@ -1,4 +1,4 @@
-"""The fetch path: requests in, sends out; the server, replicas, groups.
+"""The broker: requests in, sends out; the server, replicas, groups and transactions.
 
 >>> from tempfile import mkdtemp
 >>> from downconvert.broker.server import Server

@@ -1,15 +1,15 @@
 """A broker without sockets: request bytes in, exchanges out.
 
-Any thread may call it, and for several connections at a time. It neither waits nor reads a clock:
-`now` is an argument, in seconds since the epoch of a clock that never goes back; what is written to
-disk has the time of day instead (time_of_day.py).
+Any thread may call it, for several connections at a time. It neither waits nor reads a clock:
+`now` is an argument, in seconds since the epoch of a clock that never goes back. Files on disk get
+the time of day instead (time_of_day.py).
 
-An exchange belongs to one owner until `finished`. That is the thread that hands its request in,
-which calls `complete_due` and `tick`; or an owner that is handed in with it, whose thread calls
+An exchange belongs to one owner until `finished`. That is the thread that passes its request in,
+which calls `complete_due` and `tick`, or an owner that is passed in with it, whose thread calls
 `run_due` and `run_turn`.
 
-Not here: what requests share (state.py), sockets (server.py), what single requests do (a file each,
-listed in handlers/apis.py)."""
+Not here: state that requests share (state.py), sockets (server.py), the handlers of requests (a
+file each, listed in handlers/apis.py)."""
 
 from collections.abc import Callable, Mapping
 from struct import Struct
@@ -37,11 +37,11 @@ from .handlers import api_versions, produce, sasl
 from .owner import Owner, ThreadOwner
 from .state import BrokerState
 
-API: Final = Struct(">hh")  # what a request begins with: its key, and its version
+API: Final = Struct(">hh")  # the first fields of a request: API key and version
 
 
 class Broker(BrokerState):
-    """The state of a broker, and how requests reach it."""
+    """The state of a broker, and the entry of requests into it."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         super().__init__(log_dir, config)
@@ -50,7 +50,7 @@ class Broker(BrokerState):
 
     @property
     def apis(self) -> Mapping[ApiKey, Api]:
-        """What serves each request."""
+        """The handler of each request."""
         return self._apis
 
     @apis.setter
@@ -66,11 +66,11 @@ class Broker(BrokerState):
         on_done: Callable[[Exchange], None] | None = None,
         owner: Owner | None = None,
     ) -> Exchange:
-        """Takes a request's frame, without its length. It may be done at once or later: `on_done`
-        is called when it is, by the owner (None: the calling thread).
+        """Handles a request's frame, without its length. It is done at once or later; the owner
+        then calls `on_done` (None: the calling thread is the owner).
 
-        BadRequestError: the bytes are no request that can be answered; the connection must end.
-        The frame must stay as it is until the exchange is done, or `finished`."""
+        BadRequestError: the bytes are no request that can be answered, so the connection ends.
+        The frame must not change until the exchange is done, or `finished`."""
         mine = self._mine.owner if owner is None else owner
         client.requests += 1
         if client.state and sasl.expects_token(client):
@@ -111,7 +111,7 @@ class Broker(BrokerState):
         return exchange
 
     def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:
-        """ExpiredSessionError: it has logged in with what is no longer valid [KIP-368]."""
+        """ExpiredSessionError: the credentials of its login are no longer valid [KIP-368]."""
         assert client.proved is not None
         if client.proved.expires_at is None or header.api in sasl.LOGIN:
             return
@@ -119,7 +119,7 @@ class Broker(BrokerState):
             raise ExpiredSessionError("its token has expired, and it has not sent another")
 
     def _identify(self, client: Client, header: RequestHeader) -> None:
-        """FailedLoginError: it may not ask this before it has said who it is."""
+        """FailedLoginError: the client must authenticate before this request."""
         guard = self.guard
         if not guard.identities.is_needed:
             client.access = guard.access
@@ -130,8 +130,8 @@ class Broker(BrokerState):
             client.access, client.rule = found.access, found.rule
 
     def _quota(self, exchange: Exchange, access: Access) -> Quota | None:
-        """What an exchange takes of its client's rate: a produce its request, a fetch its
-        answer."""
+        """The quota that an exchange counts towards: a produce by its request, a fetch by its
+        response."""
         client, request = exchange.client, exchange.request
         who = client.principal or client.certificate or client.address
         charge = self.quotas.charge
@@ -144,8 +144,8 @@ class Broker(BrokerState):
         return None
 
     def _permits(self, exchange: Exchange, access: Access) -> bool:
-        """Whether a handler is to see a request, of which what is not allowed is taken out; else
-        it has been answered. BadRequestError: it is not offered to this client."""
+        """Whether a handler may process a request. Removes the parts that are not allowed; if
+        nothing is left, answers it. BadRequestError: the API is not offered to this client."""
         api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
         if api in replica_ids.SINCE:
             replica_id = replica_ids.of_body(api, version, body)
@@ -172,15 +172,15 @@ class Broker(BrokerState):
         return False
 
     def _named(self, api: ApiKey, version: int, body: Message) -> list[Message]:
-        """The topics that a request names by their ids, as far as it cannot be judged without."""
+        """The topics that a request names by id, if authorization needs their names."""
         if permissions.question(api, version, body) is None:
             return []
         found = (self.topics.by_id(bytes(one.topic_id)) for one in body.topics)
         return [Message(topic_id=one.id, name=one.name) for one in found if one is not None]
 
     def converts(self, frame: memoryview) -> bool:
-        """Whether records are converted for a request, or are likely to be: for a fetch of an old
-        version, a produce of one, or one into a topic with another codec. Cheap."""
+        """Whether a request converts records, or is likely to: a fetch or produce of an old
+        version, or a produce into a topic with another codec. Cheap."""
         if len(frame) < API.size:
             return False
         key, version = API.unpack_from(frame)
@@ -199,12 +199,12 @@ class Broker(BrokerState):
             if api is None or header.version not in api.versions:
                 return False
             return produce.has_rewriting(self, parse_body(header, frame))
-        except BadRequestError:  # which is told when it is handled
+        except BadRequestError:  # handling the request reports it
             return False
 
     def finished(self, exchange: Exchange, now: float | None = None) -> None:
-        """Releases what an exchange holds: its answer is sent, or its client has gone. Called once,
-        by its owner. `now`: for who wants to know how long requests take."""
+        """Releases what an exchange holds: its response is sent, or its client has gone. Called
+        once, by its owner. `now`: to measure how long the request took."""
         if not exchange.is_done:
             exchange.abandon()
         self.purgatory.forget(exchange)
@@ -220,12 +220,12 @@ class Broker(BrokerState):
             if exchange.send.records:
                 exchange.send.close()
 
-    # --- what comes due
+    # --- deadlines and turns
 
     def run_due(self, owner: Owner, now: float) -> bool:
         """Runs one posted step of an owner's exchanges. Returns whether there was one."""
         has_run = owner.run_due(now)
-        self.purgatory.complete_due(now, expires=False)  # what that has touched
+        self.purgatory.complete_due(now, expires=False)  # operations that the step made due
         return has_run
 
     def run_turn(self, owner: Owner, now: float) -> bool:
@@ -236,20 +236,20 @@ class Broker(BrokerState):
 
     def keep_time(self, now: float) -> float | None:
         """Posts to owners whose deadlines have passed. Returns the next deadline, in seconds of the
-        same clock. For the thread that keeps time for the owners."""
+        same clock. Called by the one thread that keeps time for all owners."""
         self.purgatory.complete_due(now)
         return self.purgatory.next_deadline()
 
     def complete_due(self, now: float) -> None:
-        """Completes what is due for the exchanges of the calling thread."""
+        """Completes due operations of the calling thread's exchanges."""
         self.purgatory.complete_due(now, expires=False)
         while self.run_due(self._mine.owner, now):
             pass
 
     def tick(self, now: float) -> float | None:
-        """Completes what is due for the exchanges of the calling thread, deadlines included, and
-        runs one turn of work in progress. Returns when to call it again, in seconds of the same
-        clock."""
+        """Completes due operations of the calling thread's exchanges, with those past their
+        deadline, and runs one turn of work in progress. Returns when to call it again, in seconds
+        of the same clock."""
         self._mine.owner.run_turns(now)
         self.purgatory.complete_due(now)
         self.complete_due(now)

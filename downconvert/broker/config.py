@@ -14,17 +14,17 @@ class BrokerConfig:
     node_id: int = 0
     cluster_id: str = "lazy-downconvert"
     is_writable: bool = False  # else all requests that change something are refused
-    auto_create_topics: bool = False  # when a client asks for their metadata
+    auto_create_topics: bool = False  # when a client requests their metadata
     num_partitions: int = 1  # of topics that are created without a number
-    # With exact sizes. Where all has to be compressed again, an estimate sends the first record 10
-    # (lz4) to 30 ms (gzip) earlier for each MB; but it ends in filler or in a record cut off, and
-    # some clients cannot go on after either.
+    # With exact sizes. If all records must be compressed again, an estimate sends the first record
+    # 10 (lz4) to 30 ms (gzip) earlier for each MB. But it ends in filler or a truncated record, and
+    # some clients fail at both.
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES
-    # By topic: its configuration.
+    # Configurations, by topic.
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fetch_max_bytes: int = 57_671_680
-    # Of converted records, for the next clients and for those that are slow; 0: all is lazy.
+    # Converted records kept for further clients and for slow ones; 0: always convert lazily.
     conversions_kept_bytes: int = 16 * 1024 * 1024
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
@@ -38,23 +38,23 @@ class BrokerConfig:
     group_metadata_max_bytes: int = 16_777_216  # of all members of a group
     groups_max: int = 100_000
     offset_metadata_max_bytes: int = 4096
-    # Partitions of `__consumer_offsets`; None: those that are found, see offsets_topic.py.
+    # Partitions of `__consumer_offsets`; None: as many as the log directory has (offsets_topic.py).
     offsets_topic_num_partitions: int | None = None
     offsets_retention_minutes: int = 10_080
     offsets_retention_check_interval_ms: int = 600_000
     transaction_max_timeout_ms: int = 900_000
     transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
     transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
-    # Partitions of `__transaction_state`; None: those that are found.
+    # Partitions of `__transaction_state`; None: as many as the log directory has.
     transaction_state_log_num_partitions: int | None = None
     transactional_id_expiration_ms: int = 604_800_000
     transactional_ids_max: int = 100_000
-    # What is done to logs in the background, where the broker may write.
-    cleans_up: bool = True  # else nothing is: no retention, no cleaner, no rolling by age
+    # Background maintenance of logs, where the broker may write.
+    cleans_up: bool = True  # False: no retention, no cleaner, no rolling by age
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
     log_cleaner_dedupe_buffer_size: int = 128 * 1024 * 1024
-    # Kafka has no limit. Here the threads that serve clients and the cleaner's share a lock.
+    # Kafka has no limit. Here the cleaner shares a lock with the threads that serve clients.
     log_cleaner_io_max_bytes_per_second: float = 10 * 1024 * 1024
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000

@@ -1,10 +1,10 @@
-"""One request, the client that sent it, and its answer once there is one.
+"""One request, the client that sent it, and its response once there is one.
 
-A connection has one exchange at a time: the next request is read when the answer to this one has
-been sent, as Kafka does, so that answers keep their order.
+A connection has one exchange at a time, as in Kafka: the next request is read after this one's
+response was sent. So responses keep their order.
 
-An exchange belongs to the thread that owns its connection: only that thread works on it, answers it
-and sends the answer. Other threads post what is to be done."""
+An exchange belongs to the thread that owns its connection. Only that thread works on it, answers
+it and sends the response. Other threads post steps to it."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
@@ -24,36 +24,36 @@ from .endings import End
 from .owner import Owner, Step
 
 LOG: Final = log_of(__name__)
-# Is told the bytes of an answer, and the time; returns the seconds of throttling.
+# Called with the bytes of a response and the time; returns the seconds of throttling.
 Quota: TypeAlias = Callable[[int, float], float]
 
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """The client of a connection, as requests see it."""
+    """The client of a connection, for handlers."""
 
     id: int
-    address: str  # the host's; no port
-    host: str = "localhost"  # what the client reaches us by, for answers that name brokers
+    address: str  # host without port
+    host: str = "localhost"  # the address by which the client reached us, for answers with brokers
     port: int = 9092
-    software_name: str = ""  # what it says in ApiVersions, from version 3 on
+    software_name: str = ""  # from its ApiVersions request, version 3 or later
     software_version: str = ""
     principal: str | None = None  # once authenticated
-    proved: Proved | None = None  # by what
-    claimed: str = ""  # the user of its last login, proved or not
-    rule: int | None = None  # for its address, where it has shown nothing else
-    refusal: str = ""  # why a login failed that it was told of; it may leave without a word
-    certificate: str | None = None  # the name in it
-    access: Access | None = None  # what it may do; None: that is not known yet
-    state: dict[str, object] = field(default_factory=dict)  # of an authentication under way
+    proved: Proved | None = None  # how it authenticated
+    claimed: str = ""  # the user of its last login attempt, successful or not
+    rule: int | None = None  # the rule for its address, if it has shown nothing else
+    refusal: str = ""  # why its last login failed; it may close the connection without an answer
+    certificate: str | None = None  # the name in its certificate
+    access: Access | None = None  # its rights; None: not determined yet
+    state: dict[str, object] = field(default_factory=dict)  # of an authentication in progress
     client_id: str = ""  # of its last request
     requests: int = 0  # that it has sent
-    told: dict[str, set[int]] = field(default_factory=dict)  # refusals that are in the log
-    is_converting: bool = False  # its last fetch needed another codec, and so will the next
+    logged_refusals: dict[str, set[int]] = field(default_factory=dict)  # error codes by API
+    is_converting: bool = False  # its last fetch changed codecs, so the next one is likely to
 
 
 class Exchange:
-    """A request that is answered exactly once: with a response, with nothing, or by closing the
+    """A request, answered exactly once: with a response, without one, or by closing the
     connection."""
 
     __slots__ = (
@@ -90,36 +90,36 @@ class Exchange:
         self.request = request
         self.received = received  # seconds, of the broker's clock
         self.is_done = False
-        self.close_after_reply = False  # the connection ends with the answer
-        self.end, self.why = End.REQUEST, ""  # where it does
-        self.send: ResponseSend | None = None  # None once done: nothing is to be sent (acks 0)
+        self.close_after_reply = False  # the connection is closed after the response
+        self.end, self.why = End.REQUEST, ""  # the reason, if it is closed
+        self.send: ResponseSend | None = None  # None once done: no response (acks=0)
         self.is_abandoned = False  # its client has gone
-        self.defect: Exception | None = None  # why there is no other answer than hanging up
-        self.permission: Permission | None = None  # of a client that may not do everything
-        self.quota: Quota | None = None  # of a client that has one
+        self.defect: Exception | None = None  # why the connection is closed without a response
+        self.permission: Permission | None = None  # of a client with limited rights
+        self.quota: Quota | None = None  # of a client with a quota
         self.throttle = 0.0  # seconds from `now` on in which its client is not read from
-        self.now = received  # when it was worked on last
-        self.errors: dict[int, int] = {}  # that its answer tells, and how often
+        self.now = received  # the time of the last step
+        self.errors: dict[int, int] = {}  # error codes in the response, and how many of each
         self._on_done = on_done
         self._owner = Owner() if owner is None else owner
         self._paused: Step | None = None
-        self.work: Generator[Any, None, Any] | None = None  # that goes on in another turn
+        self.work: Generator[Any, None, Any] | None = None  # that continues in another turn
 
     def post(self, step: Step) -> None:
         """The owner runs the step as soon as it can. Thread-safe."""
         self._owner.post(partial(self._run, step))
 
     def post_turn(self, step: Step) -> None:
-        """The owner runs the step in its next turn. The owner's own call."""
+        """The owner runs the step in its next turn. Called by the owner."""
         self._owner.post_turn(partial(self._run, step))
 
     def pause(self, step: Step) -> None:
-        """The owner runs the step once somebody calls `wake`. The owner's own call, in the step in
-        which it asked to be woken."""
+        """The owner runs the step after somebody calls `wake`. Called by the owner, in the step
+        that registered for `wake`."""
         self._paused = step
 
     def wake(self) -> None:
-        """The owner goes on with what is paused; where nothing is, nothing happens. Thread-safe."""
+        """The owner runs the paused step, if there is one. Thread-safe."""
         self.post(self._go_on)
 
     def _go_on(self, now: float) -> None:
@@ -128,9 +128,9 @@ class Exchange:
             step(now)
 
     def abandon(self) -> None:
-        """The client has gone: nothing more is done for it, and what its work holds is released
-        now: the work refers to its own exchange, and only the collector would find that it is
-        over, at any time and in any thread."""
+        """The client has gone. Nothing more is done for it, and its work in progress is closed at
+        once: the work refers to its own exchange, so otherwise only the garbage collector would
+        end it, at any time and in any thread."""
         self.is_abandoned = True
         self._paused = None
         work, self.work = self.work, None
@@ -138,7 +138,7 @@ class Exchange:
             work.close()
 
     def _run(self, step: Step, now: float) -> None:
-        """Runs a step. An exception ends this exchange, and no other."""
+        """Runs a step. An exception ends only this exchange."""
         if self.is_done or self.is_abandoned:
             return
         self.now = now
@@ -152,7 +152,7 @@ class Exchange:
                 self.hang_up("a defect", End.DEFECT)
 
     def reply(self, body: Message, version: int | None = None) -> None:
-        """Answers; in another version than the request's where the client's is not known."""
+        """Responds, in another version than the request's if the client's version is unknown."""
         if self.permission is not None:
             self.permission.complete(body)
         self.errors = error_codes(self.request.api, body)
@@ -164,7 +164,7 @@ class Exchange:
         self._finish(send)
 
     def reply_bytes(self, frame: bytes) -> None:
-        """Answers with a frame that has no header: a token of an authentication."""
+        """Responds with a frame without a header: a token of an authentication."""
         self._finish(ResponseSend([bytearray(len(frame).to_bytes(LENGTH_SIZE) + frame)]))
 
     def reply_nothing(self) -> None:
@@ -178,7 +178,7 @@ class Exchange:
         self._finish(None)
 
     def close(self, why: str, end: End = End.REQUEST) -> None:
-        """The connection ends with the answer."""
+        """The connection is closed after the response."""
         self.close_after_reply, self.why, self.end = True, why, end
 
     def _charge(self, size: int) -> None:

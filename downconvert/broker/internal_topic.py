@@ -1,7 +1,7 @@
-"""A topic of the brokers' own, such as `__consumer_offsets`: which of its partitions a key's
-records are in, reading and writing them.
+"""A topic of the broker's own, such as `__consumer_offsets`: the partition of a key's records, and
+reading and writing them.
 
-Not here: what the records say (internal_topics)."""
+Not here: the meaning of the records (internal_topics)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -25,16 +25,16 @@ from .topics import Topic, Topics
 LOG: Final = log_of(__name__)
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
-KAFKA_COUNT: Final = 50  # partitions of each such topic, where nothing is configured
-NEW_COUNT: Final = 1  # of a topic that is made here: one broker has no use for more
+KAFKA_COUNT: Final = 50  # partitions of each such topic, by default
+NEW_COUNT: Final = 1  # of a topic that is created here: one broker needs only one
 
 
 class InternalTopic:
-    """The topic in a broker's directory, of which some or all partitions may be missing.
+    """The topic in a broker's directory. Some or all partitions may be missing.
 
-    name, log: those of a kind of topic, and of the module that it is in. count_setting: what
-    BrokerConfig calls the number of partitions that it has in its cluster; None there: what is
-    here tells it."""
+    name: of the topic. log: of the subclass's module. count_setting: the BrokerConfig field with
+    the topic's number of partitions in the cluster; if that is None, the partitions here are
+    counted."""
 
     name: ClassVar[str]
     log: ClassVar[EscapedLog]
@@ -52,17 +52,17 @@ class InternalTopic:
         self._topics = topics
         self._purgatory = purgatory
         self._time_of_day = time_of_day
-        self._failing: set[int] = set()  # partitions that could not be written, which is logged
+        self._failing: set[int] = set()  # partitions that could not be written, already logged
 
     # --- which partitions
 
     @property
     def count(self) -> int:
-        """How many partitions the topic has, here and elsewhere.
+        """The topic's number of partitions, here and on other brokers.
 
-        As configured; otherwise those that are here, if none is missing between them. With gaps,
-        it is the disk of one broker of several, and the highest that is here need not be the
-        last: the default of Kafka counts, if it is more."""
+        As configured; otherwise the number of partitions here, if none between them is missing.
+        With gaps, this is the disk of one of several brokers, and the highest index here need not
+        be the last. Then it is at least Kafka's default."""
         topic = self._topics.get(self.name)
         here = () if topic is None else topic.partitions.keys()
         least = max(here, default=-1) + 1
@@ -74,36 +74,36 @@ class InternalTopic:
 
     @property
     def missing(self) -> list[int]:
-        """Partitions that the topic must have, and that are not here; none where it is not."""
+        """Partitions that the topic must have and that are not here; none if there is no topic."""
         topic = self._topics.get(self.name)
         if topic is None:
             return []
         return [index for index in range(self.count) if index not in topic.partitions]
 
     def partition_of(self, key: str) -> int:
-        """The partition that the records of a group, or of a transactional id, are in."""
+        """The partition of the records of a group or a transactional id."""
         return partition_of(key, self.count)
 
     def is_led_elsewhere(self, key: str) -> bool:
-        """Whether the key's partition is here, and led by another broker, or by none."""
+        """Whether the key's partition is here and led by another broker, or by none."""
         topic = self._topics.get(self.name)
         led_elsewhere = {
             index
             for index, partition in (() if topic is None else list(topic.partitions.items()))
             if partition.leader != partition.node_id
         }
-        # Keys may be long and many, so that they are hashed only where it makes a difference.
+        # Keys may be long and many, so they are hashed only if the result matters.
         return bool(led_elsewhere) and self.partition_of(key) in led_elsewhere
 
     def partitions(self) -> list[tuple[int, Partition]]:
-        """Those that are here, by their index."""
+        """The partitions that are here, by index."""
         topic = self._topics.get(self.name)
         return [] if topic is None else sorted(topic.partitions.items())
 
     # --- reading
 
     def read_each(self, read: Callable[[int, Log], None]) -> None:
-        """Has each partition's log read, by its index. What cannot be read is left out, with a line
+        """Calls `read` with each partition's index and log. Damaged parts are left out, with a line
         in the log."""
         for index, partition in self.partitions():
             try:
@@ -114,7 +114,7 @@ class InternalTopic:
     # --- writing
 
     def ensure(self, key: str, now: float) -> tuple[ErrorCode, int]:
-        """Makes the partition of a key, if it is missing. Returns an error, or NONE and the
+        """Creates the partition of a key if it is missing. Returns an error, or NONE and the
         partition's index. `now` in seconds."""
         index = self.partition_of(key)
         try:
@@ -132,13 +132,13 @@ class InternalTopic:
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> tuple[ErrorCode, int]:
-        """Appends keys and values as one batch; `producer`, an id and an epoch: in its transaction,
-        as far as `check` lets it. Returns an error, or NONE and the offset of the first record.
-        `now` in seconds."""
+        """Appends keys and values as one batch. `producer`: an id and an epoch whose transaction
+        it belongs to, if `check` allows it. Returns an error, or NONE and the offset of the first
+        record. `now` in seconds."""
         time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
-            # Older formats have no transactions, and nobody converts what only brokers read.
+            # Older formats have no transactions, and no old client reads these topics.
             config = replace(append_config(topic.config, self._config), magic=V2)
             prepared = _prepared(records, producer, config, time)
             appended = partition.append(prepared, time, check)
@@ -147,14 +147,14 @@ class InternalTopic:
         self._purgatory.notify(partition.key)
         if index in self._failing:
             self._failing.discard(index)
-            LOG.warning("%s-%d is written to again", self.name, index)
+            LOG.warning("%s-%d can be written again", self.name, index)
         return ErrorCode.NONE, appended.base_offset
 
     # --- how
 
     def _failed(self, index: int, error: ApiError | OSError | StorageError) -> ErrorCode:
         if not isinstance(error, ApiError):
-            if index not in self._failing:  # else thousands of clients make a line each
+            if index not in self._failing:  # else thousands of clients would log a line each
                 LOG.warning("%s-%d cannot be written: %s", self.name, index, error)
                 self._failing.add(index)
             return ErrorCode.NOT_COORDINATOR
@@ -163,15 +163,15 @@ class InternalTopic:
         return error.code
 
     def _partition(self, index: int, time: int) -> tuple[Topic, Partition]:
-        """A partition, created if it is missing, together with all that are missing, so that their
-        number is fixed from then on."""
+        """A partition. If it is missing, it is created together with all missing ones, so that
+        their number is fixed from then on."""
         with self._topics.lock:
             topic = self._topics.get(self.name)
             if topic is None:
                 topic = self._topics.create(self.name, self.count, CONFIG, time)
             if index not in topic.partitions:
                 missing = self.missing
-                # The highest first: whatever is left by a crash has gaps, or none is missing.
+                # The highest first: after a crash there are gaps, or none is missing.
                 self._topics.add_partitions(self.name, reversed(missing))
                 LOG.warning(
                     "%s: %d partitions were missing, and begin empty", self.name, len(missing)
@@ -201,7 +201,7 @@ def _prepared(
 
 
 def partition_of(key: str, count: int) -> int:
-    """The partition that a key's records are in: Java's hash of its UTF-16 code units."""
+    """The partition of a key's records: Java's hash of its UTF-16 code units."""
     encoded, hashed = key.encode("utf-16-be"), 0
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
         hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF

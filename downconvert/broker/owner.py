@@ -1,24 +1,23 @@
 """The owner of an exchange: the one thread that works on it, from its request to its answer's end.
 
-Other threads notice what happens to an exchange: records arrived, members joined, a deadline
-passed. They only post a step here, and the owner runs it in its turn. So no thread works on
-another's request, an error stays with the request that it belongs to, and no thread sees an
-exchange half done.
+Other threads notice events for an exchange: records arrived, members joined, a deadline passed.
+They only post a step here, and the owner runs it in its turn. So no thread works on another's
+request, an error stays with its request, and no thread sees an exchange in an unfinished state.
 
-Not here: what a step is (exchange.py), when the owner's turn is (server.py)."""
+Not here: the steps (exchange.py), the owner's turns (server.py)."""
 
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import TypeAlias
 
-Step: TypeAlias = Callable[[float], None]  # is given the time, in seconds of the broker's clock
+Step: TypeAlias = Callable[[float], None]  # called with the time, in seconds of the broker's clock
 
 
 class Owner:
     """The steps that wait for one thread. Any thread may post; only the owner runs them.
 
-    on_post: is called after each post, by the thread that posts, to wake the owner."""
+    on_post: called after each post, by the thread that posts, to wake the owner."""
 
     __slots__ = ("_due", "_on_post", "_turns")
 
@@ -38,33 +37,33 @@ class Owner:
             self._on_post()
 
     def post_turn(self, step: Step) -> None:
-        """Posts the next turn of work in progress, to be run after others have had theirs.
+        """Posts the next turn of work in progress, to run after other work had its turn.
 
         Only the owner calls this."""
         self._turns.append(step)
 
     def run_due(self, now: float) -> bool:
-        """Runs one step that was posted; whether there was one."""
+        """Runs one posted step. Returns whether there was one."""
         if not self._due:
             return False
         self._due.popleft()(now)
         return True
 
     def run_turn(self, now: float) -> bool:
-        """Runs one step of work that goes on; whether there was one."""
+        """Runs one turn of work in progress. Returns whether there was one."""
         if not self._turns:
             return False
         self._turns.popleft()(now)
         return True
 
     def run_turns(self, now: float) -> None:
-        """Runs one turn of all work that goes on."""
+        """Runs one turn of all work in progress."""
         for _ in range(len(self._turns)):
             self.run_turn(now)
 
 
 class ThreadOwner(threading.local):
-    """An owner for each thread: for callers that hand in requests and have no loop of their own."""
+    """An owner for each thread, for callers that pass requests in and have no loop of their own."""
 
     def __init__(self) -> None:
         self.owner = Owner()

@@ -1,4 +1,4 @@
-"""One partition as its broker sees it: its log, its leader, and how far each client may read.
+"""One partition of a broker: its log, its leader, and the offset up to which each client may read.
 
 Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
@@ -8,6 +8,7 @@ from math import inf
 from threading import RLock
 from typing import Final, TypeAlias
 
+from downconvert.access.replica_ids import CONSUMER, FUTURE_REPLICA
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import IsrChange, Leadership, Replicas
 from downconvert.protocol.errors import ApiError, ErrorCode
@@ -19,23 +20,18 @@ from downconvert.storage.producers.producer_state import ProducerState
 from records import BatchHeader, ControlRecordType, FileRecords, MemoryRecords, build_marker
 
 from .replication import leader_epochs
-from .sequences import Sequences
+from .sequences import Sequences, is_in_open_transaction
 
-CONSUMER: Final = -1  # the replica ids of fetches that are no follower's
-DEBUG_CONSUMER: Final = -2
-FUTURE_REPLICA: Final = -3
-# How much later what another process does to a log shows to a fetch that is not at its end.
-LOOK_AGE_MAX: Final = 0.005  # seconds
-# Whether a transaction's batch may be appended; ApiError: it may not.
+LOOK_AGE_MAX: Final = 0.005  # seconds that a look at another process's log stays valid
+# Checks that a transaction's batch may be appended; ApiError: it may not.
 CheckBatch: TypeAlias = Callable[[BatchHeader], None]
 
 
 class Partition:
-    """A partition that this broker has a replica of. Its lock is held for moments only: never
-    while records are converted, or sent.
+    """A partition of which this broker has a replica. The lock is held briefly, and never while
+    records are converted or sent.
 
-    Unless there is a controller that says otherwise, this broker leads it and has the only
-    replica."""
+    Without a controller, this broker leads the partition and has the only replica."""
 
     def __init__(self, name: TopicPartition, log: Log, node_id: int) -> None:
         self.name = name
@@ -43,19 +39,19 @@ class Partition:
         self.log = log
         self._writer = log.writer if log.is_writable else None
         self.directory = os.fsencode(log.path)
-        self.tail = self.directory  # the last segment's file, as of the last look
+        self.tail = self.directory  # the last segment's file, at the last look
         self.lock = RLock()
         self.node_id = node_id
         self.leader: int | None = node_id
         self.leader_epoch = max(0, leader_epochs.latest(leader_epochs.epochs_of(log)))
         self.replicas: tuple[int, ...] = (node_id,)
         self.isr: frozenset[int] = frozenset({node_id})
-        self.version = -1  # of what the controller said
+        self.version = -1  # of the controller's last decision
         self.sequences = Sequences()
         self._isr_min = 1
-        self.committed_end: int | None = None  # offset: as another broker noted it, whose log it is
+        self.committed_end: int | None = None  # the high watermark of the broker that owns the log
         self._high_watermark = 0
-        self._looked = -inf  # when a fetch looked at the log last, and the end that it saw
+        self._looked = -inf  # the time of the last look at the log, and the end that it found
         self._end_seen = 0
         self._view: Replicas | None = None  # of the followers, while this broker leads
 
@@ -78,23 +74,23 @@ class Partition:
 
     @property
     def high_watermark(self) -> int:
-        """Records below it are committed: every replica in sync has them."""
+        """Records below it are committed: every in-sync replica has them."""
         if len(self.replicas) == 1:
             return self._committed(self.end_offset)
         return self._high_watermark
 
     def _committed(self, end: int) -> int:
-        """The high watermark of a log that ends there."""
+        """The high watermark of a log that ends at `end`."""
         if len(self.replicas) != 1:
             return self._high_watermark
         return end if self.committed_end is None else min(end, self.committed_end)
 
     def offsets(self, offset: int, now: float, *, stable: bool) -> tuple[int, int, int]:
         """`start_offset`, `high_watermark` and, if `stable`, `last_stable_offset`, else the high
-        watermark again: as of one look at the log, for a fetch at an offset. `now` in seconds.
+        watermark again. All come from one look at the log. `now` in seconds.
 
-        A look costs a dozen calls of the system where another process writes the log. So one that
-        is not older than LOOK_AGE_MAX does for those who fetch what was there already."""
+        If another process writes the log, a look costs a dozen system calls. So a fetch below the
+        end uses an earlier look that is not older than LOOK_AGE_MAX."""
         with self.lock:
             age, end = now - self._looked, self._end_seen
             again = self._writer is not None or offset >= end or not 0 <= age < LOOK_AGE_MAX
@@ -106,29 +102,29 @@ class Partition:
 
     @property
     def is_high_watermark_certain(self) -> bool:
-        """Whether what earlier leaders had committed is below it; until then it may seem to have
-        gone back, and a client that asks where the log ends has to ask again [KIP-207]."""
+        """Whether it covers everything that earlier leaders had committed. Until then it may seem
+        to decrease, and a client that asks for the log's end must retry [KIP-207]."""
         view = self._view
         return view is None or self._high_watermark >= view.epoch_start
 
     @property
     def last_stable_offset(self) -> int:
-        """Records below it are below the high watermark, and of no open transaction."""
+        """Records below it are below the high watermark and not in an open transaction."""
         with self.lock:
             return min(self.high_watermark, self.log.last_stable_offset)
 
     def bound(self, replica_id: int = CONSUMER, *, committed: bool = False) -> int:
-        """The offset below which a fetch may read: a follower all of it, a consumer what is below
-        the high watermark, or the last stable offset."""
+        """The offset below which a fetch may read: the log's end for a follower, the high watermark
+        or the last stable offset for a consumer."""
         if replica_id >= 0 or replica_id == FUTURE_REPLICA:
             return self.end_offset
         return self.last_stable_offset if committed else self.high_watermark
 
     def state(self) -> tuple[object, ...] | None:
-        """A value that differs whenever there may be something else to read; None: another process
-        writes the log. Cheap, and without the lock: a change half made differs, too.
+        """A value that changes whenever a read may give another result; None: another process
+        writes the log. It is cheap and takes no lock: a change in progress changes it, too.
 
-        The last stable offset is not in it: it changes with the log's end, or the epoch, only."""
+        It leaves out the last stable offset, which changes only with the log's end or the epoch."""
         writer = self._writer
         if writer is None:
             return None
@@ -146,8 +142,8 @@ class Partition:
     # --- reading
 
     def check(self, leader_epoch: int, *, leader: bool) -> None:
-        """Whether a client that knows of `leader_epoch`, or of none (-1), is served here; `leader`:
-        by the leader only.
+        """Checks that a client with this `leader_epoch`, or none (-1), may be served here.
+        `leader`: only the leader may serve it.
 
         ApiError: KAFKA_STORAGE_ERROR while the partition is offline; FENCED_LEADER_EPOCH,
         UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER."""
@@ -162,9 +158,9 @@ class Partition:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def read(self, offset: int, max_bytes: int, up_to: int) -> FileRecords:
-        """Records from the batch that holds `offset` on, of one segment, below `up_to`.
+        """Records of one segment, from the batch that holds `offset` on, below `up_to`.
 
-        OffsetOutOfRangeError; RecordsError and StorageError for a log that is damaged there."""
+        OffsetOutOfRangeError; RecordsError and StorageError: the log is damaged there."""
         with self.lock:
             return self.log.read(offset, max_bytes, up_to=up_to)
 
@@ -179,8 +175,8 @@ class Partition:
             return self.log.aborted(start, self.log.upper_bound(records))
 
     def epochs(self) -> Sequence[EpochEntry]:
-        """The leader epochs of the log, in their order. A leader's epoch begins where it has
-        written nothing yet; a controller that makes it the leader has it noted."""
+        """The leader epochs of the log, in order. A leader without a controller that has no epochs
+        in its log begins its epoch at the log's end."""
         with self.lock:
             found = leader_epochs.epochs_of(self.log)
             if found or self._writer is None or self.leader != self.node_id:
@@ -195,7 +191,7 @@ class Partition:
     def divergence(self, offset: int, last_epoch: int) -> EpochEnd | None:
         """Where a log with this end and last epoch diverges from this one; None: nowhere.
 
-        ApiError: that cannot be told."""
+        ApiError: the epoch is not known here."""
         with self.lock:
             epochs, end = self.epochs(), self.end_offset
         found = leader_epochs.divergence(epochs, end, offset, last_epoch)
@@ -208,23 +204,26 @@ class Partition:
     def append(
         self, prepared: Prepared, now: int, check_batch: CheckBatch | None = None
     ) -> Appended:
-        """Appends what a producer sent at the log's end, or finds that it is there already. `now`
-        in milliseconds. check_batch: is asked about batches of transactions, under the lock, so
-        that none comes after its transaction's marker.
+        """Appends a producer's batches to the log, or finds that they are there already. `now` in
+        milliseconds. check_batch: called for batches of transactions, with the lock held, so that
+        none is appended after its transaction's marker.
 
         ApiError: this broker does not lead, the producer's sequence number is not the next, or the
-        log cannot hold this much. OSError, StorageError: the disk; then nothing is appended."""
+        log cannot hold this much. OSError, StorageError: the disk failed; nothing is appended."""
         with self.lock:
             self.check(-1, leader=True)
             batch = prepared.batches[0]
-            has_begun = self._has_begun(batch)
+            producers = self.log.writer.producers
+            has_begun = is_in_open_transaction(batch, producers)
             if batch.is_transactional:
                 if check_batch is None:
                     raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-                if not has_begun:  # of what was ended, nothing is a duplicate
+                if not has_begun:  # a batch of an ended transaction is no duplicate
                     check_batch(batch)
-            appended = self._known(prepared)
-            if appended is None:
+            known = self.sequences.duplicate_of(batch, producers)
+            if known is not None:
+                appended = Appended(known.base_offset, known.last_offset, known.timestamp)
+            else:
                 if has_begun and check_batch is not None:
                     check_batch(batch)
                 appended = self._append(prepared, now)
@@ -256,36 +255,9 @@ class Partition:
             self._advance(now / 1000)
 
     def producers(self) -> list[ProducerState]:
-        """What the log knows of its producers."""
+        """The state of the log's producers."""
         with self.lock:
             return self.log.producers()
-
-    def _has_begun(self, batch: BatchHeader) -> bool:
-        """Whether the batch is of a transaction that is open in the log."""
-        if not batch.is_transactional:
-            return False
-        state = self.log.writer.producers.get(batch.producer_id)
-        return (
-            state is not None
-            and state.transaction_start >= 0
-            and state.epoch == batch.producer_epoch
-        )
-
-    def _known(self, prepared: Prepared) -> Appended | None:
-        """Where a batch of an idempotent producer is in the log, if it is there already."""
-        batch = prepared.batches[0]
-        if batch.producer_id < 0 or batch.base_sequence < 0:  # a coordinator numbers none
-            return None
-        producers = self.log.writer.producers
-        known = self.sequences.check(batch, producers)
-        if known is None:
-            state = producers.get(batch.producer_id)
-            is_open = state is not None and state.transaction_start >= 0
-            if is_open and not batch.is_transactional:
-                said = f"producer {batch.producer_id} has a transaction open here"
-                raise ApiError(ErrorCode.INVALID_TXN_STATE, said)
-            return None
-        return Appended(known.base_offset, known.last_offset, known.timestamp)
 
     def _append(self, prepared: Prepared, now: int) -> Appended:
         writer, batch = self.log.writer, prepared.batches[0]
@@ -304,23 +276,23 @@ class Partition:
     def follower_fetched(
         self, replica_id: int, offset: int, now: float, broker_epoch: int = -1
     ) -> bool:
-        """A follower has everything below `offset`: it fetches from there. Whether that moved the
-        high watermark. To be called when what it gets has been read, and is below its log's end.
+        """A follower fetches from `offset`, so it has everything below. Returns whether that moved
+        the high watermark. Called after the read, when `offset` is known to be in the log.
 
-        ApiError: this broker does not lead, or has never heard of that replica."""
+        ApiError: this broker does not lead, or does not know that replica."""
         with self.lock:
             self.check(-1, leader=True)
             view = self._view
             if view is None:
                 return False
             if replica_id not in view:
-                said = f"broker {replica_id} has no replica"
-                raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, said)
+                message = f"broker {replica_id} has no replica"
+                raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH, message)
             view.fetches(replica_id, offset, self.end_offset, now, broker_epoch)
             return self._advance(now)
 
     def isr_change(self, now: float) -> IsrChange | None:
-        """The ISR to propose to the controller; None: nothing new."""
+        """The ISR to propose to the controller; None: no change."""
         with self.lock:
             if self._view is None:
                 return None
@@ -333,7 +305,7 @@ class Partition:
                 self._view.refuse(change)
 
     def _advance(self, now: float) -> bool:
-        """Moves the high watermark, where this broker leads; whether it did."""
+        """Moves the high watermark if this broker leads. Returns whether it moved."""
         if self._view is None:
             return False
         before = self._high_watermark
@@ -342,15 +314,15 @@ class Partition:
         )
         return self._high_watermark != before
 
-    # --- what the controller says
+    # --- decisions of the controller
 
     def assign(
         self, leadership: Leadership, now: float, *, isr_min: int = 1, lag_max: float = 30.0
     ) -> None:
-        """Becomes leader or follower; does nothing if it is already. `isr_min`:
+        """Becomes leader or follower. Does nothing for a version that is not newer. `isr_min`:
         min.insync.replicas; `lag_max`: replica.lag.time.max.ms, in seconds.
 
-        OSError: a new epoch could not be noted, and nothing has changed."""
+        OSError: the new epoch could not be written; nothing has changed."""
         with self.lock:
             if leadership.version <= self.version:
                 return
@@ -370,8 +342,8 @@ class Partition:
             self._advance(now)
 
     def await_controller(self, high_watermark: int) -> None:
-        """Neither leads nor follows until the controller says what: others may lead by now, and
-        have other replicas in sync. `high_watermark`: as it was noted before the last end."""
+        """Neither leads nor follows until the controller decides: another broker may lead by now,
+        with another ISR. `high_watermark`: from the checkpoint of the last run."""
         with self.lock:
             self.leader, self.replicas, self.isr = None, (), frozenset()
             self._high_watermark = max(self.start_offset, min(high_watermark, self.end_offset))
@@ -379,11 +351,11 @@ class Partition:
     # --- following
 
     def append_from_leader(self, data: memoryview, high_watermark: int) -> int:
-        """Appends what the leader of the current epoch has sent, as far as batches are whole; its
-        high watermark is this replica's, as far as its log goes. Returns the log's end.
+        """Appends the whole batches that the leader of the current epoch has sent, and follows its
+        high watermark up to the end of this log. Returns the log's end.
 
-        Batches of a later epoch are left for when that epoch is known here, for they may be cut
-        off again by then. CorruptRecordsError; OSError and StorageError of the disk."""
+        Batches of a later epoch wait until this broker knows that epoch, because they may be
+        truncated again by then. CorruptRecordsError; OSError and StorageError of the disk."""
         with self.lock:
             size = 0
             for header in MemoryRecords(data).batches():
@@ -396,31 +368,31 @@ class Partition:
             return self.end_offset
 
     def follow_high_watermark(self, leaders: int) -> None:
-        """As the leader has it, as far as this log goes; it never goes back."""
+        """Takes the leader's high watermark, up to the end of this log. It never decreases."""
         with self.lock:
             own = max(self._high_watermark, min(leaders, self.end_offset))
             self._high_watermark = max(own, self.start_offset)
 
     def follow_start(self, leaders: int) -> None:
-        """Deletes what the leader has deleted, as far as it was committed."""
+        """Deletes the records that the leader has deleted, up to the high watermark."""
         with self.lock:
             if leaders > self.start_offset:
                 self.log.writer.delete_records(min(leaders, self._high_watermark))
 
     def truncate(self, diverging: EpochEnd) -> int:
-        """Truncates what the leader does not have. Returns the log's end."""
+        """Truncates the records that the leader does not have. Returns the log's end."""
         with self.lock:
             epochs = leader_epochs.epochs_of(self.log)
             offset = leader_epochs.truncation(
                 epochs, self.end_offset, self._high_watermark, diverging
             )
             self.log.writer.truncate_to(max(offset, self.start_offset))
-            self.sequences = Sequences()  # batches that were sent again may have their offsets now
+            self.sequences = Sequences()  # other batches may get the offsets of the known ones
             self._high_watermark = min(self._high_watermark, self.end_offset)
             return self.end_offset
 
     def restart_at(self, offset: int) -> None:
-        """Starts again, empty, at the start of the leader's log."""
+        """Empties the log and starts it again at `offset`, the start of the leader's log."""
         with self.lock:
             self.log.writer.truncate_fully_and_start_at(offset)
             self.sequences = Sequences()

@@ -1,15 +1,15 @@
-"""Requests that wait: a fetch for records, a produce for replicas; and groups, for their deadlines.
+"""Delayed operations: a fetch waits for records, a produce for replicas, a group for a deadline.
 
-A request waits for *keys* (a partition). Whoever changes something calls `notify` with its key;
-nothing happens there and then, as locks may be held. `complete_due` then posts to the owners of
-what waits for the key, and of what has waited for too long. Each owner checks for itself whether
-its request is due, and completes it in a turn of its own. So a producer's append costs the same
-however many consumers wait for it.
+A request waits for *keys* (a partition). Code that changes something calls `notify` with its key.
+That only notes the key, because the caller may hold locks. `complete_due` then posts to the owner
+of each request that waits for the key or is past its deadline. The owner checks whether its request
+is due, and completes it in a turn of its own. So a producer's append costs the same, however many
+consumers wait for it.
 
-Not here: what an owner is (owner.py)."""
+Not here: the owners (owner.py)."""
 
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import count
@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from .exchange import Exchange
 
-STALE_MAX: Final = 64  # deadlines of what waits no more, beyond as many as are still to come
+STALE_MAX: Final = 64  # deadlines of completed operations, beyond twice the number of waiting ones
 
 
 class Waiting(Protocol):
@@ -28,7 +28,22 @@ class Waiting(Protocol):
         """Whether it can be completed now. Changes nothing."""
 
     def complete(self, now: float, *, timed_out: bool) -> None:
-        """Does what there is to do. Called once, with no lock held."""
+        """Completes the operation. Called once, with no lock held."""
+
+
+class _Call:
+    """Calls a function with the time, at a deadline."""
+
+    __slots__ = ("_function",)
+
+    def __init__(self, function: Callable[[float], None]) -> None:
+        self._function = function
+
+    def is_due(self) -> bool:
+        return False  # not before the deadline
+
+    def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
+        self._function(now)
 
 
 class _Entry:
@@ -41,11 +56,11 @@ class _Entry:
         self.keys = keys
         self.exchange = exchange
         self.is_late = False  # its deadline has passed
-        self.is_posted = False  # posted to its owner, who has not looked since
+        self.is_posted = False  # posted to its owner, which has not checked it since
 
 
 class Purgatory:
-    """All that waits in a broker.
+    """The delayed operations of a broker.
 
     Any thread may call `notify`, `complete_due` and `next_deadline`."""
 
@@ -69,10 +84,10 @@ class Purgatory:
         deadline: float,
         exchange: Exchange | None = None,
     ) -> None:
-        """Completes it when it is due after one of the keys was notified, or at its deadline, in
-        seconds of the broker's clock; at once where that is now.
+        """Completes an operation when it is due after one of the keys was notified, or at its
+        deadline, in seconds of the broker's clock; at once if the deadline is not after `now`.
 
-        exchange: the one that waits; only its owner may call this, and completes it. None: the
+        exchange: the request that waits. Only its owner may call this, and completes it. None: the
         thread that calls `complete_due` completes it."""
         entry = _Entry(waiting, tuple(dict.fromkeys(keys)), exchange)
         with self._lock:
@@ -83,12 +98,16 @@ class Purgatory:
             if exchange is not None:
                 self._by_exchange[exchange] = number
             heappush(self._deadlines, (deadline, number))
-        # What happened after the caller's look, and before this, notified nobody.
+        # A key may have been notified after the caller's check and before this.
         entry.is_late = deadline <= now
-        self._look(number, now)
+        self._complete_if_due(number, now)
+
+    def call_at(self, deadline: float, function: Callable[[float], None], now: float) -> None:
+        """Calls a function with the time, once, at a deadline; at once where that is now."""
+        self.watch(_Call(function), (), now, deadline)
 
     def forget(self, exchange: Exchange) -> None:
-        """Its client has gone. Only the owner may call this."""
+        """Removes the operation of a client that has gone. Only the owner may call this."""
         number = self._by_exchange.get(exchange)
         if number is not None:
             self._take(number)
@@ -108,23 +127,23 @@ class Purgatory:
         self._notified.append(key)
 
     def complete_due(self, now: float, *, expires: bool = True) -> None:
-        """Posts to the owners of what waits for a key that was notified, and, if `expires`, of what
-        has waited for too long."""
+        """Posts to the owners of operations that wait for a notified key and, if `expires`, of
+        those past their deadline."""
         while True:
             while self._notified:
                 try:
                     key = self._notified.popleft()
-                except IndexError:  # another thread was faster
+                except IndexError:  # another thread took it
                     break
                 with self._lock:
                     entries = list(self._by_key.get(key, {}).items())
                 for number, entry in entries:
-                    self._tell(number, entry, now)
+                    self._post(number, entry, now)
             if not (expires and self._expire(now)) and not self._notified:
                 return
 
     def next_deadline(self) -> float | None:
-        """When to call `complete_due` at the latest; None: nothing waits."""
+        """The latest time to call `complete_due`; None: nothing waits."""
         with self._lock:
             deadlines = self._deadlines
             while deadlines and deadlines[0][1] not in self._entries:
@@ -132,7 +151,7 @@ class Purgatory:
             return deadlines[0][0] if deadlines else None
 
     def _expire(self, now: float) -> bool:
-        """Posts to the owners of what is past its deadline. Returns whether anything was."""
+        """Posts to the owners of operations past their deadline. Returns whether there were any."""
         expired = False
         while True:
             with self._lock:
@@ -142,21 +161,21 @@ class Purgatory:
                 entry = self._entries.get(number)
             if entry is not None:
                 expired = entry.is_late = True
-                self._tell(number, entry, now)
+                self._post(number, entry, now)
 
-    def _tell(self, number: int, entry: _Entry, now: float) -> None:
+    def _post(self, number: int, entry: _Entry, now: float) -> None:
         if entry.exchange is None:
-            self._look(number, now)
+            self._complete_if_due(number, now)
         elif not entry.is_posted:
             entry.is_posted = True
-            entry.exchange.post(partial(self._look, number))
+            entry.exchange.post(partial(self._complete_if_due, number))
 
-    def _look(self, number: int, now: float) -> None:
-        """Completes it if it is due, or late. Only its owner calls this."""
+    def _complete_if_due(self, number: int, now: float) -> None:
+        """Completes an operation if it is due or late. Only its owner calls this."""
         entry = self._entries.get(number)
         if entry is None:
             return
-        entry.is_posted = False  # what happens from here on is posted again
+        entry.is_posted = False  # a later notification is posted again
         waiting = entry.waiting
         if waiting.is_due():
             if self._take(number):
@@ -165,7 +184,8 @@ class Purgatory:
             waiting.complete(now, timed_out=True)
 
     def _take(self, number: int) -> bool:
-        """Removes it; whether it was still there. Only the first caller completes it."""
+        """Removes an operation. Returns whether it was still there: only the first caller may
+        complete it."""
         with self._lock:
             entry = self._entries.pop(number, None)
             if entry is None:

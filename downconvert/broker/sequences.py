@@ -1,14 +1,14 @@
 """Idempotent producers: which batch may follow a producer's last one, and which is a duplicate.
 
 A producer that gets no answer retries. A duplicate of one of its last five batches is answered
-with the offsets that it has. What is known comes from the log itself, as storage keeps it:
-of each producer the last batch. The four before it are remembered here, for as many producers as
-fit, and are gone when the broker starts again, as are Kafka's up to its last snapshot.
+with the offsets of the first copy. Storage keeps each producer's last batch, from the log itself.
+The four before it are kept here, for up to PRODUCERS_MAX producers. A restart loses them, as in
+Kafka those since the last snapshot.
 
-The rules are those of Kafka's ProducerAppendInfo since 2.5: a producer that is not known may begin
-with any sequence number [KIP-360], so that UNKNOWN_PRODUCER_ID is never answered.
+The rules are those of Kafka's ProducerAppendInfo since 2.5: an unknown producer may begin with any
+sequence number [KIP-360], so UNKNOWN_PRODUCER_ID is never answered.
 
-Not here: what storage knows of producers (downconvert/storage/producers/producer_state.py)."""
+Not here: the producers' state in storage (downconvert/storage/producers/producer_state.py)."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ from downconvert.storage.producers.producer_state import ProducerState
 from records import BatchHeader
 from records.batch import SEQUENCE_MAX
 
-BATCHES_KEPT: Final = 5  # as many requests as a producer may have under way
-PRODUCERS_MAX: Final = 10_000  # of one partition, of which more than the last batch is remembered
+BATCHES_KEPT: Final = 5  # a producer's maximum of requests in flight
+PRODUCERS_MAX: Final = 10_000  # of one partition, with more than the last batch kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class KnownBatch:
 
 
 class Sequences:
-    """Of one partition. Calls are made under its lock."""
+    """The last batches of one partition's producers. Callers hold the partition's lock."""
 
     __slots__ = ("_recent",)
 
@@ -45,15 +45,17 @@ class Sequences:
         self._recent: dict[int, deque[KnownBatch]] = {}
 
     def __len__(self) -> int:
-        """Producers of which more than the last batch is remembered."""
+        """Producers with more than the last batch kept."""
         return len(self._recent)
 
-    def check(
+    def duplicate_of(
         self, header: BatchHeader, producers: Mapping[int, ProducerState]
     ) -> KnownBatch | None:
-        """Whether a producer's batch may follow what is in the log, whose `producers` these are.
+        """The same batch in the log, whose `producers` these are; None: append it.
 
-        The batch itself, if it is there already. ApiError: it may not."""
+        ApiError: it may not follow the producer's last batch."""
+        if header.producer_id < 0 or header.base_sequence < 0:  # a coordinator numbers none
+            return None
         state = producers.get(header.producer_id)
         if state is None:
             self._recent.pop(header.producer_id, None)
@@ -76,10 +78,15 @@ class Sequences:
                 f"producer {state.producer_id} sends sequence number {header.base_sequence}, "
                 f"expected is {expected}",
             )
+        if state.transaction_start >= 0 and not header.is_transactional:
+            raise ApiError(
+                ErrorCode.INVALID_TXN_STATE,
+                f"producer {state.producer_id} has a transaction open here",
+            )
         return None
 
     def note(self, header: BatchHeader, base_offset: int) -> None:
-        """A producer's batch, numbered from 0 on, was appended at this offset."""
+        """Notes that a producer's batch was appended at this offset."""
         recent = self._recent.pop(header.producer_id, None) or deque(maxlen=BATCHES_KEPT)
         recent.append(
             KnownBatch(
@@ -96,7 +103,7 @@ class Sequences:
             del self._recent[next(iter(self._recent))]
 
     def _of(self, state: ProducerState) -> deque[KnownBatch]:
-        """The last batches, as far as the log still has them, and none after them."""
+        """The producer's last batches that the log still has."""
         recent = self._recent.setdefault(state.producer_id, deque(maxlen=BATCHES_KEPT))
         while recent and recent[-1].last_offset > state.last_offset:  # the log was truncated
             recent.pop()
@@ -105,6 +112,14 @@ class Sequences:
             if state.last_sequence >= 0:
                 recent.append(_last_of(state))
         return recent
+
+
+def is_in_open_transaction(header: BatchHeader, producers: Mapping[int, ProducerState]) -> bool:
+    """Whether the batch belongs to a transaction that is open in the log."""
+    state = producers.get(header.producer_id) if header.is_transactional else None
+    return (
+        state is not None and state.transaction_start >= 0 and state.epoch == header.producer_epoch
+    )
 
 
 def _is_same(known: KnownBatch, header: BatchHeader) -> bool:

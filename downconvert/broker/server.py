@@ -1,12 +1,12 @@
-"""The server: a broker at a listening socket.
+"""The server: a broker that listens at a socket.
 
-One thread accepts. Network threads have a selector and their connections each, and work on the
-requests that they read; a conversion's native calls run without the interpreter's lock, so that two
-threads convert on two cores. A connection moves to a converting thread with its first request for
-which records are converted, so that no other client waits for that.
+One thread accepts. Each network thread has a selector and its own connections, and works on the
+requests that it reads. The kernel converts without the interpreter's lock, so two threads convert
+on two cores. At its first request that converts records, a connection moves to a converting thread,
+so that no other client waits for the conversion.
 
-Not here: what such a thread does (network_thread.py), what requests do (broker.py), what clients
-may take (limits.py)."""
+Not here: the network threads (network_thread.py), requests (broker.py), the limits of clients
+(limits.py)."""
 
 import logging
 import selectors
@@ -44,15 +44,15 @@ from .operating.request_log import log_end
 
 LOG: Final = log_of(__name__)
 BACKLOG: Final = 1024
-TOO_MANY_FILES: Final = 0.05  # seconds until the next try to accept
+TOO_MANY_FILES: Final = 0.05  # seconds until the next attempt to accept
 
 
 class Server(Startable):
     """Serves a broker at a listening socket, from `start` to `stop`.
 
-    listen: host and port; port 0 is any that is free. advertise: the host and port that clients
-    are told to come to; None: those that each came to. tls: a context of tls.server_context.
-    on_tick: is called with the time about once a second. OSError where it cannot listen."""
+    listen: host and port; port 0 is any free one. advertise: the host and port that clients are
+    given; None: the address that each connected to. tls: a context of tls.server_context.
+    on_tick: called with the time about once a second. OSError: it cannot listen."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Server(Startable):
         self.memory = RequestMemory(self.limits.requests_memory)
         self._listen = listen
         self._advertise = advertise
-        self.tls = tls  # may be replaced: later connections go by the new one
+        self.tls = tls  # may be replaced; new connections then use the new one
         serving = Serving(broker, self.limits, self.clock, self._wake_timekeeper)
         self._converting = [
             NetworkThread(serving, f"converting-{n}") for n in range(network_threads)
@@ -83,7 +83,7 @@ class Server(Startable):
         ]
         self._timekeeper = self._network[0]
         self._timekeeper.keeps_time = True
-        ticks = self._converting[0].on_ticks  # which may take their time
+        ticks = self._converting[0].on_ticks  # may take long
         if on_tick is not None:
             ticks.append(on_tick)
         if broker.config.is_writable:
@@ -98,7 +98,7 @@ class Server(Startable):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens at."""
+        """Host and port that it listens on."""
         assert self._listener is not None, "the server has not been started"
         host, port = self._listener.getsockname()[:2]
         return host, port
@@ -116,17 +116,17 @@ class Server(Startable):
             self._maintenance.start()
 
     def stop(self) -> None:
-        """Takes no more connections and requests, finishes what is under way for a few seconds."""
+        """Takes no more connections and requests, and finishes open requests for a few seconds."""
         self._stopping = True
         self._wake.ring()
         if self._maintenance is not None:
             self._maintenance.stop()
         if self._accepting.ident is not None:
             self._accepting.join()
-        self._timekeeper = self._converting[0]  # which outlives the others
+        self._timekeeper = self._converting[0]  # ends after the others
         self._timekeeper.keeps_time = True
         self._timekeeper.wake_up()
-        for threads in (self._network, self._converting):  # they hand over until they have ended
+        for threads in (self._network, self._converting):  # connections move until these end
             for thread in threads:
                 thread.stop()
             for thread in threads:
@@ -136,12 +136,12 @@ class Server(Startable):
 
     @property
     def is_alive(self) -> bool:
-        """Whether all of its threads run."""
+        """Whether all of its threads are running."""
         threads = [one.is_alive() for one in self._threads]
         return not self._stopping and self._accepting.is_alive() and all(threads)
 
     def unready(self) -> list[str]:
-        """Why clients should be sent to another broker; nothing: they need not."""
+        """Reasons to send clients to another broker; empty: none."""
         reasons = [] if self.is_alive else ["it is not running"]
         offline = self.broker.topics.log_dir.offline_reason
         if offline is not None:
@@ -174,9 +174,9 @@ class Server(Startable):
                 except NOT_NOW:
                     continue
                 except OSError as error:  # too many files, or the client has gone
-                    said = "a connection is not taken: %s"
+                    message = "a connection is not taken: %s"
                     now = self.clock()
-                    self.broker.lines.write(LOG, now, logging.WARNING, "accept", said, error)
+                    self.broker.lines.write(LOG, now, logging.WARNING, "accept", message, error)
                     time.sleep(TOO_MANY_FILES)
                     continue
                 try:
@@ -191,7 +191,7 @@ class Server(Startable):
                 try:
                     connection = self._connection(channel, place)
                 except Exception as error:
-                    if not isinstance(error, OSError):  # which says that the client has gone
+                    if not isinstance(error, OSError):  # an OSError: the client has gone
                         LOG.exception("a defect: %s is not taken", address[0])
                     channel.close()
                     place.release()
@@ -200,7 +200,7 @@ class Server(Startable):
                     thread.take(connection)
 
     def _place(self, address: str) -> Place:
-        """The place of a connection. NoPlaceError: it is not taken."""
+        """The place of a connection. NoPlaceError: it is refused."""
         if not self.broker.guard.access.admits(address):
             raise NoPlaceError("its network is not allowed")
         limits = self.limits

@@ -1,6 +1,6 @@
-"""What all requests of a broker share: its topics, groups and transactions, and all that waits.
+"""State that all requests of a broker share: topics, groups, transactions, delayed operations.
 
-Not here: which requests are served, and by what (broker.py, handlers/apis.py)."""
+Not here: the requests and their handlers (broker.py, handlers/apis.py)."""
 
 from collections.abc import Mapping
 
@@ -33,7 +33,7 @@ from .transactions.producer_ids import ProducerIds
 
 
 class BrokerState:
-    """The state of one broker. Handlers are given it with each request. Thread-safe."""
+    """The state of one broker. Each handler gets it with a request. Thread-safe."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         self.config = config or BrokerConfig()
@@ -50,21 +50,21 @@ class BrokerState:
         self._sweep = Sweep(self.transactions, self.config, self.purgatory)
         self.chunk_budget = ChunkBudget(self.config.policy)
         self.planning_slots = PlanningSlots()
-        self.guard = Guard()  # may be replaced: later connections go by the new one
+        self.guard = Guard()  # may be replaced; new connections then use the new one
         self.failed_logins = FailedLogins()
         self.quotas = Quotas()
         self.lines = LineBudget()
-        self.versions: Mapping[ApiKey, range] = {}  # of the requests that are served
+        self.versions: Mapping[ApiKey, range] = {}  # of the requests that it serves
 
     def _groups(self) -> Groups:
-        """The group coordinator, with the groups that the directory has."""
+        """The group coordinator, with the groups in the log directory."""
         config, topics, time_of_day = self.config, self.topics, self.time_of_day
         kept_in = OffsetsTopic(config, topics, self.purgatory, time_of_day)
         offsets = Offsets(kept_in, topics, time_of_day, is_writable=config.is_writable)
         return Groups(config, offsets, self.purgatory, time_of_day)
 
     def _transactions(self) -> Transactions:
-        """The transaction coordinator, with the transactional ids that the directory has."""
+        """The transaction coordinator, with the transactional ids in the log directory."""
         config, topics, time_of_day = self.config, self.topics, self.time_of_day
         return Transactions(
             config,

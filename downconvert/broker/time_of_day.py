@@ -1,8 +1,7 @@
 """The time of day for records and commits, as opposed to the clock for deadlines.
 
-A broker's `now` never goes back and never jumps, so that nothing is late because somebody has set
-the system's clock. What is written to disk has the system's time, also after it
-was set. Without a server the two are the same.
+A broker's `now` never goes back and never jumps, so setting the system's clock makes nothing late.
+Files on disk get the system's time, also after it was set. Without a server the two are the same.
 
 Not here: reading clocks (server.py)."""
 

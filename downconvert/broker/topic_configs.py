@@ -1,10 +1,10 @@
-"""The configuration of topics: where it is kept, and what it says of appending.
+"""The configuration of topics: where it is stored, and how it affects appending.
 
-What a topic has of its own is kept in one small file in the log directory; what an operator says
-when the broker starts comes before that.
+The settings that a topic has of its own are stored in one small file in the log directory. The
+operator's settings at the start of the broker have precedence.
 
-Not here: which settings there are (topic_settings.py), the requests that ask for them or change
-them (describe_configs.py, alter_configs.py)."""
+Not here: the settings that exist (topic_settings.py), the requests that read or change them
+(describe_configs.py, alter_configs.py)."""
 
 import json
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from .topic_settings import (
 )
 
 FILE_NAME: Final = "topic-configs.json"
-CONFIGS_MAX: Final = 1_000  # that are remembered as they were last read
+CONFIGS_MAX: Final = 1_000  # parsed configurations that are cached
 LEVELS: Final = {
     Codec.GZIP: "compression.gzip.level",
     Codec.LZ4: "compression.lz4.level",
@@ -43,7 +43,7 @@ LEVELS: Final = {
 
 
 def append_config(own: Mapping[str, str], config: BrokerConfig) -> AppendConfig:
-    """How records are appended to a topic that has these settings of its own."""
+    """How records are appended to a topic with these settings of its own."""
     return _append_config(tuple(own.items()), config.message_max_bytes, config.min_insync_replicas)
 
 
@@ -62,7 +62,7 @@ def _append_config(
     codecs = {codec.name.lower(): codec for codec in Codec} | {"uncompressed": Codec.NONE}
     codec = codecs.get(value("compression.type"))
     level = "" if codec is None else own.get(LEVELS.get(codec, ""), "")
-    both = value(DIFFERENCE_MAX)  # as it was called before there were two of them
+    both = value(DIFFERENCE_MAX)  # the older name of both limits
     return AppendConfig(
         magic=magic_of(value("message.format.version")),
         codec=codec,
@@ -77,7 +77,7 @@ def _append_config(
 
 
 def _given(limit: str, both: str) -> int:
-    """A limit, or where it has its default the older setting for both."""
+    """A limit, or the older setting for both if the limit has its default."""
     return int(both) if int(limit) == LONG_MAX else int(limit)
 
 
@@ -88,7 +88,7 @@ class TopicConfigs:
         """CorruptFileError: the file has been changed, and cannot be read."""
         self._path = log_dir / FILE_NAME
         self._files = files
-        self._is_behind = False  # the disk was full, and the file still names a topic that is gone
+        self._is_behind = False  # the disk was full, and the file still names a deleted topic
         self._given = config.topics
         self._lock = Lock()
         self._kept = _read(self._path)
@@ -97,11 +97,11 @@ class TopicConfigs:
         return {**self._kept.get(topic, {}), **self._given.get(topic, {})}
 
     def kept(self, topic: str) -> dict[str, str]:
-        """What clients have set; without what the operator says at the start."""
+        """The settings from clients, without the operator's."""
         return dict(self._kept.get(topic, {}))
 
     def replace(self, topic: str, own: Mapping[str, str]) -> None:
-        """Writes this: all that is set for the topic from now on; if empty, nothing is."""
+        """Stores the topic's settings in place of the earlier ones; if empty, it has none."""
         with self._lock:
             kept = {name: config for name, config in self._kept.items() if name != topic}
             if own:
@@ -110,8 +110,8 @@ class TopicConfigs:
                 self._write(kept)
 
     def forget(self, topic: str) -> None:
-        """Nothing of a topic that is gone. A full disk is no error: the file is written with the
-        next change, which comes before a topic of that name."""
+        """Removes a deleted topic's settings. A full disk is no error: the next change writes the
+        file, and it comes before another topic of that name."""
         with self._lock:
             if topic in self._kept:
                 self._kept = {name: own for name, own in self._kept.items() if name != topic}
@@ -126,7 +126,7 @@ class TopicConfigs:
 
 
 def _read(path: Path) -> dict[str, dict[str, str]]:
-    """CorruptFileError: it is not what was written."""
+    """CorruptFileError: the file is not as this module writes it."""
     try:
         found = json.loads(read_file(path))
     except FileNotFoundError:
@@ -145,7 +145,7 @@ def _read(path: Path) -> dict[str, dict[str, str]]:
 
 
 def _renewed(name: str, value: str) -> str:
-    """A value that earlier versions of this broker took, and that means the same."""
+    """The current form of a value that earlier versions of this broker accepted."""
     if (name, value) == ("compression.type", "none"):
         return "uncompressed"
     if name == "message.format.version" and not is_valid(name, value) and magic_of(value) == V2:
@@ -154,7 +154,7 @@ def _renewed(name: str, value: str) -> str:
 
 
 def _corrupt(reason: str, path: Path) -> CorruptFileError:
-    # It is not read as an empty one: topics would be compacted or deleted by other rules.
+    # Reading it as empty would compact or delete topics by other rules.
     return CorruptFileError(
         f"{reason}; mend it, or move it away: then topics have the default settings", str(path)
     )

@@ -1,11 +1,11 @@
-"""The settings that a topic may have: names, defaults, valid values, and how a value is shown.
+"""The settings that a topic may have: names, defaults, valid values, and their text form.
 
-They are those of Kafka 3.9.1 [TopicConfig, LogConfig, ConfigDef]. Some have no effect here, and are
-kept and shown all the same: a topic that is copied from Kafka has them, and so have the files of
-tools that describe whole clusters.
+They are those of Kafka 3.9.1 [TopicConfig, LogConfig, ConfigDef]. Some have no effect here. They
+are stored and shown all the same, because a topic copied from Kafka has them, and so have the files
+of tools that describe whole clusters.
 
-Not here: where a topic's own settings are kept (topic_configs.py), the requests that ask for them
-or change them (describe_configs.py, alter_configs.py)."""
+Not here: where a topic's own settings are stored (topic_configs.py), the requests that read or
+change them (describe_configs.py, alter_configs.py)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -30,8 +30,8 @@ AFTER_MAX: Final = "message.timestamp.after.max.ms"
 DIFFERENCE_MAX: Final = "message.timestamp.difference.max.ms"
 MIN_LAG, MAX_LAG = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
-# The releases whose names `message.format.version` takes, each with the last of its internal
-# versions [MetadataVersion]. Of 0.10.0 and later all up to that have a name of their own.
+# The releases that `message.format.version` accepts, each with the last of its internal versions
+# [MetadataVersion]. From 0.10.0 on, each internal version up to that has a name of its own.
 _LAST: Final = (
     "0.8.0 0.8.1 0.8.2 0.9.0 0.10.0-IV1 0.10.1-IV2 0.10.2-IV0 0.11.0-IV2 1.0-IV0 1.1-IV0 2.0-IV1 "
     "2.1-IV2 2.2-IV1 2.3-IV1 2.4-IV1 2.5-IV0 2.6-IV0 2.7-IV2 2.8-IV1 3.0-IV1 3.1-IV0 3.2-IV0 "
@@ -40,13 +40,13 @@ _LAST: Final = (
 RELEASES: Final = {
     name: int(last or -1) for name, _, last in (one.partition("-IV") for one in _LAST.split())
 }
-UNRELEASED: Final = ("4.0-IV0", "4.0-IV1")  # that 3.9.1 knows, and takes by their full names only
+UNRELEASED: Final = ("4.0-IV0", "4.0-IV1")  # 3.9.1 knows them, by their full names only
 
 Parse: TypeAlias = Callable[[str], str]
 
 
 class ConfigType(IntEnum):
-    """What kind of value a setting has, by Kafka's numbers."""
+    """The type of a setting's value, by Kafka's numbers."""
 
     BOOLEAN = 1
     STRING = 2
@@ -60,8 +60,8 @@ class ConfigType(IntEnum):
 class Setting:
     """One setting of a topic.
 
-    parse: a value as Kafka shows it; ValueError: the setting cannot have it. synonym: what a
-    broker calls the default; Kafka names none for some. in_synonym: the default in its unit."""
+    parse: returns a value in Kafka's form; ValueError: it is invalid. synonym: the broker setting
+    that is the default; Kafka names none for some. in_synonym: the default in its unit."""
 
     type: ConfigType
     default: str
@@ -226,7 +226,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 
 def is_valid(name: str, value: str) -> bool:
-    """Whether a setting that there is can have this value."""
+    """Whether a known setting may have this value."""
     try:
         SETTINGS[name].parse(value)
     except ValueError:
@@ -235,7 +235,7 @@ def is_valid(name: str, value: str) -> bool:
 
 
 def parse(config: Mapping[str, str | None]) -> dict[str, str]:
-    """The settings, each as Kafka shows it. ApiError: one is unknown, or cannot have its value."""
+    """The settings, each in Kafka's form. ApiError: one is unknown or has an invalid value."""
     parsed = {}
     for name, value in config.items():
         setting = SETTINGS.get(name)
@@ -253,8 +253,8 @@ def parse(config: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def check(config: Mapping[str, str | None]) -> dict[str, str]:
-    """As `parse`, for all that a topic is to have of its own: settings that contradict each other
-    are an ApiError, too."""
+    """As `parse`, for all of a topic's own settings. ApiError also if they contradict each
+    other."""
     parsed = parse(config)
     lags = [int(parsed.get(name, SETTINGS[name].default)) for name in (MIN_LAG, MAX_LAG)]
     if lags[0] > lags[1]:
@@ -283,5 +283,5 @@ def magic_of(version: str) -> int:
     return V1 if number < (0, 11) else V2
 
 
-def _invalid(said: str) -> ApiError:
-    return ApiError(ErrorCode.INVALID_CONFIG, said)
+def _invalid(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, message)

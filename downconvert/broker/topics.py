@@ -1,7 +1,7 @@
 """The topics of a broker: the partitions in its log directory, ids and settings.
 
-A topic's id is the one that its partitions' metadata files have; a topic of an old broker has none
-there and gets one that depends on its name only, so that it stays the same."""
+A topic's id is the one in its partitions' metadata files. A topic of an old broker has none there,
+and gets one that depends only on its name, so that it stays the same."""
 
 from collections import defaultdict
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
@@ -28,16 +28,16 @@ INTERNAL_TOPICS: Final = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
 
 @dataclass(slots=True, eq=False)
 class Topic:
-    """A topic with those of its partitions that this broker has."""
+    """A topic, with those of its partitions that this broker has."""
 
     name: str
     id: bytes  # 16 bytes
     partitions: dict[int, Partition] = field(default_factory=dict)
-    config: Mapping[str, str] = field(default_factory=dict)  # what differs from the defaults
+    config: Mapping[str, str] = field(default_factory=dict)  # only non-default settings
 
     @property
     def has_id(self) -> bool:
-        """Whether its files say the id; otherwise it comes from the name."""
+        """Whether its files have the id; otherwise the id comes from its name."""
         return self.id != id_without_file(self.name)
 
     @property
@@ -46,7 +46,7 @@ class Topic:
 
 
 class Topics(Mapping[str, Topic]):
-    """By name. A directory that another process writes to is listed again by `refresh`."""
+    """Topics by name. `refresh` lists a directory again that another process writes to."""
 
     def __init__(self, log_dir: LogDir, config: BrokerConfig) -> None:
         self.log_dir = log_dir
@@ -55,7 +55,7 @@ class Topics(Mapping[str, Topic]):
         self._config = config
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._rewrites: bool | None = None  # None: not known since something was changed
+        self._rewrites: bool | None = None  # None: not known since the last change
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
@@ -68,7 +68,7 @@ class Topics(Mapping[str, Topic]):
         return len(self._topics)
 
     def values(self) -> ValuesView[Topic]:
-        """As they are now: a copy."""
+        """A copy of the current ones."""
         return self._now().values()
 
     def items(self) -> ItemsView[str, Topic]:
@@ -87,8 +87,8 @@ class Topics(Mapping[str, Topic]):
 
     @property
     def has_rewriting(self) -> bool:
-        """Whether any topic has a format or a codec of its own, so that what producers send may
-        have to be written again."""
+        """Whether any topic has its own format or codec, so that records from producers may have
+        to be rewritten."""
         if self._rewrites is None:
             configs = [append_config(topic.config, self._config) for topic in self.values()]
             self._rewrites = any(one.codec is not None or one.magic < V2 for one in configs)
@@ -104,7 +104,7 @@ class Topics(Mapping[str, Topic]):
             yield from list(topic.partitions.values())
 
     def refresh(self) -> None:
-        """Looks for partitions that have come, or gone."""
+        """Looks for new and removed partitions."""
         with self.lock:
             found: defaultdict[str, dict[int, Partition]] = defaultdict(dict)
             for name in self.log_dir.logs:
@@ -112,7 +112,7 @@ class Topics(Mapping[str, Topic]):
                 if known is None or self._may_be_back(known):
                     try:
                         known = self._open(name)
-                    except KeyError:  # it has gone since it was listed
+                    except KeyError:  # removed since it was listed
                         continue
                 found[name.topic][name.partition] = known
             for gone in self._topics.keys() - found.keys():
@@ -120,7 +120,7 @@ class Topics(Mapping[str, Topic]):
             for topic, partitions in found.items():
                 if topic in self._topics:
                     self._topics[topic].partitions = partitions
-                    if not self._config.is_writable:  # deleted and made again, perhaps
+                    if not self._config.is_writable:  # it may have been deleted and created again
                         with suppress(OSError, StorageError):
                             self._topics[topic].id = _read_id(topic, partitions)
                 else:
@@ -128,13 +128,13 @@ class Topics(Mapping[str, Topic]):
             self._rewrites = None
             self._by_id = {topic.id: topic for topic in self._topics.values()}
 
-    # --- changing them, where the directory is ours
+    # --- changing them, in a directory of this broker
 
     def create(self, name: str, count: int, own: Mapping[str, str], now: int) -> Topic:
-        """A topic that was not there, with so many partitions. `own`: its configuration;
-        `now` in milliseconds: a topic of the same name at another time is another topic.
+        """Creates a topic with `count` partitions. `own`: its configuration; `now` in milliseconds:
+        a topic of the same name that is created at another time gets another id.
 
-        OSError, StorageError: the disk; then there is no topic."""
+        OSError, StorageError: the disk failed, and there is no topic."""
         with self.lock:
             self.configs.replace(name, own)
             self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
@@ -142,7 +142,7 @@ class Topics(Mapping[str, Topic]):
             return self._topics[name]
 
     def add_partitions(self, name: str, indices: Iterable[int]) -> None:
-        """More partitions, which are made in this order. Errors as those of `create`."""
+        """Adds partitions, created in this order. Errors as those of `create`."""
         with self.lock:
             topic = self._topics[name]
             missing = [index for index in indices if index not in topic.partitions]
@@ -151,7 +151,7 @@ class Topics(Mapping[str, Topic]):
 
     def delete(self, name: str) -> None:
         """Removes a topic and all its records. Errors as those of `create`; then some partitions
-        may be left, and are a topic still. A full disk is no such error."""
+        may be left, and are still a topic. A full disk is no error."""
         with self.lock:
             try:
                 for partition in self._topics[name].partitions.values():
@@ -165,7 +165,7 @@ class Topics(Mapping[str, Topic]):
             _say(name, "deleted")
 
     def configure(self, name: str, own: Mapping[str, str]) -> None:
-        """Replaces what a topic has of its own. Errors as those of `create`."""
+        """Replaces a topic's own settings. Errors as those of `create`."""
         with self.lock:
             self.configs.replace(name, own)
             self._rewrites = None
@@ -198,12 +198,12 @@ class Topics(Mapping[str, Topic]):
     # --- how
 
     def _may_be_back(self, partition: Partition) -> bool:
-        """Whether to open an offline one again: another process writes there, and may have mended
-        it."""
+        """Whether to open an offline partition again: another process writes there, and may have
+        repaired it."""
         return not self._config.is_writable and partition.log.offline_reason is not None
 
     def _open(self, name: TopicPartition) -> Partition:
-        """A partition; an offline one where its log cannot be opened. KeyError: there is none."""
+        """A partition; it is offline if its log cannot be opened. KeyError: it does not exist."""
         logs = self.log_dir.logs
         log = logs.open_or_offline(name)
         if log.is_writable:
@@ -215,9 +215,9 @@ class Topics(Mapping[str, Topic]):
 
 
 def _say(topic: str, what: str, **fields: object) -> None:
-    """A line of the log for a change that a client asked for."""
-    said = "".join(f", {name} {value}" for name, value in fields.items())
-    LOG.info("topic %s is %s%s", topic, what, said, extra={"fields": {"topic": topic} | fields})
+    """Logs a change that a client requested."""
+    message = "".join(f", {name} {value}" for name, value in fields.items())
+    LOG.info("topic %s is %s%s", topic, what, message, extra={"fields": {"topic": topic} | fields})
 
 
 def _read_id(name: str, partitions: Mapping[int, Partition]) -> bytes:
@@ -227,5 +227,5 @@ def _read_id(name: str, partitions: Mapping[int, Partition]) -> bytes:
 
 
 def id_without_file(name: str) -> bytes:
-    """The id of a topic whose files do not say one."""
+    """The id of a topic whose files have none."""
     return uuid5(NAMESPACE_URL, name).bytes

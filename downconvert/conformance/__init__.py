@@ -1,2 +1,2 @@
-"""Whether a broker serves old clients as it says: topics are written to it, and fetched in every
-version and with every kind of limit."""
+"""Checks that a broker serves old clients: writes topics to it, and fetches them in every version
+and with every kind of limit."""

@@ -1,4 +1,4 @@
-"""Asks a broker, one request at a time, in any version."""
+"""Sends requests to a broker, one at a time, in any version."""
 
 import socket
 import ssl
@@ -18,16 +18,16 @@ TIMEOUT: Final = 30.0  # seconds, for an answer
 ANSWER_MAX: Final = 64 * 1024 * 1024  # bytes
 CLIENT_ID: Final = "downconvert-conformance"
 _LENGTH: Final = Struct(">i")
-_TLS_ALERT: Final = b"\x15\x03"  # a listener with TLS, to what is none [RFC 8446, 5.1]
+_TLS_ALERT: Final = b"\x15\x03"  # sent by a listener with TLS to a client without [RFC 8446, 5.1]
 
 
 class ConformanceError(Exception):
-    """The broker cannot be judged: it does not answer, or refuses what writing takes."""
+    """The broker cannot be judged: it does not answer, or refuses requests needed for writing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """How brokers are spoken to: over TLS where there is a context, logged in where there are
+    """The way to connect to brokers: with TLS if there is a context, authenticated if there are
     credentials."""
 
     tls: ssl.SSLContext | None = None
@@ -38,7 +38,8 @@ PLAIN: Final = Access()
 
 
 class Connection:
-    """To one broker. ConformanceError: it hung up, answers what is no answer, or refuses us."""
+    """A connection to one broker. ConformanceError: it hangs up, or sends no valid answer, or
+    refuses us."""
 
     def __init__(self, host: str, port: int, access: Access = PLAIN) -> None:
         self.name = f"{host}:{port}"
@@ -48,7 +49,7 @@ class Connection:
             self._socket = socket.create_connection((host, port), timeout=TIMEOUT)
             if access.tls is not None:
                 self._socket = access.tls.wrap_socket(self._socket, server_hostname=host)
-        except (OSError, ValueError) as error:  # a broker may name one by what is no name
+        except (OSError, ValueError) as error:  # a broker may name another by an invalid name
             why = error.strerror if isinstance(error, OSError) else None
             raise ConformanceError(f"{self.name}: {why or error}") from None
         if access.credentials is not None:

@@ -1,6 +1,6 @@
-"""One fetch of a topic that was written, and what its log looks like by now.
+"""One fetch of a topic that was written, and the current state of its log.
 
-Not here: whether the answer is right (judge.py)."""
+Not here: judging the answer (judge.py)."""
 
 import time
 from typing import Any, Final
@@ -16,7 +16,7 @@ from .writing import Cluster, Written
 TOPIC_IDS_SINCE: Final = 13
 WAIT: Final = 100  # milliseconds at the end of the log
 LARGE: Final = 1 << 20
-PAUSE: Final = 0.5  # seconds until it is looked again whether a log has been compacted
+PAUSE: Final = 0.5  # seconds between two checks whether a log has been compacted
 
 
 def fetch(cluster: Cluster, written: Written, version: int, position: int, limit: int) -> Any:
@@ -39,7 +39,7 @@ def fetch(cluster: Cluster, written: Written, version: int, position: int, limit
 
 
 def unlike_its_plan(cluster: Cluster, written: Written, seconds: float) -> str:
-    """Why a log is not as its plan wants it; empty: it is. A cleaner is given so many seconds."""
+    """Why a log differs from its plan; empty: it does not. A cleaner gets so many seconds."""
     plan = written.plan
     if not plan.is_compacted and plan.magic == V2:
         return ""
@@ -61,7 +61,7 @@ def _log(cluster: Cluster, written: Written) -> tuple[set[int], int]:
     """The formats in a log, and the number of its records."""
     newest = cluster.offers(ApiKey.Fetch)[-1]
     magics, count, position = set[int](), 0, 0
-    for _ in written.plan.batches:  # an answer may be no more than a segment
+    for _ in written.plan.batches:  # an answer may have only one segment
         answer = fetch(cluster, written, newest, position, LARGE)
         if answer.error_code:
             raise ConformanceError(f"the log of {written.name}: error {answer.error_code}")

@@ -1,9 +1,9 @@
-"""Fetches what was written, in a version and with a limit, and says which rules were not kept.
+"""Fetches a topic in a version and with a limit, and reports the broken rules.
 
-It reads as a client of that version does: from offset 0 on, each time from after the last record
-that it was given. Answers are judged as bytes and as records.
+It reads like a client of that version: from offset 0 on, each time after the last record that it
+got. Answers are judged as bytes and as records.
 
-Not here: what was written (plans.py, writing.py), what rules there are (rules.py)."""
+Not here: the topics (plans.py, writing.py), the rules (rules.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -22,14 +22,14 @@ from .writing import Cluster, Written
 
 ROUNDS_MAX: Final = 400  # fetches of one reading; the longest topic has 40 batches
 SHOWN: Final = 48  # bytes of an answer in a finding
-WHOLE_FIRST_SINCE: Final = 3  # the first batch comes whole, whatever the limit [KIP-74]
+WHOLE_FIRST_SINCE: Final = 3  # the first batch is sent whole, whatever the limit [KIP-74]
 ZSTD_SINCE: Final = 10
 UNSUPPORTED_COMPRESSION: Final = 76
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A rule that was not kept."""
+    """A broken rule."""
 
     rule: str
     words: str
@@ -45,14 +45,14 @@ class Case:
     limit: str
     findings: list[Finding] = field(default_factory=list)
     bytes_sent: int = 0  # of records, by the broker
-    bytes_again: int = 0  # of those, after the last whole message: they are sent another time
+    bytes_again: int = 0  # of those, after the last whole message, so they are sent again
 
 
 def cases(cluster: Cluster, written: Written) -> Iterator[Case]:
-    """The topic in each version that is offered, with each limit."""
+    """The topic in each offered version, with each limit."""
     first = written.first_size
     for version in cluster.offers(ApiKey.Fetch):
-        # Old formats are larger: the first batch has room at twice its size, and 1 KB.
+        # Old formats are larger: the first batch fits into twice its size, and 1 KB.
         for name, limit in (("1", 1), ("first batch", 2 * first + 1024), ("1 MiB", LARGE)):
             case = Case(written.plan.name, version, name)
             try:
@@ -78,7 +78,7 @@ class _Reading:
 
     def run(self) -> None:
         position = 0
-        # Below version 3 a limit that is too small is the client's own fault.
+        # Below version 3 a limit that is too small is the client's own mistake.
         guaranteed = self._version >= WHOLE_FIRST_SINCE or self._limit > 1
         if self._written.plan.name == "large" and self._version < WHOLE_FIRST_SINCE:
             guaranteed &= self._limit >= LARGE
@@ -103,13 +103,13 @@ class _Reading:
         self._compare()
 
     def _judge(self, data: bytes, position: int) -> int:
-        """Judges an answer's records. Returns the offset that a client asks for next."""
+        """Judges an answer's records. Returns the next offset of the client."""
         self._case.bytes_sent += len(data)
         log = MemoryRecords(data)
         end, last, whole = position, -1, 0
         try:
             for header in log.batches():
-                # One message that is larger a client may be given: it could not go on otherwise.
+                # One larger message is allowed, because the client could not continue otherwise.
                 is_first = header.position == 0
                 whole = header.position + header.size
                 if self._version < WHOLE_FIRST_SINCE and whole > self._limit and not is_first:
@@ -130,7 +130,7 @@ class _Reading:
     def _records(
         self, log: MemoryRecords, header: BatchHeader, last: int, end: int
     ) -> tuple[int, int]:
-        """Takes a batch's records: the last offset in the answer, and what is asked for next."""
+        """Takes a batch's records. Returns the last offset in the answer, and the client's next."""
         if header.magic == V2:
             if header.base_offset <= last:
                 self._find("once", f"offset {header.base_offset} after {last}")
@@ -141,14 +141,14 @@ class _Reading:
                 self._find("once", f"offset {record.offset} after {last}")
             last = max(last, record.offset)
             end = max(end, record.offset + 1)
-            if record.offset in self._sent:  # memory is bounded by what was sent
+            if record.offset in self._sent:  # memory is limited by the sent records
                 self._got.setdefault(record.offset, record)
             else:
                 self._find("all", f"offset {record.offset}: nobody sent it")
         return last, max(end, header.last_offset + 1) if header.magic == V2 else end
 
     def _tail(self, tail: bytes) -> None:
-        """What comes after the last whole message."""
+        """Judges the bytes after the last whole message."""
         self._case.bytes_again += len(tail)
         if len(tail) >= 8 and PREFIX.unpack(tail.ljust(PREFIX.size, b"\0")[: PREFIX.size])[0] < 0:
             self._find("filler", f"{len(tail)} bytes that are no message", tail)
@@ -185,7 +185,7 @@ class _Reading:
 
 
 def _sent(written: Written) -> Iterator[tuple[int, tuple[Record, bool]]]:
-    """By offset, what was sent, and whether a reader may go without it."""
+    """The sent records by offset, and whether a reader may miss each."""
     plan = written.plan
     latest = plan.latest()
     for number, (batch, first) in enumerate(zip(plan.batches, written.offsets, strict=True)):
@@ -195,7 +195,7 @@ def _sent(written: Written) -> Iterator[tuple[int, tuple[Record, bool]]]:
 
 
 def _difference(sent: Record, got: Record, magic: int, plan: Plan) -> str:
-    """What of a record differs; empty: nothing."""
+    """The differing field of a record; empty: none."""
     magic = min(magic, plan.magic)
     if (sent.key, sent.value) != (got.key, got.value):
         return "key" if sent.key != got.key else "value"

@@ -1,6 +1,6 @@
 """A score as one HTML file that opens offline, or as Markdown for a document.
 
-Not here: what was found (score.py)."""
+Not here: the findings (score.py)."""
 
 from collections.abc import Iterator
 from html import escape
@@ -85,7 +85,7 @@ def verdict(score: Score) -> str:
 
 
 def again(score: Score) -> str:
-    """What was sent in vain, in a sentence; empty where nothing old was asked."""
+    """The bytes that were sent in vain, in a sentence; empty: no old version was used."""
     if not score.serves_old:
         return ""
     return (
@@ -95,7 +95,7 @@ def again(score: Score) -> str:
 
 
 def where(fault: Fault) -> str:
-    """The versions of a fault, in a few letters."""
+    """The versions of a fault, in short form."""
     versions = fault.versions
     if len(versions) > 1 and versions == list(range(versions[0], versions[-1] + 1)):
         return f"{versions[0]}-{versions[-1]}"

@@ -1,4 +1,4 @@
-"""What is written: one topic for each thing that a producer can make and an old client may mind."""
+"""The written topics: one for each feature of producers that old clients may not support."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from records.record import Headers
 START: Final = 1_700_000_000_000  # milliseconds
 KEPT: Final = {"retention.ms": "-1"}  # all topics: their records are old
 APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
-# A segment for each batch, by their times, and a cleaner that comes as soon as it may.
+# A segment for each batch, by their times, and a cleaner that starts as soon as possible.
 COMPACTED: Final = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.001",
@@ -22,14 +22,14 @@ FORMAT: Final = "message.format.version"
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Records that are sent as one batch. `transaction`: whether it is committed or aborted; None:
-    it is in none."""
+    no transaction."""
 
     codec: Codec
     records: tuple[Record, ...]  # offsets from 0 on
     transaction: bool | None = None
 
     def encoded(self, producer_id: int = -1, producer_epoch: int = -1, sequence: int = -1) -> bytes:
-        """As a producer sends it, in v2."""
+        """The batch as a producer sends it, in v2."""
         return build(
             self.records,
             magic=2,
@@ -49,7 +49,7 @@ class Plan:
     what: str
     batches: tuple[Batch, ...]
     config: Mapping[str, str] = field(default_factory=dict, hash=False)
-    magic: int = 2  # of the log, where the broker writes that format
+    magic: int = 2  # of the log, if the broker writes that format
 
     @property
     def is_append_time(self) -> bool:
@@ -68,12 +68,12 @@ class Plan:
         return any(batch.codec is Codec.ZSTD for batch in self.batches)
 
     def latest(self) -> set[tuple[int, int]]:
-        """Of each key the last record: the number of its batch, and its offset in that."""
+        """The last record of each key: the number of its batch, and its offset in that."""
         return _latest(enumerate(self.batches))
 
     @property
     def compacted_count(self) -> int:
-        """The records that the cleaner leaves: it does not look at the last segment."""
+        """The number of records after cleaning, which leaves out the last segment."""
         *inactive, active = self.batches
         return len(_latest(enumerate(inactive))) + len(active.records)
 
@@ -114,8 +114,8 @@ _ODD: Final = (
 
 
 def _repeated(number: int) -> Batch:
-    """Keys that come again in each batch; in every fourth one of its own, which stays: so batches
-    of one record are left, and none at all between them."""
+    """Keys that are repeated in each batch. Every fourth batch has one key of its own, which stays.
+    So batches of one record are left, with none at all between them."""
     own = (b"own-%d" % number,) if number % 4 == 0 else ()
     keys = (*(b"key-%d" % key for key in range(10)), *own)
     time = START + 10_000 * number
@@ -187,7 +187,7 @@ PLANS: Final = (
         Plan(
             f"stored-v{magic}",
             f"a log of v{magic}, where the broker still writes that: a batch of each codec",
-            # Producers send no headers to such a topic: there is no place for them.
+            # Producers send no headers to such a topic, because its format has none.
             (
                 *(Batch(codec, _records(15)) for codec in _PLAIN_CODECS),
                 Batch(Codec.NONE, _ODD[:-1]),

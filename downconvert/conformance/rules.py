@@ -1,5 +1,5 @@
-"""What a fetch must keep to: each rule with where it comes from, and whom it hurts if it is not
-kept. What real clients do is from the runs of docs/old-clients.md."""
+"""The rules of a fetch: each with its source, and the clients that a broken one hurts. The
+behaviour of real clients is from the runs of docs/old-clients.md."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -105,5 +105,5 @@ CLIENTS: Final = (
 
 
 def clients_of(version: int) -> str:
-    """Who asks Fetch in this version."""
+    """The clients that send Fetch in this version."""
     return next(words for first, words in reversed(CLIENTS) if version >= first)

@@ -1,6 +1,6 @@
 """All cases of a broker, counted.
 
-Not here: how it is shown (page.py, the command)."""
+Not here: the output (page.py, the command)."""
 
 import secrets
 from collections.abc import Callable, Collection, Sequence
@@ -17,13 +17,13 @@ from .rules import RULES
 from .writing import Cluster, RefusedError, Written
 
 OLD_BELOW = 4  # versions of Fetch that get an older format than v2
-CLEANER_SECONDS = 60.0  # Kafka's looks every 15 seconds
+CLEANER_SECONDS = 60.0  # Kafka's cleaner checks every 15 seconds
 Step = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A rule that was not kept: by which cases, with the first of them."""
+    """A broken rule: the cases that broke it, and the first finding."""
 
     rule: str
     cases: Sequence[Case]
@@ -41,7 +41,7 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """How a broker did."""
+    """The result of a broker."""
 
     broker: str
     versions: range  # of Fetch that it offers
@@ -54,24 +54,24 @@ class Score:
 
     @property
     def serves_old(self) -> bool:
-        """Whether it says that it serves clients of formats before v2."""
+        """Whether it offers versions for clients of formats before v2."""
         return bool(self.versions) and self.versions.start < OLD_BELOW
 
     @property
     def again(self) -> float:
-        """Of the bytes that old versions were sent with the largest limit, those that are sent
-        another time."""
+        """The share of the bytes sent to old versions with the largest limit that are sent
+        again."""
         old = [case for case in self.cases if case.version < OLD_BELOW and case.limit != "1"]
         sent = sum(case.bytes_sent for case in old)
         return sum(case.bytes_again for case in old) / sent if sent else 0.0
 
     def of(self, version: int) -> tuple[int, int]:
-        """Of one version, cases that are right, and all."""
+        """The numbers of right and of all cases of one version."""
         found = [case for case in self.cases if case.version == version]
         return sum(not case.findings for case in found), len(found)
 
     def faults(self) -> list[Fault]:
-        """What was found, by rule, in the order of the rules."""
+        """The findings by rule, in the order of the rules."""
         found = []
         for rule in RULES:
             wrong = [case for case in self.cases if any(one.rule == rule for one in case.findings)]
@@ -116,8 +116,8 @@ def judge(
 ) -> Score:
     """Writes topics to the broker, reads them, and deletes them again.
 
-    `names`: of plans; empty: all. `keep`: the topics stay. `cleaner_seconds`: for the broker to
-    compact a topic, after all others were judged. `step` is told how far it is.
+    `names`: of plans; empty: all. `keep`: the topics stay. `cleaner_seconds`: the time for the
+    broker to compact a topic, after all others were judged. `step` is called with the progress.
     ConformanceError: nothing can be judged."""
     cluster = Cluster(host, port, access)
     prefix = f"conformance-{secrets.token_hex(4)}"
@@ -128,7 +128,7 @@ def judge(
     try:
         if not cluster.offers(ApiKey.Fetch) or not cluster.offers(ApiKey.Produce):
             raise ConformanceError(f"{host}:{port}: it offers no Fetch, or no Produce")
-        later: list[Written] = []  # what is compacted meanwhile
+        later: list[Written] = []  # topics that are being compacted
         for number, plan in enumerate(sorted(plans, key=lambda plan: not plan.is_compacted)):
             step(plan.name, number, len(plans))
             if plan.has_transactions and not cluster.has_transactions:

@@ -1,6 +1,6 @@
-"""Writes topics to a broker, as a producer of today does.
+"""Writes topics to a broker, like a current producer.
 
-Not here: what is in them (plans.py), how they are read (judge.py)."""
+Not here: their contents (plans.py), reading them (judge.py)."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ from downconvert.protocol.schemas import ApiKey, Message, schema
 from .connection import PLAIN, Access, ConformanceError, Connection
 from .plans import KEPT, Batch, Plan
 
-# Newest versions that are asked here: later ones say the same in other words.
+# The newest versions in use here: later ones have the same meaning in other words.
 NEWEST: Final = {
     ApiKey.Produce: 8,
     ApiKey.CreateTopics: 4,
@@ -26,21 +26,21 @@ NEWEST: Final = {
 TRANSACTIONS: Final = (ApiKey.AddPartitionsToTxn, ApiKey.EndTxn)
 PATIENCE: Final = 60.0  # seconds, for a topic, a leader, a coordinator
 PAUSE: Final = 0.05
-# Not yet: coordinators, leaders and markers take their time.
+# Retried: coordinators, leaders and markers need some time.
 UNKNOWN_TOPIC, NO_LEADER = 3, 5
-NO_BROKER: Final = 38  # to hold a replica, as its controller has heard of none yet
+NO_BROKER: Final = 38  # no broker can hold a replica, because the controller knows none yet
 _LATER: Final = {UNKNOWN_TOPIC, NO_LEADER, 6, 9, 14, 15, 16, NO_BROKER, 51}
 INVALID_CONFIG: Final = 40
 _Answer = TypeVar("_Answer")
 
 
 class RefusedError(ConformanceError):
-    """A topic cannot be as its plan wants it: the others can be judged."""
+    """A topic cannot be made as planned. The others can be judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A topic that is there, with where each batch begins."""
+    """An existing topic, with the offset of each batch."""
 
     plan: Plan
     name: str
@@ -51,7 +51,7 @@ class Written:
 
 
 class Cluster:
-    """The brokers behind one address, and which versions they offer."""
+    """The brokers behind one address, and the versions that they offer."""
 
     def __init__(self, host: str, port: int, access: Access = PLAIN) -> None:
         self._access = access
@@ -86,7 +86,7 @@ class Cluster:
         return all(self.offers(api) for api in TRANSACTIONS)
 
     def write(self, plan: Plan, name: str) -> Written:
-        """Makes the topic. RefusedError: the broker does not know its settings; ConformanceError:
+        """Creates the topic. RefusedError: the broker does not know its settings; ConformanceError:
         it refuses something else."""
         config = {**KEPT, **plan.config}
         topic = Message(
@@ -243,7 +243,7 @@ class _Producer:
 
 
 def _patiently(ask: Callable[[], tuple[int, _Answer | None]], what: str) -> _Answer:
-    """Asks until the broker is ready."""
+    """Retries until the broker is ready."""
     for _ in _pauses():
         error, answer = ask()
         if not error and answer is not None:

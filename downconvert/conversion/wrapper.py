@@ -6,7 +6,7 @@ byte can be sent. The caller limits how large it may grow.
 Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py),
 what it looks like (records.batches.wrapper)."""
 
-from records.batches.wrapper import wrapper
+from records.batches.wrapper import build_wrapper
 from records.codecs import CompressionLevel, Encoder, compress, open_encoder
 from records.formats import LOG_APPEND_TIME, V1, Codec
 from records.kernel import Buffer
@@ -72,6 +72,6 @@ class Wrapper:
         if self._magic == V1 and append_time is not None:
             attributes |= LOG_APPEND_TIME
             timestamp = append_time
-        return wrapper(
+        return build_wrapper(
             data, magic=self._magic, offset=last_offset, attributes=attributes, timestamp=timestamp
         )

@@ -1,5 +1,5 @@
-"""Which clients would break with Kafka 4: read from what a Kafka 3 cluster leaves behind.
+"""Which clients would break with Kafka 4, from the traces that a Kafka 3 cluster leaves.
 
-Request logs, metrics, packet captures and a gateway's report: each kind of evidence has a file, is
-fed bytes as they come, and yields requests that were seen. Nothing here opens a file or a socket.
-"""
+Request logs, metrics, packet captures and a gateway's report: each kind of evidence has a file. Its
+reader is fed bytes as they come, and yields the requests that it finds. Nothing here opens a file
+or a socket."""

@@ -1,8 +1,8 @@
-"""What to do about each client that would break: one table, by which clients know themselves.
+"""Advice for each client that would break: one table, by the names that clients give themselves.
 
-A row is found by the software that a client names (KIP-511: Java's from 2.4 on, librdkafka from
-1.4 on), else by the client id that its library uses where nobody sets one. The last rows go by what
-is refused alone. `docs/kafka-4-broke-my-client.md` tells the same to people.
+A row is found by the software that a client names (KIP-511: Java since 2.4, librdkafka since 1.4),
+else by its library's default client id. The last rows depend only on the refused APIs.
+`docs/kafka-4-broke-my-client.md` has the same advice for people.
 
 Sources: the libraries' own defaults for client ids; the runs of docs/old-clients.md; KAFKA-18659
 and KAFKA-19444."""
@@ -18,7 +18,7 @@ from .releases import version_of
 class Advice:
     """A row of the table."""
 
-    name: str  # of the client, as people call it
+    name: str  # of the client, in common use
     what: str  # to do
     software: str = ""  # pattern of the name that it gives itself
     client_id: str = ""  # pattern of the client id
@@ -115,7 +115,7 @@ TABLE: Final = (
     ),
 )
 
-# By what is refused, where nothing else is known; the first of these APIs that is.
+# By the refused API, if nothing else is known; the first of these that is refused.
 BY_API: Final = {
     "Fetch": "a consumer of Kafka 0.10 or older, or one that is pinned to it: upgrade or unpin it; "
     "else the gateway",
@@ -129,8 +129,8 @@ ELSE: Final = "upgrade it; else the gateway"
 
 
 def advice_for(client_id: str, software: str, refused: set[str]) -> tuple[str, str]:
-    """What the client is called, and what to do. `refused`: names of APIs. An empty name: nobody
-    knows what it is."""
+    """The client's common name, and the advice. `refused`: names of APIs. An empty name: the client
+    is unknown."""
     if refused == {"JoinGroup"}:
         return "", BY_API["JoinGroup"]
     name, _, version = software.rpartition(" ")

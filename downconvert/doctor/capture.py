@@ -1,6 +1,6 @@
-"""Packet captures, as tcpdump and Wireshark write them: what clients asked brokers.
+"""Packet captures from tcpdump and Wireshark: the requests of clients.
 
-`tcpdump -i any -w kafka.pcap 'tcp dst port 9092'` is enough: only what clients send is read. TLS
+`tcpdump -i any -w kafka.pcap 'tcp dst port 9092'` is enough, because only requests are read. TLS
 hides everything.
 
 Not here: files (capture_file.py), packets (packets.py), the order of bytes (streams.py), requests
@@ -36,8 +36,8 @@ class Capture:
 
     def end(self) -> Iterator[Seen]:
         self._file.end()
-        for heard in self._streams.end():
-            yield from self._seen(*heard)
+        for request in self._streams.end():
+            yield from self._seen(*request)
         if self._is_empty:
             ports = ", ".join(map(str, sorted(self._ports)))
             self.problems.add(f"no packets to port {ports} are in it; --port names others")
@@ -48,8 +48,8 @@ class Capture:
             return
         self._is_empty = False
         self._when = packet.when
-        for heard in self._streams.take(segment):
-            yield from self._seen(*heard)
+        for request in self._streams.take(segment):
+            yield from self._seen(*request)
 
     def _seen(self, address: str, asked: Asked) -> Iterator[Seen]:
         one = seen(

@@ -1,9 +1,9 @@
 """Packets from capture files: pcap, and pcapng.
 
 https://datatracker.ietf.org/doc/html/draft-ietf-opsawg-pcap and …-pcapng. Bytes come in pieces of
-any size; at most one packet, or one block that is needed, is in memory.
+any size. At most one packet, or one needed block, is in memory.
 
-Not here: what is in a packet (packets.py)."""
+Not here: the contents of packets (packets.py)."""
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ PACKET_MAX: Final = 256 * 1024  # bytes: MAXIMUM_SNAPLEN of tcpdump
 INTERFACES_MAX: Final = 1_000
 OPTIONS_MAX: Final = 64 * 1024  # bytes of an interface's or a section's block
 
-# The first four bytes: byte order, and what a second's fraction is counted in.
+# The first four bytes: byte order, and the unit of a second's fraction.
 PCAP_MAGIC: Final = {
     b"\xa1\xb2\xc3\xd4": (">", 1e6),
     b"\xd4\xc3\xb2\xa1": ("<", 1e6),
@@ -30,13 +30,13 @@ _INTERFACE, _SIMPLE, _ENHANCED = 1, 3, 6
 _TSRESOL: Final = 9  # an interface's option: its clock's resolution
 
 
-# What reads a file: yields how many bytes it wants next, or a packet; -1: there is no way on.
+# Reads a file: yields the number of bytes that it wants next, or a packet; -1: it cannot continue.
 _Steps: TypeAlias = "Generator[int | Packet, bytes, None]"
 
 
 @dataclass(frozen=True, slots=True)
 class Packet:
-    """A packet as it was captured, which may be less than was sent."""
+    """A captured packet, which may be shorter than the sent one."""
 
     link_type: int
     data: bytes
@@ -44,14 +44,14 @@ class Packet:
 
 
 class CaptureFile:
-    """Takes a file's bytes, yields its packets. After damage there is no way on."""
+    """Takes a file's bytes, yields its packets. After damage it yields nothing more."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._data = bytearray()
-        self._skip = 0  # bytes of a block that nobody needs
+        self._skip = 0  # bytes of an unneeded block
         self._steps = self._file()
-        self._wanted = len(PCAPNG_MAGIC)  # what the first step asks for
+        self._wanted = len(PCAPNG_MAGIC)  # what the first step needs
         next(self._steps)
         self.is_over = False
 
@@ -68,12 +68,12 @@ class CaptureFile:
                 break
             taken = bytes(self._data[start : start + self._wanted])
             start += self._wanted
-            said = self._steps.send(taken)
-            while isinstance(said, Packet):
-                yield said
-                said = next(self._steps)
-            self._wanted = said
-            self.is_over = said < 0
+            step = self._steps.send(taken)
+            while isinstance(step, Packet):
+                yield step
+                step = next(self._steps)
+            self._wanted = step
+            self.is_over = step < 0
         del self._data[:start]
 
     def end(self) -> None:
@@ -104,7 +104,7 @@ class CaptureFile:
             yield Packet(link_type & 0xFFFF, data, seconds + part / fraction)
 
     def _pcapng(self) -> _Steps:
-        """From after the first block's type."""
+        """Continues after the first block's type."""
         start = PCAPNG_MAGIC + (yield 4)
         order = ""
         interfaces: list[tuple[int, float]] = []  # the link's type, the clock's ticks a second
@@ -154,8 +154,8 @@ def _interface(order: str, body: bytes) -> tuple[int, float]:
 def _packet(
     order: str, kind: int, body: bytes, interfaces: list[tuple[int, float]]
 ) -> Packet | None:
-    """From a block's body, without the size at its end; None: it is none."""
-    if kind == _SIMPLE:  # has no time, and is of the first interface
+    """The packet in a block's body, without the size at its end; None: it has none."""
+    if kind == _SIMPLE:  # has no time, and belongs to the first interface
         if len(body) < 4 or not interfaces:
             return None
         (sent,) = Struct(f"{order}I").unpack_from(body)

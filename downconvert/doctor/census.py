@@ -1,7 +1,7 @@
-"""How often each client asked what: the sum of all evidence.
+"""How often each client sent which request: the sum of all evidence.
 
-Its size is bounded, because a client may use another client id in every request, and a log may be
-made up."""
+Its size is limited, because a client may use another client id in every request, and a log may be
+forged."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ OTHERS: Final = "(others)"  # clients beyond that
 
 
 class ClientKey(NamedTuple):
-    """A client by what it says of itself, with an API and its version."""
+    """A client by its own description, with an API and its version."""
 
     client_id: str
     software: str
@@ -26,20 +26,20 @@ class ClientKey(NamedTuple):
 
 @dataclass(slots=True)
 class Use:
-    """How often, and when last: seconds since the epoch, None where no evidence says."""
+    """The number of requests, and the last time: seconds since the epoch, or None if unknown."""
 
     requests: int = 0
     last_seen: float | None = None
 
 
 class Census:
-    """Everything seen, by client, API and version."""
+    """All requests, by client, API and version."""
 
     def __init__(self) -> None:
         self._uses: dict[ClientKey, Use] = {}
 
     def add(self, seen: Seen) -> ClientKey:
-        """Counts what was seen. Returns the key under which it was counted."""
+        """Counts requests. Returns the key under which they were counted."""
         api = NAMES[seen.api]
         key = ClientKey(seen.client_id, seen.software, seen.address, api, seen.version)
         if key not in self._uses and len(self._uses) >= KEYS_MAX:

@@ -1,9 +1,9 @@
-"""What the evidence means: who would break with which release of Kafka 4, and what to do.
+"""Which clients would break with which release of Kafka 4, and what to do about it.
 
-A client breaks where one request of its was seen in a version that the release refuses. That it was
-not seen to is no proof: evidence has a beginning and an end.
+A client breaks if it was seen with a request in a version that the release refuses. Not seeing one
+proves nothing, because evidence covers a limited time.
 
-Not here: the versions (releases.py), the advice (advice.py), how it is shown (the command)."""
+Not here: the versions (releases.py), the advice (advice.py), the output (the command)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from .advice import advice_for
 from .census import OTHERS, ClientKey, Use
 from .releases import BETWEEN_BROKERS, NEWEST, alike, key_of, oldest
 
-# What a client asks before it is known by name, or while it says it.
+# Requests that a client sends before, or while, it gives its name.
 BEFORE_NAMES: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 
 
@@ -33,23 +33,23 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client, and what of its requests some release of Kafka 4 refuses."""
+    """A client, with its requests that some release of Kafka 4 refuses."""
 
     client_id: str
     software: str
     address: str
-    requests: int  # seen of it, of all kinds
+    requests: int  # all that were seen
     last_seen: float | None
     refused: tuple[Refused, ...]
-    name: str  # what it is, as people call it; empty: not known
-    advice: str  # empty: it needs nothing
+    name: str  # in common use; empty: unknown
+    advice: str  # empty: none is needed
 
     def refused_by(self, release: str) -> list[Refused]:
         return [one for one in self.refused if release in one.releases]
 
     @property
     def requests_refused(self) -> int:
-        """Those that some release of Kafka 4 refuses."""
+        """The number of requests that some release of Kafka 4 refuses."""
         return sum(one.requests for one in self.refused)
 
     def as_json(self, release: str) -> dict[str, Any]:
@@ -95,7 +95,7 @@ class _Oldest:
 
 
 def diagnose(uses: Iterable[tuple[ClientKey, Use]], release: str = NEWEST) -> list[Client]:
-    """Every client: those that break with `release` first, the most frequent first of all."""
+    """Every client: first those that break with `release`, the most frequent first."""
     tables = _Oldest()
     found: dict[tuple[str, str, str], list[tuple[ClientKey, Use]]] = {}
     items = [(key, use) for key, use in uses if key_of(key.api) not in BETWEEN_BROKERS]
@@ -110,14 +110,14 @@ def diagnose(uses: Iterable[tuple[ClientKey, Use]], release: str = NEWEST) -> li
 
 
 def _software(keys: Iterable[ClientKey]) -> dict[tuple[str, str], str]:
-    """By client id and address, the software that was named, where it is one only. What has no
-    software and asks more may be another client: one that is pinned does not name itself."""
-    said: dict[tuple[str, str], set[str]] = {}
+    """By client id and address, the software that was named, if it is only one. Requests without
+    software may be another client's: a pinned one does not name itself."""
+    named: dict[tuple[str, str], set[str]] = {}
     for key in keys:
-        # Without a client id or an address it may be anyone's.
+        # Without a client id or an address it may be any client's.
         if key.software and key.client_id not in ("", OTHERS) and key.address:
-            said.setdefault((key.client_id, key.address), set()).add(key.software)
-    return {who: names.pop() for who, names in said.items() if len(names) == 1}
+            named.setdefault((key.client_id, key.address), set()).add(key.software)
+    return {who: names.pop() for who, names in named.items() if len(names) == 1}
 
 
 def _client(

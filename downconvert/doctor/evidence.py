@@ -1,6 +1,6 @@
-"""What all kinds of evidence come down to: requests that were seen, and what could not be read.
+"""The common form of all evidence: requests that were seen, and what could not be read.
 
-Not here: how often each was seen (census.py), what it means (diagnosis.py)."""
+Not here: counting (census.py), conclusions (diagnosis.py)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -8,33 +8,33 @@ from typing import Final, NamedTuple, Protocol
 
 from .releases import NAMES, VERSION_MAX
 
-PROBLEM_WORDS_MAX: Final = 100  # kinds of damage that are counted apart
-COUNT_MAX: Final = 1 << 62  # requests: a number of any size can be in JSON
+PROBLEM_WORDS_MAX: Final = 100  # kinds of damage that are counted separately
+COUNT_MAX: Final = 1 << 62  # requests, because JSON can have a number of any size
 WHEN_MAX: Final = 253_402_300_800.0  # seconds since the epoch: the year 10000
-NAME_MAX: Final = 128  # characters of what a client calls itself
-UNKNOWN: Final = "unknown"  # what brokers write for software that did not say its name
+NAME_MAX: Final = 128  # characters of a client's name
+UNKNOWN: Final = "unknown"  # a broker's word for software without a name
 
 
 class Seen(NamedTuple):
     """Requests of one client, all of one API and version."""
 
-    client_id: str  # empty: it has none, or the evidence does not say
-    software: str  # name and version; empty: it did not say
-    address: str  # without its port; empty: the evidence does not say
+    client_id: str  # empty: none, or not in the evidence
+    software: str  # name and version; empty: unknown
+    address: str  # without port; empty: not in the evidence
     api: int
     version: int
     requests: int
-    when: float | None  # of the last of them, seconds since the epoch
+    when: float | None  # the last of them, in seconds since the epoch
 
 
 class Problems:
-    """What could not be read, counted by kind: damage is told, and is never the end."""
+    """What could not be read, counted by kind. Damage is reported, and reading continues."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
 
     def add(self, what: str, count: int = 1) -> None:
-        """`what` comes from this program and not from the input."""
+        """`what` comes from this program, never from the input."""
         if what in self.counts or len(self.counts) < PROBLEM_WORDS_MAX:
             self.counts[what] += count
 
@@ -45,11 +45,11 @@ class Reader(Protocol):
     problems: Problems
 
     def feed(self, data: bytes) -> Iterator[Seen]:
-        """What these bytes show, after those before."""
+        """The requests in these bytes, which follow those before."""
         ...
 
     def end(self) -> Iterator[Seen]:
-        """What is left when no more bytes come."""
+        """The remaining requests when no more bytes come."""
         ...
 
 
@@ -63,7 +63,7 @@ def seen(
     requests: int = 1,
     when: float | None = None,
 ) -> Seen | None:
-    """From what somebody else wrote; None where it names no API or version that exists."""
+    """Requests from untrusted fields; None: no API or version of this number exists."""
     if type(api) is not int or type(version) is not int:
         return None
     if api not in NAMES or not 0 <= version <= VERSION_MAX:
@@ -83,7 +83,7 @@ def seen(
 
 
 def _text(value: object) -> str:
-    """Cut, and fit for being encoded: a JSON string can hold half a surrogate pair."""
+    """Shortened, and encodable: a JSON string can hold half a surrogate pair."""
     if not isinstance(value, str):
         return ""
     return value[:NAME_MAX].encode("utf-8", "replace").decode()

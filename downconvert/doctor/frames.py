@@ -1,10 +1,10 @@
 """Requests from the bytes that a client sends on one connection.
 
-Of a request only the head is kept, however large it is: the rest is passed over, also where it was
-not captured. Where what was lost held the beginning of a request, the next one is looked for at the
+Only the head of a request is kept, however large it is. The rest is skipped, even if it was not
+captured. If lost bytes contained the beginning of a request, the next one is searched for at the
 beginning of a segment, and must look like one.
 
-Not here: in which order bytes come (streams.py)."""
+Not here: the order of bytes (streams.py)."""
 
 from collections.abc import Iterator
 from struct import Struct
@@ -18,13 +18,13 @@ _LENGTH: Final = Struct(">h")  # of the client id, -1 for null
 HEAD: Final = 768  # bytes of a request that are kept: client id, and ApiVersions' two strings
 SIZE_MIN: Final = _PREFIX.size - 4
 SIZE_MAX: Final = 100 * 1024 * 1024  # bytes: socket.request.max.bytes, by default
-TLS: Final = b"\x16\x03"  # how a TLS handshake begins: as a request it would have 369 MB
+TLS: Final = b"\x16\x03"  # the beginning of a TLS handshake; as a request it would have 369 MB
 CLIENT_IDS_MAX: Final = 16  # of a connection; a client has one
-SOFTWARE_SINCE: Final = 3  # the version of ApiVersions from which on clients name themselves
+SOFTWARE_SINCE: Final = 3  # the first version of ApiVersions with the client's software
 
 
 class Asked(NamedTuple):
-    """A request's header, and the software of the connection's client as far as it is known."""
+    """A request's header, and the software of the connection's client if known."""
 
     api: int
     version: int
@@ -42,13 +42,13 @@ class Frames:
         self.problems = problems
         self.is_synced = is_new
         self._head = bytearray()
-        self._left = 0  # bytes of the request whose head has been read
+        self._left = 0  # remaining bytes of the request whose head has been read
         self._software = ("", "")
-        self._client_ids = set[str]()  # that the connection's requests had
-        self._is_raw = False  # tokens of SASL go without headers [SaslHandshake v0]
+        self._client_ids = set[str]()  # from the connection's requests
+        self._is_raw = False  # SASL tokens are sent without headers [SaslHandshake v0]
 
     def feed(self, data: bytes) -> Iterator[Asked]:
-        """The next bytes: all that was captured of a segment, or what of it is new."""
+        """The next bytes: all captured bytes of a segment, or the new part of it."""
         if not self.is_synced:
             if not _is_request(data, self._client_ids):
                 return
@@ -65,13 +65,13 @@ class Frames:
             self._head += taken
             position += len(taken)
             if len(self._head) < self._wanted():
-                continue  # the size is known now, or the data are at their end
+                continue  # the size is known now, or the data ends
             yield from self._request()
             if not self.is_synced:
                 return
 
     def lose(self, count: int) -> None:
-        """So many bytes come from nowhere."""
+        """So many bytes are missing."""
         if not self.is_synced:
             return
         if self._head or count > self._left:
@@ -129,10 +129,10 @@ class Frames:
 
 
 def _is_request(data: bytes, client_ids: set[str]) -> bool:
-    """Whether a segment begins as a request does, with enough of it to tell.
+    """Whether a segment begins like a request, with enough bytes to decide.
 
-    Records may look like a request. So the client id must be one that the connection has used, or,
-    if none is known, one with at least one character."""
+    Records may look like a request. So the client id must be one that the connection has used. If
+    none is known, it must have at least one character."""
     if len(data) < _PREFIX.size + _LENGTH.size or data.startswith(TLS):
         return False
     size = int.from_bytes(data[:4], "big", signed=True)
@@ -148,7 +148,7 @@ def _is_request(data: bytes, client_ids: set[str]) -> bool:
 
 
 def _client_id(head: bytes) -> tuple[str, int] | None:
-    """A request's client id, and where that ends; None: this is no request."""
+    """A request's client id, and its end; None: this is no request."""
     if len(head) < _PREFIX.size + _LENGTH.size:
         # Requests between brokers had headers without client ids (ControlledShutdown v0).
         return None

@@ -1,6 +1,6 @@
-"""What a gateway has counted (`downconvert gateway --report HOST:PORT --json`): rows as JSON.
+"""A gateway's counts (`downconvert gateway --report HOST:PORT --json`): rows as JSON.
 
-Not here: how they are counted (gateway/session/census.py)."""
+Not here: the counting (gateway/session/census.py)."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _FIELDS: Final = ("requests", "version")
 
 
 class GatewayRows:
-    """A Reader of the rows; what it yields it yields at the end."""
+    """A Reader of the rows. It yields everything at the end."""
 
     def __init__(self) -> None:
         self.problems = Problems()

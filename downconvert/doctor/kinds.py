@@ -1,4 +1,4 @@
-"""Which kind of evidence bytes are, by how they begin."""
+"""Finds the kind of evidence from its first bytes."""
 
 import re
 import zlib
@@ -12,7 +12,7 @@ from .gateway_rows import GatewayRows
 from .metrics_page import MetricsPage
 from .request_log import RequestLog
 
-BEGINNING: Final = 4096  # bytes that are looked at
+BEGINNING: Final = 4096  # bytes that are examined
 CAPTURES: Final = {*PCAP_MAGIC, PCAPNG_MAGIC}
 GZIP_MAGIC: Final = b"\x1f\x8b"
 INFLATED_MAX: Final = 256 * 1024  # bytes at a time
@@ -21,22 +21,22 @@ _METRICS: Final = re.compile(rb"# |[a-zA-Z_:][\w:]*(\{[^{}]*\})? [-+]?[\d.NI]")
 
 
 class Evidence:
-    """A Reader of whatever it turns out to be, compressed with gzip or not."""
+    """A Reader of any kind of evidence, compressed with gzip or not."""
 
     def __init__(self, ports: Collection[int] = (PORT,), when: float | None = None) -> None:
-        """`ports`: of captures, where brokers listen. `when`: of a page without times, when it was
-        read."""
+        """`ports`: the brokers' ports in captures. `when`: the time at which a page without times
+        was read."""
         self.problems = Problems()
-        self.reader: Reader | None = None  # None: the beginning has not come yet
+        self.reader: Reader | None = None  # None: waiting for the first bytes
         self._ports, self._when = ports, when
         self._beginning = bytearray()
-        self._inflate: Any = None  # a decompressor, where it is gzip
+        self._inflate: Any = None  # a decompressor, for gzip
         self._is_first = True
         self._is_over = False
 
     @property
     def kind(self) -> str:
-        """What it is, in words."""
+        """The kind, in words."""
         return "nothing" if self.reader is None else _WORDS[type(self.reader)]
 
     def feed(self, data: bytes) -> Iterator[Seen]:
@@ -101,7 +101,7 @@ class Evidence:
 
 
 def _is_enough(beginning: bytes | bytearray) -> bool:
-    """Whether the kind can be told: what is followed may grow slowly."""
+    """Whether these bytes show the kind: a file that grows may grow slowly."""
     if len(beginning) >= BEGINNING or bytes(beginning[:4]) in CAPTURES:
         return True
     return b"\n" in beginning and len(beginning.strip()) > 1

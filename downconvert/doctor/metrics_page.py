@@ -1,13 +1,13 @@
-"""A broker's metrics as Prometheus reads them.
+"""A broker's metrics in Prometheus' text format.
 
-`DeprecatedRequestsPerSec` (KIP-896, from 3.8 on) counts requests of versions that Kafka 4 refuses,
-by request, version and client software. `RequestsPerSec` counts by request and version only; it is
-taken where the first is missing. Exporters name metrics and labels each in their own way
+`DeprecatedRequestsPerSec` (KIP-896, since 3.8) counts requests of versions that Kafka 4 refuses, by
+request, version and client software. `RequestsPerSec` counts only by request and version; it is
+used if the first is missing. Exporters name metrics and labels in different ways
 (`kafka_network_requestmetrics_deprecatedrequestspersec_count{request="Fetch",...}`,
-`kafka_network_RequestMetrics_Count{name="DeprecatedRequestsPerSec",...}`), so letters' case and
-underscores say nothing here.
+`kafka_network_RequestMetrics_Count{name="DeprecatedRequestsPerSec",...}`), so case and underscores
+are ignored.
 
-The page names no client ids and no addresses, and a counter begins when its broker does."""
+The page has no client ids and no addresses, and a counter begins with its broker."""
 
 import math
 import re
@@ -22,14 +22,14 @@ DEPRECATED: Final = "deprecatedrequestspersec"
 ALL: Final = "requestspersec"
 # What meters export beside their count: the same number again, or a rate.
 _RATES: Final = re.compile(r"(rate|created|mean|minute)$")
-# Begins at the beginning of a word only, so that no line takes longer than its length.
+# Starts only at the beginning of a word, so that matching takes time linear in a line's length.
 _LABEL: Final = re.compile(r'(?<!\w)([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"')
 # The broker counts each Fetch a second time under one of these.
 _AGAIN: Final = {"fetchconsumer", "fetchfollower", "verifypartitionsintxn"}
 
 
 class MetricsPage:
-    """A Reader of one page. All that it yields it yields at the end."""
+    """A Reader of one page. It yields everything at the end."""
 
     def __init__(self, when: float | None = None) -> None:
         """`when`: seconds since the epoch, when the page was read."""

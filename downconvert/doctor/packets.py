@@ -1,7 +1,7 @@
 """TCP segments from packets: Ethernet, Linux's cooked captures, loopback and raw IP; VLANs; IPv4
 and IPv6.
 
-Not here: files of packets (capture_file.py), what the segments say (streams.py)."""
+Not here: capture files (capture_file.py), the segments' contents (streams.py)."""
 
 from ipaddress import IPv6Address
 from struct import Struct
@@ -15,7 +15,7 @@ RAW: Final = {12, 14, 101, IPV4, IPV6}
 _ETHERTYPE_IPV4, _ETHERTYPE_IPV6 = 0x0800, 0x86DD
 _VLAN: Final = {0x8100, 0x88A8, 0x9100}
 TAGS_MAX: Final = 8
-# In front of a packet: where the EtherType stands, and where the packet begins.
+# Before a packet: the position of the EtherType, and that of the packet.
 _LINK: Final = {ETHERNET: (12, 14), LINUX_SLL: (14, 16), LINUX_SLL2: (0, 20)}
 _TCP: Final = 6
 _FRAGMENT: Final = 44
@@ -27,7 +27,7 @@ _SHORT: Final = Struct(">H")
 
 
 class Segment(NamedTuple):
-    """A TCP segment: whose, where it belongs, and what was captured of its bytes."""
+    """A TCP segment: its addresses, its place in the stream, and its captured bytes."""
 
     source: str
     source_port: int
@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 
 
 def segment_of(link_type: int, data: bytes, problems: Problems) -> Segment | None:
-    """The segment in a packet; None where there is none, or it cannot be read."""
+    """The segment in a packet; None: it has none, or cannot be read."""
     try:
         start = _ip_at(link_type, data, problems)
         if start is None:
@@ -57,7 +57,7 @@ def segment_of(link_type: int, data: bytes, problems: Problems) -> Segment | Non
 
 
 def _ip_at(link_type: int, data: bytes, problems: Problems) -> int | None:
-    """Where IP begins; None: it is another protocol."""
+    """The position of the IP header; None: another protocol."""
     if link_type in RAW:
         return 0
     if link_type in (NULL, LOOP):
@@ -84,7 +84,7 @@ def _ipv4(data: bytes, start: int, problems: Problems) -> Segment | None:
     if fragment & 0x3FFF:
         problems.add("packets in fragments")
         return None
-    # 0: the network card was to cut it, and would have written the size
+    # 0: the network card was to split the packet, and would have written the size
     end = start + size if size else len(data)
     source, target = (".".join(map(str, data[start + at : start + at + 4])) for at in (12, 16))
     return _tcp(data, start + header, end, source, target)
@@ -121,7 +121,7 @@ def _tcp(data: bytes, start: int, end: int, source: str, target: str) -> Segment
         source_port,
         target,
         target_port,
-        # A SYN takes a number, too: its data begin after it.
+        # A SYN uses up a sequence number: its data begins after that.
         (sequence + 1) & 0xFFFFFFFF if flags & SYN else sequence,
         flags,
         data[body:end],

@@ -1,6 +1,6 @@
-"""A diagnosis as one HTML file: it opens offline, and nothing in it is loaded from anywhere.
+"""A diagnosis as one HTML file, which opens offline and loads nothing.
 
-Not here: what it means (diagnosis.py)."""
+Not here: the conclusions (diagnosis.py)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from records.units import format_count
 from .diagnosis import Client
 from .releases import alike
 
-SHOWN_MAX: Final = 1_000  # clients of each kind: a page of more is for nobody
+SHOWN_MAX: Final = 1_000  # clients of each kind: nobody reads a longer page
 NOTES: Final = (
     "A client would break where a request of its was seen in a version that the release refuses: "
     "the broker closes the connection at it. The versions are those of the message definitions of "
@@ -134,17 +134,17 @@ def _more(clients: Sequence[Client]) -> str:
 
 
 def called(client: Client) -> str:
-    """A client's name where a person reads it."""
+    """A client's name for readers."""
     return client.client_id or "(no client id)"
 
 
 def span(releases: Sequence[str]) -> str:
-    """Releases that follow each other, in a few letters."""
+    """Consecutive releases in short form."""
     return releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
 
 
 def when(seconds: float | None) -> str:
-    """A time where a person reads it, as logs have it: without a zone."""
+    """A time for readers, as in logs: without a zone."""
     if seconds is None:
         return ""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M")

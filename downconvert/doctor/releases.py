@@ -2,7 +2,7 @@
 
 The oldest versions are those of the message definitions in kafka-clients of each release from 4.0.0
 to 4.4.0 (common/message/*Request.json, `validVersions`; KIP-896). Brokers close the connection at
-an older one. What Kafka's ApiVersions answer says is not the table: it names Produce 0-2, which are
+an older one. Kafka's ApiVersions response is not the source: it includes Produce 0-2, which are
 refused all the same (KAFKA-18659)."""
 
 import re
@@ -38,7 +38,7 @@ SASL_HANDSHAKE, API_VERSIONS = 17, 18
 # No API has had more versions (Fetch and Produce are at 18 and 13): a higher one is no request.
 VERSION_MAX: Final = 31
 
-# What brokers and controllers ask each other; its versions are the cluster's own affair.
+# Requests between brokers and controllers, whose versions concern only the cluster.
 BETWEEN_BROKERS: Final = frozenset(
     key
     for key, name in NAMES.items()
@@ -52,7 +52,7 @@ BETWEEN_BROKERS: Final = frozenset(
     )
 )
 
-# By API, the oldest version that all of 4.x take.
+# By API, the oldest version that all releases of 4.x accept.
 _SINCE_4_0: Final = {
     "Produce": 3,
     "Fetch": 4,
@@ -86,7 +86,7 @@ RELEASES: Final = (
 NEWEST: Final = RELEASES[-1]
 
 _KEYS: Final = {name: key for key, name in NAMES.items()}
-# As requests' metrics and logs name them: FETCH, LIST_OFFSETS, and names that some releases had.
+# Names in metrics and logs: FETCH, LIST_OFFSETS, and names of some releases only.
 _KEYS_BY_ANY_NAME: Final = {name.lower(): key for name, key in _KEYS.items()} | {
     "electpreferredleaders": _KEYS["ElectLeaders"],
     "groupcoordinator": _KEYS["FindCoordinator"],
@@ -102,7 +102,7 @@ def key_of(name: str) -> int | None:
 
 
 def oldest(release: str) -> dict[int, int]:
-    """By API key, the oldest version that a release takes, where that is not 0."""
+    """By API key, the oldest version that a release accepts, where that is not 0."""
     table = dict(_SINCE_4_0)
     if release == "4.0.0":
         table |= _ONLY_4_0_0
@@ -112,7 +112,7 @@ def oldest(release: str) -> dict[int, int]:
 
 
 def parse_release(text: str) -> str:
-    """A release of RELEASES; `4.1` is its first. ValueError: none is known by this name."""
+    """A release of RELEASES; `4.1` is its first. ValueError: unknown."""
     full = text if text.count(".") != 1 else f"{text}.0"
     if full not in RELEASES:
         raise ValueError(f"{text!r} is not known: one of {', '.join(RELEASES)}")
@@ -120,7 +120,7 @@ def parse_release(text: str) -> str:
 
 
 def alike() -> Iterator[tuple[str, ...]]:
-    """The releases, grouped: those that refuse the same, oldest first."""
+    """The releases in groups that refuse the same versions, oldest first."""
     groups: list[list[str]] = []
     for release in RELEASES:
         if groups and oldest(groups[-1][0]) == oldest(release):
@@ -131,6 +131,6 @@ def alike() -> Iterator[tuple[str, ...]]:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """The numbers that a text begins with: `1.8.2-rc1` is (1, 8, 2)."""
+    """The numbers at the beginning of a text: `1.8.2-rc1` is (1, 8, 2)."""
     found = re.match(r"\d{1,6}(?:\.\d{1,6}){0,4}", text)
     return tuple(map(int, found[0].split("."))) if found else ()

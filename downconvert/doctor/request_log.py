@@ -1,18 +1,17 @@
 """Brokers' request logs: `kafka.request.logger` at DEBUG or TRACE, of Kafka 1.0 to 3.9.
 
-To 2.7 a line is text (RequestChannel.updateRequestMetrics):
+Up to 2.7 a line is text (RequestChannel.updateRequestMetrics):
 
     [2020-01-31 12:00:00,123] DEBUG Completed request:RequestHeader(apiKey=FETCH, apiVersion=4,
     clientId=x, correlationId=7) -- {...},response:{...} from connection
     10.0.0.1:9092-10.0.0.2:40000-0;totalTime:1.2,...,clientInformation:ClientInformation(
     softwareName=unknown, softwareVersion=unknown) (kafka.request.logger)
 
-From 2.8 on, what follows `Completed request:` is JSON (RequestConvertToJson). Either may be inside
-a line of JSON that somebody's layout wrote.
+From 2.8 on, JSON follows `Completed request:` (RequestConvertToJson). Either may be inside a line
+of JSON from a logging layout.
 
-What clients say of themselves may look like any of this. In JSON it is escaped, so that the first
-and the last member of a name are Kafka's own. In text it is not: a client can cut its own name
-short by what it calls itself, and nothing else."""
+A client's name may look like any of this. In JSON it is escaped, so the first and the last member
+of a name are Kafka's own. In text it is not: there a client can only cut its own name short."""
 
 import json
 import re
@@ -23,10 +22,10 @@ from typing import Any, Final
 from .evidence import Problems, Seen, seen
 from .releases import key_of
 
-# A line at TRACE has the records' sizes of each partition and more, and may be long. What is
-# needed stands at its beginning and its end.
-HEAD_MAX: Final = 64 * 1024  # bytes of a line that are looked at
-TAIL_MAX: Final = 8 * 1024  # and of its end, where it is longer
+# A line at TRACE also has the records' sizes of each partition, and may be long. The needed parts
+# are at its beginning and its end.
+HEAD_MAX: Final = 64 * 1024  # bytes of a line that are read
+TAIL_MAX: Final = 8 * 1024  # and of its end, if it is longer
 MARK: Final = "Completed request:"
 TIME_WITHIN: Final = 200  # characters
 _HEADER: Final = re.compile(
@@ -43,13 +42,13 @@ _DECODER: Final = json.JSONDecoder()
 
 
 class RequestLog:
-    """A Reader of a request log. Lines of other loggers are passed over."""
+    """A Reader of a request log. Lines of other loggers are skipped."""
 
     def __init__(self) -> None:
         self.problems = Problems()
         self.requests = 0
-        self._line = bytearray()  # the head of what has no end yet
-        self._tail = bytearray()  # the end of what is longer than that
+        self._line = bytearray()  # the head of the unfinished line
+        self._tail = bytearray()  # its end, if it is longer than the head
 
     def feed(self, data: bytes) -> Iterator[Seen]:
         start = 0
@@ -84,7 +83,7 @@ class RequestLog:
         start = text.find(MARK) + len(MARK)
         is_json = text.startswith("{", start)
         if is_json and '"isForwarded":true' in text[start : start + 50]:
-            return  # the broker that forwarded it has a line of its own
+            return  # the broker that forwarded it has logged it, too
         found = _from_json(text, start, when) if is_json else _from_text(text, start, when)
         if found is None:
             self.problems.add("lines of requests that cannot be read")
@@ -94,7 +93,7 @@ class RequestLog:
 
 
 def _message(line: str) -> str | None:
-    """The message in a line of JSON that a layout wrote; None: there is none."""
+    """The message in a line of JSON from a layout; None: there is none."""
     fields = _decoded(line, len(line) - len(line.lstrip()))
     if not isinstance(fields, dict):
         return None
@@ -137,7 +136,7 @@ def _from_json(text: str, start: int, when: float | None) -> Seen | None:
 
 
 def _member(text: str, position: int) -> Any:
-    """The value of the JSON member whose name is at `position`; None where there is none."""
+    """The value of the JSON member whose name is at `position`; None: there is none."""
     return None if position < 0 else _decoded(text, text.index(":", position) + 1)
 
 
@@ -149,13 +148,13 @@ def _decoded(text: str, position: int) -> Any:
 
 
 def _address(connection: Any, is_there: bool) -> str:
-    """The client's, of `local:port-remote:port-index`; IPv6 addresses have no brackets in it."""
+    """The client's, from `local:port-remote:port-index`; IPv6 addresses have no brackets."""
     found = _CONNECTION.fullmatch(connection[-200:]) if is_there else None
     return found[2].lstrip("/") if found else ""
 
 
 def _time(text: str) -> float | None:
-    """Logs have no time zone: it is taken for UTC."""
+    """Logs have no time zone, so UTC is assumed."""
     found = _TIME.search(text, 0, TIME_WITHIN)
     if found is None:
         return None

@@ -1,10 +1,10 @@
 """The bytes that clients sent, in order: TCP as a bystander sees it.
 
-Segments come late, twice, overlapping, or never. What comes too early is kept until what is before
-it has come, or until there is too much of it: then what is missing is taken for lost. Connections
-and kept bytes are bounded, for a capture can hold any number of either.
+Segments arrive late, twice, overlapping, or never. An early segment is kept until those before it
+have arrived, or until too much is kept: then the missing ones count as lost. The number of
+connections and of kept bytes is limited, because a capture can hold any number of either.
 
-Not here: what the bytes say (frames.py)."""
+Not here: the contents of the bytes (frames.py)."""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from .frames import Asked, Frames
 from .packets import SYN, Segment
 
 CONNECTIONS_MAX: Final = 10_000
-KEPT_MAX: Final = 256 * 1024  # bytes of a connection that came too early
+KEPT_MAX: Final = 256 * 1024  # bytes of one connection's early segments
 KEPT_COUNT_MAX: Final = 256  # segments
 ALL_KEPT_MAX: Final = 64 * 1024 * 1024  # bytes, of all connections
-# Further ahead than any window in use: another connection of the same ports, or garbage.
+# Further ahead than any TCP window: another connection with the same ports, or garbage.
 AHEAD_MAX: Final = 64 * 1024 * 1024
 
 _Key: TypeAlias = tuple[str, int, str, int]  # addresses and ports, the client's first
-Heard: TypeAlias = tuple[str, Asked]  # a client's address, and what it asked
+Received: TypeAlias = tuple[str, Asked]  # a client's address, and its request
 
 
 class _Piece(NamedTuple):
     data: bytes
-    size: int  # as it was sent; what was not captured is lost
+    size: int  # as sent; uncaptured bytes are lost
 
 
 class _Stream:
@@ -37,7 +37,7 @@ class _Stream:
 
     def __init__(self, sequence: int, problems: Problems, *, is_new: bool) -> None:
         self.first = self._next = sequence
-        self.early: dict[int, _Piece] = {}  # by where they begin, from the next byte on
+        self.early: dict[int, _Piece] = {}  # by first byte, relative to the next one
         self.kept = 0
         self.frames = Frames(problems, is_new=is_new)
 
@@ -57,11 +57,11 @@ class _Stream:
                 yield from self.skip()
 
     def ahead(self, sequence: int) -> int:
-        """How far after the next byte a sequence number is; negative: before. It wraps around."""
+        """The distance from the next byte to a sequence number; negative: before. It wraps."""
         return (sequence - self._next + (1 << 31)) % (1 << 32) - (1 << 31)
 
     def skip(self) -> Iterator[Asked]:
-        """Takes what is missing for lost, up to what was kept."""
+        """Counts missing bytes as lost, up to the first kept segment."""
         lost = self.ahead(min(self.early, key=self.ahead))
         self.frames.problems.add("gaps in what clients sent")
         self.frames.lose(lost)
@@ -73,7 +73,7 @@ class _Stream:
             yield from self.skip()
 
     def _push(self, piece: _Piece, known: int) -> Iterator[Asked]:
-        """Hands on what of a piece is new: after its first `known` bytes."""
+        """Passes on the new part of a piece: after its first `known` bytes."""
         if known >= piece.size:
             return
         new = piece.data[known:]
@@ -99,11 +99,14 @@ class Streams:
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
         self._streams: OrderedDict[_Key, _Stream] = OrderedDict()
-        self._kept = 0
+        self.kept = 0
 
-    def take(self, segment: Segment) -> Iterator[Heard]:
-        """A segment that a client sent. Connections are not forgotten where they end: a segment
-        may come again."""
+    def __len__(self) -> int:
+        return len(self._streams)
+
+    def take(self, segment: Segment) -> Iterator[Received]:
+        """Takes a client's segment. A closed connection is not forgotten, because a segment may be
+        sent again."""
         key = segment.source, segment.source_port, segment.target, segment.target_port
         stream = self._streams.get(key)
         is_new = bool(segment.flags & SYN)
@@ -111,7 +114,7 @@ class Streams:
             (is_new and stream.first != segment.sequence)
             or abs(stream.ahead(segment.sequence)) > AHEAD_MAX
         ):
-            yield from self._forget(key)  # the ports are used again
+            yield from self._forget(key)  # the ports are used by a new connection
             stream = None
         if stream is None:
             if not segment.size and not is_new:
@@ -121,22 +124,22 @@ class Streams:
         self._streams.move_to_end(key)
         if segment.size:
             before = stream.kept
-            yield from _heard(key, stream.take(segment))
-            self._kept += stream.kept - before
-        while self._kept > ALL_KEPT_MAX or len(self._streams) > CONNECTIONS_MAX:
+            yield from _received(key, stream.take(segment))
+            self.kept += stream.kept - before
+        while self.kept > ALL_KEPT_MAX or len(self._streams) > CONNECTIONS_MAX:
             self._problems.add("connections that were forgotten, to bound memory")
             yield from self._forget(next(iter(self._streams)))
 
-    def end(self) -> Iterator[Heard]:
+    def end(self) -> Iterator[Received]:
         """No more segments come."""
         while self._streams:
             yield from self._forget(next(iter(self._streams)))
 
-    def _forget(self, key: _Key) -> Iterator[Heard]:
+    def _forget(self, key: _Key) -> Iterator[Received]:
         stream = self._streams.pop(key)
-        self._kept -= stream.kept
-        yield from _heard(key, stream.finish())
+        self.kept -= stream.kept
+        yield from _received(key, stream.finish())
 
 
-def _heard(key: _Key, asked: Iterator[Asked]) -> Iterator[Heard]:
+def _received(key: _Key, asked: Iterator[Asked]) -> Iterator[Received]:
     return ((key[0], one) for one in asked)

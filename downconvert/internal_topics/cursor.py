@@ -1,9 +1,9 @@
 """A position in untrusted bytes, which only moves forward, by `take`, and never past the end.
 
-A length or a count that the bytes claim allocates nothing. Whatever is wrong is an error of the
-cursor's kind that says what and where.
+A length or a count in the bytes allocates nothing. Every error is of the cursor's own type, and has
+a description and a position.
 
-Not here: what is read (primitives.py; of requests, protocol/decoder.py)."""
+Not here: the data types (primitives.py; for requests, protocol/decoder.py)."""
 
 from typing import ClassVar, Final
 
@@ -13,7 +13,7 @@ VARINT_BITS: Final = 32
 
 
 class UnreadableRecordError(RecordsError):
-    """A record of a broker's own topic that is damaged, or of a version that is not known."""
+    """A record of a broker's own topic that is damaged, or has an unknown version."""
 
 
 class Cursor:
@@ -32,7 +32,7 @@ class Cursor:
         return len(self.data) - self.position
 
     def take(self, size: int) -> int:
-        """Moves on by `size` bytes. Returns where they begin."""
+        """Moves forward by `size` bytes. Returns the position where they begin."""
         position = self.position
         if size > len(self.data) - position:
             raise self.error(f"{size} bytes at {position}: only {self.remaining} are left")

@@ -5,7 +5,7 @@ A key begins with its type: 0 and 1, an offset; 2, a group; others belong to lat
 Sources: Kafka's definitions of OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and
 GroupMetadataValue.
 
-Not here: the log that they are in (broker/groups/offsets.py, spark/read/state_tables.py)."""
+Not here: the log of the records (broker/groups/offsets.py, spark/read/state_tables.py)."""
 
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -29,7 +29,7 @@ NO_TIME: Final = -1
 NO_EPOCH: Final = -1
 NO_ID: Final = bytes(16)
 TOPIC_ID_TAG: Final = 0
-OFFSET_KEYS: Final = range(2)  # both look the same
+OFFSET_KEYS: Final = range(2)  # both have the same fields
 GROUP_KEY: Final = 2
 # Of later protocols: the group's id comes first in each key [CoordinatorRecordType].
 LATER_KEYS: Final = {
@@ -56,7 +56,7 @@ LATER_KEYS: Final = {
     23: "StreamsGroupTopology",
 }
 GROUP_NAME: Final = "GroupMetadata"
-FLEXIBLE: Final = 4  # the version of either value whose lengths are compact, written by Kafka 4
+FLEXIBLE: Final = 4  # the version of both values with compact lengths, written by Kafka 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,8 @@ class Committed:
     leader_epoch: int = NO_EPOCH
     metadata: str = ""
     commit_time: int = NO_TIME
-    expire_time: int = NO_TIME  # as versions 2 to 4 of OffsetCommit ask for
-    topic_id: bytes = NO_ID  # as Kafka has noted it since 4.1
+    expire_time: int = NO_TIME  # from versions 2 to 4 of OffsetCommit
+    topic_id: bytes = NO_ID  # stored by Kafka since 4.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,25 +81,25 @@ class StoredMember:
     client_host: str
     session_timeout_ms: int
     rebalance_timeout_ms: int
-    subscription: bytes  # what it said along with the group's protocol
+    subscription: bytes  # its metadata for the group's protocol
     assignment: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A group as it was when its generation was complete, or when it had lost its last member."""
+    """A group when its generation was complete, or when its last member had left."""
 
     protocol_type: str
     generation: int
     protocol: str | None
     leader: str | None
-    time: int  # milliseconds since the epoch of that
+    time: int  # milliseconds since the epoch of that moment
     members: tuple[StoredMember, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """What a record is of: a partition's offset, or the group itself."""
+class RecordKey:
+    """The subject of a record: a partition's offset, or the group itself."""
 
     group_id: str
     partition: Partition | None = None
@@ -108,21 +108,21 @@ class Key:
 # --- reading
 
 
-def read_key(data: bytes) -> Key | None:
-    """None: it is of something that is not kept here. UnreadableRecordError: it is damaged."""
+def read_key(data: bytes) -> RecordKey | None:
+    """None: a kind of record that is not kept here. UnreadableRecordError: it is damaged."""
     cursor = Cursor(memoryview(data))
     version = number(cursor, INT16)
     if version in OFFSET_KEYS:
         group_id, topic = text(cursor), text(cursor)
-        return Key(group_id, (topic, number(cursor, INT32)))
-    return Key(text(cursor)) if version == GROUP_KEY else None
+        return RecordKey(group_id, (topic, number(cursor, INT32)))
+    return RecordKey(text(cursor)) if version == GROUP_KEY else None
 
 
 def read_group_key(data: bytes) -> tuple[str, str] | None:
-    """The id of the group that a record is of, and what Kafka calls such records; of those that
-    belong to later protocols, too.
+    """The group id of a record, and Kafka's name for such records, also for those of later
+    protocols.
 
-    None: it is an offset's, or of a type that is not known. UnreadableRecordError as above."""
+    None: it is an offset's, or of an unknown type. UnreadableRecordError as above."""
     cursor = Cursor(memoryview(data))
     version = number(cursor, INT16)
     name = GROUP_NAME if version == GROUP_KEY else LATER_KEYS.get(version)
@@ -196,7 +196,7 @@ def _version(cursor: Cursor) -> int:
 # --- writing
 
 
-def write_key(key: Key) -> bytes:
+def write_key(key: RecordKey) -> bytes:
     if key.partition is None:
         return INT16.pack(GROUP_KEY) + string(key.group_id)
     topic, index = key.partition
@@ -204,7 +204,7 @@ def write_key(key: Key) -> bytes:
 
 
 def write_committed(committed: Committed) -> bytes:
-    """In version 3; in 1, the only one with a time to expire at, where there is one."""
+    """In version 3, or with an expiry time in 1, the only version that has one."""
     offset, metadata = INT64.pack(committed.offset), string(committed.metadata)
     time = INT64.pack(committed.commit_time)
     if committed.expire_time != NO_TIME:
@@ -213,7 +213,7 @@ def write_committed(committed: Committed) -> bytes:
 
 
 def write_group(group: StoredGroup) -> bytes:
-    """In version 3, the first that has static members."""
+    """In version 3, the first with static members."""
     written = bytearray(INT16.pack(3))
     written += string(group.protocol_type) + INT32.pack(group.generation)
     written += string(group.protocol) + string(group.leader) + INT64.pack(group.time)

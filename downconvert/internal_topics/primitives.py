@@ -1,6 +1,6 @@
 """Numbers, strings and tagged fields of the records in the brokers' own topics.
 
-Their definitions are not among those of requests, so that what reads and writes them is by hand.
+Kafka's definitions of requests do not contain these records, so they are read and written by hand.
 `compact`: as in flexible versions.
 
 Not here: the records (group_records.py, transaction_records.py)."""
@@ -17,7 +17,7 @@ INT64: Final = Struct(">q")
 
 
 def number(cursor: Cursor, kind: Struct) -> int:
-    """UnreadableRecordError: the record ends before it, as with all that follow."""
+    """UnreadableRecordError: the record ends before it; the same for all functions below."""
     value: int = kind.unpack_from(cursor.data, cursor.take(kind.size))[0]
     return value
 
@@ -42,7 +42,7 @@ def data_of(cursor: Cursor, *, compact: bool = False) -> bytes:
 
 
 def tags(cursor: Cursor) -> dict[int, bytes]:
-    """Tagged fields, as they are."""
+    """Tagged fields, unparsed."""
     found = {}
     for _ in range(cursor.uvarint()):
         tag, size = cursor.uvarint(), cursor.uvarint()

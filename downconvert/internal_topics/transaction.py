@@ -1,4 +1,4 @@
-"""What a transactional id is doing: its producer, its state, and the partitions of its transaction.
+"""The state of a transactional id: its producer, and the partitions of its transaction.
 
 ```
              first partition             EndTxn, or time is up          markers are written
@@ -7,11 +7,11 @@
     └ InitProducerId         └──────────── first partition ──────────────────────┘
 ```
 
-Values: each step returns what comes after it. Numbers and names are those of Kafka's
-TransactionState; what the steps do is TransactionMetadata's, for clients before KIP-890's second
+Values are immutable: each step returns the next one. Numbers and names are those of Kafka's
+TransactionState; the steps are those of TransactionMetadata, for clients before KIP-890's second
 part.
 
-Not here: who may take a step (broker/transactions/coordinator.py), what is on the disk
+Not here: who may take a step (broker/transactions/coordinator.py), the stored form
 (transaction_records.py)."""
 
 from collections.abc import Iterable
@@ -25,11 +25,11 @@ from records import ControlRecordType
 NO_ID: Final = -1
 NO_EPOCH: Final = -1
 NO_TIME: Final = -1
-EPOCH_MAX: Final = 0x7FFF  # the last one only ever fences, and no producer is given it
+EPOCH_MAX: Final = 0x7FFF  # the last one is only used to fence, and no producer gets it
 
 
 class State(IntEnum):
-    """Of a transactional id."""
+    """The state of a transactional id."""
 
     EMPTY = 0
     ONGOING = 1
@@ -42,13 +42,13 @@ class State(IntEnum):
 
     @property
     def title(self) -> str:
-        """As Kafka shows it: PrepareCommit."""
+        """Kafka's name of it: PrepareCommit."""
         return self.name.title().replace("_", "")
 
 
 PREPARED: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
 COMPLETE: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-# Steps to each state come from one of these.
+# The states from which each state can be reached.
 _BEFORE: Final = {
     State.EMPTY: {State.EMPTY, *COMPLETE},
     State.ONGOING: {State.ONGOING, State.EMPTY, *COMPLETE},
@@ -68,16 +68,16 @@ class Transaction:
     epoch: int = NO_EPOCH
     last_epoch: int = NO_EPOCH  # before the producer continued after an error [KIP-360]
     previous_producer_id: int = NO_ID  # whose epochs were exhausted
-    next_producer_id: int = NO_ID  # once this one is complete, as Kafka 4 may have noted it
+    next_producer_id: int = NO_ID  # after this one is complete; Kafka 4 may have stored one
     timeout_ms: int
     state: State = State.EMPTY
-    partitions: frozenset[TopicPartition] = frozenset()  # that have no marker yet
+    partitions: frozenset[TopicPartition] = frozenset()  # without a marker yet
     start_time: int = NO_TIME
     update_time: int = NO_TIME
 
     @property
     def is_prepared(self) -> bool:
-        """Whether it is decided how it ends, and markers are being written."""
+        """Whether the outcome is decided, and markers are being written."""
         return self.state in PREPARED
 
     @property
@@ -90,7 +90,7 @@ class Transaction:
 
     @property
     def marker(self) -> ControlRecordType:
-        """What ends it."""
+        """The marker that ends it."""
         commits = self.state is State.PREPARE_COMMIT
         return ControlRecordType.COMMIT if commits else ControlRecordType.ABORT
 
@@ -98,7 +98,7 @@ class Transaction:
         return self.state is State.ONGOING and now - self.start_time > self.timeout_ms
 
     def has_expired(self, now: int, expiration_ms: int) -> bool:
-        """Whether nothing has been done with the id for so long that it may be forgotten."""
+        """Whether the id has been unused for so long that it may be forgotten."""
         return not self.is_open and now - self.update_time >= expiration_ms
 
     # --- steps
@@ -116,7 +116,7 @@ class Transaction:
     def with_producer_id(
         self, producer_id: int, last_epoch: int, timeout_ms: int, now: int
     ) -> "Transaction":
-        """After InitProducerId, where this one's epochs are exhausted."""
+        """After InitProducerId, if this producer's epochs are exhausted."""
         return replace(
             self.with_epoch(0, last_epoch, timeout_ms, now),
             producer_id=producer_id,
@@ -127,14 +127,14 @@ class Transaction:
         """After AddPartitionsToTxn."""
         return replace(
             self._step(State.ONGOING, now),
-            last_epoch=NO_EPOCH,  # the epoch is used: nobody asks for it again
+            last_epoch=NO_EPOCH,  # the epoch is in use, so the producer got it
             partitions=self.partitions.union(partitions),
             start_time=self.start_time if self.state is State.ONGOING else now,
         )
 
     def prepared(self, now: int, *, commits: bool, fences: bool = False) -> "Transaction":
-        """It is decided how it ends. `fences`: the producer is not asked, and has an old epoch from
-        now on."""
+        """The outcome is decided. `fences`: without the producer, whose epoch is old from now
+        on."""
         step = self._step(State.PREPARE_COMMIT if commits else State.PREPARE_ABORT, now)
         epoch = min(self.epoch + 1, EPOCH_MAX)
         return replace(step, epoch=epoch, last_epoch=NO_EPOCH) if fences else step

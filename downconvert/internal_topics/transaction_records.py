@@ -1,11 +1,11 @@
 """Transactional ids as records of `__transaction_state`, as Kafka writes them.
 
-A key and a value begin with their versions. Version 0 of a value is the one that every broker since
-0.11 reads; version 1, with compact lengths and tagged fields, is written by Kafka 3.9 and later
-with newer transactions switched on. Sources: Kafka's definitions of TransactionLogKey and
+A key and a value begin with their versions. Every broker since 0.11 reads version 0 of a value.
+Version 1, with compact lengths and tagged fields, is written by Kafka 3.9 and later if newer
+transactions are enabled. Sources: Kafka's definitions of TransactionLogKey and
 TransactionLogValue.
 
-Not here: the log that they are in (broker/transactions/state_topic.py,
+Not here: the log of the records (broker/transactions/state_topic.py,
 spark/read/state_tables.py)."""
 
 from collections import defaultdict
@@ -27,15 +27,15 @@ from .primitives import (
 from .transaction import NO_ID, State, Transaction
 
 KEY_VERSION: Final = 0
-WRITTEN: Final = 0  # the version of values that are written here
+WRITTEN: Final = 0  # the version of values that this module writes
 FLEXIBLE: Final = 1
 PREVIOUS_TAG, NEXT_TAG = 0, 1  # producer ids
 INDEX_SIZE: Final = INT32.size
-KEPT: Final = range(State.EMPTY, State.COMPLETE_ABORT + 1)  # the others are only ever in memory
+KEPT: Final = range(State.EMPTY, State.COMPLETE_ABORT + 1)  # the others are never stored
 
 
 def read_key(data: bytes) -> str | None:
-    """The transactional id. None: it is of something else. UnreadableRecordError: it is damaged."""
+    """The transactional id. None: another kind of record. UnreadableRecordError: it is damaged."""
     cursor = Cursor(memoryview(data))
     return text(cursor) if number(cursor, INT16) == KEY_VERSION else None
 
@@ -80,7 +80,7 @@ def _partitions(cursor: Cursor, *, compact: bool) -> list[TopicPartition]:
 
 
 def _count(cursor: Cursor, size_min: int, *, compact: bool) -> int:
-    """Of an array, whose elements have so many bytes at least; 0 for null."""
+    """The length of an array of elements with at least `size_min` bytes; 0 for null."""
     count = cursor.uvarint() - 1 if compact else number(cursor, INT32)
     if count > cursor.remaining // size_min:
         raise UnreadableRecordError(f"{count} elements in {cursor.remaining} bytes")

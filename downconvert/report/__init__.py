@@ -1,1 +1,1 @@
-"""What reports have in common: how pages look, and how they are written."""
+"""The common part of all reports: the look of pages, and writing them."""

@@ -1,7 +1,7 @@
-"""The frame of every report, and how it is written: one HTML file that opens offline.
+"""The frame of every report, and writing it: one HTML file that opens offline.
 
-At the top is one sentence, the conclusion. Below it stands when, with which version and by which
-command the report was made. Not here: how it looks (style.py)."""
+At the top is one sentence, the conclusion. Below it are the date, the version and the command of
+the report. Not here: the look (style.py)."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -35,7 +35,7 @@ def framed(
     lead: str = "",
 ) -> Iterator[str]:
     """A whole page around its sections. title, conclusion, command and lead are text, parts are
-    HTML. is_good: None where the conclusion is neither good nor bad."""
+    HTML. is_good: None: the conclusion is neither good nor bad."""
     tone = {True: "good", False: "bad", None: "same"}[is_good]
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -50,8 +50,8 @@ def framed(
 
 
 def labelled(html: str) -> str:
-    """The same, with the heading of its column on each cell of a table but the first of its row:
-    a phone shows rows as cards."""
+    """The same, with its column's heading on each cell of a table except the first of its row,
+    because a phone shows rows as cards."""
     return _TABLE.sub(lambda found: _labelled_table(found[0]), html)
 
 

@@ -1,7 +1,7 @@
-"""How reports look: one stylesheet for all, light and dark, wide and on a phone.
+"""The look of reports: one stylesheet for all, light and dark, wide and on a phone.
 
-Tables become cards on a phone: `page.py` gives each cell the heading of its column. Charts keep
-their size there, and are scrolled. Not here: what is on a page."""
+Tables become cards on a phone: `page.py` gives each cell its column's heading. Charts keep their
+size there, and are scrolled. Not here: the contents of a page."""
 
 from typing import Final
 

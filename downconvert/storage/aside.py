@@ -1,11 +1,11 @@
-"""What recovery takes out of a log and keeps: files in the partition's directory that are no part
-of it.
+"""Bytes that recovery removes from a log and keeps in files of the partition's directory, which are
+not part of the log.
 
-A log file gets a further suffix, `.aside`. Neither this package nor a broker takes such a file for
-part of a log. It stays until somebody removes it, or the partition is deleted. Its bytes are those
-of a segment: under a name that ends in `.log` every command reads it.
+Such a file is named like a log file with a further suffix, `.aside`. Neither this package nor a
+broker reads it as part of a log. It stays until somebody removes it, or the partition is deleted.
+It has the format of a segment, so every command reads it under a name that ends in `.log`.
 
-Not here: what is taken out, and when (recovery.py)."""
+Not here: which bytes are removed, and when (recovery.py)."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -23,24 +23,24 @@ from .segments.segment import Segment
 SUFFIX: Final = ".aside"
 WINDOW_SIZE: Final = 1 << 20  # bytes
 
-# Bytes may look like the heads of many large batches. After so many bytes of checksums that were
-# computed in vain, what is cut off is kept without a further look.
+# Bytes may look like the heads of many large batches. After checksums of so many bytes that did not
+# match, the search ends, and the bytes are kept.
 VERIFIED_MAX: Final = 256 << 20
 
 
 def move_aside(path: Path, files: Files) -> Path:
-    """Gives a log file a name by which it is no part of the log, and returns that."""
+    """Renames a log file so that it is no part of the log any more. Returns the new path."""
     target = next(name for name in _names(path) if not _is_taken(name))
     files.rename(path, target)
     return target
 
 
 def copy_aside(segment: Segment, position: int, files: Files) -> Path:
-    """Writes what follows `position` in a log file to a file beside it, and returns its path when
-    it is safe. Runs of zeros take no room.
+    """Copies a log file from `position` on to a file beside it, and returns its path when it is
+    synced. Runs of zeros take no space.
 
-    A file with the same bytes is not written twice: recovery may have been interrupted.
-    DiskFullError: nothing is left of it."""
+    A file with the same bytes is not written twice, because recovery may have been interrupted.
+    DiskFullError: the copy was removed."""
     records = segment.slice(position, segment.size)
     for target in _names(segment.path()):
         if not _is_taken(target):
@@ -48,7 +48,7 @@ def copy_aside(segment: Segment, position: int, files: Files) -> Path:
         if _has(target, records):
             return target
     temporary = target.with_name(target.name + TEMPORARY_SUFFIX)
-    files.remove(temporary)  # one may be left of a crash
+    files.remove(temporary)  # a crash may have left one
     file = files.open(temporary)
     try:
         file.truncate(records.size)
@@ -67,8 +67,8 @@ def copy_aside(segment: Segment, position: int, files: Files) -> Path:
 
 
 def holds_batch(segment: Segment, position: int) -> bool:
-    """Whether there is a whole batch after `position`, wherever it begins, whose offset and
-    checksum are those of a batch of this segment."""
+    """Whether a whole batch begins anywhere after `position`, with an offset and checksum that are
+    valid for a batch of this segment."""
     records = segment.slice(position, segment.size)
     left = VERIFIED_MAX
     for at, piece in _windows(records, BATCH_HEADER_SIZE - 1):
@@ -85,7 +85,7 @@ def holds_batch(segment: Segment, position: int) -> bool:
 
 
 def _names(path: Path) -> Iterator[Path]:
-    """The names under which a log file may be set aside."""
+    """The possible names of a copy of a log file."""
     for number in count(1):
         yield path.with_name(f"{path.name}{SUFFIX}{number if number > 1 else ''}")
 
@@ -95,7 +95,7 @@ def _is_taken(path: Path) -> bool:
 
 
 def _has(path: Path, records: FileRecords) -> bool:
-    """Whether a file has these bytes, and no others."""
+    """Whether a file has exactly these bytes."""
     if path.is_symlink() or not path.is_file() or path.stat().st_size != records.size:
         return False
     with path.open("rb") as file:
@@ -103,8 +103,8 @@ def _has(path: Path, records: FileRecords) -> bool:
 
 
 def _windows(records: FileRecords, overlap: int = 0) -> Iterator[tuple[int, bytes]]:
-    """All bytes, in pieces, each with its position. The first `overlap` bytes of the next piece are
-    at the end of each."""
+    """All bytes in pieces, each with its position. The first `overlap` bytes of the next piece are
+    repeated at the end of each."""
     window = memoryview(bytearray(WINDOW_SIZE + overlap))
     for at in range(0, records.size, WINDOW_SIZE):
         size = min(len(window), records.size - at)
@@ -112,8 +112,8 @@ def _windows(records: FileRecords, overlap: int = 0) -> Iterator[tuple[int, byte
 
 
 def _starts(piece: bytes, base_offset: int) -> Iterator[int]:
-    """Where the head of one of a segment's batches may begin: of its offset, which is not far above
-    the segment's, the high half is known."""
+    """Positions where a batch of a segment may begin. The high half of its offset is known, because
+    it is not far above the segment's."""
     for offset in {base_offset >> 32, (base_offset + RELATIVE_MAX) >> 32}:
         high = offset.to_bytes(4, "big")
         at = piece.find(high)
@@ -126,7 +126,7 @@ def _starts(piece: bytes, base_offset: int) -> Iterator[int]:
 def _header(piece: bytes, start: int, position: int) -> BatchHeader | None:
     try:
         return BatchHeader.parse(piece, start, position)
-    except (CorruptRecordsError, ValueError):  # of no format, or its head is not all there
+    except (CorruptRecordsError, ValueError):  # an unknown format, or the head is cut off
         return None
 
 

@@ -1,6 +1,6 @@
 """How a log is written and cleaned up: the settings of a topic that the log on disk needs.
 
-Not here: what they do (log_writer.py, retention.py, cleanable.py)."""
+Not here: the effect of the settings (log_writer.py, retention.py, cleanable.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -67,23 +67,23 @@ class LogConfig:
 
     @property
     def roll_ms(self) -> int:
-        """How old a segment gets before it is rolled: no older than the cleaner may have to wait,
-        for it never cleans the active segment."""
+        """The age at which a segment is rolled. With compaction it is at most
+        max.compaction.lag.ms, because the cleaner never cleans the active segment."""
         if self.is_compacted:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 
     @classmethod
     def of(cls, settings: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """From a topic's settings by Kafka's names; others are ignored.
+        """The settings in a topic's configuration, by Kafka's names; others are ignored.
 
-        ValueError: a value that the setting cannot have."""
+        ValueError: a value is invalid for its setting."""
         given: dict[str, Any] = {}
         for name in INTEGERS & settings.keys():
             given[name.replace(".", "_")] = int(settings[name])
-        if "segment_index_bytes" in given:  # Kafka takes less, and rounds it up to an entry
+        if "segment_index_bytes" in given:  # Kafka accepts less, and rounds it up to an entry
             given["segment_index_bytes"] = max(INDEX_SIZE_MIN, given["segment_index_bytes"])
-        if "retention_bytes" in given:  # to Kafka all that is negative is no limit
+        if "retention_bytes" in given:  # in Kafka every negative value means no limit
             given["retention_bytes"] = max(-1, given["retention_bytes"])
         if "cleanup.policy" in settings:
             parts = [part.strip() for part in settings["cleanup.policy"].split(",")]

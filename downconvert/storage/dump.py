@@ -1,7 +1,7 @@
 """The entries of a log's small files: indexes, snapshots, checkpoints, metadata.
 
-Not here: batches and records (records), whether an index fits its log (verify.py), how an entry is
-printed (cli)."""
+Not here: batches and records (records), whether an index fits its log (verify.py), printing
+(cli)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,20 +25,20 @@ from .names import (
 )
 from .producers.producer_state import read_snapshot
 
-Entry: TypeAlias = Mapping[str, int | str]  # by names as Kafka's dump tool prints them
+Entry: TypeAlias = Mapping[str, int | str]  # by the names in the output of Kafka's dump tool
 
 
 def can_dump(path: Path) -> bool:
-    """Whether a file can be read here, by its name."""
+    """Whether this module can read a file of this name."""
     return _reader(path) is not None
 
 
 def dump_entries(path: Path) -> Iterator[Entry]:
-    """The entries of a file. StorageError: it is not what its name says; OSError: not there."""
+    """The entries of a file. StorageError: its content does not fit its name; OSError: missing."""
     read = _reader(path)
     if read is None:
         raise ValueError(f"{path.name} is not the name of an index, a snapshot or a checkpoint")
-    with path.open("rb"):  # some that are missing are read as empty
+    with path.open("rb"):  # some readers return nothing for a missing file
         yield from read(path)
 
 

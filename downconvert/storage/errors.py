@@ -1,6 +1,6 @@
 """Errors of a log on disk, besides those of its records.
 
-A wrong argument is a ValueError, and a file that is not there an OSError, as everywhere in Python.
+A wrong argument is a ValueError, and a missing file an OSError, as usual in Python.
 
 Not here: damage in records, which is a CorruptRecordsError (records/errors.py)."""
 
@@ -17,7 +17,7 @@ class StorageError(RecordsError):
 
 
 class OffsetOutOfRangeError(StorageError):
-    """A read from an offset that the log no longer has, or does not have yet (Kafka's error 1)."""
+    """A read at an offset that the log does not have any more, or not yet (Kafka's error 1)."""
 
     def __init__(self, offset: int, start: int, end: int, name: str) -> None:
         self.offset = offset
@@ -27,7 +27,7 @@ class OffsetOutOfRangeError(StorageError):
 
 
 class CorruptIndexError(StorageError):
-    """A damaged index. It holds nothing that the log does not: recovery rebuilds it."""
+    """A damaged index. Recovery rebuilds it from the log without loss."""
 
     def __init__(self, reason: str, path: str) -> None:
         self.reason = reason
@@ -45,8 +45,8 @@ class CorruptFileError(StorageError):
 
 
 class OffsetOverflowError(StorageError):
-    """A segment that holds offsets more than 2**31 - 1 above its own, as brokers before 2.1 could
-    write them (KAFKA-6264). It is read as it is; to be written to it must be split."""
+    """A segment with offsets more than 2**31 - 1 above its base, as brokers before 2.1 could write
+    them (KAFKA-6264). It can be read. To be written, it must be split."""
 
     def __init__(self, offset: int, base_offset: int, path: str) -> None:
         self.offset = offset
@@ -54,7 +54,7 @@ class OffsetOverflowError(StorageError):
 
 
 class DiskFullError(StorageError):
-    """The disk is full. Data that was there before is unchanged."""
+    """The disk is full. Existing data is unchanged."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -62,7 +62,7 @@ class DiskFullError(StorageError):
 
 
 class LogDirOfflineError(StorageError):
-    """A directory whose disk has failed, and that is no longer written to (Kafka's error 56)."""
+    """A directory that is no longer written to, because its disk has failed (Kafka's error 56)."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -71,7 +71,7 @@ class LogDirOfflineError(StorageError):
 
 
 class LogInUseError(StorageError):
-    """A directory that another process (a broker, perhaps) has open for writing."""
+    """A directory that another process (perhaps a broker) has open for writing."""
 
     def __init__(self, path: str) -> None:
         self.path = path

@@ -1,7 +1,7 @@
-"""A partition's directory for reading, and how it changes while it is read.
+"""A partition's directory for reading, and its changes while it is read.
 
-The directory may be one that a broker is writing to. Nothing is changed in it. What a crash has
-left is shown as it will be after recovery.
+A broker may be writing to the directory. Nothing is changed in it. After a crash, the log is shown
+as it will be after recovery.
 
 Not here: reading records (log.py), a directory that this process writes (log_writer.py)."""
 
@@ -24,14 +24,14 @@ from .segments.segment import Segment
 from .segments.segments import Segments
 from .segments.tail import Tail, next_offset_of
 
-# How often a look starts over because files are gone. A broker deletes and cleans now and then.
+# How often a look starts over because files are gone. Brokers delete and clean only occasionally.
 ATTEMPTS: Final = 8
 
-NO_FILE: Final = b"\xff" * STAMP_SIZE  # the stamp of what is not there
+NO_FILE: Final = b"\xff" * STAMP_SIZE  # the stamp of a missing file
 
 
 class LogView(Protocol):
-    """What a log consists of, as far as this process knows."""
+    """The parts of a log that this process knows."""
 
     @property
     def segments(self) -> Segments: ...
@@ -46,21 +46,21 @@ class LogView(Protocol):
 
     @property
     def reason(self) -> str | None:
-        """Why it is offline; None: it is not."""
+        """Why it is offline; None: it is online."""
 
     @property
     def snapshots(self) -> list[int]:
-        """The offsets at which there are snapshots of the producers' state, rising."""
+        """The offsets of the snapshots of producer states, ascending."""
 
     @property
     def damage(self) -> CorruptRecordsError | None:
-        """What is after the last good batch, if it is more than a torn tail."""
+        """The damage after the last good batch, if it is more than a torn tail."""
 
     def end_of(self, segment: Segment) -> int:
         """The position after a segment's last good batch. OSError: the segment is gone."""
 
     def producers_at_end(self) -> Producers:
-        """The producers as of `end_offset`, as a recovery of the log would find them now."""
+        """The producers at `end_offset`, as a recovery of the log would find them now."""
 
     def refresh(self, *, relist: bool = False) -> None:
         """Looks for changes on the disk. `relist`: lists the directory again in any case."""
@@ -92,10 +92,10 @@ class Follower:
         self._path = path
         self._open_files = open_files
         self._directory = os.fsencode(path)
-        self._listed = b""  # the stamp that the directory had as we listed it
+        self._listed = b""  # the directory's stamp when it was last listed
         self._ends: list[bytes] = []  # the paths of the first and of the last segment's log
         self._starts_path = path.parent / LOG_STARTS
-        self._starts = b""  # what the checkpoint of start offsets said
+        self._starts = b""  # the stamp of the checkpoint of start offsets when it was last read
         self._start = 0
         self._tail: Tail | None = None
         self._producers = Producers(path)
@@ -106,7 +106,7 @@ class Follower:
 
     @property
     def reason(self) -> None:
-        """Never: a reader does not notice that a disk fails."""
+        """None: a reader does not notice that a disk fails."""
 
     @property
     def damage(self) -> CorruptRecordsError | None:
@@ -141,7 +141,7 @@ class Follower:
     def _look(self, *, relist: bool) -> None:
         listed, *ends = self._stamps()
         if listed == NO_FILE:
-            self._path.stat()  # says why
+            self._path.stat()  # raises the error that explains it
         if relist or listed != self._listed or self._has_other_ends(ends):
             self._load(read_layout(self._path))
             self._listed = listed
@@ -153,8 +153,8 @@ class Follower:
             segment.release()
 
     def _stamps(self) -> list[bytes]:
-        """Of the directory, of the first and of the last segment's log, and of the one that would
-        follow: by one call, as this is looked at by each fetch."""
+        """The stamps of the directory, of the first and the last segment's log, and of the log that
+        would follow. One call reads all, because each fetch looks at them."""
         paths = [self._directory]
         tail = self._tail
         if tail is not None:
@@ -164,16 +164,16 @@ class Follower:
         return [stamps[at : at + STAMP_SIZE] for at in range(0, len(stamps), STAMP_SIZE)]
 
     def _following(self) -> bytes:
-        """The path of the segment that would come after the tail."""
+        """The path of the segment that would follow the tail."""
         assert self._tail is not None
         name = file_name(self._tail.next_offset, Kind.LOG)
         return b"%b/%b" % (self._directory, name.encode())
 
     def _has_other_ends(self, stamps: list[bytes]) -> bool:
-        """Whether segments have come or gone at the beginning or at the end.
+        """Whether segments have been added or removed at the beginning or the end.
 
-        A change within the clock's tick in which a directory was listed does not show in its time.
-        But the names of the files that would be gone, or there, are known."""
+        A change within the clock tick in which the directory was listed does not show in its time.
+        But the names of the files that would be gone, or new, are known."""
         if not stamps:
             return False
         first, last, following = stamps
@@ -187,12 +187,11 @@ class Follower:
                 name = parse_partition(self._path.name)
                 self._start = 0 if name is None else read_offsets(path).get(name, 0)
                 self._starts = starts
-        except (FileNotFoundError, CorruptFileError):  # as for a broker: no start but the files'
+        except (FileNotFoundError, CorruptFileError):  # then the files have the start, as in Kafka
             self._start, self._starts = 0, b""
 
     def _load(self, layout: Layout) -> None:
-        # All files are opened anew: a cleaner may have put others in the place of some, or the log
-        # was truncated.
+        # All files are reopened: a cleaner may have replaced some, or the log was truncated.
         self.close()
         segments = [
             Segment(self._path, base_offset, self._open_files, state)
@@ -204,8 +203,8 @@ class Follower:
             s for s in segments if s.state is State.SWAP or s.base_offset not in gone
         )
         self.snapshots = layout.snapshots
-        # For the same reasons producers are followed again, from the newest snapshot, which is not
-        # far. Brokers that know producers write one for each segment but the first.
+        # For the same reasons producers are followed again from the newest snapshot, which is
+        # near: brokers that know producers write one for each segment but the first.
         if self.snapshots or len(self.segments) <= 1:
             self._producers.forget()
         self._tail = Tail(self.segments[-1]) if len(self.segments) else None

@@ -1,9 +1,9 @@
-"""What a log is made of: formats, codecs, sizes, times, and what an old client would miss of it.
+"""The contents of a log: formats, codecs, sizes, times, and what an old client would miss.
 
-Headers of batches say most of it. Only `deep` reads the records, to see which of them have headers,
-that no format before v2 has, and how many there are in compressed messages.
+Headers of batches have most of it. Only `deep` reads records, to count those with headers, which
+only v2 has, and those in compressed messages.
 
-Not here: what a conversion costs (downconvert), how it is printed (cli)."""
+Not here: the cost of a conversion (downconvert), printing (cli)."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -28,12 +28,12 @@ class Share:
 
 @dataclass(slots=True)
 class Inspection:
-    """One log, or several added up."""
+    """One log, or the sum of several."""
 
     partitions: int = 0
     segments: int = 0
     log_bytes: int = 0
-    other_bytes: int = 0  # of indexes and snapshots, as they are allocated
+    other_bytes: int = 0  # allocated for indexes and snapshots
     tail_bytes: int = 0  # after the last good batch: torn, damaged, or not written yet
     shares: dict[tuple[int, Codec], Share] = field(default_factory=dict)
     oldest: int = NO_TIMESTAMP  # of batches' highest timestamps
@@ -41,8 +41,8 @@ class Inspection:
     control_batches: int = 0
     transactional_batches: int = 0
     aborted_batches: int = 0
-    aborted_records: int = 0  # what a client without isolation levels would read all the same
-    records_with_headers: int | None = None  # None: nobody looked
+    aborted_records: int = 0  # which a client without isolation levels reads all the same
+    records_with_headers: int | None = None  # None: not counted
     damages: list[str] = field(default_factory=list)
 
     @property
@@ -55,7 +55,7 @@ class Inspection:
 
     @property
     def counts_all(self) -> bool:
-        """Whether `records` are all: compressed old messages do not say how many they hold."""
+        """Whether `records` has all: compressed old messages do not state their number."""
         return all(
             share.records or magic == V2 or codec is Codec.NONE
             for (magic, codec), share in self.shares.items()
@@ -90,11 +90,11 @@ SUMS: Final = (
     "aborted_records",
 )
 OTHERS: Final = (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX, Kind.SNAPSHOT)
-BLOCK_SIZE: Final = 512  # bytes; what stat counts in, whatever the disk's are
+BLOCK_SIZE: Final = 512  # bytes; the unit of stat, whatever the disk's blocks are
 
 
 def inspect_log(log: Log, *, deep: bool = False) -> Inspection:
-    """Reads a log. Damage is noted; what follows it in its segment is not read."""
+    """Reads a log. Damage is noted, and the rest of its segment is not read."""
     found = Inspection(partitions=1, records_with_headers=0 if deep else None)
     aborted = AbortedRanges(log.aborted(0, log.end_offset))
     for segment in log.segments:
@@ -127,7 +127,7 @@ def _count(header: BatchHeader, records: int, found: Inspection, *, is_aborted: 
     share = found.shares.setdefault((header.magic, header.codec), Share())
     share.batches += 1
     share.bytes += header.size
-    if header.is_control:  # its records are nobody's
+    if header.is_control:  # its records are not for consumers
         found.control_batches += 1
         return
     share.records += records

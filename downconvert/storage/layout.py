@@ -1,12 +1,12 @@
-"""Which files of a partition's directory make up its log, also after a crash amid a change.
+"""Which files of a partition's directory make up its log, also after an interrupted change.
 
-A cleaner writes `.cleaned` files, renames them to `.swap` when they are whole, removes the segments
-that they were made from (`.deleted`), and drops the suffix. After a crash Kafka's rules decide: a
-`.swap` log counts, and replaces every segment that begins within its offsets; `.cleaned`,
-`.deleted` and `.tmp` files do not count, nor does any file of an offset that has no log. When an
-overflown segment is split, a `.swap` at or after a `.cleaned` does not count either.
+A cleaner writes `.cleaned` files, renames them to `.swap` when they are complete, removes their
+source segments (`.deleted`), and drops the suffix. After a crash Kafka's rules decide: a `.swap`
+log counts, and replaces every segment that begins within its offsets. `.cleaned`, `.deleted` and
+`.tmp` files do not count, nor does any file of an offset without a log. When an overflown segment
+is split, a `.swap` at or after a `.cleaned` does not count either.
 
-Nothing is changed here: readers go by the result, and recovery carries it out (recovery.py)."""
+Nothing is changed here. Readers use the result, and recovery applies it (recovery.py)."""
 
 import os
 from dataclasses import dataclass, field
@@ -19,22 +19,22 @@ from .names import SEGMENT_KINDS, FileName, Kind, State, parse_file_name
 
 @dataclass(slots=True)
 class Layout:
-    """The files of a partition's directory, sorted by what they are for."""
+    """The files of a partition's directory, by purpose."""
 
     logs: dict[int, State] = field(default_factory=dict)  # by base offset: live or swap
     snapshots: list[int] = field(default_factory=list)  # offsets, rising
     live: list[FileName] = field(default_factory=list)  # files of segments, in their final place
     swaps: list[FileName] = field(default_factory=list)
-    leftovers: list[FileName] = field(default_factory=list)  # of no use any more
-    # Names of those that are symbolic links, or directories, and why they are not written.
+    leftovers: list[FileName] = field(default_factory=list)  # not needed any more
+    # Names of symbolic links and of directories, and why these cannot be written.
     refused: dict[str, str] = field(default_factory=dict)
 
 
 def read_layout(directory: Path) -> Layout:
-    """Sorts the files of a directory by their names. OSError where there is no such directory;
-    CorruptFileError: something with the name of a segment's file is not a file.
+    """Sorts the files of a directory by their names. OSError: there is no such directory;
+    CorruptFileError: something named like a segment's file is not a file.
 
-    Segments that a swap replaces are still among `logs`: see `replaced`."""
+    Segments that a swap replaces are still in `logs`: see `replaced`."""
     layout = Layout()
     cleaned_min: int | None = None
     swaps: list[FileName] = []
@@ -79,7 +79,7 @@ def read_layout(directory: Path) -> Layout:
 
 def _check_is_gone(entry: os.DirEntry[str]) -> None:
     """A file may be deleted while its directory is listed. One that exists and cannot be read (a
-    pipe, a dangling link) must not be skipped: without it the log may have a hole."""
+    pipe, a dangling link) must not be skipped, because the log might then have a gap."""
     try:
         entry.stat(follow_symlinks=False)
     except FileNotFoundError:
@@ -89,8 +89,8 @@ def _check_is_gone(entry: os.DirEntry[str]) -> None:
 
 def check_writable(directory: Path, layout: Layout) -> None:
     """CorruptFileError: the directory or one of its segments' files is a link, which may lead out
-    of the log directory, or to the file of another log; or there is a directory in the place of a
-    file. Such a log is read, and not written."""
+    of the log directory or to another log; or a file is a directory. Such a log can be read, and is
+    not written."""
     if directory.is_symlink():
         raise CorruptFileError(IS_LINK, str(directory))
     for name, reason in layout.refused.items():
@@ -98,7 +98,7 @@ def check_writable(directory: Path, layout: Layout) -> None:
 
 
 def replaced(layout: Layout, swap_end: int) -> list[int]:
-    """Base offsets of the logs whose place the swaps take, whose offsets end at `swap_end`."""
+    """Base offsets of the logs that the swaps replace, whose offsets end at `swap_end`."""
     swapped = [name.offset for name in layout.swaps if name.kind is Kind.LOG]
     if not swapped:
         return []

@@ -1,9 +1,9 @@
 """The log of one partition: its segments, as one sequence of records.
 
-The directory of a log that is open for reading may be one that a broker is writing to. The log is
-then followed: appends, rolls, retention, cleaning and truncation show while it is read.
+A broker may be writing to a log that is open for reading. The log is then followed: appends, rolls,
+retention, cleaning and truncation show while it is read.
 
-Not here: one segment (segment.py), what changes on the disk (follower.py), and changing it
+Not here: one segment (segment.py), changes on the disk (follower.py), and changing it
 (log_writer.py)."""
 
 import os
@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias, TypeVar
 
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.batches.reader import Record, read
-from records.files.file_records import SharedFile
 from records.paths import named
 
 from .config import LogConfig
@@ -38,17 +37,6 @@ Isolation: TypeAlias = Literal["read_uncommitted", "read_committed"]
 Found = TypeVar("Found")
 
 
-_NO_FILE: list[SharedFile] = []
-
-
-def _no_file() -> SharedFile:
-    """The file of empty ranges: one that is open for all of them, as most fetches return
-    nothing."""
-    if not _NO_FILE or _NO_FILE[0].closed:  # closed by somebody who closed a range of it
-        _NO_FILE[:] = [SharedFile(os.devnull)]
-    return _NO_FILE[0]
-
-
 class Log:
     """The records of a partition, from `start_offset` up to `end_offset`."""
 
@@ -56,12 +44,14 @@ class Log:
         self,
         path: Path,
         view: LogView,
+        open_files: OpenFiles,
         writer: LogWriter | None = None,
         session: Session | None = None,
     ) -> None:
         self.path = path
         self.topic_partition: TopicPartition | None = parse_partition(path.name)
         self._view = view
+        self._open_files = open_files
         self._writer = writer
         self._session = session
 
@@ -76,15 +66,15 @@ class Log:
         open_files: OpenFiles | None = None,
         verify_all: bool = False,
     ) -> "Log":
-        """The log in a partition's directory. OSError where there is no such directory; ValueError:
-        the path is empty.
+        """The log in a partition's directory. OSError: there is no such directory; ValueError: the
+        path is empty.
 
-        `writable`: it is recovered first. The log directory around it is locked (LogInUseError);
-        to write several of its logs open a `LogDir`. `verify_all`: recovery reads all of it, not
-        only what had not been flushed."""
+        `writable`: recovers it first, and locks the log directory around it (LogInUseError). To
+        write several of its logs open a `LogDir`. `verify_all`: recovery reads all of it, not only
+        the part that was not flushed."""
         path, open_files = named(path), open_files or OpenFiles()
         if not writable:
-            return cls(path, Follower(path, open_files))
+            return cls(path, Follower(path, open_files), open_files)
         session = Session(path.parent, files, verify_all=verify_all)
         try:
             return cls.recover(path, session, config or LogConfig(), open_files, owns=True)
@@ -103,9 +93,9 @@ class Log:
         again: bool = False,
         owns: bool = False,
     ) -> "Log":
-        """The log in a directory that `session` may write to; `owns`: closing it ends that.
+        """The log in a directory that `session` may write to. `owns`: `close` ends the session.
 
-        `again`: it was open in this session already, and may not have been closed as it should."""
+        `again`: this session had opened it before, and may not have closed it properly."""
         files = session.files
         name = parse_partition(path.name)
         if name is None:
@@ -118,12 +108,12 @@ class Log:
             start_offset=checkpoints.start_offset,
         )
         writer = LogWriter(log, checkpoints, config, files, open_files)
-        return cls(path, writer, writer, session if owns else None)
+        return cls(path, writer, open_files, writer, session if owns else None)
 
     @classmethod
-    def offline(cls, path: Path, reason: str) -> "Log":
-        """Stands for a log that cannot be opened: empty, with an `offline_reason`."""
-        return cls(path, OfflineView(reason, Producers(path)))
+    def offline(cls, path: Path, reason: str, open_files: OpenFiles) -> "Log":
+        """A log that cannot be opened: empty, with an `offline_reason`."""
+        return cls(path, OfflineView(reason, Producers(path)), open_files)
 
     def __enter__(self) -> "Log":
         return self
@@ -134,7 +124,7 @@ class Log:
     def close(self) -> None:
         """Closes all files. Ranges that `read` returned stay valid."""
         if self._writer is not None and not self._writer.is_in_place():
-            self.abandon()  # nothing can be written, and that has been reported
+            self.abandon()  # nothing can be written, which is logged already
             return
         session, self._session = self._session, None
         closed = False
@@ -143,7 +133,7 @@ class Log:
             closed = True
         finally:
             if session is not None:
-                # Only this log was closed here: for the others nothing has changed.
+                # Only this log was closed here; the state of the others is unknown.
                 session.end(clean=closed and session.was_clean)
 
     def abandon(self) -> None:
@@ -162,13 +152,13 @@ class Log:
 
     @property
     def offline_reason(self) -> str | None:
-        """Why it must not be read or written: it cannot be opened, or its disk has failed, and
-        what seems to be there may be lost. None: it is online."""
+        """Why it must not be read or written: it cannot be opened, or its disk has failed and the
+        data on it may be lost. None: it is online."""
         return self._view.reason
 
     @property
     def writer(self) -> LogWriter:
-        """What changes the log. ValueError: it was opened for reading. LogDirOfflineError: it
+        """The writer of the log. ValueError: it was opened for reading. LogDirOfflineError: it
         could not be opened."""
         if self._writer is None and self._view.reason is not None:
             raise LogDirOfflineError(str(self.path), self._view.reason)
@@ -176,19 +166,19 @@ class Log:
             raise ValueError(f"{self.path} is open for reading only")
         return self._writer
 
-    # --- what there is
+    # --- offsets and state
 
     @property
     def segments(self) -> Segments:
         return self._view.segments
 
     def end_of(self, segment: Segment) -> int:
-        """The position after the last batch of a segment that counts: its file may be longer."""
+        """The position after the last valid batch of a segment. Its file may be longer."""
         return self._view.end_of(segment)
 
     @property
     def start_offset(self) -> int:
-        """The first offset that is part of the log, as of now. Files may begin before it."""
+        """The current first offset of the log. Files may begin before it."""
         self._view.refresh()
         return self._view.start_offset
 
@@ -200,13 +190,13 @@ class Log:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where the oldest open transaction begins; the end where none is open."""
+        """The start of the oldest open transaction; without one, the end."""
         self._view.refresh()
         return self._last_stable_offset()
 
     def look(self, *, stable: bool = False, again: bool = True) -> tuple[int, int, int]:
-        """`start_offset`, `end_offset` and, if `stable`, `last_stable_offset`, else the end again:
-        as of one look at the disk; without `again`, as of the last one."""
+        """`start_offset`, `end_offset` and, if `stable`, `last_stable_offset`, else the end again.
+        All come from one look at the disk or, without `again`, from the last look."""
         if again:
             self._view.refresh()
         end = self._view.end_offset
@@ -219,12 +209,12 @@ class Log:
 
     @property
     def damage(self) -> CorruptRecordsError | None:
-        """The damage after the last good batch, which recovery cuts off. None: there is none, or
-        only a batch that is not whole."""
+        """The damage after the last good batch, which recovery cuts off. None: no damage, or only
+        an incomplete batch."""
         return self._view.damage
 
     def producers(self) -> list[ProducerState]:
-        """What is known of its producers, at the end."""
+        """The states of its producers at the end."""
         self._view.refresh()
         return list(self._view.producers_at_end().states.producers.values())
 
@@ -236,12 +226,12 @@ class Log:
     # --- reading
 
     def read(self, offset: int, max_bytes: int, *, up_to: int | None = None) -> FileRecords:
-        """What a fetch sends: a range of one segment, from the batch that holds `offset` on.
+        """The records for a fetch: a range of one segment, from the batch that holds `offset` on.
 
-        At most `max_bytes`, but at least one batch; nothing at the end. It may begin below `offset`
-        and end within a batch. It is sealed; of the last segment, the only one that is appended to,
-        it is settled: the file is opened anew where its bytes may have changed. `up_to`: nothing
-        from that offset on (a high watermark, say). OffsetOutOfRangeError; ValueError for a
+        It has at most `max_bytes`, but at least one batch; it is empty at the end. It may begin
+        below `offset` and end within a batch. It is sealed. The last segment, the only one that is
+        appended to, is settled: its file is reopened when its bytes may have changed. `up_to`: no
+        record from that offset on (a high watermark, say). OffsetOutOfRangeError; ValueError: a
         negative size."""
         if max_bytes < 0:
             raise ValueError(f"a read of {max_bytes} bytes")
@@ -251,7 +241,7 @@ class Log:
             return self._retried(lambda: self._read(offset, max_bytes, up_to))
 
     def upper_bound(self, records: FileRecords) -> int:
-        """An offset after all records of a range that `read` returned, and not far after them."""
+        """An offset after all records of a range that `read` returned, and close to them."""
         view = self._view
         name = parse_file_name(Path(records.name).name)
         segment = None if name is None else next(view.segments.starting_at(name.offset), None)
@@ -264,9 +254,9 @@ class Log:
         return bound
 
     def batches(self, start: int | None = None) -> Iterator[tuple[FileRecords, BatchHeader]]:
-        """The headers from the batch that holds `start` on, up to what is the end now.
+        """The headers from the batch that holds `start` on, up to the current end.
 
-        With each comes the range that it was read from, in which its position counts."""
+        Each comes with the range that it was read from, to which its position is relative."""
         end = self.end_offset
         offset = self._view.start_offset if start is None else start
         while offset < end:
@@ -280,17 +270,17 @@ class Log:
                             offset = header.last_offset + 1
                 return
             except FileNotFoundError:
-                # Deleted or cleaned meanwhile. What is gone is gone; the rest follows.
+                # Deleted or cleaned in the meantime. The remaining records follow.
                 self._view.refresh(relist=True)
                 offset = max(offset, self._view.start_offset)
 
     def records(
         self, start: int | None = None, isolation: Isolation = "read_uncommitted"
     ) -> Iterator[Record]:
-        """The records from offset `start` on, up to what is the end now.
+        """The records from offset `start` on, up to the current end.
 
-        `read_committed`: without those of aborted transactions, and up to the last stable offset.
-        CorruptRecordsError comes after all that is good before the damage."""
+        `read_committed`: without aborted transactions, and up to the last stable offset.
+        CorruptRecordsError comes after all good records before the damage."""
         if isolation not in ("read_uncommitted", "read_committed"):
             raise ValueError(f"unknown isolation {isolation!r}")
         committed = isolation == "read_committed"
@@ -300,12 +290,12 @@ class Log:
         return self._records(first, end, self.aborted(first, end) if committed else [])
 
     def offset_for(self, timestamp: int) -> int | None:
-        """The offset of the first record that is not older than `timestamp`; None if all are."""
+        """The offset of the first record that is not older than `timestamp`; None: all are."""
         found = self.find_timestamp(timestamp)
         return None if found is None else found.offset
 
     def find_timestamp(self, timestamp: int) -> Record | None:
-        """The first record that is not older than `timestamp`; None if all are."""
+        """The first record that is not older than `timestamp`; None: all are."""
         self._view.refresh()
         return self._retried(lambda: self._find_timestamp(timestamp))
 
@@ -326,16 +316,16 @@ class Log:
             end = view.end_of(segment)
             following = view.segments.after(segment)
             after = view.end_offset if following is None else following.base_offset
-            # Mostly all of it may be read, and its end need not be searched.
+            # Usually all of it may be read, so its end need not be searched.
             if end_offset < after and (bound := segment.find(end_offset, end)) is not None:
                 end = bound[0]
             found = segment.read(offset, max_bytes, end, is_last=following is None)
             if found is not None:
                 return found
-        return FileRecords(_no_file(), 0, 0)
+        return FileRecords(self._open_files.empty(), 0, 0)
 
     def _ranges(self, offset: int) -> Iterator[FileRecords]:
-        """The ranges of the segments that hold the records from `offset` on."""
+        """The ranges of the segments with the records from `offset` on."""
         for segment in self._view.segments.starting_at(offset):
             yield segment.slice_from(offset, self._view.end_of(segment))
 
@@ -349,7 +339,7 @@ class Log:
     def _find_timestamp(self, timestamp: int) -> Record | None:
         view = self._view
         for segment in view.segments.starting_at(view.start_offset):
-            # Only the time index of a rolled segment says how young its records are.
+            # Only a rolled segment's time index has its highest timestamp.
             if not view.segments.is_last(segment):
                 youngest = segment.max_timestamp()
                 if youngest is not None and youngest < timestamp:

@@ -1,10 +1,10 @@
 """A broker's directory: the logs of many partitions, and the broker's checkpoints for them.
 
-Directories of every arrangement are read: of brokers with and without `meta.properties`, of KRaft
-nodes (whose `__cluster_metadata-0` is a log like any other), copies of which parts are missing, and
-checkpoints that name partitions that are not there.
+All kinds of directories can be read: of brokers with and without `meta.properties`, of KRaft nodes
+(whose `__cluster_metadata-0` is a log like any other), incomplete copies, and those with
+checkpoints of missing partitions.
 
-Not here: one partition's log (log.py), who may write to the directory (session.py)."""
+Not here: one partition's log (log.py), the right to write to the directory (session.py)."""
 
 import logging
 import os
@@ -35,16 +35,16 @@ NAME_SIZE_MAX: Final = 255  # bytes of a name in a directory
 
 
 class Logs(Mapping[TopicPartition, Log]):
-    """The logs of a directory by topic and partition; each is opened when it is first asked for."""
+    """The logs of a directory by topic and partition. Each is opened at its first use."""
 
     def __init__(
         self, path: Path, config: LogConfig, files: Files, session: Session | None
     ) -> None:
         self._path = path
-        self.config = config  # of logs that nobody configures otherwise
+        self.config = config  # of logs without a configuration of their own
         self.files = files if session is None else session.files
         self._session = session
-        self._said: dict[TopicPartition, str] = {}  # why partitions are offline
+        self._logged: dict[TopicPartition, str] = {}  # why partitions are offline
         self._opened_before: set[TopicPartition] = set()  # in this session
         self._open_files = OpenFiles()
         self.opened: dict[TopicPartition, Log] = {}
@@ -74,39 +74,39 @@ class Logs(Mapping[TopicPartition, Log]):
 
     def open_or_offline(self, partition: TopicPartition) -> Log:
         """The log of a partition, or an empty offline one if it cannot be opened: for callers that
-        go on with the other partitions. KeyError: there is none."""
+        continue with the other partitions. KeyError: there is none."""
         try:
             read_topic_id(self._path / str(partition))  # before anything is recovered
             log = self[partition]
         except (OSError, RecordsError) as error:
             reason = str(error)
-            if self._said.get(partition) != reason:  # once: a follower lists the directory often
+            if self._logged.get(partition) != reason:  # once: a follower lists the directory often
                 LOG.error("%s is offline, for it cannot be opened: %s", partition, reason)
-            self._said[partition] = reason
-            return Log.offline(self._path / str(partition), reason)
-        self._said.pop(partition, None)
+            self._logged[partition] = reason
+            return Log.offline(self._path / str(partition), reason, self._open_files)
+        self._logged.pop(partition, None)
         return log
 
     def create(self, partition: TopicPartition) -> Log:
-        """The log of a partition, made if there is none. ValueError: opened for reading."""
+        """The log of a partition, created if needed. ValueError: opened for reading."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
         path = self._path / str(partition)
         if parse_partition(path.name) != partition:
             raise ValueError(f"{partition} cannot be the name of a partition")
         if not path.is_dir():
-            # Else it would begin at the offset of one of that name that was deleted.
+            # Else it would begin at the offset of a deleted one of that name.
             self._session.checkpoints.forget(partition)
             self.files.make_directory(path)
             self.files.sync_directory(self._path)
         return self[partition]
 
     def delete(self, partition: TopicPartition) -> None:
-        """Removes a log with everything in its directory; ranges that `read` returned stay valid.
+        """Removes a log with all files in its directory. Ranges that `read` returned stay valid.
 
         KeyError: there is none. ValueError: opened for reading. The directory is renamed first, as
-        Kafka does: what a crash leaves of it is no log any more. This works on a full disk; what
-        cannot be removed then is removed when the directory is opened again."""
+        in Kafka, so that after a crash the rest is no log any more. This works on a full disk.
+        Files that cannot be removed then are removed when the directory is opened again."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
         if not _is_there(self._path / str(partition)):
@@ -120,7 +120,7 @@ class Logs(Mapping[TopicPartition, Log]):
             self._remove(gone)
         try:
             self.files.rename(self._path / str(partition), gone)
-        except DiskFullError:  # some file systems need room for that
+        except DiskFullError:  # on some file systems a rename needs space
             gone = self._path / str(partition)
         self.files.sync_directory(self._path)
         try:
@@ -130,12 +130,12 @@ class Logs(Mapping[TopicPartition, Log]):
                 raise
             LOG.warning("%s cannot be removed, but with the next start: %s", gone, error)
         self._opened_before.discard(partition)
-        self._said.pop(partition, None)
-        with suppress(DiskFullError):  # making a partition of that name writes the files first
+        self._logged.pop(partition, None)
+        with suppress(DiskFullError):  # creating a partition of that name writes the files first
             self._session.checkpoints.forget(partition)
 
     def remove_deleted(self) -> None:
-        """Removes what is left of deleted partitions. For a directory that is locked."""
+        """Removes the rest of deleted partitions. The directory must be locked."""
         with os.scandir(self._path) as entries:
             found = [entry for entry in entries if DELETED_PARTITION.fullmatch(entry.name)]
         for entry in found:
@@ -146,7 +146,7 @@ class Logs(Mapping[TopicPartition, Log]):
                 LOG.warning("%s cannot be removed: %s", entry.path, error)
 
     def _remove(self, directory: Path) -> None:
-        """With all that is in it; of a link to a directory only the link."""
+        """Removes a directory with its contents; of a link to a directory only the link."""
         if directory.is_symlink():
             self.files.remove(directory)
             return
@@ -179,13 +179,13 @@ def _may_be_partition(entry: os.DirEntry[str]) -> bool:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether it is a directory, or a link that leads nowhere: that is an offline partition, and
-    not a missing one."""
+    """Whether it is a directory, or a dangling link. The latter is an offline partition, not a
+    missing one."""
     return path.is_dir() or (path.is_symlink() and not path.is_file())
 
 
 def _say_what_was_recovered(name: TopicPartition, done: Recovery, end_offset: int) -> None:
-    """A line for a log that was not closed as it should be; a warning where records are lost."""
+    """Logs the recovery of a log that was not closed properly; a warning if records are lost."""
     if not done.checked:
         return
     cut = done.bytes_cut
@@ -205,7 +205,8 @@ def _say_what_was_recovered(name: TopicPartition, done: Recovery, end_offset: in
 
 
 class LogDir:
-    """The logs in a directory. For reading it may be one that a broker is writing to."""
+    """The logs in a directory. A broker may be writing to a directory that is opened for
+    reading."""
 
     def __init__(self, path: Path, logs: Logs, session: Session | None) -> None:
         self.path = path
@@ -222,11 +223,11 @@ class LogDir:
         files: Files = DISK,
         verify_all: bool = False,
     ) -> "LogDir":
-        """OSError where there is no such directory; ValueError: the path is empty; LogInUseError: a
+        """OSError: there is no such directory; ValueError: the path is empty; LogInUseError: a
         broker is writing to it.
 
-        `writable`: every log is recovered when it is first asked for, and all are on closing;
-        `verify_all`: all of it is read then, not only what had not been flushed."""
+        `writable`: each log is recovered at its first use, and all are when the directory is
+        closed; `verify_all`: recovery reads all of it, not only the part that was not flushed."""
         path = named(path)
         if not path.is_dir():
             raise NotADirectoryError(f"{path} is not a directory")
@@ -248,27 +249,27 @@ class LogDir:
 
     @property
     def full_file(self) -> str | None:
-        """A file that the disk had no room for when it was written last. None: there is none."""
+        """A file whose last write found the disk full. None: there is none."""
         return self.logs.files.full if isinstance(self.logs.files, FencedFiles) else None
 
     def look_for_room(self) -> None:
-        """Writes a small file and removes it. If that works, there is room for all files again."""
+        """Writes a small file and removes it. If that works, there is space for all files again."""
         if isinstance(self.logs.files, FencedFiles):
             self.logs.files.look_for_room()
 
     @property
     def full_count(self) -> int:
-        """How many changes found no room on the disk, since the directory was opened."""
+        """The number of changes that found the disk full, since the directory was opened."""
         return self.logs.files.full_count if isinstance(self.logs.files, FencedFiles) else 0
 
     @property
     def meta(self) -> MetaProperties | None:
-        """Which broker the directory belongs to; None: one before 0.9."""
+        """The broker of the directory; None: a broker before 0.9."""
         return read_meta_properties(self.path)
 
     @property
     def high_watermarks(self) -> dict[TopicPartition, int]:
-        """The high watermarks, as the broker wrote them last."""
+        """The high watermarks that the broker wrote last."""
         return read_offsets(self.path / HIGH_WATERMARKS)
 
     def note_high_watermarks(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -317,7 +318,7 @@ class LogDir:
                 session.end(clean=closed)
 
     def _is_whole(self, session: Session) -> bool:
-        """Whether every log in the directory is recovered, or was closed cleanly before: only then
+        """Whether every log in the directory is recovered, or was closed cleanly before. Only then
         may the mark of a clean shutdown be written."""
         needed = self.logs.unsure if session.was_clean else list(self.logs)
         return all(self.logs.open_or_offline(one).offline_reason is None for one in needed)

@@ -1,10 +1,10 @@
 """Writes one partition's log: appends, rolls, flushes, truncates, removes and replaces segments.
 
-What is flushed survives any crash; what is not may be lost, from its end, batch by batch. A change
+Flushed data survives any crash. Unflushed data may be lost, from the end, batch by batch. A change
 of several files is made in an order that leaves a valid log after each step: files are created
-before anything refers to them, and removed from the end of the log that nothing depends on.
+before anything refers to them, and removed from the end that nothing depends on.
 
-Not here: the active segment's files (segment_writer.py), those of the others
+Not here: the active segment's files (segment_writer.py), the other segments' files
 (segment_directory.py), which segments are old (retention.py)."""
 
 from collections.abc import Mapping, Sequence
@@ -61,8 +61,8 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._opened_at = self.end_offset
         self._flushed = 0
-        # Changes whenever records of rolled segments may have been replaced by others: after a
-        # truncation, or when the log is closed.
+        # Changes when other records may have replaced those of rolled segments: after a truncation,
+        # or when the log is closed.
         self.generation = 0
         self.is_closed = False
         start = max(checkpoints.start_offset, self.segments[0].base_offset)
@@ -70,7 +70,7 @@ class LogWriter:
         if start > self.end_offset:
             self.truncate_fully_and_start_at(start)
         self.flush()
-        if len(log.report.checked) > 1:  # so that they are not read again if this process dies
+        if len(log.report.checked) > 1:  # so that the next recovery does not read them again
             self._checkpoints.raise_recovery_point(self._flushed)
 
     # --- the view
@@ -85,7 +85,7 @@ class LogWriter:
 
     @property
     def files(self) -> FencedFiles:
-        """For changing the directory."""
+        """For changes of the directory."""
         return self._files
 
     @property
@@ -93,7 +93,7 @@ class LogWriter:
         return self._config
 
     def configure(self, config: LogConfig) -> None:
-        """Other settings from now on. Indexes that are open keep their sizes."""
+        """Applies other settings from now on. Open indexes keep their sizes."""
         self._config = self._active.config = config
 
     @property
@@ -107,12 +107,12 @@ class LogWriter:
 
     @property
     def producers(self) -> Mapping[int, ProducerState]:
-        """The producers of what was appended, by their ids."""
+        """The producers of the appended batches, by id."""
         return self.producers_at_end().states.producers
 
     @property
     def epochs(self) -> tuple[EpochEntry, ...]:
-        """The leader epochs of what is there, and of what will be appended next if that began."""
+        """The epochs of the log's records and, if it has begun, of the next append."""
         return self._epochs.entries
 
     @property
@@ -121,13 +121,13 @@ class LogWriter:
         return self._directory.snapshots
 
     def max_timestamp(self, segment: Segment) -> int | None:
-        """The highest timestamp of a segment, -1 if it has none; None: its indexes do not say."""
+        """The highest timestamp of a segment, -1 if it has none; None: its indexes lack it."""
         if segment is self._active.segment:
             return self._active.max_timestamp
         return segment.max_timestamp()
 
     def size_of(self, segment: Segment) -> int:
-        """Bytes of a segment, as `end_of`; its file is not opened for that."""
+        """Bytes of a segment, as `end_of`, without opening its file."""
         if segment is self._active.segment:
             return self._active.position
         return segment.path().stat().st_size
@@ -144,27 +144,27 @@ class LogWriter:
         return self._guard.look(self._active)
 
     def producers_at_end(self) -> Producers:
-        # Usually they are up to date. Without a snapshot, the log is read at the first request.
+        # Usually they are up to date. Without a snapshot, the first request reads the log.
         self._producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
         return self._producers
 
     def refresh(self, *, relist: bool = False) -> None:
-        """Nobody else changes the directory."""
+        """Does nothing: only this process changes the directory."""
 
     def expire_producers(self, now: int, expiration_ms: int) -> int:
         """Forgets idempotent producers without an open transaction that have written nothing for
-        `expiration_ms`; `now` is in milliseconds. Returns how many.
+        `expiration_ms`; `now` is in milliseconds. Returns their number.
 
-        One that comes back may begin with any sequence number, as one that was never here."""
+        A forgotten producer may begin with any sequence number, like a new one."""
         return self.producers_at_end().states.expire(now, expiration_ms)
 
     # --- appending
 
     def append(self, data: Buffer, now: int | None = None) -> int:
-        """Appends batches that have their offsets; returns the offset after them.
+        """Appends batches that have their offsets. Returns the offset after them.
 
-        CorruptRecordsError: they are damaged, not whole, or not above what is there. `now` is for
-        records without timestamps, whose segments are rolled when they are old."""
+        CorruptRecordsError: they are damaged, incomplete, or not above the log's end. `now` is the
+        age of records without timestamps, for rolling by time."""
         self._guard.check(self._active)
         records = MemoryRecords(data)
         headers = check_appended(records, self.end_offset)
@@ -183,25 +183,25 @@ class LogWriter:
             )
         self._epochs.add(headers)
         if any(header.producer_id >= 0 for header in headers):
-            self.producers_at_end()  # what is before them is known first
+            self.producers_at_end()  # their states before these batches
         with self._producers.following(records, headers) as aborted:
             self._active.append(data, headers, aborted, now)
         return self.end_offset
 
     def begin_epoch(self, epoch: int) -> None:
-        """Notes that what follows is of a new leader epoch: one that had no records is forgotten.
+        """Begins a leader epoch for the following records. One without records is removed.
 
-        Nothing, for an epoch that is not above the last one."""
+        Ignores an epoch that is not above the last one."""
         self._epochs.begin(epoch, self.end_offset)
 
     def flush(self) -> None:
-        """Returns when everything appended is on the disk."""
+        """Returns when all appended data is synced."""
         self._guard.check(self._active)
         self._active.flush()
         self._flushed = self.end_offset
 
     def release(self) -> None:
-        """Flushes, and closes the files; they are opened again when they are written to."""
+        """Flushes, and closes the files. They are opened again for the next write."""
         if self._active.is_open:
             self.flush()
             self._active.release()
@@ -209,12 +209,12 @@ class LogWriter:
     def roll(self, base_offset: int = 0) -> None:
         """Begins a new segment, unless the active one is empty and begins there already.
 
-        Everything appended is flushed before that, and noted to be: only what comes after it is
-        read again after a crash."""
+        All appended data is flushed before that, and the recovery point is written: after a crash
+        only later data is read again."""
         base_offset = max(base_offset, self.end_offset)
         if base_offset == self._active.segment.base_offset:
             return
-        # The old segment is safe before there is a new one: else a crash may leave a hole between.
+        # The old segment is synced before the new one exists. Else a crash may leave a gap.
         self.flush()
         self._write_snapshot(base_offset)
         segment = Segment(self.path, base_offset, self._open_files)
@@ -247,7 +247,7 @@ class LogWriter:
         self.generation += 1
         self.is_closed = True
         try:
-            self.flush()  # first, since it needs no space
+            self.flush()  # first, because it needs no space
             if is_changed or self.end_offset not in self.snapshots:
                 self._write_snapshot(self.end_offset)
             self._active.close()
@@ -262,30 +262,30 @@ class LogWriter:
                 segment.release()
 
     def abandon(self) -> None:
-        """Closes all files, and leaves the directory as it is."""
+        """Closes all files, and leaves the directory unchanged."""
         self.generation += 1
         self.is_closed = True
         self._active.abandon()
         for segment in self.segments:
             segment.release()
 
-    # --- taking away
+    # --- removing
 
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
-        ValueError for an offset before the log. DiskFullError: some of it may be gone already,
-        from the end; the same may be asked for again."""
+        ValueError: an offset before the log. DiskFullError: some of it may be removed already, from
+        the end; the call may be repeated."""
         self._guard.check(self._active)
         if offset >= self.end_offset:
-            # One that had no records yet may begin at the end.
+            # An epoch without records may begin at the end.
             self._epochs.truncate_from_end(offset)
             return
         if offset < self.start_offset:
             raise ValueError(f"truncation to {offset}, before the start at {self.start_offset}")
         self.generation += 1
         self._checkpoints.lower_cleaner_point(offset)
-        # First: what will be written from there on must not count as flushed.
+        # First: later data from there on must not count as flushed.
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
         try:
@@ -294,19 +294,19 @@ class LogWriter:
             self._directory.sync()  # else they might come back, after newer ones
             self._active.truncate_to(offset)
             self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
-            if self.end_offset < self.start_offset:  # inside of a batch, which is gone
+            if self.end_offset < self.start_offset:  # within a removed batch
                 self.truncate_fully_and_start_at(self.start_offset)
         finally:
             self._forget_after_end()
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Removes everything; the next record will be at `offset`."""
+        """Removes everything. The next record will be at `offset`."""
         self._guard.check(self._active)
         self.generation += 1
         self._checkpoints.lower_cleaner_point(0)
         self._flushed = 0
         self._checkpoints.set_recovery_point(0)
-        self._directory.remove_snapshots(above=-1)  # they know of what is before what there will be
+        self._directory.remove_snapshots(above=-1)  # they describe offsets before the new start
         while len(self.segments) > 1:
             self._drop_active()
         self._directory.sync()
@@ -328,8 +328,8 @@ class LogWriter:
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the end if that comes first.
 
-        Segments that lie before it altogether are removed. Returns the new start. This works on a
-        full disk: what needs space comes last, or later (log_start.py)."""
+        Segments completely before it are removed. Returns the new start. This works on a full disk:
+        changes that need space come last, or later (log_start.py)."""
         self._guard.check(self._active)
         start = min(before, self.end_offset)
         if start > self.start_offset:
@@ -344,7 +344,7 @@ class LogWriter:
         return self.start_offset
 
     def remove_oldest(self, segments_count: int) -> None:
-        """Removes segments from the beginning. If that is all, a new one is rolled first."""
+        """Removes segments from the beginning. If none would be left, rolls a new one first."""
         self._guard.check(self._active)
         if segments_count >= len(self.segments):
             self.roll()
@@ -358,8 +358,8 @@ class LogWriter:
     def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
         """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
 
-        Its files have the suffix `.cleaned`, and are flushed. DiskFullError: at any step the log is
-        valid, and has the old records or the new ones."""
+        Its files have the suffix `.cleaned`, and are flushed. DiskFullError: the log is valid after
+        any step, with the old records or the new ones."""
         self._guard.check(self._active)
         self._directory.replace(group, cleaned)
 
@@ -375,7 +375,7 @@ class LogWriter:
     # --- how
 
     def _write_snapshot(self, offset: int) -> None:
-        if self._producers.offset is None:  # nobody has asked; and one of none would be believed
+        if self._producers.offset is None:  # never read; an empty snapshot would hide producers
             return
         self._directory.write_snapshot(offset, self._producers.states)
 

@@ -1,8 +1,8 @@
-"""The names in a log directory: which file is what, and of which offset.
+"""The names in a log directory: the kind and the offset of each file.
 
-Names are what Kafka's LogFileUtils and UnifiedLog make them: twenty digits and a suffix.
+Names are those of Kafka's LogFileUtils and UnifiedLog: twenty digits and a suffix.
 
-Not here: which of the files make up the log after a crash (layout.py)."""
+Not here: which files make up the log after a crash (layout.py)."""
 
 import re
 from enum import StrEnum
@@ -21,7 +21,7 @@ class Kind(StrEnum):
     SNAPSHOT = ".snapshot"  # of the producers' state
 
 
-# The files of one segment. A snapshot may be there without a segment of its offset.
+# The files of one segment. A snapshot may exist without a segment of its offset.
 SEGMENT_KINDS: Final = (
     Kind.LOG,
     Kind.OFFSET_INDEX,
@@ -36,7 +36,7 @@ class State(StrEnum):
     LIVE = ""
     DELETED = ".deleted"  # out of the log, to be removed
     CLEANED = ".cleaned"  # being written by a cleaner: not part of the log yet
-    SWAP = ".swap"  # whole, and about to take the place of what it was made from
+    SWAP = ".swap"  # complete, and about to replace its source
     TEMPORARY = ".tmp"
 
 
@@ -89,7 +89,7 @@ def file_name(offset: int, kind: Kind, state: State = State.LIVE) -> str:
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """What a file is by its name; None where it belongs to no offset."""
+    """The parts of a file's name; None: it belongs to no offset."""
     found = FILE.fullmatch(name)
     if found is None:
         return None
@@ -101,7 +101,7 @@ def parse_file_name(name: str) -> FileName | None:
 
 
 def parse_partition(name: str) -> TopicPartition | None:
-    """The partition whose directory is called so. None for every other directory, and for those
+    """The partition with a directory of this name. None for every other directory, and for those
     that are being deleted, moved between disks, or stray (`-stray`)."""
     found = PARTITION.fullmatch(name)
     if found is None or NOT_A_PARTITION.fullmatch(name):

@@ -1,12 +1,12 @@
 """Recovers a partition's directory before it is written to.
 
 After a clean shutdown only its files are listed. Otherwise every batch after the recovery point is
-read and its checksum compared. The log is cut at the first batch that is damaged or not whole, and
-later segments are set aside. Indexes and producers' states are built again from what is left. If
-recovery is interrupted, the next one does the same again.
+read and its checksum compared. The log is cut at the first damaged or incomplete batch, and later
+segments are set aside. Indexes and producers' states are rebuilt from the rest. If recovery is
+interrupted, the next one does the same again.
 
-Not here: one segment (segment_recovery.py), what is set aside (aside.py), which files count
-(layout.py)."""
+Not here: one segment (segment_recovery.py), the files that are set aside (aside.py), which files
+count (layout.py)."""
 
 import os
 from dataclasses import dataclass, field
@@ -33,11 +33,11 @@ from .segments.tail import Tail, next_offset_of
 
 @dataclass(slots=True)
 class Recovery:
-    """What was found and done."""
+    """The results of a recovery."""
 
     checked: list[SegmentReport] = field(default_factory=list)  # the segments that were read
     removed: list[str] = field(default_factory=list)  # names of files
-    set_aside: list[str] = field(default_factory=list)  # names of files that hold what was cut off
+    set_aside: list[str] = field(default_factory=list)  # names of files with the cut-off bytes
 
     @property
     def bytes_cut(self) -> int:
@@ -45,7 +45,7 @@ class Recovery:
 
     @property
     def damage(self) -> CorruptRecordsError | None:
-        """Why the log was cut, if it was not for a torn tail."""
+        """Why the log was cut, unless the cause was a torn tail."""
         return next((report.damage for report in self.checked if report.damage), None)
 
 
@@ -59,7 +59,7 @@ class RecoveredLog:
         self.snapshots: list[int] = []
         self.producers = Producers(path)
         self.epochs: list[EpochEntry] = []
-        self.position = 0  # where the last segment ends
+        self.position = 0  # the end of the last segment
         self.end_offset = 0
         self._epochs_before: list[EpochEntry] = []
         self._open_files = open_files
@@ -69,7 +69,7 @@ class RecoveredLog:
     def recover(self, *, clean: bool, recovery_point: int, start_offset: int) -> None:
         """`clean`: the last writer closed the log. `start_offset`: for a directory without one.
 
-        CorruptFileError: the directory or one of its files is a link, and nothing was changed."""
+        CorruptFileError: the directory or one of its files is a link. Nothing was changed."""
         layout = read_layout(self.path)
         check_writable(self.path, layout)
         if self._set_damaged_swaps_aside(layout):
@@ -94,16 +94,16 @@ class RecoveredLog:
             tail.advance()
         self.position, self.end_offset = tail.position, tail.next_offset
         self._forget_after_end(clean)
-        # Brokers without producers' states never wrote one; after them there is nothing to replay.
+        # Brokers without producer states wrote no snapshots; with them, nothing need be replayed.
         if self.snapshots or not clean:
             self._replay(self.end_offset)
-        self.segments[-1].release()  # it may be long until somebody reads it
+        self.segments[-1].release()  # the next read may be much later
 
     # --- files
 
     def _set_damaged_swaps_aside(self, layout: Layout) -> bool:
-        """A cleaner's file is whole before it is called a swap. One that is not, and whose segment
-        is there, does not take its place."""
+        """A cleaner's file is complete before it becomes a swap. An incomplete one does not replace
+        its segment if that exists."""
         found = False
         for name in layout.swaps:
             live = self.path / file_name(name.offset, Kind.LOG)
@@ -130,7 +130,7 @@ class RecoveredLog:
         for base in replaced(layout, max(ends, default=0)):
             for kind in SEGMENT_KINDS:
                 self._remove(file_name(base, kind))
-        # The log takes its name last: until then it is found as a swap, and this is done again.
+        # The log is renamed last: until then it is found as a swap, and this is repeated.
         for name in sorted(layout.swaps, key=lambda name: name.kind is Kind.LOG):
             live = self.path / file_name(name.offset, name.kind)
             self._files.rename(self.path / str(name), live)
@@ -161,8 +161,8 @@ class RecoveredLog:
             report = check_segment(segment)
             self.report.checked.append(report)
             if report.bytes_cut:
-                # What follows goes before the cut is made. The other way round, and interrupted,
-                # the next recovery would find nothing wrong but a hole.
+                # Later segments are set aside before the cut. The other way round, an interrupted
+                # recovery would leave a gap that the next one cannot see.
                 behind = [s for s in self.segments if s.base_offset > segment.base_offset]
                 for following in reversed(behind):
                     self._set_aside(following)
@@ -177,13 +177,13 @@ class RecoveredLog:
                 return
 
     def _set_aside(self, segment: Segment) -> None:
-        """The log takes another name first. Its indexes are then known to be leftovers."""
+        """Renames the log first. Its indexes are then leftovers."""
         segment.release()
         self.report.set_aside.append(move_aside(segment.path(), self._files).name)
         for kind in SEGMENT_KINDS:
             self._remove(segment.path(kind).name)
 
-    # --- what is known of the records
+    # --- epochs and producers
 
     def _replay(self, offset: int) -> None:
         self.producers.advance(offset, self.segments, lambda s: s.size, self.snapshots)
@@ -203,7 +203,7 @@ class RecoveredLog:
         for offset in [offset for offset in self.snapshots if offset > self.end_offset]:
             self._remove(file_name(offset, Kind.SNAPSHOT))
             self.snapshots.remove(offset)
-        # An epoch that begins at the end may have been noted for batches that are lost.
+        # An epoch that begins at the end may be that of lost batches.
         end = self.end_offset + clean
         self.epochs = [entry for entry in self.epochs if entry.start_offset < end]
         if self.epochs != self._epochs_before:

@@ -1,7 +1,7 @@
-"""The files of a log's segments: how they are removed, and replaced by cleaned ones.
+"""The files of a log's segments: removing them, and replacing them by cleaned ones.
 
-Each change is made in an order that leaves a valid log after each step: a segment counts as long as
-its log file exists, so that this is removed first and renamed last.
+Each change is made in an order that leaves a valid log after each step: a segment counts while its
+log file exists, so that is removed first and renamed last.
 
 Not here: which segments are removed or replaced (log_writer.py, compact_log.py), which files count
 after a crash (layout.py)."""
@@ -37,7 +37,7 @@ class SegmentDirectory:
         self._swaps: list[Segment] = []  # in the log, and without their final names
 
     def sync(self) -> None:
-        """Returns when created and removed names are on disk."""
+        """Returns when created and removed names are synced."""
         self._files.sync_directory(self.path)
 
     # --- segments
@@ -53,16 +53,16 @@ class SegmentDirectory:
 
     def remove_files(self, segment: Segment) -> None:
         """Removes the files of a segment that is not, or no longer, in the log."""
-        for kind in SEGMENT_KINDS:  # the log first: indexes without one are known to be leftovers
+        for kind in SEGMENT_KINDS:  # the log first: indexes without one are leftovers
             self._files.remove(segment.path(kind))
 
     def replace(self, group: Sequence[Segment], cleaned: Segment) -> None:
         """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
 
-        Its files have the suffix `.cleaned`, and are flushed. At each renaming the log comes last:
-        recovery goes by the log, and where that is there, the indexes are."""
+        Its files have the suffix `.cleaned`, and are flushed. Each renaming ends with the log,
+        because recovery expects the indexes of every log that it finds."""
         base_offset = cleaned.base_offset
-        self._finish_swaps()  # of the last time, if there was no space
+        self._finish_swaps()  # of the last call, if there was no space
         try:
             self._rename(base_offset, State.CLEANED, State.SWAP)
         except (OSError, StorageError):
@@ -72,17 +72,17 @@ class SegmentDirectory:
         replacement = Segment(self.path, base_offset, self._open_files, State.SWAP)
         try:
             for segment in group:
-                # The snapshot before the first is as true as it was, and the nearest there is.
+                # The snapshot before the first segment stays valid, and is the nearest one.
                 self.remove(segment, keep_snapshot=segment.base_offset == base_offset)
         except OSError as error:
-            # On the disk the log is whole, and recovery completes the change. In memory it is not.
+            # On the disk recovery completes the change. In memory it is incomplete.
             raise self._files.fence(self.path, error) from error
         self.segments.add(replacement)
         self._swaps.append(replacement)
         self._finish_swaps()
 
     def _finish_swaps(self) -> None:
-        """Gives the files of replaced segments their names. A `.swap` file counts as well, so that
+        """Gives the files of replaced segments their names. A `.swap` file counts as well, so a
         DiskFullError, on file systems where a new name needs space, does no harm."""
         for segment in list(self._swaps):
             if segment in self.segments:
@@ -101,12 +101,12 @@ class SegmentDirectory:
     # --- snapshots
 
     def write_snapshot(self, offset: int, states: ProducerStates) -> None:
-        """Writes the states of producers after everything below `offset`."""
+        """Writes the producers' states after everything below `offset`."""
         write_snapshot(self._files, self.path / file_name(offset, Kind.SNAPSHOT), states)
         self.snapshots = sorted({*self.snapshots, offset})
 
     def remove_snapshots(self, above: int) -> None:
-        """Removes those at offsets above that one."""
+        """Removes the snapshots at offsets above that one."""
         for offset in [offset for offset in self.snapshots if offset > above]:
             self._remove_snapshot(offset)
 

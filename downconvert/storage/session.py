@@ -1,8 +1,8 @@
-"""Which process may write to a broker's directory, and whether the last one shut down cleanly.
+"""The right of one process to write to a broker's directory, and the mark of a clean shutdown.
 
-A broker holds a lock on `.lock` as long as it runs, and when it has closed its logs leaves a file
-that says so. The next one that finds the file need not read the logs again; the file is removed
-before the first change."""
+A broker holds a lock on `.lock` while it runs. When it has closed its logs it leaves a file as a
+mark. A broker that finds the mark need not read the logs again. It removes the mark before its
+first change."""
 
 import fcntl
 import os
@@ -15,16 +15,16 @@ from .disk.files import Files, open_for_writing, replace_file
 from .errors import LogInUseError
 from .names import CLEAN_SHUTDOWN, LOCK
 
-# What brokers write since 3.9; before, the file was empty. Its being there is what counts.
+# The content since 3.9; before, the file was empty. Only its existence matters.
 CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 
-# Locks of this kind belong to the process: one process can take the same lock twice.
+# Such locks belong to the process, which can take the same one twice. This prevents it.
 _held: Final[set[str]] = set()
 
 
 class DirectoryLock:
-    """The lock that a broker holds on a directory. LogInUseError: someone else holds it;
-    CorruptFileError: `.lock` is a link, or no file."""
+    """A broker's lock on a directory. LogInUseError: another process holds it; CorruptFileError:
+    `.lock` is a link, or no file."""
 
     def __init__(self, directory: Path) -> None:
         self._name = os.path.realpath(directory)

@@ -1,9 +1,9 @@
-"""Whether the indexes of a segment fit its log: each entry against the batches.
+"""Whether the indexes of a segment fit its log: compares each entry with the batches.
 
-Kafka's own tool asks whether the batch at an entry's position ends with the entry's offset, which
-is what brokers write since 3.9. Entries of all versions (offset_index.py) are fine here if a lookup
-through them misses nothing: a batch begins at the position, and all before it is below the
-offset. In a time index, no record before an entry's batch may be younger than the entry.
+Kafka's own tool expects that the batch at an entry's position ends with the entry's offset, as
+written since 3.9. Here entries of all versions (offset_index.py) are valid if lookups miss nothing:
+a batch begins at the position, and all earlier ones are below the offset. In a time index, no
+record before an entry's batch may be younger than the entry.
 
 Not here: repairing (recovery.py), the entries themselves (dump.py)."""
 
@@ -23,7 +23,7 @@ from .names import Kind, file_name
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An index that would mislead readers."""
+    """An index entry that would mislead readers."""
 
     path: Path
     reason: str
@@ -100,7 +100,7 @@ def _time_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -> 
                 return
             if youngest > timestamp:
                 yield f"{where}: a record before it has timestamp {youngest}"
-            # Messages of v0 hold no timestamps, though the broker that wrote them knew some.
+            # Messages of v0 have no timestamps, though their broker may have known some.
             elif header.magic > V0 and header.max_timestamp < timestamp:
                 yield f"{where}: the batch there has {header.max_timestamp} at most"
     finally:

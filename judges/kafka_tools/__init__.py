@@ -1,4 +1,4 @@
-"""Kafka's own tools, from 0.8.2.2 on: a test is a tool of a version, and one thing asked of it."""
+"""Kafka's own tools, from 0.8.2.2 on: each test runs one tool of one version once."""
 
 import re
 import tempfile
@@ -20,7 +20,7 @@ from tests.kafka_server import MAVEN_OPTIONS
 from . import data
 from .tools import TOOLS, Place, Tool
 
-# The oldest of each kind of request, and the last release that published its tools.
+# The oldest version with each kind of request, and the last release whose tools were published.
 VERSIONS: Final = ("0.8.2.2", "0.9.0.1", "0.10.2.2", "0.11.0.3", "2.8.2", "4.3.0")
 _POM: Final = Path(__file__).parent / "pom.xml"
 _LIMIT: Final = 120.0  # seconds a tool
@@ -37,7 +37,7 @@ class KafkaTools:
         self._home = BUILD / self.name
 
     def prepare(self) -> None:
-        """Nothing: only the versions that are asked for are fetched, before the first test."""
+        """Nothing: each requested version is fetched before its first test."""
 
     def run(self, asked: Asked) -> Iterator[Outcome]:
         chosen = {
@@ -56,7 +56,7 @@ class KafkaTools:
             yield self._ended(test, version, tool, asked)
 
     def fetch(self, version: str) -> Path:
-        """The folder with a version's jars. InstallError: Maven does not bring them."""
+        """The folder with a version's jars. InstallError: Maven cannot fetch them."""
         with once(self._home / version) as new:
             if new:
                 tools = "kafka-tools" if _numbers(version) >= (0, 9) else "kafka-clients"
@@ -86,7 +86,7 @@ class KafkaTools:
             ended = limited.run(command, _LIMIT, log, stdin=tool.stdin, enough=enough)
         if tool.makes:
             data.remove(asked.bootstrap, tool.makes)
-        wrong = tool.check(ended.said)
+        wrong = tool.check(ended.output)
         if not wrong and tool.writes:
             there = data.written(asked.bootstrap, name)
             wrong = "" if there == tool.writes else f"{there} of {tool.writes} in the topic"
@@ -102,7 +102,7 @@ class KafkaTools:
 
 @cache
 def main_class(folder: Path, names: tuple[str, ...]) -> str:
-    """The first of these classes that the jars of a version have. LookupError: none."""
+    """The first of these classes in the jars of a version. LookupError: none."""
     for name in names:
         for jar in sorted(folder.glob("kafka*.jar")):
             with zipfile.ZipFile(jar) as archive:

@@ -1,6 +1,6 @@
-"""What is there before a tool is asked: a topic with records, and a group that has read some.
+"""The data for the tools: a topic with records, and a group that has read some of them.
 
-Written and looked at by a client of today, whose way through is the same on every target."""
+A current client writes and checks them, because it uses the same requests on every target."""
 
 from contextlib import suppress
 from typing import Final
@@ -18,10 +18,10 @@ READ: Final = 400  # by the group
 
 
 def write(bootstrap: str) -> None:
-    """RECORDS records in the topic's one partition, and the group's offset."""
+    """Writes RECORDS records to the topic's one partition, and the group's offset."""
     make(bootstrap, TOPIC)
     produce(bootstrap)
-    # As a member: tools before 2.0 do not list a group that only has offsets.
+    # With a member, because tools before 2.0 do not list a group that only has offsets.
     consumer = KafkaConsumer(
         TOPIC,
         bootstrap_servers=bootstrap,
@@ -36,7 +36,7 @@ def write(bootstrap: str) -> None:
 
 
 def produce(bootstrap: str) -> None:
-    """RECORDS records, to the topic that is there."""
+    """Writes RECORDS records to an existing topic."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(RECORDS):
         producer.send(TOPIC, b"record-%d" % number)
@@ -45,12 +45,12 @@ def produce(bootstrap: str) -> None:
 
 
 def make(bootstrap: str, topic: str) -> None:
-    """A topic of one partition."""
+    """Creates a topic with one partition."""
     kafka_wire.create_topic(int(bootstrap.rpartition(":")[2]), topic, 1, 1, {})
 
 
 def remove(bootstrap: str, topic: str) -> None:
-    """A topic, if it is there."""
+    """Removes a topic, if it exists."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     with suppress(UnknownTopicOrPartitionError):
         admin.delete_topics([topic])
@@ -58,7 +58,7 @@ def remove(bootstrap: str, topic: str) -> None:
 
 
 def written(bootstrap: str, topic: str) -> int:
-    """How many offsets of the topic are taken."""
+    """The number of offsets in use in the topic."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap)
     try:
         end: int = consumer.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]

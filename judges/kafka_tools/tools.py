@@ -1,7 +1,7 @@
-"""Kafka's own tools: how each is asked, since when it is there, and what it must say.
+"""Kafka's own tools: how each is called, since which version, and the output that it must have.
 
-Each runs for itself: what it reads, records and a group's offset, was put there before (data.py);
-what it writes goes to a topic of its own."""
+Each runs independently: the records and the group's offset that it reads were written before
+(data.py), and its own records go to a topic of its own."""
 
 import json
 import re
@@ -16,8 +16,8 @@ Version = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tool is to work: `written` is its own topic, which is there, and `file` is one that
-    it may read; `version` is the tool's."""
+    """The data for a tool: `written` is its own existing topic, `file` is one that it may read;
+    `version` is the tool's."""
 
     version: Version
     bootstrap: str
@@ -26,14 +26,14 @@ class Place:
 
     @property
     def server(self) -> tuple[str, str]:
-        """The option that names the brokers; producers' was another for long."""
+        """The option with the brokers' addresses, which differed for producers for a long time."""
         return ("--bootstrap-server" if self.version >= (2, 5) else "--broker-list", self.bootstrap)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """`classes` are its names, of which a version has one. `check` returns what is wrong with what
-    it said, or nothing. `writes` is how many records are in its topic afterwards."""
+    """`classes` are its names, of which a version has one. `check` returns an error in its output,
+    or nothing. `writes` is the number of records in its topic afterwards."""
 
     name: str
     classes: Sequence[str]
@@ -44,12 +44,12 @@ class Tool:
     stdin: bytes = b""
     file: str = ""
     writes: int = 0
-    goes_on: bool = False  # once it is through, in some versions
-    makes: str = ""  # a topic beside its own, always of this name
+    goes_on: bool = False  # does not exit when it is done, in some versions
+    makes: str = ""  # a topic that it creates besides its own, always with this name
 
 
 def names(pattern: str) -> Callable[[str], str]:
-    """What is said must have the pattern."""
+    """The output must match the pattern."""
 
     def check(said: str) -> str:
         return "" if re.search(pattern, said) else f"it does not say {pattern}"
@@ -62,7 +62,7 @@ def _nothing(_: str) -> str:
 
 
 def events(said: str, name: str) -> list[dict[str, object]]:
-    """The lines of JSON of this name that Verifiable… and TransactionalMessageCopier say."""
+    """The lines of JSON with this name, from Verifiable… and TransactionalMessageCopier."""
     found = []
     for line in said.splitlines():
         if line.startswith("{"):
@@ -76,14 +76,14 @@ def events(said: str, name: str) -> list[dict[str, object]]:
 
 
 def acknowledged(said: str) -> str:
-    """That a VerifiableProducer got all its records acknowledged."""
+    """Checks that all records of a VerifiableProducer were acknowledged."""
     totals = events(said, "tool_data")
     acked = totals[-1].get("acked") if totals else len(events(said, "producer_send_success"))
     return "" if acked == RECORDS else f"{acked} of {RECORDS} acknowledged"
 
 
 def consumed(said: str) -> str:
-    """That a VerifiableConsumer read all records, and committed."""
+    """Checks that a VerifiableConsumer read all records, and committed."""
     counts = [event.get("count") for event in events(said, "records_consumed")]
     read = sum(count for count in counts if isinstance(count, int))
     if read != RECORDS:
@@ -93,7 +93,7 @@ def consumed(said: str) -> str:
 
 
 def printed(said: str) -> str:
-    """That a console consumer printed all records, in their order."""
+    """Checks that a console consumer printed all records, in order."""
     lines = [line for line in said.splitlines() if re.fullmatch(r"record-\d+", line)]
     return "" if lines == [f"record-{n}" for n in range(RECORDS)] else f"{len(lines)} records"
 
@@ -113,12 +113,12 @@ def _compatibility(place: Place) -> Sequence[str]:
 
 
 def _new_consumer(place: Place) -> Sequence[str]:
-    """Before 1.0 the tools that had worked with ZooKeeper had to be told."""
+    """Before 1.0, tools that also worked with ZooKeeper needed an option."""
     return ("--new-consumer",) if place.version < (1,) else ()
 
 
 def _patience(place: Place) -> Sequence[str]:
-    """Of kafka-consumer-groups, which gives up after 5 s by itself."""
+    """The time limit of kafka-consumer-groups, which gives up after 5 s by default."""
     return ("--timeout", "60000") if place.version >= (0, 11) else ()
 
 

@@ -1,4 +1,4 @@
-"""What kafka-python's fixtures import, for a broker that runs already: see ../kafka_python.py."""
+"""The names that kafka-python's fixtures import, for a running broker: see ../kafka_python.py."""
 
 
 class ExternalService:
@@ -14,4 +14,4 @@ class ExternalService:
 
 
 class SpawnedService:
-    """None is ever started."""
+    """No instance is ever started."""

@@ -1,1 +1,1 @@
-"""Batches: read, made, decompressed."""
+"""Batches: reading, building, decompressing."""

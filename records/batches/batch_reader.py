@@ -1,14 +1,14 @@
-"""Reads a batch a window at a time: any batch, large, damaged or unusual as it may be.
+"""Reads one batch, a window at a time, even if it is large, damaged or unusual.
 
-A small one is read, and decompressed, at once; of a large one there is never more than a window in
-memory. Either goes through the kernel, which says where keys and values lie (`columns`), and makes
-records of that, some at a time. A window grows for a record that is larger, since the caller is
-given that record as a whole.
+A small batch is read and decompressed at once. Of a large one, only a window is in memory. Both go
+through the kernel, which finds the positions of keys and values (`columns`). Records are made from
+these, some at a time. A window grows for a larger record, because the caller gets each record
+whole.
 
 Sources: Kafka's DefaultRecordBatch, AbstractLegacyRecordBatch and RecordBatchIterator.
 
-Not here: ordinary batches, many at once (reader.py), decompression (compressed.py), offsets in
-compressed messages (inner_offsets.py), what a record is (record.py)."""
+Not here: many ordinary batches at once (reader.py), decompression (compressed.py), offsets in
+compressed messages (inner_offsets.py), records (record.py)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -35,8 +35,8 @@ from .inner_offsets import (
 
 COMPRESSED_WINDOW_SIZE: Final = 16 * 1024  # bytes
 
-# What is read, and decompressed, at once. Producers make batches of 16 KiB, and of 1 MiB at most,
-# unless they are told otherwise.
+# The size up to which entries are read, and decompressed, at once. By default producers make
+# batches of 16 KiB, and of 1 MiB at most.
 ENTRY_SIZE_MAX: Final = 128 * 1024  # bytes
 BODY_SIZE_MAX: Final = 1024 * 1024
 
@@ -61,7 +61,7 @@ class BatchReader:
                 verify_checksum(self._records, header)
             else:
                 check_entry(entry, header, self._position(header))
-        if header.records_count == 0:  # kept by compaction for its producer's sake
+        if header.records_count == 0:  # compaction kept it for its producer
             return iter(())
         if header.codec and header.magic != V2:
             return self._compressed_message(header, entry)
@@ -86,7 +86,7 @@ class BatchReader:
         self._leave(window, header)
 
     def _enter(self, header: BatchHeader, entry: memoryview | None) -> Window:
-        """Stands before the first record. Where there is none, before what says why."""
+        """Moves before the first record, or before the cause of an error."""
         if header.codec:
             compressed = CompressedBytes.of(self._records, header)
             head = bytearray(BATCH_HEADER_SIZE)
@@ -104,7 +104,7 @@ class BatchReader:
         if header.codec and window.has_more():
             raise window.damage("bytes left after the last record", window.start)
 
-    # --- messages with messages inside
+    # --- compressed messages
 
     def _compressed_message(
         self, header: BatchHeader, entry: memoryview | None
@@ -160,8 +160,8 @@ class BatchReader:
         return DecompressedWindow(stream, bytearray(WINDOW_SIZE), compressed.error_position)
 
     def _columns(self, window: Window, header: BatchHeader) -> Iterator[int]:
-        """Fills the rows for one batch, some at a time: how many bytes of them there are. Their
-        records lie from `window.start` on."""
+        """Fills the rows for one batch, some at a time. Yields their size in bytes. The records
+        begin at `window.start`."""
         transcoder, rows = self._transcoder, self._rows
         while True:
             if window.start == window.filled:
@@ -181,7 +181,7 @@ class BatchReader:
                 return
 
     def _make_room(self, window: Window, header: BatchHeader) -> None:
-        """Reads more of the record that begins the window, which grows if it must, and may."""
+        """Reads more of the record at the window's start. The window grows if it must, and may."""
         limit, held = self._record_size_max, window.filled - window.start
         if limit is not None and held > limit:
             raise RecordTooLargeError(held, limit, self._position(header))
@@ -196,13 +196,13 @@ class BatchReader:
             view = view[stretch.read_into(view) :]
 
     def _position(self, header: BatchHeader) -> int:
-        """Where the entry begins in the file."""
+        """The position of the entry in the file."""
         return self._records.origin + header.position
 
 
 def body_size_max(record_size_max: int | None) -> int:
-    """How much is decompressed at once: where records may not be larger than that, no more of them
-    is in memory than a window."""
+    """The size up to which bodies are decompressed at once: a window, if records may not be larger
+    than that."""
     if record_size_max is None:
         return BODY_SIZE_MAX
     return min(BODY_SIZE_MAX, max(record_size_max, WINDOW_SIZE))

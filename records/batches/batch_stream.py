@@ -1,7 +1,7 @@
-"""Builds a v2 batch whose records come one after the other, and are compressed as they come.
+"""Builds a v2 batch from a stream of records, and compresses them as they come.
 
-So a batch that expands to far more than it is takes as much memory as it is, and a window. The
-pieces of a large record are compressed where they lie.
+A batch that expands to far more than its own size needs only its size in memory, and a window. The
+pieces of a large record are compressed without a copy.
 
 Not here: a batch whose records are all in memory (builder.py)."""
 
@@ -24,8 +24,8 @@ OVERHEAD: Final = 16  # bytes of a record beside its key and value, about
 class BatchStream:
     """One batch, with offsets from 0 on.
 
-    append_time: of LogAppendTime, in milliseconds; None: the records' own timestamps. producer: id,
-    epoch and base sequence. size_max: bytes of the batch, compressed."""
+    append_time: for LogAppendTime, in milliseconds; None: the records' own timestamps. producer:
+    id, epoch and base sequence. size_max: bytes of the batch, compressed."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class BatchStream:
         self._held_size = 0
 
     def add(self, record: Record) -> None:
-        """The next record; its offset is the number of those before it. RecordTooLargeError: the
+        """Adds a record; its offset is the number of records before it. RecordTooLargeError: the
         batch has more than `size_max` bytes."""
         timestamp = record.timestamp if self._append_time is None else self._append_time
         if not self.records_count:
@@ -91,7 +91,7 @@ class BatchStream:
         )
 
     def _encode(self) -> None:
-        """What is held."""
+        """Encodes the held records."""
         held, self._held, self._held_size = self._held, [], 0
         if not held:
             return

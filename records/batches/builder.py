@@ -1,10 +1,10 @@
-"""Builds batches: what a producer or a broker would have written, in any format.
+"""Builds batches as a producer or a broker would have written them, in any format.
 
-One call builds one v2 batch; or v0 or v1 messages, one for each record; or, where there is a codec,
-one v0 or v1 message that holds the others compressed. What one may not write, such as offsets that
-do not increase, is written as it is asked for: tests need damaged batches too.
+One call builds one v2 batch; or v0 or v1 messages, one for each record; or, with a codec, one v0 or
+v1 message with the others compressed inside. Invalid input, such as offsets that do not increase,
+is written as requested, because tests need damaged batches too.
 
-Not here: how records are laid out as bytes (kernel_functions.py: `Encode`), compression (codecs).
+Not here: the encoding of records (kernel_functions.py: `Encode`), compression (codecs).
 
 Sources: Kafka's MemoryRecordsBuilder, DefaultRecordBatch and AbstractLegacyRecordBatch."""
 
@@ -40,11 +40,11 @@ from records.record import Record
 
 from .columns import Columns
 from .control import KEY, MARKER, ControlRecordType
-from .wrapper import wrapper
+from .wrapper import build_wrapper
 
 NO_PRODUCER: Final = (NONE, NONE, NONE)  # id, epoch, base sequence
-# What a v2 record has beside its key, value and headers: size, attributes, timestamp and offset
-# deltas, sizes of key and value, header count. Kafka's MAX_RECORD_OVERHEAD (21) is of the first 4.
+# Bytes of a v2 record beside its key, value and headers: size, attributes, timestamp and offset
+# deltas, sizes of key and value, header count. Kafka's MAX_RECORD_OVERHEAD (21) has the first 4.
 RECORD_OVERHEAD_MAX: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
 
 
@@ -68,19 +68,19 @@ def build(
     control: bool = False,
     compression_level: CodecLevel = "kafka",
 ) -> bytes:
-    """The bytes of one batch. ValueError: no records, or what the format does not have.
+    """The bytes of one batch. ValueError: no records, or a feature that the format lacks.
 
-    Of the records, offset, timestamp, key, value and (v2) headers are written. The batch says what
-    the timestamps mean, and the sequence numbers.
+    Of each record, offset, timestamp, key, value and (v2) headers are written. The timestamp type
+    and the sequence numbers belong to the batch.
 
-    append_time: the time of LogAppendTime; the latest timestamp of the records if it is not given.
-    append_time_inside: whether messages inside of a compressed one have it too, as since 0.11;
-        before that, brokers left the producer's timestamps in them.
-    base_offset: what offsets are relative to; the first record's if it is not given. Only v2, and
+    append_time: the time of LogAppendTime; default: the latest timestamp of the records.
+    append_time_inside: whether messages inside a compressed one have it too, as since 0.11;
+        older brokers left the producer's timestamps in them.
+    base_offset: the offset that others are relative to; default: the first record's. Only v2, and
         compressed v1.
-    last_offset: of the batch before compaction took its last records; only v2, as all that follow.
-    base_timestamp: what timestamps are relative to; the first record's if it is not given.
-    delete_horizon: milliseconds from which on tombstones may go; the base timestamp is this.
+    last_offset: of the batch before compaction removed its last records; this and the rest: v2.
+    base_timestamp: the timestamp that others are relative to; default: the first record's.
+    delete_horizon: milliseconds after which tombstones are removed; stored as base timestamp.
 
     >>> from records import MemoryRecords, Record
     >>> log = build([Record(offset=7, timestamp=0, value=b"v" * 1000)], magic=2, codec=Codec.GZIP)
@@ -142,8 +142,8 @@ def build_empty(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """What compaction leaves of a v2 batch that it took all records of: its header, for the sake of
-    its producer's sequence numbers."""
+    """A v2 batch from which compaction has removed all records: its header stays for its producer's
+    sequence numbers."""
     return v2_batch(
         b"",
         base_offset=base_offset,
@@ -191,7 +191,7 @@ def encoded_records(
     base_offset: int,
     base_timestamp: int,
 ) -> memoryview:
-    """The records themselves, uncompressed, one after the other."""
+    """The encoded records, uncompressed, one after the other."""
     rows, source = columns.rows(timestamp_type)
     overhead = RECORD_OVERHEAD_MAX if magic == V2 else MESSAGE_OVERHEAD[magic]
     target = bytearray(len(source) + overhead * len(columns))
@@ -220,10 +220,10 @@ def _messages(
     offset: int,
     timestamp: int,
 ) -> bytes:
-    """v0 or v1 messages as they are, or in a compressed one with this offset and timestamp."""
+    """v0 or v1 messages, or a compressed one with this offset and timestamp that contains them."""
     if not codec:
         return bytes(messages)
-    return wrapper(
+    return build_wrapper(
         compress(codec, messages, magic=magic, compression_level=compression_level),
         magic=magic,
         offset=offset,
@@ -245,7 +245,7 @@ def attributes_of(
 
 
 def v2_batch(body: bytes | memoryview, *, base_offset: int, **fields: int) -> bytes:
-    """A v2 batch: the header before its records."""
+    """A v2 batch: the header and its records."""
     header = bytearray(
         BATCH_HEADER.pack(
             base_offset,

@@ -1,9 +1,9 @@
-"""Records as columns, and how columns become the kernel's rows.
+"""Records as columns, and the conversion of columns to the kernel's rows.
 
-A list for each field costs a fraction of an object for each record: to write records by the
+A list for each field costs a fraction of an object for each record. To write records by the
 million, fill columns; to write a few `Record`s, use `Columns.of`.
 
-Not here: what is written of rows (kernel.py), and around them (builder.py)."""
+Not here: the encoding of rows (kernel.py), and of the batch around them (builder.py)."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ Int64s: TypeAlias = "array[int]"
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Records, a column for each field. All columns are of the same length.
+    """Records, with a column for each field. All columns have the same length.
 
     `headers` may be empty: then no record has any."""
 
@@ -42,7 +42,7 @@ class Columns:
 
     @classmethod
     def of(cls, records: Iterable[Record]) -> Self:
-        """The columns of records. Their timestamp types and sequence numbers are not kept."""
+        """The columns of records, without their timestamp types and sequence numbers."""
         records = list(records)
         headers = [record.headers for record in records]
         return cls(
@@ -57,7 +57,7 @@ class Columns:
         return len(self.offsets)
 
     def rows(self, timestamp_type: TimestampType) -> tuple[Int64s, bytes]:
-        """The rows, and the source that they point into."""
+        """The rows, and the bytes that they point into."""
         count = len(self)
         rows = array("q", bytes(8 * FIELDS * count))
         keys, key_sizes, keys_at = _laid_out(self.keys, 0)
@@ -85,11 +85,11 @@ class Columns:
 
 
 def _laid_out(column: Sequence[bytes | None], at: int) -> tuple[bytes, Int64s, Int64s]:
-    """A column's bytes joined, their sizes (-1: null), and where they are from `at` on."""
+    """A column's bytes joined, their sizes (-1: null), and their positions from `at` on."""
     present = [field or b"" for field in column]
     sizes = array("q", map(len, present))
     positions = array("q", accumulate(sizes, initial=at))
-    positions.pop()  # after the last
+    positions.pop()  # the end of the last
     if None in column:
         for index, field in enumerate(column):
             if field is None:
@@ -98,7 +98,7 @@ def _laid_out(column: Sequence[bytes | None], at: int) -> tuple[bytes, Int64s, I
 
 
 def encoded_headers(headers: Headers) -> bytes:
-    """Headers as they are in a v2 record, after their count."""
+    """The headers of a v2 record, without their count."""
     encoded = bytearray()
     for key, value in headers:
         name = key.encode("utf-8", "surrogateescape")

@@ -1,10 +1,11 @@
-"""The compressed bytes of a batch or message, and what they decompress to.
+"""The compressed bytes of a batch or message, and decompressing them.
 
-Whoever reads compressed records opens them here: where they lie in their entry, all at once where
-they are few, and through a window otherwise, so that a decompression bomb takes no more memory.
+All readers of compressed records use this: it finds the compressed bytes in their entry, and
+decompresses small ones at once, large ones through a window. So a decompression bomb takes no more
+memory.
 
-Not here: the codecs (codecs), offsets in a compressed message (inner_offsets.py), what is made of
-the bytes (reader.py; downconvert)."""
+Not here: the codecs (codecs), offsets in a compressed message (inner_offsets.py), the use of the
+bytes (reader.py; downconvert)."""
 
 from collections.abc import Iterator
 from typing import Final, NamedTuple, Self
@@ -19,13 +20,13 @@ from records.kernel import Buffer
 
 from .wrapper import value_range
 
-STEP_SIZE: Final = 32 * 1024  # bytes that are skipped in one step
+STEP_SIZE: Final = 32 * 1024  # bytes that one step skips
 RUNS_PAST: Final = "record runs past its batch"
 
 
 class CompressedBytes(NamedTuple):
-    """The compressed bytes of an entry: from `start` to `end` of the entry that begins at
-    `position` of the records."""
+    """The compressed bytes of an entry: from `start` to `end` of the entry at `position` of the
+    records."""
 
     records: Records
     position: int
@@ -36,7 +37,7 @@ class CompressedBytes(NamedTuple):
 
     @classmethod
     def of(cls, records: Records, header: BatchHeader) -> Self:
-        """Those of a batch or message. CorruptRecordsError: it cannot have any."""
+        """The compressed bytes of a batch or message. CorruptRecordsError: it cannot have any."""
         position, magic = header.position, header.magic
         if magic == V2:
             if header.records_count is not None and header.records_count < 0:
@@ -54,22 +55,22 @@ class CompressedBytes(NamedTuple):
 
     @property
     def error_position(self) -> int:
-        """Where the entry begins in the file: what errors name."""
+        """The position of the entry in the file, for errors."""
         return self.records.origin + self.position
 
     def at_once(self, data: Buffer, limit: int) -> Buffer | None:
-        """What they decompress to. `data`: the compressed bytes, in memory.
+        """The decompressed bytes. `data`: the compressed bytes, in memory.
 
-        None where that is more than `limit`, or they are damaged: then they are for `open`, which
-        yields what is good before the damage."""
+        None: more than `limit` bytes, or damaged. Then `open` must be used, which yields the good
+        bytes before the damage."""
         try:
             return decompress(self.codec, data, limit=limit, magic=self.magic)
         except CorruptRecordsError:
             return None
 
     def open(self, buffer: memoryview) -> "Decompressed":
-        """What they decompress to, from the beginning. `buffer` is for compressed bytes, and nobody
-        else's until this has been read."""
+        """The decompressed bytes as a stream. `buffer` holds compressed bytes, and must not be used
+        for anything else until this has been read."""
         first = self.position + self.start
         stretch = Stretch(self.records, first, self.position + self.end)
 
@@ -83,7 +84,7 @@ class CompressedBytes(NamedTuple):
 class Decompressed:
     """The decompressed bytes of an entry, read forward.
 
-    Its errors name the entry: nobody can look up a position in compressed data."""
+    Errors have the position of the entry, because a position in compressed data cannot be found."""
 
     __slots__ = ("_decoder", "_position")
 
@@ -111,7 +112,7 @@ class DecompressedWindow(Window):
         return window
 
     def skip_to(self, position: int) -> None:
-        """Goes on at this position of the decompressed bytes, which may be after the window.
+        """Continues at this position of the decompressed bytes, which may be after the window.
 
         CorruptRecordsError: they end before it."""
         index = position - self.base

@@ -1,4 +1,4 @@
-"""What the records of control batches say: where transactions end, and KRaft's own.
+"""Control records: the ends of transactions, and KRaft's own.
 
 Sources: Kafka's ControlRecordType and EndTransactionMarker, and their tolerance: versions newer
 than 0 are read as 0, and bytes after the known fields are ignored.
@@ -18,7 +18,7 @@ assert (KEY.size, MARKER.size) == (4, 6)
 
 
 class ControlRecordType(IntEnum):
-    """The type in a control record's key. UNKNOWN is all that came later; readers ignore it."""
+    """The type in a control record's key. UNKNOWN is any later type, which readers ignore."""
 
     UNKNOWN = -1
     ABORT = 0
@@ -41,8 +41,7 @@ class ControlRecordType(IntEnum):
 
     @classmethod
     def of(cls, key: bytes) -> Self:
-        """The same for readers that ignore what they cannot read: UNKNOWN where the key is too
-        short."""
+        """As `parse`, for readers that ignore unreadable keys: UNKNOWN if the key is too short."""
         return cls(cls.UNKNOWN) if len(key) < KEY.size else cls._of_number(KEY.unpack_from(key)[1])
 
     @classmethod
@@ -52,7 +51,7 @@ class ControlRecordType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class EndTransactionMarker:
-    """A transaction's end: ABORT or COMMIT, and the epoch of the coordinator that wrote it."""
+    """The end of a transaction: ABORT or COMMIT, and the epoch of the coordinator that wrote it."""
 
     type: ControlRecordType
     coordinator_epoch: int

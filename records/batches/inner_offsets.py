@@ -1,13 +1,13 @@
-"""The offsets of messages inside of a compressed message.
+"""The offsets of messages inside a compressed message.
 
-In v0 they are what they say. In v1 they count from an unknown base: the last one belongs to the
-compressed message itself, whose offset the broker has set, so that all of it has to be read before
+In v0 they are absolute. In v1 they are relative to an unknown base: the last one is the offset of
+the compressed message itself, which the broker has set. So all of the message has to be read before
 the first offset is known (KIP-31).
 
 Not here: the records of v2 batches, whose base offset is in the batch's header.
 
 Source: Kafka's AbstractLegacyRecordBatch.DeepRecordsIterator. The kernels have the same rule for
-what they recode at once (native/src/transcoder/recode.rs, reference/recode.py)."""
+messages that they recode at once (native/src/transcoder/recode.rs, reference/recode.py)."""
 
 from collections.abc import Callable, Generator
 from typing import Final, TypeAlias
@@ -25,24 +25,24 @@ EVERY_OFFSET: Final = -(2**63)
 ROWS_MAX: Final = 256  # in one call of the kernel
 NO_MESSAGES: Final = "compressed message holds no messages"
 
-# Makes room for the message at the window's start, which is not whole in it. Returns the offset
-# field of that message if it was skipped instead; else None.
+# Makes room for the message at the window's start, which the window does not hold whole. Returns
+# the offset field of that message if it was skipped; else None.
 MakeRoom: TypeAlias = Callable[[DecompressedWindow], int | None]
-Steps: TypeAlias = Generator[int, None, int | None]  # yields 0 after each step
+OffsetSteps: TypeAlias = Generator[int, None, int | None]  # yields 0 after each step
 
 
 def are_relative(magic: int, offset: int) -> bool:
-    """Whether the offsets in a compressed message, which has this offset, are relative.
+    """Whether the offsets in a compressed message with this offset are relative.
 
-    Old librdkafka producers left the offset at 0, whatever the number of messages inside: there
-    they are taken as they are."""
+    Old librdkafka producers left the offset at 0, whatever the number of messages inside. There the
+    offsets are taken as absolute."""
     return magic == V1 and offset != 0
 
 
 def offset_delta(magic: int, offset: int, last_inner: int, position: int) -> int:
     """What to add to each offset in a compressed message that has this offset.
 
-    CorruptRecordsError, with the position: the offset is lower than that of its last message."""
+    CorruptRecordsError, with the position: its offset is lower than that of its last message."""
     if not are_relative(magic, offset):
         return 0
     if last_inner > offset:
@@ -61,10 +61,10 @@ class OffsetScan:
         self._rows = bytearray(ROWS_MAX * ROW_SIZE)
 
     def last_offset(self, window: DecompressedWindow, make_room: MakeRoom) -> int | None:
-        """The offset field of the last message, having read the window to its end; None: it holds
-        no messages. CorruptRecordsError: one of them is damaged."""
+        """The offset field of the last message, after reading the window to its end; None: no
+        messages. CorruptRecordsError: one of them is damaged."""
 
-        def in_one_step(window: DecompressedWindow) -> Steps:
+        def in_one_step(window: DecompressedWindow) -> OffsetSteps:
             found = make_room(window)
             yield 0
             return found
@@ -78,9 +78,9 @@ class OffsetScan:
                 return last
 
     def steps(
-        self, window: DecompressedWindow, make_room: Callable[[DecompressedWindow], Steps]
-    ) -> Steps:
-        """As `last_offset`, in the steps in which `make_room` makes room."""
+        self, window: DecompressedWindow, make_room: Callable[[DecompressedWindow], OffsetSteps]
+    ) -> OffsetSteps:
+        """As `last_offset`, in the steps of `make_room`."""
         transcoder, rows = self._transcoder, self._rows
         transcoder.enter_entries(V1, 0, None, False, False, False)
         last: int | None = None

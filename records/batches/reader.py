@@ -1,12 +1,12 @@
-"""Reads records: of any format, codec and timestamp type, one after the other.
+"""Reads records of any format, codec and timestamp type, one after the other.
 
-Ordinary batches are read by the kernel, as many at once as lie in a window. It leaves what is not:
-what is large, compressed messages of v0 and v1, and all that is damaged. That is read step by step,
-which says what is wrong and where.
+The kernel reads ordinary batches, as many at once as fit in a window. It leaves large batches,
+compressed messages of v0 and v1, and damaged data. These are read step by step, which finds the
+cause and position of an error.
 
 Sources: Kafka's FileLogInputStream and RecordBatchIterator.
 
-Not here: a batch step by step (batch_reader.py), where batches begin (source.py), what a record is
+Not here: a batch step by step (batch_reader.py), the positions of batches (source.py), records
 (record.py)."""
 
 from collections.abc import Iterator
@@ -22,20 +22,20 @@ from .batch_reader import ENTRY_SIZE_MAX, BatchReader, body_size_max
 
 __all__ = ["Record", "read", "read_batch", "read_rows"]
 
-# Several batches of a producer's usual size, and few enough that they and their records stay in the
-# processor's cache until they are looked at.
+# Several batches of a producer's usual size, but so few that they and their records stay in the
+# processor's cache until they are used.
 READ_SIZE: Final = 64 * 1024  # bytes
 
 
 def read(
     records: Records, *, verify: bool = True, record_size_max: int | None = None
 ) -> Iterator[Record]:
-    """All records, without those of control batches: what a consumer is given.
+    """All records that a consumer gets: without those of control batches.
 
-    Some are read ahead: 64 KiB of log, or what one batch decompresses to.
+    Some are read ahead: 64 KiB of log, or the decompressed body of one batch.
 
-    `record_size_max` bounds memory: a record of more bytes is a RecordTooLargeError, whose size is
-    as much of it as was looked at.
+    `record_size_max` limits memory. A larger record raises RecordTooLargeError, with the part of
+    its size that was read.
 
     >>> from records import MemoryRecords, Record, build
     >>> made = [Record(offset=n, timestamp=n, value=b"%d" % n) for n in range(3)]
@@ -53,9 +53,9 @@ def read_batch(
 ) -> Iterator[Record]:
     """The records of one batch of `records.batches()`, also of a control batch.
 
-    `verify` compares checksums: the batch's at once, and each one's of the messages in a compressed
-    message. CorruptRecordsError for damage comes after the good records before it; in a compressed
-    v1 message before all of them, for its last entry says what the offsets are."""
+    `verify` compares checksums: the batch's at once, and that of each message in a compressed
+    message. CorruptRecordsError comes after the good records before the damage; in a compressed v1
+    message before all of them, because its last entry determines the offsets."""
     if header.position + header.size > records.size:
         raise ValueError("the header is not one of these records")
     entry = _entry(records, header)
@@ -70,9 +70,9 @@ def read_batch(
 def read_rows(
     records: Records, header: BatchHeader, *, record_size_max: int | None = None
 ) -> Iterator[bytearray]:
-    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: for callers that want
-    offsets, timestamps and sizes only, and no records. Positions in them are of no use: the bytes
-    that they point to are gone. Errors come as from `read_batch`; its checksum is not compared."""
+    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: for callers that need only
+    offsets, timestamps and sizes, and no records. Positions in them are of no use, because their
+    bytes are gone. Errors come as from `read_batch`; the checksum is not compared."""
     return BatchReader(records, False, record_size_max).rows(header)
 
 
@@ -89,7 +89,7 @@ def _read(records: Records, verify: bool, record_size_max: int | None) -> Iterat
         start += consumed
         if consumed:
             continue
-        if start or not filled:  # the entry may not be whole in the window
+        if start or not filled:  # the window may end within the entry
             filled = records.read_into(window[: size - position], position)
             start = 0
             if filled:
@@ -106,7 +106,7 @@ def _read(records: Records, verify: bool, record_size_max: int | None) -> Iterat
 
 def _entry(records: Records, header: BatchHeader) -> memoryview | None:
     """The whole entry. None: it is large, or the file has shrunk, which reading it step by step
-    tells."""
+    reports."""
     if header.size > ENTRY_SIZE_MAX:
         return None
     entry = memoryview(bytearray(header.size))

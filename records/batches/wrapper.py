@@ -1,9 +1,9 @@
-"""Compressed v0 and v1 messages, *wrappers*: messages whose value is other messages, compressed.
+"""Compressed v0 and v1 messages, *wrappers*: messages whose value is compressed messages.
 
-Where the value lies in one that was read, and how one is written. Source: Kafka's
-AbstractLegacyRecordBatch, MemoryRecordsBuilder; drawn in docs/formats.md.
+Finding the value of one, and building one. Source: Kafka's AbstractLegacyRecordBatch,
+MemoryRecordsBuilder; drawn in docs/formats.md.
 
-Not here: what is inside (the kernel), offsets and timestamps of what is inside (reader.py)."""
+Not here: the messages inside (the kernel), their offsets and timestamps (reader.py)."""
 
 from typing import Final
 
@@ -26,9 +26,9 @@ NULL: Final = SIZE_FIELD.pack(-1)
 
 
 def value_range(records: Records, position: int, size: int, magic: int) -> tuple[int, int]:
-    """Where in the message of `size` bytes at `position` its value begins and ends.
+    """The beginning and the end of the value in the message of `size` bytes at `position`.
 
-    A key, which wrappers need not have, is skipped. CorruptRecordsError where there is no value."""
+    Skips a key, which wrappers usually lack. CorruptRecordsError: there is no value."""
 
     def field(at: int) -> int:
         window = bytearray(SIZE_FIELD.size)
@@ -56,7 +56,9 @@ def value_range(records: Records, position: int, size: int, magic: int) -> tuple
     return value_at, value_at + value_size
 
 
-def wrapper(value: Buffer, *, magic: int, offset: int, attributes: int, timestamp: int) -> bytes:
+def build_wrapper(
+    value: Buffer, *, magic: int, offset: int, attributes: int, timestamp: int
+) -> bytes:
     """The message whose value is these compressed messages. v0 has no timestamp."""
     size = MESSAGE_OVERHEAD[magic] - PREFIX.size + len(value)
     time = (timestamp,) if magic == V1 else ()

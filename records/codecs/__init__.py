@@ -1,13 +1,13 @@
 """Compression codecs: gzip, snappy, lz4, zstd, none, as Kafka reads and writes them.
 
 `decompress` and `compress` take a batch at once, which is fast: the compiled kernel decompresses
-nearly everything by libraries of its own, and leaves the rest to the packages for Python.
-`open_decoder` and `open_encoder` take it as a stream: memory is bounded by the codec's window,
-whatever the input claims or expands to.
+nearly everything with its own libraries, and leaves the rest to Python packages. `open_decoder` and
+`open_encoder` take a stream: memory is limited by the codec's window, whatever the input claims or
+expands to.
 
-Functions may be called from several threads; a decoder or encoder is used by one at a time.
+Functions may be called from several threads, but a decoder or encoder from one at a time.
 
-Not here: which codec a batch has (batch.py), and which one it gets (the conversion's policy)."""
+Not here: the codec of a batch (batch.py), the choice of a codec (the conversion's policy)."""
 
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
@@ -36,7 +36,7 @@ Decompress: TypeAlias = Callable[[Buffer, int, int], Buffer | None]
 Compress: TypeAlias = Callable[[Buffer, int, CodecLevel], bytes]
 OpenEncoder: TypeAlias = Callable[[int, CodecLevel], Encoder]
 
-# Functions by the codec's number, not modules: a batch of 16 KB takes 10 us, and notices a look-up.
+# Functions by the codec's number, not modules: a look-up shows in the 10 us for a batch of 16 KB.
 _CODECS: Final = (none, gzip, snappy, lz4, zstd)
 _PIECES: Final[tuple[Pieces, ...]] = tuple(codec.pieces for codec in _CODECS)
 _DECOMPRESS: Final[tuple[Decompress, ...]] = tuple(codec.decompress for codec in _CODECS)
@@ -51,10 +51,10 @@ _NAMES: Final = tuple(codec.name.lower() for codec in Codec)
 
 
 def decompress(codec: Codec, data: Buffer, *, limit: int, magic: int) -> Buffer | None:
-    """All of `data`; None if that would be more than `limit` bytes, which it is then not reserved
-    for.
+    """All of `data`; None if that would be more than `limit` bytes. The limit is not allocated in
+    advance.
 
-    `magic` is the message format that the data is in. CorruptRecordsError: its position counts in
+    `magic` is the message format of the data. CorruptRecordsError: its position is relative to
     `data`."""
     if _native is not None:
         content = _native(codec, data, 0, len(data), magic, limit)
@@ -64,22 +64,22 @@ def decompress(codec: Codec, data: Buffer, *, limit: int, magic: int) -> Buffer 
 
 
 def compress(codec: Codec, data: Buffer, *, magic: int, compression_level: CodecLevel) -> bytes:
-    """`data` as one compressed stream. `compression_level`: "fast", or "kafka" for about the size
-    that Kafka makes, or a level that the codec has itself.
+    """`data` as one compressed stream. `compression_level`: "fast", or "kafka" for about Kafka's
+    size, or a level of the codec itself.
 
     ValueError: message format `magic` has no such codec."""
     return _COMPRESS[codec](data, magic, compression_level)
 
 
 def open_decoder(codec: Codec, pull: Pull, *, magic: int) -> Decoder:
-    """A decoder of what `pull` returns: window after window, the last one empty.
+    """A decoder of the windows that `pull` returns, up to an empty one.
 
     A window is used until the next one is pulled. The first `read_into` that meets damage raises
-    CorruptRecordsError; its position counts in what was pulled."""
+    CorruptRecordsError, with a position relative to all pulled bytes."""
     return PieceDecoder(_PIECES[codec](Windows(pull, _NAMES[codec]), magic))
 
 
 def open_encoder(codec: Codec, *, magic: int, compression_level: CodecLevel) -> Encoder:
-    """An encoder, which makes the same stream however its data is written. Otherwise as
+    """An encoder, which makes the same stream for any split of its data. Otherwise as
     `compress`."""
     return _OPEN_ENCODER[codec](magic, compression_level)

@@ -1,4 +1,4 @@
-"""An encoder for framings that cut the data into blocks of one size, each compressed on its own.
+"""An encoder for framings that cut data into blocks of one size, each compressed separately.
 
 Not here: the blocks (lz4.py, snappy.py)."""
 
@@ -8,8 +8,7 @@ from records.kernel import Buffer
 
 
 class BlockEncoder:
-    """Writes header, blocks, end mark. Blocks are cut at the same places however the data is
-    written.
+    """Writes header, blocks, end mark. Blocks are cut at the same places for any split of the data.
 
     It holds back less than a block."""
 
@@ -23,13 +22,13 @@ class BlockEncoder:
         end_mark: bytes = b"",
     ) -> None:
         self._block_size = block_size
-        self._block = block  # the parts that a block is written as
+        self._block = block  # returns the parts of a written block
         self._end_mark = end_mark
         self._held = bytearray()  # less than a block
         self._out: list[Buffer] = [header]
 
     def write(self, data: Buffer) -> bytes:
-        """Takes `data`, and returns the blocks that are full, before them the header."""
+        """Takes `data`, and returns the full blocks, with the header before the first."""
         size = self._block_size
         at = 0
         if self._held:
@@ -47,7 +46,7 @@ class BlockEncoder:
         return self._given()
 
     def finish(self) -> bytes:
-        """The block begun, and the end mark."""
+        """The incomplete block, and the end mark."""
         if self._held:
             self._out += self._block(self._held)
         self._out.append(self._end_mark)

@@ -1,14 +1,13 @@
-"""The deflate library at hand, for gzip: libdeflate in the compiled kernel, isal, or zlib.
+"""The available deflate library, for gzip: libdeflate in the compiled kernel, isal, or zlib.
 
-libdeflate takes whole buffers only; its level 6 reaches zlib's size in half the time, and the
-kernel uses it for what is whole in memory, before this is asked (records.codecs). isal also
-streams; its level 1 compresses fastest, and some 10 % larger on text.
-zlib is always there.
+libdeflate takes only whole buffers. Its level 6 reaches zlib's size in half the time, and the
+kernel uses it for data in memory before this module is used (records.codecs). isal also streams;
+its level 1 compresses fastest, and some 10 % larger on text. zlib is always available.
 
-What good data decompresses to is the same. Damaged data is damage to all of them, though they
-notice it some bytes sooner or later. All of it may be called from several threads.
+All of them decompress valid data alike. Damaged data is damage for all of them, found some bytes
+sooner or later. All functions may be called from several threads.
 
-Not here: gzip's framing of streams, and what is damage (gzip.py)."""
+Not here: gzip's framing of streams, and the rules for damage (gzip.py)."""
 
 import zlib
 from contextlib import suppress
@@ -20,16 +19,16 @@ from records.kernel import Buffer
 
 from .stream import CodecLevel
 
-RAW: Final = -15  # deflate alone, with the largest window that there is: 32 KiB
+RAW: Final = -15  # deflate without framing, with the largest window: 32 KiB
 GZIP: Final = 31  # the same, framed
 LEVEL_FAST: Final = 1
 LEVEL_KAFKA: Final = 6  # Java's default; libdeflate's 6 reaches the size of zlib's
-LEVEL_DEFAULT: Final = -1  # as zlib and Kafka call it
-SIZE_FIELD: Final = Struct("<I")  # the last of a member: the size of its content
+LEVEL_DEFAULT: Final = -1  # in zlib and Kafka
+SIZE_FIELD: Final = Struct("<I")  # the end of a member: the size of its content
 
 
 class Inflater(Protocol):
-    """zlib's decompression object, as far as it is needed."""
+    """The needed part of zlib's decompression object."""
 
     @property
     def eof(self) -> bool: ...
@@ -41,14 +40,14 @@ class Inflater(Protocol):
 
 
 class Deflater(Protocol):
-    """zlib's compression object, as far as it is needed."""
+    """The needed part of zlib's compression object."""
 
     def compress(self, data: Buffer, /) -> bytes: ...
     def flush(self) -> bytes: ...
 
 
 class Library(Protocol):
-    """zlib, or what has its interface."""
+    """zlib, or a module with its interface."""
 
     def compress(self, data: Buffer, /, level: int, wbits: int) -> bytes: ...
     def compressobj(self, level: int, method: int, wbits: int) -> Deflater: ...
@@ -57,7 +56,7 @@ class Library(Protocol):
 
 
 class Native(Protocol):
-    """The compiled kernel's part in this (records/native.py)."""
+    """The compiled kernel's functions for gzip (records/native.py)."""
 
     def gzip_compress(self, source: Buffer, start: int, end: int, level: int) -> bytes: ...
     def crc32(self, source: Buffer, start: int, end: int, value: int = 0) -> int: ...
@@ -89,7 +88,7 @@ def compress(data: Buffer, compression_level: CodecLevel) -> bytes:
 
 
 def decompress(data: Buffer, limit: int) -> bytes | None:
-    """The content of one good gzip member, up to `limit` bytes. None: it is anything else."""
+    """The content of one valid gzip member, up to `limit` bytes. None: it is anything else."""
     if len(data) < SIZE_FIELD.size:
         return None
     claimed = SIZE_FIELD.unpack_from(data, len(data) - SIZE_FIELD.size)[0]
@@ -104,7 +103,7 @@ def decompress(data: Buffer, limit: int) -> bytes | None:
 
 
 def deflater(compression_level: CodecLevel) -> Deflater:
-    """For a stream, which libdeflate cannot: Kafka's size then costs zlib's time."""
+    """For a stream, which libdeflate does not support: Kafka's size then costs zlib's time."""
     level = _level(compression_level)
     if compression_level == "fast":
         return library.compressobj(level, zlib.DEFLATED, GZIP)

@@ -1,4 +1,4 @@
-"""gzip, read as Java's GZIPInputStream reads it, which is what Kafka uses.
+"""gzip, read by the rules of Java's GZIPInputStream, which Kafka uses.
 
 Memory: deflate's window of 32 KiB, and a piece, whatever the data expands to (it can be a
 thousandfold).
@@ -26,25 +26,25 @@ FLAG_NAME: Final = 0x08
 FLAG_COMMENT: Final = 0x10
 SHORT: Final = Struct("<H")
 TRAILER: Final = Struct("<II")  # CRC-32 and size modulo 2**32 of the content
-# What is shorter than this after a member Java does not take for another one.
+# Java ignores shorter data after a member.
 FURTHER_SIZE_MIN: Final = HEADER.size + TRAILER.size + 1
 
-# As much as is given to the library at once. Little, since it copies what is left over; and the
-# same whatever the windows are, so that damage is met after the same bytes.
+# Bytes that the library gets at once. Few, because it copies what is left over; and the same number
+# for any windows, so that damage is found after the same bytes.
 INPUT_SIZE: Final = 4096
 PIECE_SIZE: Final = 32 * 1024
 
 
 class _NoMemberError(CorruptRecordsError):
-    """No header of a member: damage where the data begins, and ignored after a member."""
+    """No header of a member: damage at the beginning of the data, ignored after a member."""
 
 
 def pieces(windows: Windows, _magic: int) -> Iterator[Buffer]:
     """The content of all members, one after the other.
 
     Java's rules. Checked are the magic, the method, the header's checksum if it has one, CRC and
-    size of the content; reserved flags are not. After a member another one may follow; what is no
-    gzip header there, or no more than 18 bytes, is ignored."""
+    size of the content; reserved flags are not. Another member may follow. Data after a member is
+    ignored if it has no gzip header, or no more than 18 bytes."""
     start = windows.position
     _skip_header(windows)
     while True:
@@ -90,7 +90,7 @@ def _skip_header(windows: Windows) -> None:
 
 
 def _content(windows: Windows, start: int) -> Iterator[bytes]:
-    """The content of the member that began at `start`; its header has been taken."""
+    """The content of the member that began at `start`, whose header has been taken."""
     inflater = deflate.inflater()
     crc = size = 0
     while not inflater.eof:
@@ -119,7 +119,7 @@ def _content(windows: Windows, start: int) -> Iterator[bytes]:
 
 
 def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
-    """One good member is taken as a whole."""
+    """Decompresses one valid member as a whole."""
     content = deflate.decompress(data, limit)
     if content is not None:
         return content

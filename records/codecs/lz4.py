@@ -1,12 +1,12 @@
-"""lz4 as Kafka frames it: the frame is read and written here, its blocks by liblz4.
+"""lz4 with Kafka's framing: the frame is read and written here, its blocks by liblz4.
 
-The framing is our own because Kafka's deviates. In format v0 the header's checksum is taken over
-the magic number too (KAFKA-3160), which no library writes and few read. And Kafka's reader is
-stricter and laxer than lz4's: see `pieces`.
+The framing is our own because Kafka's deviates. In format v0 the header's checksum includes the
+magic number (KAFKA-3160), which no library writes and few read. Kafka's reader is also stricter in
+some points, and laxer in others, than lz4's: see `pieces`.
 
-Memory: one compressed block and one decompressed, of at most what the frame's header allows, 64
-KiB as Kafka writes them and 4 MiB as others do. The decompressed one is never larger than 255
-times the compressed one, which is all that lz4 can do.
+Memory: one compressed block and one decompressed, of at most the size in the frame's header: 64 KiB
+in Kafka's frames, 4 MiB in others. The decompressed one is never larger than 255 times the
+compressed one, which is lz4's maximum.
 
 Sources: Kafka's Lz4BlockInputStream and Lz4BlockOutputStream, lz4_Frame_format.md."""
 
@@ -50,19 +50,19 @@ BLOCK_SIZES: Final = {  # by BD
     0x70: 4 * 1024 * 1024,
 }
 FAST_ACCELERATION: Final = 3  # two thirds of the time of 1, at up to 3 % more bytes
-KAFKA_LEVEL: Final = 9  # at which Kafka takes the fast compressor
-HIGH_MAX: Final = 12  # of liblz4; Kafka takes numbers up to 17, which do no more
+KAFKA_LEVEL: Final = 9  # for which Kafka uses the fast compressor
+HIGH_MAX: Final = 12  # of liblz4; Kafka accepts up to 17, with no further effect
 EXPANSION_MAX: Final = 255  # decompressed bytes that one compressed byte can make
 
 
 def header_checksum(magic: int, descriptor: Buffer) -> int:
-    """The frame header's last byte. v0: Kafka's wrong one, which readers of that time insist on."""
+    """The frame header's last byte. v0: Kafka's wrong one, which readers of that time require."""
     hashed = MAGIC + bytes(descriptor) if magic == V0 else descriptor
     return xxh32_intdigest(hashed) >> 8 & 0xFF
 
 
 MakeBlock: TypeAlias = Callable[[Buffer], tuple[bytes, Buffer]]
-# What Kafka writes: independent blocks of 64 KiB, no sizes, no checksums.
+# Kafka's frames: independent blocks of 64 KiB, no sizes, no checksums.
 DESCRIPTOR: Final = bytes((VERSION | INDEPENDENT, 0x40))
 BLOCK_SIZE: Final = BLOCK_SIZES[DESCRIPTOR[1]]
 HEADER_RIGHT: Final = MAGIC + DESCRIPTOR + bytes([header_checksum(V0 + 1, DESCRIPTOR)])
@@ -76,9 +76,9 @@ def pieces(windows: Windows, magic: int) -> Iterator[Buffer]:
     """The blocks of the frame, decompressed.
 
     Kafka's rules. Dependent blocks, reserved bits and unknown versions are refused. The header's
-    checksum is compared, but not in v0, where both the right and the wrong one are read. A
-    content size is skipped, a content checksum read and not compared; block checksums are. The
-    frame ends at its end mark: what follows is not looked at."""
+    checksum is compared, except in v0, where both the right and the wrong one are accepted. A
+    content size is skipped, a content checksum is read and not compared; block checksums are. The
+    frame ends at its end mark: later bytes are not read."""
     start = windows.position
     frame_magic, flags, sizes = HEAD.unpack(windows.take(HEAD.size))
     if frame_magic != MAGIC:
@@ -129,7 +129,7 @@ def _blocks(windows: Windows, size_max: int, checksums: bool) -> Iterator[Buffer
 
 
 def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
-    """A frame as Kafka writes it for up to 64 KiB, of one compressed block, is taken as a whole."""
+    """Decompresses a frame of one compressed block as a whole, as Kafka writes it up to 64 KiB."""
     size = len(data)
     header = data[: len(HEADER_RIGHT)]
     if (header == HEADER_RIGHT or (magic == V0 and header == HEADER_WRONG)) and size > BLOCK_AT:
@@ -141,14 +141,14 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
                     data[BLOCK_AT:block_end], uncompressed_size=min(limit, BLOCK_SIZE)
                 )
             except lz4.block.LZ4BlockError:
-                pass  # damaged, or larger than the limit: told apart below
+                pass  # damaged, or larger than the limit: decided below
             else:
                 return block
     return gather(pieces(whole(data, NAME), magic), limit)
 
 
 def _framed(data: Buffer, block: Buffer) -> tuple[bytes, Buffer]:
-    """A block's size word and its bytes, which are the data's where compressing gains nothing."""
+    """A block's size word and its bytes, uncompressed if compressing gains nothing."""
     size = len(block)
     if size < len(data):
         return WORD.pack(size), block
@@ -156,7 +156,7 @@ def _framed(data: Buffer, block: Buffer) -> tuple[bytes, Buffer]:
 
 
 def _block(data: Buffer) -> tuple[bytes, Buffer]:
-    """A block as Kafka's compressor makes it, to the byte."""
+    """A block identical to that of Kafka's compressor."""
     return _framed(data, memoryview(cramjam.lz4.compress_block(data, store_size=False)))
 
 

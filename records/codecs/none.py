@@ -1,4 +1,4 @@
-"""No compression, with the interface of a codec: what goes in comes out."""
+"""No compression, with the interface of a codec: the output is the input."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -1,11 +1,11 @@
-"""snappy as Java frames it (xerial), and as other clients send it: one raw block.
+"""snappy with Java's framing (xerial), or as one raw block from other clients.
 
-Raw is read, never written: what is not framed is taken as one block, as Kafka's reader does.
+Raw blocks are read, never written. Data without framing counts as one block, as in Kafka's reader.
 
-Memory: a block may be of any size, in both framings. Up to `BLOCK_SIZE_MAX`, compressed and
-decompressed, it is put together and decompressed at once by the library; a larger one is
-decompressed step by step (snappy_steps.py). Java writes blocks of 32 KiB (until Kafka 0.11 1
-KiB); raw blocks are a producer's whole batch, which is rarely more than 1 MiB.
+Memory: a block may have any size in both framings. Up to `BLOCK_SIZE_MAX`, compressed and
+decompressed, it is assembled and decompressed at once by the library. A larger one is decompressed
+step by step (snappy_steps.py). Java writes blocks of 32 KiB (1 KiB before Kafka 0.11). A raw block
+is a producer's whole batch, rarely more than 1 MiB.
 
 Sources: snappy-java's SnappyInputStream and SnappyOutputStream, snappy's
 format_description.txt."""
@@ -31,12 +31,12 @@ VERSION: Final = 1
 HEADER_WRITTEN: Final = HEADER.pack(MAGIC, VERSION, VERSION)
 SIZE: Final = Struct(">i")  # before each block: its compressed bytes
 MAGIC_AS_SIZE: Final[int] = SIZE.unpack_from(MAGIC)[0]
-assert MAGIC_AS_SIZE < 0  # no block's size: a header may be told from a block
+assert MAGIC_AS_SIZE < 0  # never a block's size, so a header differs from a block
 
-BLOCK_SIZE: Final = 32 * 1024  # as snappy-java cuts them
+BLOCK_SIZE: Final = 32 * 1024  # of snappy-java
 BLOCK_SIZE_MAX: Final = 2 * 1024 * 1024
-# A copy of 64 bytes takes three: no compressed bytes can make more than this of one. Checked before
-# the claimed size is reserved.
+# A copy of 64 bytes takes three, so no data expands by more than this. It is checked before the
+# claimed size is allocated.
 EXPANSION: Final = 64
 EXPANSION_OF: Final = 3
 
@@ -44,10 +44,10 @@ EXPANSION_OF: Final = 3
 def pieces(windows: Windows, _magic: int) -> Iterator[Buffer]:
     """The blocks, decompressed.
 
-    Kafka's rules. Empty data is damage, though a header with no block is not. Without the
-    header's first 8 bytes, or with less than 16 in all, it is one raw block. Versions in the
-    first header do not matter. A further header may stand where a block would. One to three bytes
-    in the place of a block's size end the data."""
+    Kafka's rules. Empty data is damage, but a header without a block is not. Data without the first
+    8 bytes of a header, or with less than 16 bytes, is one raw block. The versions in the first
+    header are ignored. A further header may replace a block. One to three bytes in place of a
+    block's size end the data."""
     header = windows.peek(HEADER.size)
     if not header:
         raise CorruptRecordsError("snappy data is empty", 0)
@@ -85,7 +85,7 @@ def _framed(windows: Windows, size: int) -> Iterator[Buffer]:
 
 
 def _raw(windows: Windows) -> Iterator[Buffer]:
-    """One block, as long as the data is."""
+    """One block, as long as the data."""
     start = windows.position
     claimed, _ = claimed_size(windows, ALL, start)
     if claimed > BLOCK_SIZE_MAX or len(block := windows.peek(BLOCK_SIZE_MAX + 1)) > BLOCK_SIZE_MAX:
@@ -105,7 +105,7 @@ def _block(block: Buffer, claimed: int, start: int) -> Buffer:
 
 
 def _decompress_into(block: Buffer, target: bytearray | memoryview) -> bool:
-    """Whether the block is good and fills the target."""
+    """Whether the block is valid and fills the target."""
     try:
         return bool(cramjam.snappy.decompress_raw_into(block, target) == len(target))
     except cramjam.DecompressionError:
@@ -113,8 +113,7 @@ def _decompress_into(block: Buffer, target: bytearray | memoryview) -> bool:
 
 
 def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
-    """Framed blocks, none of which claims more than it can hold, are decompressed into one
-    buffer."""
+    """Decompresses framed blocks into one buffer, if none claims more than it can hold."""
     plan = _plan(memoryview(data))
     if plan is not None:
         blocks, size = plan
@@ -127,7 +126,7 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
 
 
 def _plan(data: Buffer) -> tuple[list[tuple[Buffer, int]], int] | None:
-    """The blocks, what each claims, and all of them; None if anything is unusual."""
+    """The blocks with their claimed sizes, and the sum of these; None: the data is unusual."""
     size = len(data)
     if size < HEADER.size or data[: len(MAGIC)] != MAGIC:
         return None

@@ -1,12 +1,12 @@
 """A snappy block of any size, decompressed step by step.
 
-The library decompresses a block only at once, into as many bytes as it claims. Here a block is a
-stream: literals and copies are carried out one after the other, and what copies may reach is all
-that is kept. It is slow, and meant for the few blocks that are too large for memory.
+The library decompresses a block only as a whole, into as many bytes as it claims. Here a block is a
+stream: literals and copies are executed one after the other, and only the bytes that copies may
+reach are kept. This is slow, for the few blocks that are too large for memory.
 
-In theory a copy may reach back to the block's beginning. In practice encoders cut their input
-into fragments of at most 64 KiB, none of which refers to another; what reaches back more than
-`HISTORY_SIZE` is refused.
+In theory a copy may reach back to the block's beginning. In practice encoders cut their input into
+independent fragments of at most 64 KiB. A copy that reaches back more than `HISTORY_SIZE` is
+refused.
 
 Source: snappy's format_description.txt."""
 
@@ -17,24 +17,24 @@ from records.errors import CorruptRecordsError
 
 from .stream import Windows
 
-ALL: Final = 2**63  # the size of a block that is as long as the data is
+ALL: Final = 2**63  # the size of a block that is as long as the data
 
 HISTORY_SIZE: Final = 256 * 1024
 PIECE_SIZE: Final = 64 * 1024
-LOOK_AHEAD_SIZE: Final = 4096  # of compressed bytes: they make some 85 KiB at most
+LOOK_AHEAD_SIZE: Final = 4096  # of compressed bytes, which expand to some 85 KiB at most
 
-CLAIM_SIZE_MAX: Final = 10  # a varint that the library reads: its value is below 2**32
+CLAIM_SIZE_MAX: Final = 10  # bytes of a varint that the library reads, below 2**32 in value
 LITERAL, COPY_1, COPY_2 = range(3)  # an element's kind: the lowest two bits of its tag; 3: COPY_4
 COPY_SIZES: Final = (0, 2, 3, 5)  # by kind
 LITERAL_SIZE_IN_TAG: Final = 60  # a longer one has its size in the one to four bytes after the tag
-HEAD_SIZE_MAX: Final = 5  # of an element: all of a copy, and of a literal what is before its bytes
+HEAD_SIZE_MAX: Final = 5  # of an element: all of a copy; of a literal the part before its bytes
 
 DAMAGED: Final = "snappy block is damaged"
 TOO_FAR: Final = "large snappy block reaches back more than 256 KiB"
 
 
 def claimed_size(windows: Windows, size: int, start: int) -> tuple[int, int]:
-    """How many bytes the next block, of `size`, says that it holds; and the size of that number.
+    """The size that the next block, of `size` bytes, claims; and the size of that number.
 
     Nothing is taken."""
     claimed = 0
@@ -53,7 +53,7 @@ def block_in_steps(windows: Windows, size: int, start: int) -> Iterator[bytes]:
     missing, claim_size = claimed_size(windows, size, start)
     windows.use(claim_size)
     left = size - claim_size  # compressed bytes
-    literal = 0  # bytes of the one begun that are still to come
+    literal = 0  # remaining bytes of the current literal
     history = bytearray()
     while missing:
         given = len(history)
@@ -86,12 +86,12 @@ def block_in_steps(windows: Windows, size: int, start: int) -> Iterator[bytes]:
 
 
 def _carry_out(view: bytes, history: bytearray, start: int) -> tuple[int, int]:
-    """Appends to the history what the elements in the view make.
+    """Executes the elements in the view, and appends their output to the history.
 
-    Returns how many bytes have been used, up to the last whole element; and how many bytes of the
-    last literal come after the view."""
+    Returns the number of used bytes, up to the last whole element; and how many bytes of the last
+    literal follow the view."""
     end = len(view)
-    view += bytes(HEAD_SIZE_MAX)  # a head is looked at before it is known to be whole
+    view += bytes(HEAD_SIZE_MAX)  # so that the head of an incomplete element can be read
     at = 0
     while at < end:
         tag = view[at]

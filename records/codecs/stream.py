@@ -1,11 +1,11 @@
-"""Streams of compressed and decompressed bytes: what the decoders and encoders of all codecs
-share.
+"""Streams of compressed and decompressed bytes: the common part of all codecs' decoders and
+encoders.
 
 A codec decodes as a generator: it takes compressed bytes from `Windows` and yields decompressed
-pieces, none larger than its window. `PieceDecoder` makes the `read_into` of a decoder of it;
-`gather` puts the pieces together for a caller that wants all at once.
+pieces, none larger than its window. `PieceDecoder` turns the pieces into `read_into`. `gather`
+joins them for a caller that wants all at once.
 
-Decoders and encoders belong to one stream, and to one thread at a time.
+A decoder or encoder belongs to one stream, and is used by one thread at a time.
 
 Not here: the formats (a file for each codec)."""
 
@@ -16,7 +16,7 @@ from records.errors import CorruptRecordsError
 from records.kernel import Buffer
 
 CompressionLevel: TypeAlias = Literal["fast", "kafka"]
-CodecLevel: TypeAlias = CompressionLevel | int  # a number is a level that the codec has itself
+CodecLevel: TypeAlias = CompressionLevel | int  # a number is a level of the codec itself
 Pull: TypeAlias = Callable[[], Buffer]
 
 EMPTY: Final = memoryview(b"")
@@ -28,27 +28,27 @@ class Decoder(Protocol):
     def read_into(self, target: memoryview) -> int:
         """The next bytes into `target`, as many as there are and fit. 0: the stream has ended.
 
-        CorruptRecordsError: damage, after all bytes before it have been returned; raised again by
-        each further call."""
+        CorruptRecordsError: damage. All bytes before it were returned; each further call raises it
+        again."""
 
 
 class Encoder(Protocol):
-    """Compresses what is written to it. All that it returns, joined, is one compressed stream."""
+    """Compresses the written data. All returned bytes, joined, are one compressed stream."""
 
     def write(self, data: Buffer) -> bytes:
-        """Takes `data`, and returns what is ready: often nothing."""
+        """Takes `data`, and returns the finished bytes, often none."""
 
     def finish(self) -> bytes:
         """The rest. Called once, at the end."""
 
 
 class Windows:
-    """Compressed bytes, which come in windows of any size, taken in items that may lie across
-    them.
+    """Compressed bytes that come in windows of any size, taken as items that may span several
+    windows.
 
-    A window is used until the next one is pulled, and not after that: `pull` may return the same
-    buffer again. An item that lies across windows is put together from bytes that have arrived;
-    its claimed size reserves nothing."""
+    A window is used only until the next one is pulled, because `pull` may return the same buffer
+    again. An item that spans windows is assembled from received bytes. Its claimed size allocates
+    nothing."""
 
     __slots__ = ("_at", "_base", "_codec", "_pull", "_rest", "_window")
 
@@ -58,7 +58,7 @@ class Windows:
         self._window = memoryview(window)
         self._at = 0
         self._base = 0  # position of the window's first byte
-        self._rest = EMPTY  # what follows the window and has been pulled already
+        self._rest = EMPTY  # the next window, if it has been pulled already
 
     @property
     def position(self) -> int:
@@ -66,19 +66,19 @@ class Windows:
         return self._base + self._at
 
     def ended(self) -> CorruptRecordsError:
-        """The damage of a stream whose last window ends inside of an item."""
+        """The error of a stream whose last window ends within an item."""
         end = self._base + len(self._window)
         return CorruptRecordsError(f"{self._codec} data ends too early", end)
 
     def peek(self, size: int) -> memoryview:
-        """The next `size` bytes, which are not taken; fewer only where the stream ends."""
+        """The next `size` bytes, without taking them; fewer only at the end of the stream."""
         left = len(self._window) - self._at
         if left < size:
             self._join(size)
         return self._window[self._at : self._at + size]
 
     def take(self, size: int) -> memoryview:
-        """The next `size` bytes. They may change when something else is asked for."""
+        """The next `size` bytes. They are valid until the next call."""
         item = self.peek(size)
         if len(item) < size:
             raise self.ended()
@@ -86,11 +86,11 @@ class Windows:
         return item
 
     def use(self, size: int) -> None:
-        """Takes bytes that have been looked at."""
+        """Takes bytes that `peek` has returned."""
         self._at += size
 
     def some(self, size_max: int) -> memoryview:
-        """The next bytes, at most `size_max`, as they have arrived. Empty where the stream ends."""
+        """The next bytes, at most `size_max`, as received. Empty at the end of the stream."""
         if self._at == len(self._window) and not self._next():
             return EMPTY
         item = self._window[self._at : self._at + size_max]
@@ -98,7 +98,7 @@ class Windows:
         return item
 
     def back(self, size: int) -> None:
-        """Puts the last of the bytes taken back."""
+        """Puts back the last taken bytes."""
         self._at -= size
 
     def skip(self, size: int) -> None:
@@ -109,7 +109,7 @@ class Windows:
             size -= skipped
 
     def _next(self) -> bool:
-        """Goes on to the next window. False where there is none."""
+        """Moves to the next window. False: there is none."""
         window = self._following()
         if not window:
             return False
@@ -119,7 +119,7 @@ class Windows:
         return True
 
     def _following(self) -> memoryview:
-        """What follows the window. Empty: nothing."""
+        """The bytes after the window. Empty: none."""
         window, self._rest = self._rest, EMPTY
         if not window and self._pull is not None:
             window = memoryview(self._pull())
@@ -128,8 +128,7 @@ class Windows:
         return window
 
     def _join(self, size: int) -> None:
-        """Puts what is left of the window, and as much of those after it, into a window of
-        `size`."""
+        """Joins the rest of the window, and as much of the next ones, into a window of `size`."""
         if not self._rest and self._pull is None:
             return
         joined = bytearray(self._window[self._at :])
@@ -148,7 +147,7 @@ class PieceDecoder:
 
     def __init__(self, pieces: Iterator[Buffer]) -> None:
         self._pieces = pieces
-        self._left = EMPTY  # of the piece begun
+        self._left = EMPTY  # of the current piece
         self._damage: tuple[str, int, int | None] | None = None
 
     def read_into(self, target: memoryview) -> int:
@@ -167,13 +166,13 @@ class PieceDecoder:
         return filled
 
     def _next(self, filled: int) -> Buffer | None:
-        """The next piece. None at the end, and at damage that has to wait until the bytes before
-        it, `filled`, have been returned."""
+        """The next piece. None: the end; or damage, which is raised after the `filled` bytes before
+        it have been returned."""
         if self._damage is None:
             try:
                 return next(self._pieces, None)
             except CorruptRecordsError as damage:
-                # Not the error itself: with its traceback it would keep the window alive.
+                # Not the error itself: its traceback would keep the window alive.
                 self._damage = damage.reason, damage.position, damage.inside
         if filled:
             return None
@@ -182,7 +181,7 @@ class PieceDecoder:
 
 
 def whole(data: Buffer, codec: str) -> Windows:
-    """Data that is all there, in one window."""
+    """Complete data in one window."""
     return Windows(None, codec, data)
 
 

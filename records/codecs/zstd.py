@@ -1,14 +1,14 @@
 """zstd: frames are read here block by block, and the library decompresses them.
 
-So what the library makes of each call's input is bounded: 128 KiB of a block. And a stream that
-ends too early can be told from one that has ended.
+So each call of the library expands a limited input, one block of 128 KiB, and a truncated stream
+can be distinguished from a finished one.
 
-Memory: the window that a frame asks for, up to 8 MiB. One that asks for more is decompressed with
-that much as long as it holds no more: at Kafka's level 22 the smallest batch asks for 128 MiB. A
-frame that asks for more and holds more is refused where that shows. (The library would not notice
-a match that reaches back too far: what it finds there has been overwritten.)
+Memory: the window that a frame requires, up to 8 MiB. A frame that requires more gets that much,
+which is enough while it holds no more: at Kafka's level 22 the smallest batch requires 128 MiB. A
+frame that also holds more is refused when that shows. (The library would not notice a match that
+reaches back too far: it would read overwritten bytes.)
 
-Contexts are expensive to make. Those that take data at once are kept, a set for each thread.
+Contexts are expensive to make. Those for whole data are kept, a set for each thread.
 
 Sources: RFC 8878, zstd-jni's ZstdInputStreamNoFinalizer (Kafka's reader)."""
 
@@ -50,7 +50,7 @@ def _decompressor() -> zstandard.ZstdDecompressor:
 
 
 class _Contexts(threading.local):
-    """What takes data at once, in this thread."""
+    """This thread's contexts for whole data."""
 
     def __init__(self) -> None:
         self.decompressor = _decompressor()
@@ -66,8 +66,8 @@ def pieces(windows: Windows, magic: int) -> Iterator[Buffer]:
     """The content of all frames, one after the other. No data is no content.
 
     Kafka's rules, which are the library's: checksums and content sizes are compared, skippable
-    frames are skipped, and nothing but a frame may follow a frame. Dictionaries are refused:
-    there are none in Kafka."""
+    frames are skipped, and only a frame may follow a frame. Dictionaries are refused, because Kafka
+    has none."""
     if magic < V2:
         raise CorruptRecordsError("codec does not exist in this message format", windows.position)
     decompressor = _decompressor()
@@ -124,7 +124,7 @@ def _frame(
 
 
 def _fed(frame: Callable[[Buffer], bytes], data: Buffer, position: int) -> bytes:
-    """What the library makes of a frame's next bytes."""
+    """The library's output for a frame's next bytes."""
     try:
         return frame(data)
     except zstandard.ZstdError as error:
@@ -134,15 +134,15 @@ def _fed(frame: Callable[[Buffer], bytes], data: Buffer, position: int) -> bytes
 
 
 def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
-    """One whole frame, whose blocks cannot make too much, is taken at once."""
+    """Decompresses one whole frame at once, if its blocks cannot expand too much."""
     bound = min(limit, content_bound(data))
     if bound > 0 and magic >= V2:
         try:
-            # Of a frame that claims to be empty the library would look no further.
+            # The library would not read the blocks of a frame that claims to be empty.
             if 0 != zstandard.frame_content_size(data) <= bound:
                 return _contexts.decompressor.decompress(data, max_output_size=bound)
         except zstandard.ZstdError:
-            pass  # damaged, or larger than the limit: told apart below
+            pass  # damaged, or larger than the limit: decided below
     return gather(pieces(whole(data, NAME), magic), limit)
 
 

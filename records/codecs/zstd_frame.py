@@ -1,9 +1,9 @@
-"""The layout of zstd frames: as much of it as one needs to find blocks, and to know how much they
-may decompress to.
+"""The layout of zstd frames: as much of it as is needed to find blocks, and to know how much they
+may expand.
 
 Source: RFC 8878, section 3.1.
 
-Not here: what is in the blocks, which is the library's (zstd.py)."""
+Not here: the contents of blocks, which the library decompresses (zstd.py)."""
 
 from struct import Struct
 from typing import Final, NamedTuple
@@ -32,7 +32,8 @@ BLOCK_SIZE_MAX: Final = 128 * 1024
 REPEATED: Final = 1  # a kind: one byte, `size` times
 UNKNOWN: Final = 3  # a kind
 
-# What RFC 8878 asks of every decoder, and what levels up to 19 use. Kafka's level 3 uses 2 MiB.
+# Every decoder must support this by RFC 8878, and levels up to 19 use it. Kafka's level 3 uses 2
+# MiB.
 WINDOW_SIZE_MAX: Final = 8 * 1024 * 1024
 WINDOW_DESCRIPTOR_MAX: Final = 13 << 3
 assert 1 << 10 + (WINDOW_DESCRIPTOR_MAX >> 3) == WINDOW_SIZE_MAX
@@ -53,7 +54,7 @@ HEADER_SIZES: Final = tuple(_header_size(descriptor) for descriptor in range(256
 
 
 class FrameHeader(NamedTuple):
-    """A frame's header, with a window that we can afford."""
+    """A frame's header, with a window of affordable size."""
 
     encoded: bytes
     block_size_max: int
@@ -63,9 +64,9 @@ class FrameHeader(NamedTuple):
 
     @classmethod
     def parse(cls, header: bytes) -> "FrameHeader":
-        """The header is whole. A window above `WINDOW_SIZE_MAX` is replaced by that.
+        """Parses a complete header. Replaces a window above `WINDOW_SIZE_MAX` by that.
 
-        Then it is right only for a frame that holds no more."""
+        The result is then right only for a frame that holds no more."""
         descriptor = header[DESCRIPTOR_AT]
         single_segment = bool(descriptor & SINGLE_SEGMENT)
         dictionary_at = FIELDS_AT if single_segment else FIELDS_AT + 1
@@ -92,7 +93,7 @@ class FrameHeader(NamedTuple):
 
 
 def content_bound(data: Buffer) -> int:
-    """The most that the blocks can make, where the data is one whole frame; -1 where it is not."""
+    """The maximum output of the blocks, if the data is one whole frame; -1: it is not."""
     if len(data) < FIELDS_AT or data[:DESCRIPTOR_AT] != MAGIC:
         return -1
     descriptor = data[DESCRIPTOR_AT]

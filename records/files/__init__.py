@@ -1,1 +1,1 @@
-"""Records in files and in memory, and how they are sent."""
+"""Records in files and in memory, and sends of them."""

@@ -1,9 +1,9 @@
-"""What a send writes to: one way to write to everything that takes bytes.
+"""The channel of a send: one way to write to everything that takes bytes.
 
 A *channel* is a socket (blocking or not, TLS or not), a file (raw or buffered), or any object with
-`send` or `write` that takes a buffer and returns how many bytes of it were taken.
+`send` or `write` that takes a buffer and returns the number of bytes that it took.
 
-Not here: what is written, and when (the sends)."""
+Not here: the written bytes, and when they are written (the sends)."""
 
 import sys
 from collections.abc import Callable
@@ -15,14 +15,14 @@ Write: TypeAlias = Callable[[memoryview], int]
 
 
 def writer(channel: Any, *, more: bool = False) -> Write:
-    """A function that writes what the channel takes now and returns the bytes taken; 0: not now.
+    """A function that writes the bytes that the channel takes now, and returns their number, or 0.
 
-    more: other bytes follow at once. A plain socket sends these with them: its reader is not woken
-    for a few bytes, only to contend with the writer for the socket.
+    more: other bytes follow at once. A plain socket sends these together with them, so its reader
+    is not woken for a few bytes, only to contend with the writer for the socket.
 
-    Made once for a send. Errors of the channel (closed, reset, timed out) are the caller's, as they
-    are. TypeError: nothing to write with, or an asyncio writer, which takes everything and does not
-    say so."""
+    Made once for a send. Errors of the channel (closed, reset, timed out) are passed on to the
+    caller. TypeError: nothing to write with, or an asyncio writer, which takes everything and does
+    not report how much it has sent."""
     if hasattr(channel, "write_eof"):
         raise TypeError(
             "an asyncio writer does not say how much it took: write to a socket, or convert()"
@@ -50,24 +50,24 @@ def writer(channel: Any, *, more: bool = False) -> Write:
 
 
 def _send_with_what_follows(channel: Any, data: memoryview) -> int:
-    sent: int = channel.send(data, getattr(_loaded("socket"), "MSG_MORE", 0))  # where there is one
+    sent: int = channel.send(data, getattr(_loaded("socket"), "MSG_MORE", 0))  # if it exists
     return sent
 
 
 def is_plain_socket(channel: Any) -> bool:
-    """Whether it is a socket whose bytes go out as they are.
+    """Whether it is a socket that sends bytes unchanged.
 
-    A subclass may do anything to them (TLS encrypts them): only the class itself is known."""
+    A subclass may change them (TLS encrypts them), so only the class itself counts."""
     socket = _loaded("socket")
     return socket is not None and type(channel) is socket.socket
 
 
 def _loaded(module: str) -> ModuleType | None:
-    # A caller with such a channel has loaded its module, and no other caller should have to.
+    # A caller with such a channel has loaded its module. Other callers need not load it.
     return sys.modules.get(module)
 
 
-@cache  # one for all sends: thousands may wait at once
+@cache  # one for all sends, of which thousands may wait at once
 def _not_now(ssl: ModuleType | None) -> tuple[type[OSError], ...]:
     if ssl is None:
         return (BlockingIOError,)

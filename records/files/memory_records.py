@@ -1,4 +1,4 @@
-"""Records in memory: the range of bytes that a buffer is.
+"""Records in memory: the range of bytes in a buffer.
 
 Not here: records in a file (file_records.py)."""
 
@@ -13,8 +13,8 @@ from .source import check_slice, read_headers
 class MemoryRecords:
     """A log, or a piece of one, in a buffer, which is not copied.
 
-    It is read by the rules of a file. Kafka's own stream over memory is stricter about a tail of 12
-    to 17 bytes, in which it finds errors that in a file nobody sees."""
+    It is read by the rules for files. Kafka's own stream over memory is stricter: it finds errors
+    in a tail of 12 to 17 bytes, which is ignored in a file."""
 
     __slots__ = ("_origin", "_view")
 
@@ -34,7 +34,7 @@ class MemoryRecords:
 
     @property
     def name(self) -> str:
-        """What to call it in a message to a person."""
+        """Its name in messages."""
         return "memory"
 
     @property
@@ -53,15 +53,16 @@ class MemoryRecords:
         return len(found)
 
     def batches(self) -> Iterator[BatchHeader]:
-        """The headers of the whole entries, in their order. Bodies are not read.
+        """The headers of the whole entries, in order. Bodies are not read. A torn last entry ends
+        the iteration.
 
-        CorruptRecordsError: what is there is no entry. A torn last entry ends them."""
+        CorruptRecordsError: the bytes at that position are not an entry."""
         return read_headers(self)
 
     def slice(self, position: int, size: int) -> "MemoryRecords":
         """A range of this one: `size` bytes from `position` on, cut off at its end.
 
-        ValueError: one of them is negative, or it begins after the end."""
+        ValueError: an argument is negative, or `position` is after the end."""
         check_slice(self, position, size)
         part = MemoryRecords(self._view[position : position + size])
         part._origin = self._origin + position

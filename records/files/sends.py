@@ -1,10 +1,9 @@
-"""What every send has in common: the protocol, and the bytes that a channel has not taken yet.
+"""The common part of all sends: the protocol, and the bytes that a channel has not taken yet.
 
-A *send* is something on its way out, whose size is known before its first byte. Whoever drives it
-calls `write_to` whenever the channel takes something, until it is `completed`.
+A *send* is a series of bytes on their way out, whose size is known before the first one. Its driver
+calls `write_to` whenever the channel is writable, until it is `completed`.
 
-Not here: how a channel is written to (channel.py), what is sent (zero_copy.py; downconvert's
-sends)."""
+Not here: writing to a channel (channel.py), the bytes (zero_copy.py; downconvert's sends)."""
 
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -12,11 +11,11 @@ from typing import Any, Final, Protocol
 from .channel import Write, writer
 
 NOTHING: Final = memoryview(b"")
-_NONE_YET: Final = object()  # in the place of a channel, which may be anything, also None
+_NONE_YET: Final = object()  # in place of a channel, which may be any object, also None
 
 
 class Send(Protocol):
-    """Bytes on their way out. Not for two threads at a time."""
+    """Bytes on their way out. Only one thread may use it at a time."""
 
     @property
     def size(self) -> int:
@@ -29,13 +28,13 @@ class Send(Protocol):
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         """Makes at most one write, and returns the bytes written; 0: not now.
 
-        With a budget it may make several, until the channel takes no more or about so many bytes
-        have been written."""
+        With a budget it may make several writes, until the channel takes no more or about so many
+        bytes have been written."""
 
 
 def write_all(write: Callable[[int | None], int], budget: int | None) -> int:
-    """Calls `write` with what is left of the budget until it has written less than it could, or
-    the budget is used up; once, if there is none. The bytes written."""
+    """Calls `write` with the rest of the budget until it has written less than that, or the budget
+    is used up; without a budget, once. Returns the bytes written."""
     written = total = write(budget)
     while budget is not None and written and total < budget:
         written = write(budget - total)
@@ -44,17 +43,17 @@ def write_all(write: Callable[[int | None], int], budget: int | None) -> int:
 
 
 def close(send: Send) -> None:
-    """Nobody wants the rest: releases what the send holds, if it holds anything."""
+    """Releases the resources of a send whose rest is not needed."""
     release = getattr(send, "close", None)
     if release is not None:
         release()
 
 
 class PendingBytes:
-    """Bytes that wait for a channel. How to write to the channel is found out once for each.
+    """Bytes that wait for a channel. The way to write is determined once for each channel.
 
-    `left`: those that it has not taken yet. Whoever sets it replaces what waits. `more`: other
-    bytes are written at once, as soon as these are gone."""
+    `left`: the bytes that it has not taken yet; setting it replaces them. `more`: other bytes are
+    written at once, as soon as these are gone."""
 
     __slots__ = ("_channel", "_more", "_write", "left")
 
@@ -65,15 +64,16 @@ class PendingBytes:
         self._write: Write
 
     def copy(self) -> None:
-        """Copies what waits, so that the buffer that it lies in may be used for something else, and
-        is not kept for the sake of its last bytes."""
+        """Copies the waiting bytes, so that their buffer can be reused, or freed if only its last
+        bytes wait."""
         left, buffer = self.left, self.left.obj
         if not isinstance(buffer, bytes) or len(buffer) > 2 * len(left):
             self.left = memoryview(bytes(left))
 
     def write_to(self, channel: Any, size_max: int | None = None) -> int:
         """Makes one write of at most `size_max` bytes, and returns the bytes written; 0: not now,
-        or nothing waits. What the channel raises is the caller's, and nothing is lost by it."""
+        or nothing waits. After an error of the channel, which is passed on, the bytes still
+        wait."""
         left = self.left
         if not left:
             return 0

@@ -1,9 +1,9 @@
 """Bytes that are read forward, and the part of them that is in memory.
 
-A window holds what has arrived and is not used up. It grows only when it is full of bytes that are
-really there and the next item is still not whole: no size that the bytes claim makes it grow.
+A window holds bytes that were read and are not used yet. It grows only when it is full of bytes
+that really exist and the next item is still incomplete: no size in the bytes makes it grow.
 
-Not here: decompressed bytes (compressed.py), what the bytes mean (reader.py)."""
+Not here: decompressed bytes (compressed.py), the meaning of the bytes (reader.py)."""
 
 from typing import Final, Protocol
 
@@ -16,10 +16,10 @@ WINDOW_SIZE: Final = 32 * 1024  # bytes, unless a record is larger
 
 
 class Stream(Protocol):
-    """What is read forward: a stretch of a file, or a decoder."""
+    """A source of bytes that is read forward: a stretch of a file, or a decoder."""
 
     def read_into(self, target: memoryview) -> int:
-        """The next bytes into `target`; how many, 0 at the end."""
+        """The next bytes into `target`; returns their number, 0 at the end."""
 
 
 class Stretch:
@@ -44,16 +44,16 @@ class Stretch:
 
 
 class Window:
-    """`buffer[start:filled]` is what has arrived from a stream and is not used up.
+    """`buffer[start:filled]` are the bytes that were read from a stream and are not used yet.
 
-    `base` is the position of the buffer's first byte in the stream. Whoever uses bytes up moves
+    `base` is the position of the buffer's first byte in the stream. Code that uses bytes moves
     `start`."""
 
     __slots__ = ("_stream", "base", "buffer", "filled", "position", "start", "view")
 
     def __init__(self, stream: Stream | None, buffer: Buffer, position: int) -> None:
         """An empty window. `position` is the stream's first byte in the file, for errors. Without a
-        stream the whole buffer is what has arrived, and all there is."""
+        stream, the whole buffer is the content."""
         self._stream = stream
         self.buffer = buffer
         self.view = memoryview(buffer)
@@ -63,26 +63,26 @@ class Window:
 
     @property
     def ended(self) -> bool:
-        """Whether all of the stream has arrived."""
+        """Whether all of the stream has been read."""
         return self._stream is None
 
     @property
     def holds_all(self) -> bool:
-        """Whether all of the stream has arrived and its first byte is still here."""
+        """Whether all of the stream has been read and its first byte is still here."""
         return self._stream is None and self.base == 0
 
     @property
     def is_full(self) -> bool:
-        """Whether there is no room for more until some of it is used up."""
+        """Whether there is no space until some bytes are used."""
         return self.start == 0 and self.filled == len(self.view)
 
     @property
     def remaining(self) -> int:
-        """Bytes from `start` to the end of the stream; UNKNOWN before its end has been seen."""
+        """Bytes from `start` to the end of the stream; UNKNOWN before its end has been reached."""
         return self.filled - self.start if self._stream is None else UNKNOWN
 
     def fill(self) -> None:
-        """Makes room, and reads until the window is full or the stream ends."""
+        """Makes space, and reads until the window is full or the stream ends."""
         stream = self._stream
         if stream is None:
             return
@@ -103,7 +103,7 @@ class Window:
             self.filled += read
 
     def has_more(self) -> bool:
-        """Whether there are bytes that are not used up."""
+        """Whether there are unused bytes."""
         if self.start == self.filled:
             self.fill()
         return self.start < self.filled

@@ -1,7 +1,7 @@
-"""Sends a range of a file as it is: with sendfile from the page cache to a plain socket, through a
+"""Sends a range of a file unchanged: with sendfile from the page cache to a plain socket, through a
 bounded buffer to everything else.
 
-Not here: converting on the way (downconvert)."""
+Not here: converting (downconvert)."""
 
 import errno
 import os
@@ -17,14 +17,14 @@ from .source import TRUNCATED, Records
 if TYPE_CHECKING:
     from socket import socket
 
-BUFFER_SIZE: Final = 64 * 1024  # bytes; the pipe that sendfile itself goes through is as large
+BUFFER_SIZE: Final = 64 * 1024  # bytes; as large as the pipe that sendfile uses
 
-# What sendfile says where this pair of file and socket cannot do it.
+# Errors of sendfile if it does not support this pair of file and socket.
 NOT_SUPPORTED: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
 class FileRange(Records, Protocol):
-    """Records that lie in a file."""
+    """Records in a file."""
 
     @property
     def file(self) -> FileIO:
@@ -52,8 +52,8 @@ class ZeroCopySend:
         self._error: CorruptRecordsError | None = None
         self._channel: Any = None
         self._sendfile = False
-        self._spare = memoryview(b"")  # the buffer, once one is needed
-        self._copied = PendingBytes()  # what has been read into it and not been taken yet
+        self._spare = memoryview(b"")  # the buffer, once it is needed
+        self._copied = PendingBytes()  # bytes in the buffer that have not been taken yet
 
     @property
     def remaining(self) -> int:
@@ -64,12 +64,12 @@ class ZeroCopySend:
         return self._sent == self.size
 
     def copy_to(self, buffer: memoryview) -> bool:
-        """Copies all of it to the beginning of `buffer`, and sends nothing: its caller does, and
-        `skip`s that. False: it cannot, and `write_to` says why."""
+        """Copies all of it to the beginning of `buffer` and sends nothing. The caller sends the
+        bytes, and calls `skip`. False: it cannot copy, and `write_to` raises the reason."""
         return self._records.read_into(buffer[: self.size], 0) == self.size
 
     def skip(self, size: int) -> None:
-        """So many bytes have gone out in another way. To be called before any `write_to`."""
+        """Counts bytes as sent in another way. To be called before any `write_to`."""
         self._sent += size
 
     def write_to(
@@ -77,11 +77,11 @@ class ZeroCopySend:
         channel: Any,
         budget: int | None = None,  # noqa: ARG002  (one write takes what there is room for)
     ) -> int:
-        """Writes what the channel takes now, in one write; 0 if it takes nothing.
+        """Writes the bytes that the channel takes now, in one write; 0: none.
 
-        CorruptRecordsError: the file has become shorter than the range. Then it stays at that, also
-        where the file grows again: what it grows by are other bytes. ClosedRecordsError: the file
-        has been closed."""
+        CorruptRecordsError: the file has become shorter than the range. The error stays, even if
+        the file grows again, because its new bytes are others. ClosedRecordsError: the file has
+        been closed."""
         if self.completed:
             return 0
         if self._error is not None:
@@ -89,7 +89,7 @@ class ZeroCopySend:
         if channel is not self._channel:
             self._channel = channel
             self._sendfile = is_plain_socket(channel)
-        # A socket with a timeout does not block, and only its own send waits for it.
+        # A socket with a timeout does not block; only its own `send` waits for it.
         if self._sendfile and not channel.gettimeout():
             written = self._send_file(channel)
         else:
@@ -111,7 +111,7 @@ class ZeroCopySend:
     def _send_file(self, channel: "socket") -> int:
         self._copied.left = memoryview(b"")
         at = self._records.origin + self._sent
-        file = self._records.file  # held until it is read: another thread may close it
+        file = self._records.file  # held during the call: another thread may close it
         try:
             written = os.sendfile(channel.fileno(), file.fileno(), at, self.remaining)
         except BlockingIOError:

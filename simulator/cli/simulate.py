@@ -239,8 +239,8 @@ def _only(of: type[Options], settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report_writer() -> Callable[[Path, Sequence[Result], Options, str], None]:
-    """Loaded only where a report is wanted, as plotting takes half a second to load; and before
-    anything is measured, in case that the plotting library is missing."""
+    """Loaded only if a report is wanted, because plotting takes half a second to load; and before
+    the measurement, in case that the plotting library is missing."""
     from simulator.fetch.report import write_report
 
     return write_report
@@ -254,7 +254,7 @@ def _jobs(
     if paths:
         files = segment_files(paths)
         for file in files:
-            file.open("rb").close()  # a file that cannot be read is reported at once
+            file.open("rb").close()  # reports an unreadable file at once
         jobs.append((" ".join(map(str, paths)), lambda _step: nullcontext(files)))
     for number, workload in enumerate(workloads, 1):
         directory = keep / f"{number}-{workload.codec}" if keep else None
@@ -271,7 +271,7 @@ def _generated(workload: Workload, keep: Path | None, step: Step) -> Iterator[li
 
 
 def _command(paths: Sequence[Path], workloads: Sequence[Workload], options: Options) -> str:
-    """The line that runs the same again."""
+    """The command line that repeats the run."""
     arguments = ["downconvert", "simulate", *map(str, paths)]
     for workload in workloads:
         arguments += ["--generate", str(workload)]

@@ -77,7 +77,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_cluster_asked_for(context: click.Context) -> bool:
-    """Whether a command that has other options too is given some of these. UsageError: both."""
+    """Whether a command with other options, too, is given some of these. UsageError: both kinds."""
     given = {
         name: parameter
         for parameter in context.command.params
@@ -98,7 +98,7 @@ def _shown(parameter: click.Parameter) -> str:
 
 
 def cluster_settings(context: click.Context) -> dict[str, Any]:
-    """What `simulate_cluster` is called with, of a command that has all its options."""
+    """The arguments of `simulate_cluster`, from a command with all its options."""
     return {name: context.params[name] for name in SETTINGS}
 
 
@@ -138,7 +138,7 @@ def simulate_cluster(
     """
     if seconds is not None and not SECONDS_MIN <= seconds < inf:
         raise click.UsageError(f"--seconds is at least {SECONDS_MIN:g} and finite, not {seconds:g}")
-    # Brokers take a while to load: only where they run.
+    # Brokers take a while to load, so they are imported only here.
     from simulator.cluster.cluster import simulate_cluster as run_cluster
     from simulator.cluster.summary import Run, verdict, write_report
     from simulator.cluster.summary import faults as all_faults

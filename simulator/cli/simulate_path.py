@@ -89,7 +89,7 @@ def path_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_asked_for(settings: dict[str, Any]) -> bool:
-    """Whether the options are those of a simulation over TCP. UsageError: they make no sense."""
+    """Whether the options are those of a simulation over TCP. UsageError: they are inconsistent."""
     if settings["clients"] or settings["preset"]:
         return True
     for name in (*ONLY_HERE, "prometheus"):
@@ -142,8 +142,8 @@ def simulate_path(
     prometheus: Path | None,
 ) -> None:
     """Runs a simulation, prints its result. CommandError: it cannot be run, or a check failed."""
-    # A broker takes a while to load, and so do plots: only where they are asked for, but before
-    # everything is measured.
+    # A broker takes a while to load, and so do plots. They are imported only if needed, and before
+    # the measurement.
     from simulator.load.metrics import write_prometheus
     from simulator.load.simulation import simulate_load
     from simulator.load.table import table, verdict

@@ -1,4 +1,4 @@
-"""What simulated producers and consumers have in common: connections, requests, metadata."""
+"""The common part of simulated producers and consumers: connections, requests, metadata."""
 
 from collections.abc import Callable
 from random import Random
@@ -19,7 +19,7 @@ TIMEOUT: Final = 2.0  # seconds
 BACKOFF: Final = 0.1  # seconds
 CORRELATION_ID: Final = 1
 
-# Errors after which a client asks again, perhaps another broker.
+# Errors after which a client retries, perhaps at another broker.
 RETRIABLE: Final = {
     3,  # UNKNOWN_TOPIC_OR_PARTITION
     5,  # LEADER_NOT_AVAILABLE
@@ -34,12 +34,12 @@ RETRIABLE: Final = {
     100,  # UNKNOWN_TOPIC_ID
 }
 
-# The answer, and the state of the broker when it made it; None: there was no answer.
+# The response, and the state of the broker when it was made; None: there was no response.
 OnAnswer = Callable[[Message | None, Tag], None]
 
 
 class Leader(NamedTuple):
-    """Of a partition, from a broker's metadata."""
+    """The leader of a partition, from a broker's metadata."""
 
     node: int
     epoch: int
@@ -74,7 +74,7 @@ class SimulatedClient:
         self.context.timeline.after(seconds, action)
 
     def is_busy(self, node: int) -> bool:
-        """Whether a request to that broker waits for its answer."""
+        """Whether a request to that broker waits for its response."""
         return self._lines[node].is_busy
 
     def ask(
@@ -87,8 +87,8 @@ class SimulatedClient:
         *,
         is_answered: bool = True,
     ) -> None:
-        """Sends a request to a broker that is not busy with another of this client's.
-        `is_answered`: False for a request that gets no response."""
+        """Sends a request to a broker, unless another of this client's is open there.
+        `is_answered`: False for a request without a response."""
         line = self._lines[node]
         assert not line.is_busy
         flexible = is_flexible(api, version)
@@ -112,7 +112,7 @@ class SimulatedClient:
         def failed() -> None:
             if (
                 line.number == number and not line.is_busy
-            ):  # no answer was expected, but the connection ended
+            ):  # no response was expected, but the connection ended
                 self._forget_all_of(node)
             elif line.number == number:
                 line.is_busy = False
@@ -131,7 +131,7 @@ class SimulatedClient:
             self.later(TIMEOUT, lambda: failed() if line.is_busy else None)
 
     def refresh(self, then: Callable[[], None]) -> None:
-        """Asks any broker for metadata: the leaders of all partitions."""
+        """Requests metadata from any broker: the leaders of all partitions."""
         if self._is_refreshing:
             return
         idle = [node for node, line in sorted(self._lines.items()) if not line.is_busy]
@@ -143,10 +143,10 @@ class SimulatedClient:
             self._is_refreshing = False
             for topic in [] if body is None else body.topics:
                 for partition in topic.partitions:
-                    said = Leader(partition.leader_id, partition.leader_epoch)
+                    found = Leader(partition.leader_id, partition.leader_epoch)
                     known = self.leaders.get(partition.partition_index, Leader(-1, -1))
-                    if said.epoch >= known.epoch:
-                        self.leaders[partition.partition_index] = said
+                    if found.epoch >= known.epoch:
+                        self.leaders[partition.partition_index] = found
             then()
 
         body = Message(topics=[Message(name=TOPIC)], allow_auto_topic_creation=False)
@@ -162,7 +162,7 @@ class SimulatedClient:
         return found
 
     def forget(self, index: int, known: Leader) -> None:
-        """Notes that a known leader no longer leads."""
+        """Notes that a known leader leads no longer."""
         if self.leaders.get(index) == known:
             self.leaders[index] = Leader(-1, known.epoch)
 

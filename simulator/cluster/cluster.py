@@ -1,10 +1,10 @@
 """A cluster of real brokers in simulated time: the same seed makes the same run.
 
 Requests and responses are bytes that a simulated network carries. There are no threads, no sockets
-and no clock. Invariants are checked all along. `run` ends when faults have stopped, all replicas
+and no clock. Invariants are checked all the time. `run` ends when faults have stopped, all replicas
 are equal and all consumers have read everything.
 
-Not here: what goes wrong (faults.py), what is drawn from the seed (options.py)."""
+Not here: the faults (faults.py), the options drawn from the seed (options.py)."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,19 +27,19 @@ from .producer import ALL, Producer
 from .timeline import Timeline
 from .truth import InvariantError, Truth, Written
 
-MEMORY: Final = Path("/dev/shm")  # where it is there: nothing has to survive this machine
+MEMORY: Final = Path("/dev/shm")  # if it exists: no file has to survive this machine
 START: Final = 1_700_000_000.0  # seconds since the epoch
-CHECKS: Final = 0.5  # seconds between looks at the cluster
-SETTLES: Final = 60.0  # seconds from the last fault until all have everything
+CHECKS: Final = 0.5  # seconds between checks of the cluster
+SETTLES: Final = 60.0  # seconds from the last fault until all replicas are equal
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run did, if no invariant was broken."""
+    """The result of a run without a broken invariant."""
 
     seconds: float  # simulated
     written: int  # records, by producers
-    promised: int  # of these, acknowledged with acks all: no fault may take them
+    promised: int  # of these, acknowledged with acks all: no fault may lose them
     committed: int  # in the logs at the end; a record that was sent again may be there twice
     faults: dict[str, int]
     epochs: int  # the highest of all partitions
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def simulate_cluster(options: ClusterOptions) -> Outcome:
-    """One run, in a temporary directory. InvariantError: what went wrong."""
+    """One run, in a temporary directory. InvariantError: an invariant was broken."""
     with TemporaryDirectory(
         prefix="cluster-", dir=MEMORY if MEMORY.is_dir() else None
     ) as directory:
@@ -136,7 +136,7 @@ class Cluster:
             node.die()
 
     def _restart_later(self, node: Node) -> None:
-        """Starts a broker that has died again, after a while."""
+        """Restarts a broker that has died, after a while."""
 
         def start() -> None:
             if not node.is_up:
@@ -146,7 +146,7 @@ class Cluster:
 
     def _check_held(self, name: TopicPartition, offset: int, why: str) -> None:
         """InvariantError: a record is on fewer brokers than min.insync.replicas. Those that are
-        down, or have lost data, may have had it."""
+        down, or have lost data, count as if they had it."""
         held = maybe = 0
         for node in self.nodes:
             partition = self._partition(node, name)
@@ -187,7 +187,7 @@ class Cluster:
         return not self._unsettled()
 
     def _unsettled(self) -> str:
-        """What is missing where; empty: all have everything."""
+        """A description of missing data; empty: there is none."""
         for producer in self.producers:
             if not producer.is_done:
                 return f"{producer.host} has records that no broker takes"
@@ -230,9 +230,9 @@ class Cluster:
     def _check_producer(
         self, producer: Producer, name: TopicPartition, values: list[bytes]
     ) -> None:
-        """InvariantError: its records are not in its order; or with acks all not all there; or not
-        once although it is idempotent. With acks 0 records may overtake one another, on their way
-        to another leader."""
+        """InvariantError: its records are out of order; or with acks all some are missing; or some
+        are repeated although it is idempotent. With acks 0 records may overtake one another, on
+        their way to another leader."""
         written = (Written.of(value) for value in values)
         numbers = [one.number for one in written if one.producer == producer.number]
         if producer.options.acks == 0:
@@ -253,7 +253,7 @@ class Cluster:
 
 
 def _bytes_of(partition: Partition) -> bytes:
-    """A whole log: replicas may divide it into segments differently."""
+    """A whole log, because replicas may divide it into segments differently."""
     log, data = partition.log, bytearray()
     for segment in log.segments:
         data += segment.path().read_bytes()[: log.end_of(segment)]

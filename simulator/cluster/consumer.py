@@ -1,7 +1,7 @@
 """A simulated consumer, old or new, which checks every byte that it reads.
 
 Offsets have no gaps and do not repeat. No two clients ever read different records at one offset. No
-record is read before it is committed, and high watermarks do not go back."""
+record is read before it is committed, and high watermarks do not decrease."""
 
 from typing import Final
 
@@ -36,11 +36,11 @@ class Consumer(SimulatedClient):
         self.positions = [0] * count
         self._max_bytes = [options.max_bytes] * count
         self._in_flight: set[int] = set()
-        self._at_leader = [False] * count  # where the last replica did not have the offset yet
+        self._at_leader = [False] * count  # the last replica did not have the offset yet
         self.later(self.random.uniform(0, 0.5), self._fetch)
 
     def _fetch(self) -> None:
-        """Fetches from each idle broker the partitions that it has."""
+        """Fetches from each idle broker the partitions that it leads or follows."""
         found: dict[int, list[int]] = {}
         idle = [index for index in range(len(self.positions)) if index not in self._in_flight]
         for index in idle:
@@ -125,12 +125,12 @@ class Consumer(SimulatedClient):
             return False
         if result.error_code:
             raise InvariantError(
-                f"{self.host} is told error {result.error_code} for offset {position} of {name} by "
+                f"{self.host} gets error {result.error_code} for offset {position} of {name} by "
                 f"broker {node}, which {'leads' if is_leader else 'follows'}"
             )
         self._at_leader[index] = False
         if is_leader:
-            self.context.truth.told_high_watermark(
+            self.context.truth.saw_high_watermark(
                 name, result.high_watermark, node, epoch, self.host, certain=is_certain
             )
         self._read(index, b"" if result.records is None else result.records, result.high_watermark)
@@ -147,30 +147,30 @@ class Consumer(SimulatedClient):
                     continue  # of a batch that begins before the position
                 self._take_record(name, record.offset, record.value or b"")
         except RecordsError as error:
-            raise InvariantError(f"{self.host} cannot read what it is given: {error}") from error
+            raise InvariantError(f"{self.host} cannot read its records: {error}") from error
         position = self.positions[index]
         if position > max(before, high_watermark):
             raise InvariantError(
-                f"{self.host} is given offset {position - 1} of {name}, and is told that the high "
+                f"{self.host} gets offset {position - 1} of {name}, although the high "
                 f"watermark is {high_watermark}"
             )
         if position > before:
-            self._check_held(name, position - 1, f"{self.host} is given it")
+            self._check_held(name, position - 1, f"{self.host} gets it")
         elif len(data):
             if self.options.version >= 3:
                 raise InvariantError(f"{self.host} gets {len(data)} bytes, and no record of {name}")
-            self._max_bytes[index] *= 2  # the record is larger than that
+            self._max_bytes[index] *= 2  # the record is larger
 
     def _check_format(self, records: MemoryRecords) -> None:
         version = self.options.version
         newest = V0 if version < 2 else V1 if version < 4 else V2
         if any(header.magic > newest for header in records.batches()):
-            raise InvariantError(f"{self.host} is given a format that Fetch v{version} has not")
+            raise InvariantError(f"{self.host} gets a format that Fetch v{version} lacks")
 
     def _take_record(self, name: TopicPartition, offset: int, value: bytes) -> None:
         expected = self.positions[name.partition]
         if offset != expected:
             what = "again" if offset < expected else "too early"
-            raise InvariantError(f"{self.host} is given offset {offset} of {name} {what}")
+            raise InvariantError(f"{self.host} gets offset {offset} of {name} {what}")
         self.context.truth.seen(name, offset, value, self.host)
         self.positions[name.partition] = offset + 1

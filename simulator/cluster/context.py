@@ -1,4 +1,4 @@
-"""What the parts of one run share. The cluster makes it, and hands it to each of them."""
+"""Objects that the parts of one run share. The cluster makes them and passes them in."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

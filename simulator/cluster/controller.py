@@ -1,12 +1,12 @@
-"""A small deterministic controller: which brokers are alive, which lead, which are in sync.
+"""A small deterministic controller: live brokers, leaders, and ISRs.
 
-A broker without a heartbeat for a while is fenced: it no longer leads, and is not in sync. A leader
-is elected from the replicas in sync, with a new epoch. Where these would be fewer than
-min.insync.replicas, those that are put out stay eligible, as they have everything that was
-committed, and nothing more is [KIP-966]. A broker whose machine lost what was not flushed is
-neither, until it has caught up.
+A broker without a heartbeat for a while is fenced: it leads no longer, and is not in sync. A leader
+is elected from the ISR, with a new epoch. If the ISR would become smaller than min.insync.replicas,
+removed replicas stay eligible, because they have everything that was committed, and nothing more is
+committed [KIP-966]. A broker whose machine lost unflushed data is neither in sync nor eligible,
+until it has caught up.
 
-Not here: how brokers talk to it (membership.py)."""
+Not here: the messages between brokers and controller (membership.py)."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -20,19 +20,19 @@ UNKNOWN: Final = -1
 
 @dataclass(slots=True)
 class Assigned:
-    """A partition as the controller knows it."""
+    """The controller's state of a partition."""
 
     replicas: tuple[int, ...]
     isr_min: int
     isr: set[int]
-    eligible: set[int] = field(default_factory=set)  # beside those in sync
+    eligible: set[int] = field(default_factory=set)  # in addition to the ISR
     leader: int | None = None
     leader_epoch: int = 0
     version: int = 0
 
 
 class Controller:
-    """Of one cluster. `now` in seconds."""
+    """The controller of one cluster. `now` in seconds."""
 
     def __init__(self, partitions: dict[TopicPartition, tuple[int, ...]], isr_min: int) -> None:
         self.partitions = {
@@ -40,8 +40,8 @@ class Controller:
             for name, replicas in partitions.items()
         }
         self._epochs: dict[int, int] = {}  # broker epochs
-        self._incarnations: dict[int, int] = {}  # of those that have registered
-        self._last_heartbeats: dict[int, float] = {}  # of those alive
+        self._incarnations: dict[int, int] = {}  # of registered brokers
+        self._last_heartbeats: dict[int, float] = {}  # of live brokers
         self._registrations = 0
 
     @property
@@ -49,8 +49,8 @@ class Controller:
         return set(self._last_heartbeats)
 
     def register(self, node: int, now: float, *, lost: bool, incarnation: int) -> int:
-        """A broker has started; its epoch. `lost`: its machine has, and forgot what was not
-        flushed. A request that comes another time, of the same incarnation, says nothing new."""
+        """A broker has started; returns its epoch. `lost`: its machine crashed, and lost unflushed
+        data. A repeated request of the same incarnation changes nothing."""
         self._fence(node, lost=lost and self._incarnations.get(node) != incarnation)
         self._incarnations[node] = incarnation
         self._registrations += 1
@@ -83,8 +83,7 @@ class Controller:
             self._elect()
 
     def change_isr(self, node: int, epoch: int, name: TopicPartition, change: IsrChange) -> bool:
-        """A leader's AlterPartition. False: it is refused, and there is nothing newer to tell the
-        leader."""
+        """A leader's AlterPartition. False: it is refused, and the leader has the newest state."""
         assigned = self.partitions[name]
         if (
             self._epochs.get(node) != epoch
@@ -103,7 +102,7 @@ class Controller:
         return True
 
     def move_leader(self, name: TopicPartition, choice: int) -> None:
-        """Another replica in sync leads, if there is one."""
+        """Moves leadership to another replica in sync, if there is one."""
         assigned = self.partitions[name]
         could = assigned.isr & self.alive - {assigned.leader}
         others = [node for node in assigned.replicas if node in could]
@@ -144,7 +143,7 @@ class Controller:
             assigned.eligible.clear()
 
     def _elect(self) -> None:
-        """Elects leaders where there are none; every broker is sent who is alive."""
+        """Elects missing leaders, and sends every broker the set of live brokers."""
         for assigned in self.partitions.values():
             assigned.version += 1
             if assigned.leader is not None:

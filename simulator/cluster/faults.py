@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated cluster, and when: drawn from the seed.
+"""The faults of a simulated cluster, and their times, drawn from the seed.
 
 An acknowledged record is on min.insync.replicas machines, and is lost if all of them lose it. So
 fewer machines than that may have lost unflushed data and not yet caught up."""
@@ -25,7 +25,7 @@ class Faults:
         client_hosts: Sequence[str],
         on_death: Callable[[Node], None],
     ) -> None:
-        """on_death: is called with each broker that has been killed."""
+        """on_death: called with each broker that has been killed."""
         self.happened: dict[str, int] = {}
         self._context = context
         self._nodes = nodes
@@ -152,7 +152,7 @@ class Faults:
         self._context.controller.move_leader(name, self._random.randrange(9))
         return True
 
-    # --- not faults
+    # --- no faults
 
     def down_time(self) -> float:
         """Seconds until a broker that has died starts again."""

@@ -1,6 +1,6 @@
 """A simulated follower's connection to its leader: one request at a time, with retries.
 
-Not here: what is requested and what is done with the answers
+Not here: the requests, and the handling of responses
 (downconvert/broker/replication/follower.py)."""
 
 from typing import Final, Protocol
@@ -26,7 +26,7 @@ class Host(Protocol):
 
 
 class Link:
-    """The connection to a leader that is followed: one request at a time."""
+    """The connection to a followed leader: one request at a time."""
 
     def __init__(self, host: Host, context: Context, follower: Follower) -> None:
         self._host = host

@@ -1,7 +1,7 @@
-"""A simulated broker's side of the controller's protocol: registration, heartbeats, changes of the
-ISR. It starts a follower for each leader that the controller names.
+"""A simulated broker's side of the controller's protocol: registration, heartbeats, ISR changes. It
+starts a follower for each leader that the controller names.
 
-Not here: what the controller decides (controller.py), what a broker does with it
+Not here: the controller's decisions (controller.py), their effect on a broker
 (downconvert/broker/replication/replica_manager.py)."""
 
 from contextlib import suppress
@@ -20,7 +20,7 @@ CONTROLLER: Final = "controller"
 
 
 class Member(Host, Protocol):
-    """A machine that is known to the controller. broker, replication: None while it is down."""
+    """A machine known to the controller. broker, replication: None while it is down."""
 
     id: int
     life: int
@@ -35,11 +35,11 @@ class Membership:
         self._node = node
         self._context = context
         self._links: dict[int, Link] = {}
-        self._isr_requests: dict[TopicPartition, IsrChange] = {}  # not answered yet
-        self._lost_disk = False  # and the controller has not been told
+        self._isr_requests: dict[TopicPartition, IsrChange] = {}  # without a response yet
+        self._lost_disk = False  # and the controller does not know it
 
     def end(self, *, lost: bool) -> None:
-        """The broker has died; `lost`: its machine too, with what was not flushed."""
+        """The broker has died; `lost`: its machine too, with unflushed data."""
         for link in self._links.values():
             link.close()
         self._links, self._isr_requests = {}, {}
@@ -57,7 +57,7 @@ class Membership:
         def registered(epoch: int) -> None:
             if node.life == life and node.replication is not None:
                 if epoch < node.replication.broker_epoch:
-                    return  # an answer to an earlier request
+                    return  # a response to an earlier request
                 node.replication.register(epoch)
                 self._lost_disk = False
                 self.heartbeat()
@@ -65,7 +65,7 @@ class Membership:
         self._ask(ask)
 
     def heartbeat(self) -> None:
-        """Sends a heartbeat, and repeats requests that were not answered."""
+        """Sends a heartbeat, and repeats requests without a response."""
         if self._beat():
             for name, change in self._isr_requests.items():
                 self._request_isr(name, change)
@@ -80,12 +80,14 @@ class Membership:
             return False
 
         def ask() -> None:
-            said = context.controller.heartbeat(node.id, epoch, versions, context.timeline.now)
-            self._answer(lambda: apply(said))
+            leaderships = context.controller.heartbeat(
+                node.id, epoch, versions, context.timeline.now
+            )
+            self._answer(lambda: apply(leaderships))
 
-        def apply(said: dict[TopicPartition, Leadership] | None) -> None:
+        def apply(leaderships: dict[TopicPartition, Leadership] | None) -> None:
             if node.life == life:
-                self._apply(said)
+                self._apply(leaderships)
 
         self._ask(ask)
         return True
@@ -109,16 +111,16 @@ class Membership:
         node = self._node
         self._context.network.message(CONTROLLER, node.host, lambda: node.run(action))
 
-    def _apply(self, said: dict[TopicPartition, Leadership] | None) -> None:
+    def _apply(self, leaderships: dict[TopicPartition, Leadership] | None) -> None:
         replication, context = self._node.replication, self._context
         assert replication is not None
-        if said is None:
+        if leaderships is None:
             replication.register(-1)
             return
-        for name in said:
+        for name in leaderships:
             self._isr_requests.pop(name, None)
         with suppress(StorageError):  # the disk is full: the next heartbeat brings the same
-            replication.assign(said, context.timeline.now)
+            replication.assign(leaderships, context.timeline.now)
         followers = replication.followers
         for gone in self._links.keys() - followers.keys():
             self._links.pop(gone).close()
@@ -134,10 +136,10 @@ class Membership:
 
         def ask() -> None:
             has_news = controller.change_isr(node.id, epoch, name, change)
-            # Nothing is repeated for that: each repetition would be answered so, and bring others.
-            self._answer(told if has_news else refused)
+            # No request is repeated because of that: each repetition would cause further ones.
+            self._answer(accepted if has_news else refused)
 
-        def told() -> None:
+        def accepted() -> None:
             self._beat()
 
         def refused() -> None:

@@ -1,10 +1,10 @@
 """A simulated network between clients, brokers and the controller.
 
-A connection keeps the order of what is sent on it; two connections do not keep it between them.
-Where the link between two hosts is cut, data is lost and neither side is notified: a connection
-that lost data carries nothing more, until its client closes it.
+A connection keeps the order of its data; two connections do not keep an order between them. If the
+link between two hosts is cut, data is lost and neither side is notified: a connection that lost
+data carries nothing more, until its client closes it.
 
-Not here: what brokers do with requests (node.py), when links are cut (faults.py)."""
+Not here: the brokers' handling of requests (node.py), the times of cuts (faults.py)."""
 
 from collections.abc import Callable
 from random import Random
@@ -19,8 +19,8 @@ Link = frozenset[str]  # two hosts
 class Machine(Protocol):
     """The server side of connections: a host with a broker, which may die and be restarted.
 
-    life: a number that changes with each death and each start. connections: those that are open
-    to this life."""
+    life: a number that changes with each death and each start. connections: the open ones of this
+    life."""
 
     host: str
     life: int
@@ -31,13 +31,13 @@ class Machine(Protocol):
 
 
 class Network:
-    """The links between hosts. A host is known by its name."""
+    """The links between hosts, which are known by name."""
 
     def __init__(self, timeline: Timeline, random: Random) -> None:
         self.timeline = timeline
         self.random = random
         self.is_uneven = False  # connections differ in speed
-        self.stalls = 0.0  # how likely a response is to be held up in a socket
+        self.stalls = 0.0  # how likely a response is to be delayed in a socket
         self._cut: dict[Link, float] = {}  # until when
         self._slow: dict[Link, tuple[float, float]] = {}  # until when, by how many seconds
 
@@ -48,8 +48,8 @@ class Network:
         self._slow[frozenset({a, b})] = self.timeline.now + seconds, by
 
     def heal(self) -> None:
-        """Ends all faults, also for open connections. One that lost data stays broken: neither side
-        knows yet."""
+        """Ends all faults, also for open connections. One that lost data stays broken, because
+        neither side knows yet."""
         self._cut.clear()
         self._slow.clear()
         self.is_uneven, self.stalls = False, 0.0
@@ -63,7 +63,7 @@ class Network:
         return self.random.uniform(*LATENCY) + late
 
     def message(self, source: str, target: str, action: Action) -> None:
-        """Runs an action at the target after the latency; it may be lost. No connection is used."""
+        """Runs an action at the target after the latency, without a connection. It may be lost."""
         if not self.is_cut(source, target):
             self.timeline.after(self.latency(source, target), action)
 
@@ -78,8 +78,8 @@ class Network:
 
 
 class Connection:
-    """From a host to a broker, until that dies. `on_response` is called with a response without its
-    length field, and the state of the broker when it made it."""
+    """A connection from a host to a broker, until that dies. `on_response` is called with a
+    response without its length field, and the state of the broker when it was made."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Connection:
         self._back = self._carry(self._back, lambda: self._return(data, tag))
 
     def close(self) -> None:
-        """Closes the client's end; what was sent before still arrives."""
+        """Closes the client's end. Data that was sent before still arrives."""
         self.is_closed = True
         self.node.connections.discard(self)
 

@@ -1,8 +1,8 @@
 """A simulated machine with a broker: a real `Broker` on real files, without sockets.
 
-It is killed and started again with its files, or with what a disk keeps of them when the power
-fails. While it runs it answers requests, one after the other on each connection, and checkpoints
-high watermarks."""
+It is killed and started again with its files, or with the files that remain when the power fails.
+While it runs it answers requests, one after the other on each connection, and checkpoints high
+watermarks."""
 
 from collections import deque
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from .membership import Membership
 from .network import Connection
 from .timeline import Action
 
-LENGTH_SIZE: Final = 4  # bytes: what responses begin with
+LENGTH_SIZE: Final = 4  # bytes before a response
 HEARTBEAT: Final = 0.5  # seconds
 CHECKPOINT: Final = 1.0  # seconds between checkpoints of high watermarks
 
@@ -39,7 +39,7 @@ class Node:
     def __init__(
         self, context: Context, id_: int, path: Path, on_death: Callable[["Node"], None]
     ) -> None:
-        """on_death: is called when the broker has died during an operation on its disk."""
+        """on_death: called when the broker has died during an operation on its disk."""
         self.id = id_
         self.host = f"broker-{id_}"
         self.life = 0
@@ -103,7 +103,7 @@ class Node:
             self._repeat(every, action)
 
     def die(self, *, power: bool = False) -> None:
-        """`power`: the power fails, so that unflushed data may be lost."""
+        """`power`: the power fails, so unflushed data may be lost."""
         if not self.is_up:
             return
         self.is_up = False
@@ -137,7 +137,7 @@ class Node:
         self._paused_until = self._context.timeline.now + seconds
 
     def flush(self) -> None:
-        """Writes dirty pages back, as the system does."""
+        """Writes dirty pages back, as an operating system does."""
 
         def flush() -> None:
             assert self._log_dir is not None
@@ -194,7 +194,7 @@ class Node:
 
     def receive(self, connection: Connection, data: bytes) -> None:
         waiting = self._waiting.get(connection)
-        if waiting is not None:  # one at a time
+        if waiting is not None:  # one request at a time
             waiting.append(data)
             return
         self._waiting[connection] = deque()
@@ -216,7 +216,7 @@ class Node:
         self.membership.change_isr()
 
     def _done(self, connection: Connection, exchange: Exchange) -> None:
-        """Sends the answer, now or when the socket has room."""
+        """Sends the response, now or when the socket has space."""
         if exchange.defect is not None:
             raise exchange.defect
         tag = self.tag()
@@ -229,7 +229,7 @@ class Node:
             self._later(delay, lambda: self._send(connection, exchange, tag))
 
     def _send(self, connection: Connection, exchange: Exchange, tag: Tag) -> None:
-        """Only now are records read: the log may have changed since."""
+        """Reads the records only now, because the log may have changed since."""
         send, channel = exchange.send, BytesIO()
         assert send is not None
         try:
@@ -242,7 +242,7 @@ class Node:
         self._finish(connection, exchange)
 
     def _finish(self, connection: Connection, exchange: Exchange) -> None:
-        """The exchange is over: the next request may come."""
+        """Ends the exchange, so that the next request may come."""
         assert self.broker is not None
         self.broker.finished(exchange)
         waiting = self._waiting.pop(connection, None)
@@ -261,7 +261,7 @@ class Node:
         connection.reset()
 
     def tag(self) -> Tag:
-        """The state of the broker at the moment, to check its answers against."""
+        """The current state of the broker, to check its responses against."""
         if self.broker is None:
             return {}
         return {

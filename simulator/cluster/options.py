@@ -1,4 +1,4 @@
-"""Options of a simulated cluster. One seed makes all of them."""
+"""Options of a simulated cluster, all from one seed."""
 
 from dataclasses import dataclass
 from random import Random
@@ -6,16 +6,16 @@ from typing import Final
 
 from records.units import format_count
 
-# What may go wrong; `faults.py` does it.
+# Kinds of faults, implemented in `faults.py`.
 FAULTS: Final = (
-    "delays",  # the way between two hosts is slow
-    "drops",  # what two hosts send each other is lost
-    "reorders",  # connections are of different speed, and overtake one another
-    "stalls",  # a broker does nothing for a while, or a socket takes nothing
+    "delays",  # the link between two hosts is slow
+    "drops",  # data between two hosts is lost
+    "reorders",  # connections have different speeds, and overtake one another
+    "stalls",  # a broker does nothing for a while, or a socket accepts nothing
     "resets",  # connections end
-    "kills",  # a broker ends, also in the middle of a write
-    "torn-disks",  # and its machine with it: what was not flushed is lost, or half there
-    "full-disks",  # there is no room for a while
+    "kills",  # a broker dies, also during a write
+    "torn-disks",  # and its machine with it: unflushed data is lost, or partly written
+    "full-disks",  # a disk is full for a while
     "elections",  # another replica leads
 )
 BROKERS_MAX: Final = 9
@@ -39,8 +39,8 @@ class ProducerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """max_bytes: of a partition, in one fetch. reads_nearby: from any
-    replica, as with a rack-aware replica selector."""
+    """max_bytes: of a partition, in one fetch. reads_nearby: from any replica, as with a rack-aware
+    replica selector."""
 
     version: int
     max_bytes: int
@@ -66,7 +66,7 @@ class ClusterOptions:
     consumers: tuple[ConsumerOptions, ...]
 
     def describe(self) -> list[str]:
-        """All of it, a line each, for the first lines of a run."""
+        """All options, a line each, for the first lines of a run."""
         lines = [
             f"seed {self.seed}, {format_count(self.brokers, 'broker')}, "
             f"{format_count(self.partitions, 'partition')} with "
@@ -98,7 +98,7 @@ def options_for(
     faults: tuple[str, ...] = FAULTS,
     seconds: float | None = None,
 ) -> ClusterOptions:
-    """ValueError: there are no such faults, or as many brokers."""
+    """ValueError: there are no such faults, or too many brokers."""
     for fault in faults:
         if fault not in FAULTS:
             raise ValueError(f"a fault is one of {', '.join(FAULTS)}, not {fault!r}")
@@ -106,7 +106,7 @@ def options_for(
         raise ValueError(f"brokers are 1 to {BROKERS_MAX}")
     random = Random(f"{seed}/options")
     replicas = min(3, brokers)
-    # Most faults in most runs, so that they meet one another; sometimes only a few.
+    # Most faults in most runs, so that they interact; sometimes only a few.
     share = random.choice((0.3, 0.7, 1.0))
     chosen = tuple(fault for fault in faults if random.random() < share)
     consumers = tuple(_consumer(random) for _ in range(random.randint(1, 3)))

@@ -1,6 +1,6 @@
 """The partition of a record with a key, as Kafka's Java producers choose it.
 
-Not here: records without a key, which go anywhere."""
+Not here: records without a key, which may go to any partition."""
 
 from typing import Final
 
@@ -26,6 +26,6 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions_count: int) -> int:
-    """Among all partitions, with a leader or without. The mask clears the sign bit: that is no
-    absolute value."""
+    """The partition among all, with a leader or without. The mask clears the sign bit, which is not
+    the same as the absolute value."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions_count

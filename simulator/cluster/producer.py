@@ -1,7 +1,7 @@
 """A simulated producer: records with keys, batches by size and linger, acks, retries.
 
-With acks all every record that it wrote is in the log for ever; if it is idempotent, exactly once.
-It has one request in flight to each broker, so that its records keep their order."""
+With acks all, every record that it wrote stays in the log; if it is idempotent, exactly once. It
+has one request in flight to each broker, so its records keep their order."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -23,13 +23,13 @@ ALL: Final = -1
 TOPIC_IDS_SINCE: Final = 13
 TIMEOUT_MS: Final = 1000
 VALUE_SIZES: Final = (20, 100, 600)  # bytes
-WAITING_MAX: Final = 200  # batches: buffer.memory, after which a producer blocks
+WAITING_MAX: Final = 200  # batches; like buffer.memory, beyond which a producer blocks
 PRODUCER_ID: Final = 1000
 
 
 @dataclass(slots=True)
 class _Batch:
-    """Records for one partition, in their order."""
+    """Records for one partition, in order."""
 
     first_sequence: int
     born: float
@@ -65,7 +65,7 @@ class Producer(SimulatedClient):
         self._send()
 
     def expected(self, index: int) -> int:
-        """How many records it wrote to a partition."""
+        """The number of records that it wrote to a partition."""
         return self._next[index]
 
     # --- writing
@@ -114,7 +114,7 @@ class Producer(SimulatedClient):
 
     def _is_due(self, batch: _Batch) -> bool:
         if self._is_stopped or self.now - batch.born >= self.options.linger - 1e-6:
-            batch.is_closed = True  # nothing is added to a batch that was sent
+            batch.is_closed = True  # a batch that was sent stays unchanged
         return batch.is_closed
 
     def _produce(self, node: int, partitions: list[int]) -> None:
@@ -161,7 +161,7 @@ class Producer(SimulatedClient):
             return
         if result.error_code:
             raise InvariantError(
-                f"{self.host} is told error {result.error_code} for partition {result.index}: "
+                f"{self.host} gets error {result.error_code} for partition {result.index}: "
                 f"{result.error_message}"
             )
         assert self._batches[result.index].popleft() is batch
@@ -171,7 +171,7 @@ class Producer(SimulatedClient):
                 offset = result.base_offset + at
                 self.context.truth.acknowledged(name, offset, value, self.host)
             last = result.base_offset + len(batch.records) - 1
-            self._check_held(name, last, f"{self.host} is told that it is safe")
+            self._check_held(name, last, f"{self.host} gets an acknowledgement")
 
     def _bytes(self, batch: _Batch) -> bytes:
         version = self.options.version

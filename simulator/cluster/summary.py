@@ -1,6 +1,6 @@
-"""What runs of a simulated cluster came to: for a terminal, as JSON, as a page.
+"""The results of runs of a simulated cluster: for a terminal, as JSON, as a page.
 
-Not here: running them (cluster.py)."""
+Not here: the runs (cluster.py)."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,7 +23,7 @@ CHECKED = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One seed: what it was, and what came of it. One of outcome and failure is None."""
+    """One seed, with its options and result. Either outcome or failure is None."""
 
     options: ClusterOptions
     outcome: Outcome | None
@@ -53,7 +53,7 @@ def verdict(runs: Sequence[Run]) -> str:
 
 
 def faults(runs: Sequence[Run]) -> str:
-    """How often each went wrong, in all runs."""
+    """The number of faults of each kind, in all runs."""
     happened = Counter[str]()
     for run in runs:
         happened.update(run.outcome.faults if run.outcome is not None else {})

@@ -1,4 +1,4 @@
-"""The invariants of a simulated cluster, from what its clients have seen.
+"""The invariants of a simulated cluster, from the observations of its clients.
 
 An offset at which a client has read a record has that record for ever. A record that was
 acknowledged with acks all is in the log at the end. When it is acknowledged, and whenever a
@@ -19,7 +19,7 @@ class InvariantError(Exception):
 
 
 class Written(NamedTuple):
-    """The content of a record: its producer, and its number among that producer's records for the
+    """The content of a record: its producer, and its number among that producer's records in the
     partition."""
 
     producer: int
@@ -36,17 +36,17 @@ class Written(NamedTuple):
 
 @dataclass(slots=True)
 class Promised:
-    """What clients have seen of one partition."""
+    """The clients' observations of one partition."""
 
     records: dict[int, bytes] = field(default_factory=dict)  # by offset; the value
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     # High watermarks: by epoch, for any client; and by epoch, broker and client.
     by_epoch: dict[int, int] = field(default_factory=dict)
-    told: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    seen_by: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
 
 class Truth:
-    """What clients have seen of all partitions."""
+    """The clients' observations of all partitions."""
 
     def __init__(self, partitions: list[TopicPartition]) -> None:
         self.partitions = {name: Promised() for name in partitions}
@@ -56,7 +56,7 @@ class Truth:
         known = self.partitions[name].records.setdefault(offset, value)
         if known != value:
             raise InvariantError(
-                f"{who} is given {_short(value)} at offset {offset} of {name}, where before there "
+                f"{who} gets {_short(value)} at offset {offset} of {name}, where before there "
                 f"was {_short(known)}"
             )
 
@@ -65,7 +65,7 @@ class Truth:
         self.seen(name, offset, value, who)
         self.partitions[name].acknowledged[offset] = value
 
-    def told_high_watermark(
+    def saw_high_watermark(
         self,
         name: TopicPartition,
         offset: int,
@@ -76,22 +76,22 @@ class Truth:
         certain: bool,
     ) -> None:
         """A consumer got a high watermark from the leader of an epoch. `certain`: that leader knew
-        all that earlier leaders had committed."""
+        everything that earlier leaders had committed."""
         promised = self.partitions[name]
-        known = promised.told.get((epoch, broker, who), 0)
+        known = promised.seen_by.get((epoch, broker, who), 0)
         if certain:
-            earlier = (told for then, told in promised.by_epoch.items() if then < epoch)
+            earlier = (high for then, high in promised.by_epoch.items() if then < epoch)
             known = max(known, *earlier, 0)
         if offset < known:
             raise InvariantError(
-                f"the high watermark of {name} goes back from {known} to {offset}, as {who} is "
-                f"told by broker {broker} in epoch {epoch}"
+                f"the high watermark of {name} decreases from {known} to {offset}, which {who} got "
+                f"from broker {broker} in epoch {epoch}"
             )
-        promised.told[epoch, broker, who] = offset
+        promised.seen_by[epoch, broker, who] = offset
         promised.by_epoch[epoch] = max(promised.by_epoch.get(epoch, 0), offset)
 
     def check_log(self, name: TopicPartition, values: list[bytes]) -> None:
-        """Checks the values that are in the log at the end, from offset 0 on."""
+        """Checks the values in the log at the end, from offset 0 on."""
         promised = self.partitions[name]
         for offset, value in sorted(promised.records.items()):
             if offset >= len(values):

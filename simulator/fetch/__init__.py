@@ -1,1 +1,1 @@
-"""Lazy against eager: fetches of given segments over real sockets, measured."""
+"""Lazy against eager conversion: fetches of given segments over real sockets, measured."""

@@ -1,8 +1,8 @@
-"""The reading side: consumers that fetch, read as fast as they may, and check every byte.
+"""The reading side: consumers that fetch, read as fast as allowed, and check every byte.
 
 They run in a process of their own, so that their cost is not measured with the sender's. Each reads
-the whole log once, and each begins elsewhere in it. Slow ones read at a fixed rate until the others
-are done: an answer that waits for them keeps its memory in the sender."""
+the whole log once, from another starting point. Slow ones read at a fixed rate until the others are
+done: an answer that waits for them keeps its memory in the sender."""
 
 import heapq
 import selectors
@@ -25,20 +25,20 @@ _SLOW_READ: Final = 16 * KiB  # bytes at a time
 
 @dataclass(slots=True)
 class Reading:
-    """What the consumers measured. Times are seconds; those of fetches are of fast consumers
+    """The consumers' measurements. Times are seconds; those of fetches are of fast consumers
     only."""
 
     seconds: float = 0.0  # until the last fast consumer was done
-    size: int = 0  # bytes of records in the answers read until then, by all of them
+    size: int = 0  # bytes of records in the answers that all of them had read until then
     records: int = 0
     answers: int = 0
-    wrong: int = 0  # answers that were not the planned ones
+    wrong: int = 0  # answers that differ from the planned ones
     first_bytes: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
 
 
 class Expected(NamedTuple):
-    """What an answer has to be."""
+    """The expected answer."""
 
     size: int  # bytes
     digest: bytes
@@ -65,7 +65,7 @@ class _Consumer:
         self.socket = connected
         self.fetch = fetch  # the number of the current one
         self.to_read = to_read  # answers; 0: until the others are done
-        self.rate = rate  # bytes a second; 0: as they come
+        self.rate = rate  # bytes a second; 0: as fast as they come
         self.head = bytearray()
         self.size = self.read = 0  # bytes of the answer, promised and read
         self.digest = xxhash.xxh3_128()
@@ -83,14 +83,14 @@ class Consumers:
         rate: int,
         progress: Callable[[int], None],
     ) -> None:
-        """The last `slow` of the sockets are those of slow consumers. `progress` is called
-        with the answers so far."""
+        """The last `slow` of the sockets belong to slow consumers. `progress` is called with the
+        number of answers so far."""
         self._reading = Reading()
         self._expected = expected
         self._progress = progress
         self._buffer = memoryview(bytearray(_BUFFER_SIZE))
         self._selector = selectors.DefaultSelector()
-        self._paused: list[tuple[float, int, _Consumer]] = []  # slow, by time
+        self._paused: list[tuple[float, int, _Consumer]] = []  # slow ones, by resume time
         self._fast = len(sockets) - slow
         self._consumers = [
             _Consumer(
@@ -113,7 +113,7 @@ class Consumers:
                     self._read(key.data)
         self._reading.seconds = now() - started
         for consumer in self._consumers:
-            consumer.socket.close()  # slow ones in the middle of an answer, as consumers do
+            consumer.socket.close()  # slow ones within an answer, as consumers do
         return self._reading
 
     def _ask(self, consumer: _Consumer) -> None:
@@ -124,7 +124,7 @@ class Consumers:
         consumer.socket.sendall(REQUEST.pack(consumer.fetch))
 
     def _resume_due(self) -> float | None:
-        """Resumes slow consumers whose time has come; returns the seconds until the next one's."""
+        """Resumes slow consumers that are due. Returns the seconds until the next one is."""
         while self._paused:
             wait = self._paused[0][0] - now()
             if wait > 0:
@@ -154,7 +154,7 @@ class Consumers:
             self._finish(consumer)
         if consumer.rate:
             self._selector.unregister(consumer.socket)
-            # The file descriptor breaks ties: consumers cannot be compared.
+            # The file descriptor breaks ties, because consumers cannot be compared.
             wake = (now() + count / consumer.rate, consumer.socket.fileno(), consumer)
             heapq.heappush(self._paused, wake)
 

@@ -1,9 +1,9 @@
-"""The sending side: one thread, one selector, and for every answer under way a turn.
+"""The sending side: one thread, one selector, and a turn for every open answer.
 
-That is how the broker's network threads work, and what lazy conversion is for: a turn converts
-and writes at most `TURN_SIZE` bytes, a chunk at a time, and after `TURN` of them it looks for new
-requests, so that no consumer waits long for a conversion that another one asked for. A request is
-the number of a fetch; the answer is its size, then its bytes."""
+The broker's network threads work like this, and lazy conversion is made for it: a turn converts and
+writes at most `TURN_SIZE` bytes, a chunk at a time. After `TURN` seconds of turns it looks for new
+requests, so that no consumer waits long for another one's conversion. A request is the number of a
+fetch; the answer is its size, then its bytes."""
 
 import selectors
 import socket
@@ -30,12 +30,12 @@ _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 @dataclass(slots=True)
 class Tally:
-    """What the sender counts. Sizes are bytes."""
+    """The sender's counts. Sizes are bytes."""
 
     answers: int = 0
     promised: int = 0
     sent: int = 0
-    broken: int = 0  # answers that were not of the size promised
+    broken: int = 0  # answers with another size than promised
     buffers_of_one: int = 0  # the most that one send has held
     buffers_of_all: int = 0  # the most that all sends have held together
 
@@ -51,12 +51,12 @@ class _Connection:
         self.head = PendingBytes()
         self.send: Send | None = None
         self.sent = 0  # bytes of this answer
-        self.buffers = 0  # bytes that this answer's send has held, at most
-        self.waits = False  # until its channel takes more
+        self.buffers = 0  # the most bytes that this answer's send has held
+        self.waits = False  # until its channel is writable
 
 
 class Driver:
-    """Answers requests on the sockets until all of them have been closed by the consumers."""
+    """Answers requests on the sockets until the consumers have closed all of them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Driver:
         self._fetches = fetches
         self._respond = respond
         self._buffers = 0
-        self._sending: deque[_Connection] = deque()  # whose channels take more
+        self._sending: deque[_Connection] = deque()  # with writable channels
         self._selector = selectors.DefaultSelector()
         for connected in sockets:
             connected.setblocking(False)
@@ -92,7 +92,7 @@ class Driver:
             self._close(connection)
 
     def _look(self, connection: _Connection) -> None:
-        """There is a request, or the channel takes more."""
+        """There is a request, or the channel is writable."""
         if connection.send is None:
             self._read(connection)
         elif connection.waits:
@@ -101,7 +101,7 @@ class Driver:
             self._sending.append(connection)
 
     def _read(self, connection: _Connection) -> None:
-        """Reads a request. Its answer begins at once, as a broker's does."""
+        """Reads a request. Its answer begins at once, as in a broker."""
         data = connection.socket.recv(REQUEST.size - len(connection.request))
         if not data:
             self._close(connection)

@@ -1,4 +1,4 @@
-"""Fetches: the ranges of a log that are read one after the other, as a broker cuts them."""
+"""Fetches: the ranges of a log that are read one after the other, cut as by a broker."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -8,19 +8,18 @@ from records import Codec, CorruptRecordsError, FileRecords
 
 
 class Fetch(NamedTuple):
-    """A range of whole batches, and the offset from which on the consumer wants records."""
+    """A range of whole batches, and the first offset that the consumer wants."""
 
-    file: int  # which of the files
+    file: int  # its index among the files
     position: int  # of the first batch, in the file
     size: int  # bytes
     first_offset: int
 
 
 class BatchIndex:
-    """Where the batches of a file lie, without reading what is in them.
+    """The positions of a file's batches, from their headers.
 
-    `damage`: the error at which reading headers ended early, if it did. Batches before it are
-    good."""
+    `damage`: the error at which reading headers ended early, if any. Batches before it are good."""
 
     def __init__(self, records: FileRecords) -> None:
         self._positions = array("q")  # of each batch, and the end of the last
@@ -43,16 +42,16 @@ class BatchIndex:
 
     @property
     def size(self) -> int:
-        """Bytes of all its whole batches."""
+        """Bytes of all whole batches."""
         return self._positions[-1]
 
     def cut(self, batch: int, max_bytes: int) -> int:
-        """The end of a fetch that begins with this batch: as many as fit, but always one."""
+        """The end of a fetch that begins with this batch: as many as fit, and at least one."""
         end = bisect_right(self._positions, self._positions[batch] + max_bytes) - 1
         return max(end, batch + 1)
 
     def end_before(self, position: int) -> None:
-        """Forgets the batch with the byte at this position, and all batches after it."""
+        """Removes the batch with the byte at this position, and all batches after it."""
         batch = bisect_right(self._positions, position) - 1
         del self._last_offsets[batch:], self._positions[batch + 1 :]
 

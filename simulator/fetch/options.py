@@ -1,7 +1,7 @@
-"""Options of a simulation: how large fetches are, how many consumers read, and under which policy.
+"""Options of a simulation: the size of fetches, the number of consumers, and the policy.
 
-Options travel to child processes and into reports. The policy is kept as the text that the user
-wrote, so that the report prints what was run."""
+Options are sent to child processes and put into reports. The policy is kept as the user's text, so
+that the report prints it unchanged."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -14,9 +14,8 @@ from simulator.rounds import ROUNDS, ROUNDS_MAX
 
 CONSUMERS_MAX: Final = 1000
 
-# Both as in Kafka's own defaults: a consumer asks a partition for 1 MiB
-# (max.partition.fetch.bytes), a broker's socket buffers 100 KiB
-# (socket.send.buffer.bytes).
+# Both are Kafka's defaults: a consumer requests 1 MiB of a partition (max.partition.fetch.bytes),
+# and a broker's socket buffers 100 KiB (socket.send.buffer.bytes).
 FETCH_SIZE: Final = MiB
 SEND_BUFFER_SIZE: Final = 100 * KiB
 
@@ -26,9 +25,9 @@ class Options:
     """Sizes are bytes.
 
     to_magic: the format that the consumers read, 0 or 1.
-    max_bytes: of the log, for one fetch; whole batches, at least one.
-    consumers: how many read at once. Each reads the whole log once, and begins elsewhere in it.
-    slow: how many more read at `rate` bytes a second until the others are done.
+    max_bytes: of the log, in one fetch; whole batches, at least one.
+    consumers: the number that read at once. Each reads the whole log, from another starting point.
+    slow: the number of further ones that read at `rate` bytes a second until the others are done.
     policy: as `parse_policy` reads it.
     modes: which of lazy, eager and zero-copy are run.
     rounds: how many times each mode is measured, in turns. With one there is no warm-up."""

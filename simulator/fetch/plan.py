@@ -2,9 +2,9 @@
 their answers.
 
 A consumer's next fetch begins after the last record that it read. If an answer was complete, that
-is the next batch; if it was cut off at a promised size, it is a record in the middle of a batch. So
-fetches depend on answers, and all answers are made once before anything is measured. Every lazy
-answer is then compared with the eager one, and read as an old client would read it."""
+is the next batch; if it was cut off at a promised size, it is a record within a batch. So fetches
+depend on answers, and all answers are made once before the measurement. Every lazy answer is then
+compared with the eager one, and read as by an old client."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,13 +37,13 @@ class Answer(NamedTuple):
 
     size: int  # bytes, as promised
     digest: bytes
-    records: int  # that a client reads, from the offset asked for on
+    records: int  # that a client reads, from the requested offset on
     converted: int  # records
     filler: int  # bytes
 
 
 class Ending(NamedTuple):
-    """Where reading a file ends early: at damage, or at a batch that is refused."""
+    """Where reading a file ends early: at damage, or at a refused batch."""
 
     position: int
     why: str
@@ -51,13 +51,13 @@ class Ending(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """The fetches of one mode, their answers, and what was found wrong on the way."""
+    """The fetches of one mode, their answers, and the errors found while planning."""
 
     fetches: list[Fetch] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
-    different: int = 0  # answers whose lazy bytes are not those of the eager conversion
+    different: int = 0  # answers whose lazy bytes differ from the eager conversion
     broken: int = 0  # promises
-    unlike_eager: int = 0  # answers that are not byte for byte what eager conversion sends
+    unlike_eager: int = 0  # answers that differ from the bytes that eager conversion sends
     endings: dict[int, Ending] = field(default_factory=dict)  # of files that end early
     is_compressed: bool = False  # some batch of the log
 
@@ -108,7 +108,7 @@ def make_plan(
 def _scan(
     plan: Plan, responses: Responses, file: int, index: BatchIndex, max_bytes: int
 ) -> Iterator[int]:
-    """Adds the fetches of one file and their answers; yields the position after each."""
+    """Adds the fetches of one file and their answers. Yields the position after each."""
     answer = _ANSWERS[responses.mode]
     batch, first_offset = 0, 0
     while batch < len(index):
@@ -119,7 +119,7 @@ def _scan(
         except (CorruptRecordsError, UnsupportedCodecError) as error:
             plan.endings[file] = _ending(error)
             index.end_before(min(error.position, fetch.position + fetch.size - 1))
-            continue  # with the batches before it
+            continue  # a control batch, or one that is fetched with those before it
         plan.fetches.append(fetch)
         if read_on is None:
             batch, first_offset = end, index.last_offset(end - 1) + 1
@@ -136,13 +136,13 @@ def _ending(error: CorruptRecordsError | UnsupportedCodecError) -> Ending:
 
 
 def digest(data: bytes | bytearray | memoryview) -> bytes:
-    """Of a whole answer. Consumers update the same digest while they read."""
+    """The digest of a whole answer. Consumers update the same digest while they read."""
     return xxhash.xxh3_128_digest(data)
 
 
 def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
-    """Adds the answer to a fetch that is converted. The offset to read on from; None: all was
-    sent."""
+    """Adds the answer to a converted fetch. Returns the offset to continue from; None: everything
+    was sent."""
     whole = responses.eager(fetch)
     lazy = responses.lazy(fetch)
     send, sent = lazy.to_send(), Collector()
@@ -165,7 +165,7 @@ def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
 
 
 def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:
-    """Adds the answer to a fetch that is not converted."""
+    """Adds the answer to an unconverted fetch."""
     data = bytearray(fetch.size)
     responses.records(fetch).read_into(memoryview(data), 0)
     records, _ = delivered(data, fetch.first_offset)
@@ -173,7 +173,7 @@ def _raw(plan: Plan, responses: Responses, fetch: Fetch) -> None:
 
 
 def _whole(plan: Plan, responses: Responses, fetch: Fetch) -> None:
-    """Adds the answer to a fetch that is converted before it is sent: all of it."""
+    """Adds the whole answer to a fetch that is converted before it is sent."""
     data = responses.eager(fetch)
     records, _ = delivered(data, fetch.first_offset)
     converted, _ = delivered(data, 0)

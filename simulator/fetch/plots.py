@@ -1,6 +1,6 @@
 """The plots of a report.
 
-Not here: what all plots have in common (simulator/report/plots.py), the page (report.py)."""
+Not here: the common part of all plots (simulator/report/plots.py), the page (report.py)."""
 
 from collections.abc import Mapping
 

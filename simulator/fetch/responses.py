@@ -1,7 +1,8 @@
 """The send of a fetch response, in each mode.
 
 *lazy* converts while it sends. *eager* converts before it sends, as Kafka did before 2.0.
-*zero-copy* does not convert: it is what today's consumers get, and the floor for the others."""
+*zero-copy* does not convert: current consumers get this, and it is the lower bound for the
+others."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -42,7 +43,7 @@ class BytesSend:
 
 
 class Responses:
-    """Makes the sends of one mode. Holds nothing but open files."""
+    """Makes the sends of one mode. Holds only open files."""
 
     def __init__(self, mode: Mode, paths: Sequence[Path], options: Options) -> None:
         self.mode: Mode = mode
@@ -61,7 +62,7 @@ class Responses:
         self._stack.close()
 
     def records(self, fetch: Fetch) -> FileRecords:
-        """The range of a file that a fetch asks for."""
+        """The range of a file that a fetch requests."""
         return self.files[fetch.file].slice(fetch.position, fetch.size)
 
     def lazy(self, fetch: Fetch) -> LazyDownConvertRecords:
@@ -82,7 +83,7 @@ class Responses:
 
 
 def buffer_bytes(send: Send) -> int:
-    """The most bytes that a send has held in buffers of its own so far."""
+    """The most bytes that a send has held in its own buffers so far."""
     match send:
         case LazyDownConvertSend():
             return send.stats.peak_buffer_bytes

@@ -1,5 +1,5 @@
-"""The results of a simulation: the rounds of one workload as numbers, and whether all checks
-held."""
+"""The results of a simulation: the rounds of one workload as numbers, and the results of all
+checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _JSON_POINTS: Final = 200
 
 @dataclass(slots=True)
 class Sent:
-    """What the sender's process measured of itself. Sizes are bytes."""
+    """The sender's measurements of its own process. Sizes are bytes."""
 
     backend: str
     tally: Tally
@@ -47,8 +47,8 @@ class Run:
 
     @property
     def peak(self) -> int:
-        """The sender's resident memory above idle: the larger of what the system and what samples
-        say."""
+        """The sender's resident memory above idle: the maximum of the system's number and the
+        samples."""
         return max([self.sent.peak, *(size for _, size in self.timeline)])
 
     @property
@@ -99,14 +99,14 @@ class Run:
 
 @dataclass(slots=True)
 class Result:
-    """One workload, all modes. `name` is the line that makes it, or the paths it was read from."""
+    """One workload, all modes. `name`: the line that makes it, or the paths that were read."""
 
     name: str
     files: int
     size: int  # bytes of all files
     options: Options
     modes: Mapping[Mode, Rounds[Run]]
-    damage: list[str]  # files that are read up to a point only: which, why, and where
+    damage: list[str]  # files that are read only up to a point: which, why, and where
 
     @property
     def backend(self) -> str:
@@ -132,7 +132,7 @@ class Result:
         return costs(self.modes, is_compressed=is_compressed)
 
     def failures(self) -> list[str]:
-        """One line for each check that did not hold."""
+        """One line for each failed check."""
         found = []
         for mode, rounds in self.modes.items():
             plan = self.plans[mode]
@@ -156,7 +156,7 @@ class Result:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """Of each mode the medians of its rounds, then the rounds."""
+        """The medians of each mode's rounds, then the rounds."""
         modes = {}
         for mode, rounds in self.modes.items():
             each = [run.to_json() for run in rounds.each]

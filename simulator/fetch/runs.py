@@ -1,7 +1,6 @@
 """One mode, run and measured: a sender in one child process, its consumers in another.
 
-The parent samples the sender's memory from outside, so that it is seen also in the middle of a
-conversion."""
+The parent samples the sender's memory from outside, so that it is seen even during a conversion."""
 
 import socket
 from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +46,8 @@ def plan_in_child(
 
 
 def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progress: Progress) -> Run:
-    """Sends the plan's fetches to all consumers and measures. `progress` is called with the answers
-    read so far."""
+    """Sends the plan's fetches to all consumers and measures. `progress` is called with the number
+    of answers read so far."""
     fetches = list(plan.fetches)
     expected = [Expected(answer.size, answer.digest, answer.records) for answer in plan.answers]
     with ExitStack() as stack:
@@ -68,7 +67,7 @@ def run(mode: Mode, paths: Sequence[Path], options: Options, plan: Plan, progres
 def _connected(
     count: int, stack: ExitStack
 ) -> tuple[tuple[socket.socket, ...], tuple[socket.socket, ...]]:
-    """Both ends of so many connections, closed with the stack at the latest."""
+    """Both ends of `count` connections, closed with the stack at the latest."""
     pairs = []
     for _ in range(count):
         ours, theirs = socket.socketpair()
@@ -80,7 +79,7 @@ def _connected(
 
 
 def _await(sender: Child, readers: Child) -> None:
-    """Waits until both have said that they are ready: one message each."""
+    """Waits until both have sent that they are ready: one message each."""
     for child in (sender, readers):
         while not messages_of([child]):
             pass
@@ -142,7 +141,7 @@ def _consume(
 
 
 def _throttled(parent: Parent) -> Progress:
-    """Reports progress to the parent, but not at every step."""
+    """Reports progress to the parent, but not every step."""
     sent_at = now()
 
     def report(done: int) -> None:

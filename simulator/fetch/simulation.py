@@ -1,4 +1,4 @@
-"""A simulation from its files to its result: plan, warm up, then measure all modes in turns."""
+"""A whole simulation: plans, warms up, then measures all modes in turns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from .runs import plan_in_child, run
 
 _WARM_UP_FETCHES: Final = 4
 
-Step = Callable[[str, int, int], None]  # what is being done, how far it is, of how much
+Step = Callable[[str, int, int], None]  # the current activity, its progress, and the total
 
 
 def simulate(
@@ -25,17 +25,17 @@ def simulate(
     options: Options,
     step: Step = lambda _what, _done, _total: None,
 ) -> Result:
-    """Runs every mode over the files. SimulationError, in one line, where nothing can be run."""
+    """Runs every mode over the files. SimulationError, in one line, if nothing can be run."""
     size = sum(path.stat().st_size for path in paths)
     plans: dict[Mode, Plan] = {}
     endings: dict[int, Ending] = {}
     for mode in options.modes:
         if mode == "eager" and "lazy" in plans and not plans["lazy"].unlike_eager:
-            plans[mode] = replace(plans["lazy"], different=0, broken=0)  # it would be the same
+            plans[mode] = replace(plans["lazy"], different=0, broken=0)  # it would be equal
             continue
-        told = _of(step, f"{mode}: plan", size)
-        plans[mode] = plan_in_child(mode, paths, options, endings, told)
-        endings |= plans[mode].endings  # what one mode cannot send, the others shall not either
+        progress = _of(step, f"{mode}: plan", size)
+        plans[mode] = plan_in_child(mode, paths, options, endings, progress)
+        endings |= plans[mode].endings  # other modes must not send more than one mode can
         if not plans[mode].fetches:
             raise SimulationError(_nothing(paths, endings))
     modes = _rounds(paths, options, plans, step)
@@ -55,13 +55,13 @@ def _rounds(
     for number in range(options.rounds):
         for mode in turns(list(plans), number):
             what = f"{mode}, round {number + 1} of {options.rounds}"
-            told = _of(step, what, len(plans[mode].fetches) * options.consumers)
-            modes[mode].each.append(run(mode, paths, options, plans[mode], told))
+            progress = _of(step, what, len(plans[mode].fetches) * options.consumers)
+            modes[mode].each.append(run(mode, paths, options, plans[mode], progress))
     return modes
 
 
 def _of(step: Step, what: str, total: int) -> Callable[[int], None]:
-    """A step whose argument is only the progress."""
+    """A step whose only argument is the progress."""
     return lambda done: step(what, done, total)
 
 

@@ -11,7 +11,7 @@ from .results import Result
 
 
 def headline(result: Result) -> Text:
-    """What was measured, in a line."""
+    """A line about the measured workload."""
     files = format_count(result.files, "segment")
     text = Text(result.name, style="bold")
     text.append(f"  {files}, {format_size(result.size)}, {result.records:,} records", style="dim")

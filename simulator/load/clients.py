@@ -1,7 +1,7 @@
 """Clients over TCP: each sends a request, reads the answer, checks every byte, and sends the next.
 
-A process runs many clients. Old clients and those of today have processes of their own, so that
-today's latencies do not include reading what the old ones get."""
+A process runs many clients. Old and current clients have processes of their own, so that latencies
+of current ones do not include reading the answers of old ones."""
 
 import heapq
 import selectors
@@ -18,15 +18,15 @@ from simulator.measure import now
 from .steps import LENGTH_SIZE, Step, new_digest
 
 _READ_SIZE: Final = 256 * KiB
-_SLOW_READS: Final = 50  # a second, of a slow client
+_SLOW_READS: Final = 50  # reads a second of a slow client
 _SLOW_RECEIVE_BUFFER: Final = 32 * KiB  # so that the network holds little for a slow client
-_POLL_INTERVAL: Final = 0.02  # seconds between two looks whether the parent ends the run
+_POLL_INTERVAL: Final = 0.02  # seconds between two checks whether the parent ends the run
 _CONNECT_TIMEOUT: Final = 30.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ClientSpec:
-    """A client: its kind, the requests that it makes, and how it reads.
+    """A client: its kind, its requests, and its speed.
 
     rate: bytes a second; 0: as fast as it can. pause: seconds between an answer and the next
     request."""
@@ -39,7 +39,7 @@ class ClientSpec:
 
 @dataclass(slots=True)
 class ClientStats:
-    """What the clients of one kind measured. Times in seconds, sizes in bytes.
+    """The measurements of the clients of one kind. Times in seconds, sizes in bytes.
 
     first_bytes, latencies: of answers to clients that are not slow, from the request to the first
     and the last byte."""
@@ -54,8 +54,8 @@ class ClientStats:
 
 @dataclass(slots=True)
 class RunStats:
-    """What all clients of one process measured, by kind. seconds: from the first request to the
-    end."""
+    """The measurements of all clients of one process, by kind. seconds: from the first request to
+    the end."""
 
     kinds: dict[str, ClientStats]
     seconds: float
@@ -92,7 +92,7 @@ class Clients:
     def __init__(self, address: tuple[str, int], specs: Sequence[ClientSpec]) -> None:
         self._selector = selectors.DefaultSelector()
         self._buffer = memoryview(bytearray(_READ_SIZE))
-        self._paused: list[tuple[float, int, _Client]] = []  # by the time when they resume
+        self._paused: list[tuple[float, int, _Client]] = []  # by resume time
         self._stats = {spec.kind: ClientStats() for spec in specs}
         self._clients = [_Client(spec, _connected(address, spec)) for spec in specs]
         # First scans, of clients that are not slow.
@@ -126,7 +126,7 @@ class Clients:
         return min(_POLL_INTERVAL, max(0.0, self._paused[0][0] - now()))
 
     def _pause(self, client: _Client, seconds: float) -> None:
-        # The file descriptor breaks ties: clients cannot be compared.
+        # The file descriptor breaks ties, because clients cannot be compared.
         heapq.heappush(self._paused, (now() + seconds, client.socket.fileno(), client))
 
     def _wake(self) -> None:
@@ -213,7 +213,7 @@ def _connected(address: tuple[str, int], spec: ClientSpec) -> socket.socket:
 def run_clients(
     parent: Parent, address: tuple[str, int], specs: Sequence[ClientSpec], seconds: float
 ) -> RunStats:
-    """In the child: connects, tells the parent, and starts when the parent says so."""
+    """In the child: connects, reports to the parent, and starts at the parent's message."""
     clients = Clients(address, specs)
     parent.send("ready")
     began: Any = parent.receive()

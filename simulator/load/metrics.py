@@ -1,4 +1,4 @@
-"""The figures of a run over TCP, in the order in which they are shown; also for Prometheus."""
+"""The figures of a run over TCP, in display order; also for Prometheus."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,14 +14,14 @@ from .options import Group
 from .phases import Shares
 from .results import PERCENTILES, LoadResult, LoadRun
 
-FAIR: Final = 2.0  # times as long: what today's clients may wait because of old ones
+FAIR: Final = 2.0  # the factor by which latencies of current clients may grow because of old ones
 
 MEMORY: Final = "memory of the broker"
 _PHASES: Final = "CPU of the broker, us a record"
 
 
 def figures(result: LoadResult) -> Iterator[Figure[LoadRun]]:
-    """All of them, for the kinds of clients that there were."""
+    """All of them, for the kinds of clients in the run."""
     yield Figure(MEMORY, "peak above idle", lambda run: run.peak, format_size, "less")
     yield Figure(MEMORY, "for each client", lambda run: run.peak_per_client, format_size, "less")
     yield Figure(MEMORY, "for connections alone", lambda run: run.connected, format_size)
@@ -42,7 +42,7 @@ def _of_kind(group: Group) -> Iterator[Figure[LoadRun]]:
 
 
 def title_of(group: Group) -> str:
-    """Of a kind's figures."""
+    """The title of a kind's figures."""
     return f"fetches of {format_count(group.count, 'client')} of {group.kind}"
 
 
@@ -55,7 +55,7 @@ def _first_byte(title: str, kind: str, percent: int) -> Figure[LoadRun]:
 
 def _last_byte(title: str, kind: str, percent: int) -> Figure[LoadRun]:
     label = f"last byte, p{percent}"
-    # The median is later by design: lazy responses share turns.
+    # The median is later by design, because lazy responses share turns.
     better: Literal["less", ""] = "less" if percent > 50 else ""
     return Figure(title, label, lambda run: run.last_byte_of(kind, percent), format_seconds, better)
 
@@ -73,7 +73,7 @@ def phases_of(run: LoadRun, shares: Shares) -> dict[str, float]:
 
 
 def write_prometheus(path: Path, results: list[LoadResult]) -> None:
-    """Writes the file in Prometheus' text format, all of it or nothing. OSError: it cannot be."""
+    """Writes the file in Prometheus' text format, all of it or nothing. OSError: it fails."""
     registry = CollectorRegistry()
 
     def gauge(name: str, what: str, *labels: str) -> Gauge:

@@ -1,6 +1,6 @@
-"""Options of a simulation over TCP: which clients, how many of them slow, and what they ask for.
+"""Options of a simulation over TCP: the clients, how many of them are slow, and their requests.
 
-Options travel to child processes and into reports, so everything here is plain values."""
+Options are sent to child processes and put into reports, so all are plain values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -51,14 +51,14 @@ class Group:
         return self.version < AS_ON_DISK_SINCE
 
     def version_in(self, mode: Mode) -> int:
-        """Of Fetch. Without conversion old clients ask as today's do."""
+        """The version of Fetch. Without conversion old clients use that of current ones."""
         if mode == "zero-copy" and self.is_old:
             return FETCH_VERSIONS[TODAYS]
         return self.version
 
 
 def parse_clients(text: str) -> tuple[Group, ...]:
-    """Reads `0.8:200,3.x:50`. ValueError: one line that says what is wrong."""
+    """Reads `0.8:200,3.x:50`. ValueError: one line with the mistake."""
     groups: dict[str, Group] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         kind, _, count = part.rpartition(":")
@@ -79,14 +79,14 @@ def format_clients(groups: tuple[Group, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """How many clients read slowly: a share of each group, or so many of all, the oldest first."""
+    """How many clients read slowly: a share of each group, or a number of all, the oldest first."""
 
     share: float = 0.0
     count: int = 0
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `10%` or `5`. ValueError: one line that says what is wrong."""
+        """Reads `10%` or `5`. ValueError: one line with the mistake."""
         number = text.strip().removesuffix("%")
         try:
             value = float(number)
@@ -102,7 +102,7 @@ class Slow:
         return f"{self.share * 100:g}%" if self.share else str(self.count)
 
     def of(self, groups: tuple[Group, ...]) -> list[int]:
-        """How many of each group."""
+        """The number in each group."""
         if self.share:
             return [ceil(group.count * self.share) for group in groups]
         left, slow = self.count, []
@@ -118,15 +118,14 @@ class LoadOptions:
 
     clients: the releases, and how many of each.
     slow: those of them that read `rate` bytes a second.
-    workload: what is in the topic, all partitions together.
-    per_fetch: partitions that one request asks for; each client has so many.
+    workload: the contents of the topic, all partitions together.
+    per_fetch: partitions in one request; each client has so many.
     max_bytes: of a partition, for one fetch.
-    pause: of today's clients between an answer and their next request. They follow the end of the
-        log; old ones catch up from its beginning.
-    seconds: how long each mode is measured at least, all rounds together. A round also lasts
-        until every client that is not slow has read its partitions once.
-    policy: as `parse_policy` reads it.
-    rounds: how many times each mode is measured, in turns. With one there is no warm-up."""
+    pause: of current clients between an answer and their next request. They follow the end of the
+    log; old ones catch up from its beginning. seconds: how long each mode is measured at least, all
+    rounds together. A round also lasts until every client that is not slow has read its partitions
+    once. policy: as `parse_policy` reads it. rounds: how many times each mode is measured, in
+    turns. With one there is no warm-up."""
 
     clients: tuple[Group, ...]
     slow: Slow = Slow()
@@ -164,18 +163,18 @@ class LoadOptions:
 
     @property
     def fast(self) -> list[int]:
-        """How many of each group are not slow."""
+        """The number in each group that is not slow."""
         slow = self.slow.of(self.clients)
         return [group.count - few for group, few in zip(self.clients, slow, strict=True)]
 
     def for_warm_up(self) -> Self:
-        """One client of each kind, which is not slow, for as long as it takes."""
+        """One client of each kind, not slow, without a time limit."""
         clients = tuple(Group(group.kind, 1) for group in self.clients)
         return replace(self, clients=clients, slow=Slow(), seconds=0.0)
 
     @property
     def compares_ages(self) -> bool:
-        """Whether there are both old clients and those of today."""
+        """Whether there are both old and current clients."""
         return {group.is_old for group in self.clients} == {True, False}
 
     def describe(self) -> str:
@@ -190,7 +189,7 @@ class LoadOptions:
         return f"{words}; {self.per_fetch} a fetch, {format_size(self.max_bytes)} of each"
 
     def arguments(self) -> list[str]:
-        """The options of a command that runs the same again."""
+        """The options of a command that repeats the run."""
         return [
             *("--clients", format_clients(self.clients)),
             *("--slow", str(self.slow)),
@@ -207,11 +206,11 @@ class LoadOptions:
         ]
 
 
-# --- presets: an experiment by its name
+# --- presets: named experiments
 
 
 def _kip_283(size: int) -> LoadOptions:
-    """The experiment of KIP-283: one old consumer asks for 1 MiB of each of 200 partitions."""
+    """The experiment of KIP-283: one old consumer requests 1 MiB of each of 200 partitions."""
     return LoadOptions(
         clients=(Group("0.10.0", 1),),
         workload=Workload(size=size, segment=2**31 - 1),
@@ -221,7 +220,7 @@ def _kip_283(size: int) -> LoadOptions:
 
 
 def _herd(size: int) -> LoadOptions:
-    """A thousand old consumers come back at once, a tenth of them slow."""
+    """A thousand old consumers return at once, a tenth of them slow."""
     return LoadOptions(
         clients=(Group("0.8", 500), Group("0.10", 500)),
         slow=Slow(share=0.1),
@@ -232,7 +231,7 @@ def _herd(size: int) -> LoadOptions:
 
 
 def _fairness(size: int) -> LoadOptions:
-    """A hundred old consumers catch up beside some of today's."""
+    """A hundred old consumers catch up beside some current ones."""
     return LoadOptions(
         clients=(Group("0.10", 100), Group(TODAYS, 20)),
         workload=Workload(size=size, segment=2**31 - 1),
@@ -247,5 +246,5 @@ SIZES: Final = {"kip-283": parse_size("1GiB"), "herd": 256 * MiB, "fairness": 12
 
 
 def preset(name: str, size: int | None = None) -> LoadOptions:
-    """The options of that name; `size`: of all partitions, where it is not the preset's own."""
+    """The options of that name; `size`: of all partitions, if not the preset's own."""
     return PRESETS[name](SIZES[name] if size is None else size)

@@ -1,10 +1,10 @@
 """The parts of a conversion's CPU time: reading, decompressing, converting, compressing, sending.
 
 In a server these alternate every few microseconds, and reading a clock in between would distort
-them. So they are measured outside of it: the same ranges of the same log, in one thread, each time
-with one step more. What a step adds is its share.
+them. So they are measured separately: the same ranges of the same log, in one thread, each time
+with one step more. The added time of a step is its share.
 
-Not here: what the server itself takes (server.py)."""
+Not here: the server's own time (server.py)."""
 
 import os
 import socket
@@ -32,14 +32,14 @@ from records.units import GiB, MiB
 from .options import LoadOptions
 from .topic import TOPIC
 
-ROUNDS: Final = 3  # of which the fastest counts
-RANGE_SIZE: Final = 8 * MiB  # of the log, that is measured
+ROUNDS: Final = 3  # the fastest counts
+RANGE_SIZE: Final = 8 * MiB  # the measured part of the log
 UNCOMPRESSED: Final = dict.fromkeys(("gzip", "snappy", "lz4", "zstd"), "none")
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Of a conversion's CPU time; together 1, or 0 where nothing is converted."""
+    """Shares of a conversion's CPU time; together 1, or 0 without conversion."""
 
     read: float = 0.0
     decompress: float = 0.0
@@ -49,13 +49,13 @@ class Shares:
 
 
 def shares_of(directory: Path, options: LoadOptions) -> Shares:
-    """Measured on the first partition, converted for the oldest clients."""
+    """Measures on the first partition, converted for the oldest clients."""
     old = [group for group in options.clients if group.is_old]
     magic = magic_of(old[0].version) if old else None
     if magic is None:
         return Shares()
     policy = parse_policy(options.policy)
-    # What is compressed again has an exact size only as far as it was made before it is sent.
+    # Records that are compressed again have an exact size only if they were made before the send.
     all_of_it = replace(policy, size="estimate")
     with LogDir.open(directory) as log_dir:
         records = log_dir.logs[TopicPartition(TOPIC, 0)].read(0, RANGE_SIZE)
@@ -115,7 +115,7 @@ def _write(send: Send, channel: Any) -> None:
 
 @contextmanager
 def _drained() -> Iterator[socket.socket]:
-    """A loopback connection, from whose other end a thread reads."""
+    """A loopback connection whose other end a thread reads."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         near = socket.create_connection(server.getsockname())
         far, _ = server.accept()

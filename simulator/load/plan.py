@@ -1,9 +1,8 @@
-"""Plans what each client requests, and the answers that it must get.
+"""Plans the requests of each client, and the answers that it must get.
 
 A client's next request begins after the last record that it read, and so depends on the answer
-before. Therefore each answer is made once before anything is measured, by a broker without sockets.
-It is read as a client of that version would read it, and compared with an eager conversion of the
-same log."""
+before. Therefore each answer is made once before the measurement, by a broker without sockets. It
+is read as by a client of that version, and compared with an eager conversion of the same log."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -39,7 +38,7 @@ def config_of(options: LoadOptions) -> BrokerConfig:
 
 
 def shares(options: LoadOptions) -> list[tuple[int, ...]]:
-    """The partitions that one request asks for, share by share."""
+    """The partitions in one request, share by share."""
     starts = range(0, options.partitions, options.per_fetch)
     return [
         tuple(range(start, min(start + options.per_fetch, options.partitions))) for start in starts
@@ -47,8 +46,8 @@ def shares(options: LoadOptions) -> list[tuple[int, ...]]:
 
 
 def used_shares(options: LoadOptions) -> dict[int, int]:
-    """For each version of Fetch how many shares are read: a kind's client n reads share n, modulo
-    their number."""
+    """The number of shares that are read with each version of Fetch: client n of a kind reads share
+    n, modulo their number."""
     used: dict[int, int] = {}
     count = len(shares(options))
     for group in options.clients:
@@ -63,7 +62,7 @@ def make_scans(
 ) -> dict[tuple[int, int], list[Step]]:
     """Every client's scan. `progress` is called with the number of scans made so far.
 
-    SimulationError: an answer is not what it must be."""
+    SimulationError: an answer is wrong."""
     used = used_shares(options)
     scans: dict[tuple[int, int], list[Step]] = {}
     with LogDir.open(directory) as log_dir:
@@ -147,8 +146,8 @@ def _partitions(version: int, answer: bytearray) -> Iterator[Message]:
 def _compare(
     broker: Broker, version: int, index: int, offset: int, max_bytes: int, got: memoryview
 ) -> None:
-    """SimulationError: the records are not what an eager conversion makes of the
-    log from this offset on."""
+    """SimulationError: the records differ from an eager conversion of the log from this offset
+    on."""
     partition = broker.topics.partition(TOPIC, index)
     assert partition is not None
     records = partition.read(offset, max_bytes, partition.high_watermark)

@@ -1,6 +1,6 @@
 """The plots of a report on the path over TCP.
 
-Not here: what all plots have in common (simulator/report/plots.py), the page (report.py)."""
+Not here: the common part of all plots (simulator/report/plots.py), the page (report.py)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -61,8 +61,8 @@ def latencies(result: LoadResult) -> str:
         axes.set_xscale("log")
         _times(axes)
         low, high = axes.get_xlim()
-        low, high = low / 1.2, high * 1.2  # also where all fetches take the same time
-        axes.set_xlim(low, high * (high / low) ** 0.1)  # room for words
+        low, high = low / 1.2, high * 1.2  # also if all fetches take the same time
+        axes.set_xlim(low, high * (high / low) ** 0.1)  # space for words
         axes.set_yticks(range(len(kinds)), kinds)
         axes.set_ylim(len(kinds) - 0.5, -0.5)
         axes.grid(False, axis="y")
@@ -74,13 +74,13 @@ def latencies(result: LoadResult) -> str:
 
 
 def fairness(result: LoadResult) -> str:
-    """Distribution of the latency of today's clients, beside old ones and alone."""
+    """Distribution of the latency of current clients, beside old ones and alone."""
     kinds = [group.kind for group in result.options.clients if not group.is_old]
 
     def draw(axes: Axes) -> None:
         words = []
         for name, rounds in reversed(result.named.items()):
-            if name == "zero-copy":  # its old clients are today's, too
+            if name == "zero-copy":  # its old clients are like current ones
                 continue
             values = sorted(
                 value

@@ -1,4 +1,4 @@
-"""The results of a simulation over TCP, as numbers, and whether all checks held."""
+"""The results of a simulation over TCP, as numbers, and the results of all checks."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ from .server import Served
 
 _JSON_POINTS: Final = 200
 PERCENTILES: Final = (50, 90, 99, 100)
-ALONE: Final = "alone"  # the rounds of today's clients without old ones
+ALONE: Final = "alone"  # the rounds of current clients without old ones
 
 Values = Callable[[ClientStats], list[float]]
 
@@ -55,7 +55,7 @@ class LoadRun:
 
     @property
     def peak(self) -> int:
-        """The larger of the system's figure and of the samples."""
+        """The maximum of the system's figure and the samples."""
         return max([self.served.peak, *(size for _, size in self.timeline)])
 
     @property
@@ -84,13 +84,13 @@ class LoadRun:
 
     @property
     def looping(self) -> float:
-        """CPU seconds of the server that no phase accounts for."""
+        """CPU seconds of the server that belong to no phase."""
         served = self.served
         known = served.finding + served.converting + served.turning + served.sending
         return max(0.0, served.cpu - known)
 
     def first_byte(self, percent: float) -> float:
-        """Of fetches for which records are converted; without conversion, of the same clients'."""
+        """Of fetches with converted records; without conversion, of the same clients' fetches."""
         return percentile(self._of_old_clients(lambda stats: stats.first_bytes), percent)
 
     def last_byte(self, percent: float) -> float:
@@ -104,11 +104,11 @@ class LoadRun:
         return percentile(self.kinds[kind].latencies, percent)
 
     def todays(self, percent: float) -> float:
-        """The latency of clients for which nothing is converted."""
+        """The latency of clients without conversion."""
         return percentile(self._sorted(lambda stats: stats.latencies, is_old=False), percent)
 
     def _of_old_clients(self, values: Values) -> list[float]:
-        """Those of today's clients, where there are no others."""
+        """The values of old clients or, without any, of current ones."""
         return self._sorted(values, is_old=True) or self._sorted(values, is_old=False)
 
     def _sorted(self, values: Values, *, is_old: bool) -> list[float]:
@@ -116,8 +116,8 @@ class LoadRun:
         return sorted(value for kind in kinds for value in values(self.kinds[kind]))
 
     def cpu(self, shares: Shares) -> dict[str, float]:
-        """CPU seconds by phase. Finding and the loop are measured; the conversion is divided by
-        the shares that its steps have when it runs alone."""
+        """CPU seconds by phase. Finding and the loop are measured; the conversion is divided in the
+        proportions that its steps have when it runs alone."""
         served = self.served
         whole = served.turning
         if (converting := 1 - shares.send) > 0:  # without sending, which is measured
@@ -169,14 +169,14 @@ class LoadRun:
 
 @dataclass(slots=True)
 class LoadResult:
-    """All rounds of one simulation. `alone`: today's clients without the old ones."""
+    """All rounds of one simulation. `alone`: current clients without the old ones."""
 
     name: str
     options: LoadOptions
     modes: Mapping[Mode, Rounds[LoadRun]]
     alone: Rounds[LoadRun] | None
     shares: Shares
-    planned: int  # answers that were made and compared before anything was measured
+    planned: int  # answers that were made and compared before the measurement
 
     @property
     def backend(self) -> str:
@@ -184,7 +184,7 @@ class LoadResult:
 
     @property
     def named(self) -> dict[str, Rounds[LoadRun]]:
-        """All rounds by name: those of today's clients alone first, where they are measured."""
+        """All rounds by name, first those of current clients alone, if measured."""
         modes = {str(mode): rounds for mode, rounds in self.modes.items()}
         return modes if self.alone is None else {ALONE: self.alone, **modes}
 
@@ -197,7 +197,7 @@ class LoadResult:
         return costs(self.modes, is_compressed=self.options.workload.codec != "none")
 
     def unfairness(self, mode: Mode, percent: float = 99) -> float | None:
-        """The ratio of a latency of today's clients beside old ones to their latency alone; None:
+        """The ratio of a latency of current clients beside old ones to their latency alone; None:
         there are not both kinds."""
         if self.alone is None:
             return None
@@ -208,7 +208,7 @@ class LoadResult:
         return beside / alone if alone > 0 else None
 
     def failures(self) -> list[str]:
-        """One line for each check that did not hold."""
+        """One line for each failed check."""
         found = []
         for name, rounds in self.named.items():
             wrong: Counter[str] = Counter()

@@ -30,15 +30,14 @@ from .plan import config_of
 
 @dataclass(slots=True)
 class Served:
-    """What the server's process measured of itself. Sizes are bytes, times CPU seconds.
+    """The server's measurements of its own process. Sizes are bytes, times CPU seconds.
 
-    finding: requests taken and looked up, and answers measured, which may be most of the work:
-        what is compressed to be measured is kept where there is room.
-    converting: records read, converted and compressed for answers that are made as a whole.
-    turning: the same and the socket's own part, for answers that are converted while they are
-        sent: one call of the kernel does both.
-    sending: the socket's own part of all others. What is left of `cpu` is the server's loop, and
-        Python's."""
+    finding: receiving requests, finding records and measuring answers, which may be most of the
+    work: records that are compressed for measuring are kept if there is space. converting: reading,
+    converting and compressing records for answers that are made as a whole. turning: the same and
+    the socket's own part, for answers that are converted while they are sent, because one call of
+    the kernel does both. sending: the socket's own part of all others. The rest of `cpu` is the
+    server's loop, and Python's."""
 
     backend: str
     idle: int
@@ -75,8 +74,8 @@ class _Phases:
 
 
 class _MeasuredSend:
-    """An answer whose turns are timed. It writes to the connection's own socket, as it does where
-    nobody measures."""
+    """An answer whose turns are timed. It writes to the connection's own socket, as without
+    measurement."""
 
     def __init__(self, send: ResponseSend, phases: _Phases, *, is_converted: bool) -> None:
         self._send = send
@@ -104,7 +103,7 @@ class _MeasuredSend:
 
 
 class _EagerSend:
-    """An answer all of which is made before any of it is sent."""
+    """An answer that is made whole before any of it is sent."""
 
     def __init__(self, send: ResponseSend, phases: _Phases) -> None:
         self._send = send
@@ -143,7 +142,7 @@ class _EagerSend:
 
 
 class _MeasuredBroker(Broker):
-    """A broker whose answers are watched; `is_eager`: made as a whole first."""
+    """A broker with measured answers; `is_eager`: makes them whole first."""
 
     def __init__(
         self, log_dir: LogDir, config: BrokerConfig, phases: _Phases, *, is_eager: bool
@@ -207,16 +206,16 @@ class _MeasuredBroker(Broker):
 
 def serve(parent: Parent, directory: Path, mode: Mode, options: LoadOptions) -> Served:
     """Sends the parent its address and idle memory, serves until the parent sends anything, and
-    returns what it measured in between."""
+    returns its measurements."""
     phases = _Phases()
-    with LogDir.open(directory, writable=True) as log_dir:  # as its broker does
+    with LogDir.open(directory, writable=True) as log_dir:  # like its broker
         is_eager = mode == "eager"
         config = config_of(options)
-        if is_eager:  # nothing is shared by brokers that make whole answers
+        if is_eager:  # brokers that make whole answers share no conversions
             config = replace(config, conversions_kept_bytes=0)
         broker = _MeasuredBroker(log_dir, config, phases, is_eager=is_eager)
         for partition in broker.topics.partitions():
-            _ = partition.high_watermark  # opens it: a broker at work has long done so
+            _ = partition.high_watermark  # opens it, as in a broker that has run for long
         with Server(broker) as server:
             memory, cpu = Memory(), Cpu()
             parent.send((server.address, memory.idle))

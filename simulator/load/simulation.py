@@ -1,8 +1,8 @@
-"""A simulation of the whole path, from a topic on disk to clients over TCP: warm up, then measure
+"""A simulation of the whole path, from a topic on disk to clients over TCP: warms up, then measures
 all modes in turns.
 
-The broker has a process of its own, and so have the old clients and those of today. The parent
-samples the broker's memory from outside, so that it is known in the middle of a conversion, too."""
+The broker has a process of its own, and so have the old and the current clients. The parent samples
+the broker's memory from outside, so that it is known even during a conversion."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -26,17 +26,17 @@ from .steps import Scans
 from .topic import made_size, make_topic
 
 _SAMPLE_EVERY: Final = 0.005  # seconds
-_STALLED_AFTER: Final = 600.0  # seconds: nothing is that slow, so that it is a defect
+_STALLED_AFTER: Final = 600.0  # seconds: nothing is that slow, so it is a defect
 _WARM_UP_STEPS: Final = 1
-_SETTLE: Final = 0.2  # seconds from the last connection until its memory is looked at
+_SETTLE: Final = 0.2  # seconds from the last connection until the broker's memory is measured
 
-Step = Callable[[str, int, int], None]  # what is being done, how far it is, of how much
+Step = Callable[[str, int, int], None]  # the current activity, its progress, and the total
 
 
 def simulate_load(
     name: str, options: LoadOptions, step: Step = lambda _what, _done, _total: None
 ) -> LoadResult:
-    """Makes the topic, plans, and measures every mode. SimulationError, in one line: it cannot be
+    """Creates the topic, plans, and measures every mode. SimulationError, in one line: it cannot be
     run, or an answer is wrong already while planning."""
     with TemporaryDirectory(prefix="downconvert-") as path:
         directory = Path(path)
@@ -64,7 +64,7 @@ def simulate_load(
 def _rounds(
     directory: Path, options: LoadOptions, scans: Scans, step: Step
 ) -> dict[str, Rounds[LoadRun]]:
-    """By mode; and today's clients alone, where there are old ones beside them."""
+    """By mode; and current clients alone, if there are old ones beside them."""
     names: list[str] = [*([ALONE] if options.compares_ages else []), *options.modes]
     rounds = {name: Rounds[LoadRun]() for name in names}
     of_one = replace(options, seconds=options.seconds / options.rounds)
@@ -120,7 +120,7 @@ def _run(
 def _measured(
     server: Child, clients: Sequence[Child], resident: Resident
 ) -> list[tuple[float, int]]:
-    """Lets the clients run for their time; returns the broker's memory over time."""
+    """Lets the clients run for their time. Returns the broker's memory over time."""
     timeline: list[tuple[float, int]] = []
     for child in clients:
         child.send("begin")

@@ -1,4 +1,4 @@
-"""A result over TCP as tables for a terminal, and whether old clients make today's wait."""
+"""A result over TCP as tables for a terminal, and whether old clients delay current ones."""
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -21,8 +21,8 @@ def table(result: LoadResult) -> RenderableType:
 
 
 def fairness_lines(result: LoadResult) -> list[tuple[str, bool]]:
-    """For each mode how much longer today's clients wait beside old ones, and whether that is
-    little."""
+    """For each mode how much longer current clients wait beside old ones, and whether that is
+    acceptable."""
     if result.alone is None:
         return []
     lines = []
@@ -45,7 +45,7 @@ def verdict(result: LoadResult) -> Text:
 
 
 def success(result: LoadResult) -> str:
-    """What was checked, for a result without failures."""
+    """The checks of a result without failures."""
     return (
         f"checked {result.answers:,} answers, every byte; each is one of {result.planned:,} that "
         "were decoded, and compared with an eager conversion"

@@ -1,7 +1,7 @@
 """A broker's directory for a simulation: one topic, as producers and a broker would have left it.
 
-Only some partitions are generated, to save time; the others are copies of these. Copies are files
-of their own, so that a broker reads each from pages of its own."""
+Only some partitions are generated, to save time; the others are copies of these. Copies are
+separate files, so that a broker reads each from pages of its own."""
 
 import shutil
 from collections.abc import Callable
@@ -36,13 +36,13 @@ def make_topic(
             directory / f"{TOPIC}-{index}",
             lambda done, before=index * each.size: progress(before + done),  # type: ignore[misc]
         )
-    with LogDir.open(directory, writable=True) as log_dir:  # notes how far they are good
+    with LogDir.open(directory, writable=True) as log_dir:  # writes recovery points
         for index in range(originals):
             _ = log_dir.logs[TopicPartition(TOPIC, index)]
     for index in range(originals, partitions):
         source = directory / f"{TOPIC}-{index % originals}"
         shutil.copytree(source, directory / f"{TOPIC}-{index}")
-    # With a recovery point a broker that opens the topic does not check every batch of a copy.
+    # With a recovery point, a broker that opens the topic does not check every batch of a copy.
     points = read_offsets(directory / RECOVERY_POINTS)
     everywhere = {
         TopicPartition(TOPIC, index): points[TopicPartition(TOPIC, index % originals)]
@@ -52,5 +52,5 @@ def make_topic(
 
 
 def made_size(workload: Workload, partitions: int) -> int:
-    """Bytes that `make_topic` generates: the end of its progress."""
+    """The bytes that `make_topic` generates: its progress at the end."""
     return min(ORIGINALS, partitions) * max(1, workload.size // partitions)

@@ -1,1 +1,1 @@
-"""What the tables, pages and plots of all simulations have in common."""
+"""The common part of the tables, pages and plots of all simulations."""

@@ -1,10 +1,11 @@
-"""What lazy conversion costs beside eager: CPU, memory, the first byte, and the time for all bytes.
+"""The cost of lazy conversion compared with eager: CPU, memory, the first byte, the time for all
+bytes.
 
-Each is judged only where the rounds repeat well enough. The verdict is information: it does not
-make a simulation fail.
+Each is judged only if the rounds repeat well enough. The verdict is information: it does not make a
+simulation fail.
 
 The median of the last byte is shown, and not judged. It is later by design: lazy responses share
-turns, so that they end together, while eager ones leave one after another."""
+turns, so they end together, while eager ones end one after another."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,10 +27,10 @@ _GIGABYTE: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure, and the largest ratio of lazy to eager that is wanted. at_most: None: none is.
+    """A figure, and the largest wanted ratio of lazy to eager. at_most: None: no goal.
 
     spread_max: of the rounds, as a share of their median; above it nothing is judged. It is wider
-    where the goal is far from what is measured."""
+    if the goal is far from the measured ratio."""
 
     label: str
     value: Callable[[Measured], float]
@@ -37,14 +38,14 @@ class Goal:
     at_most: float | None
     words: str
     spread_max: float = 0.10
-    is_of_compressed: bool = False  # wanted only where a log is compressed
+    is_of_compressed: bool = False  # a goal only for compressed logs
 
 
 def _seconds_of_a_gigabyte(run: Measured) -> float:
     return _GIGABYTE / run.bytes_per_second if run.bytes_per_second > 0 else 0.0
 
 
-# "No later" and "never more" are as exact as two runs of the same are.
+# "No later" and "never more" are as exact as two runs of the same code.
 GOALS: Final = (
     Goal("CPU a record", lambda run: run.cpu_per_record, microseconds, 1.05, "at most 1.05x"),
     Goal("peak memory", lambda run: run.peak, format_size, SAME_WITHIN, "never more", 0.5),
@@ -64,11 +65,11 @@ GOALS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One goal, measured. The first texts are as they are shown.
+    """One goal, measured. The first texts are as displayed.
 
     ratio: of the two medians beside it, lazy to eager; None: there was nothing to divide by.
-    wanted: empty where nothing is. is_met: None where nothing is wanted or known, or where the
-    rounds differ too much. spread: of the rounds, the larger of both modes."""
+    wanted: empty: no goal. is_met: None: there is no goal, or it is unknown, or the rounds differ
+    too much. spread: of the rounds, the larger of both modes."""
 
     label: str
     lazy: str
@@ -91,7 +92,7 @@ class Cost:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the rounds differ too much for a verdict that is wanted."""
+        """Whether the rounds differ too much for a verdict on a goal."""
         return bool(self.wanted) and self.spread > self.spread_max
 
     @property
@@ -106,7 +107,7 @@ class Cost:
 
 
 def costs(modes: Mapping[Mode, Rounds[M]], *, is_compressed: bool) -> list[Cost]:
-    """Of all goals; none where not both modes were run."""
+    """The costs for all goals; none unless both modes were run."""
     if not is_compared(modes):
         return []
     lazy, eager = modes["lazy"], modes["eager"]
@@ -133,7 +134,7 @@ def costs(modes: Mapping[Mode, Rounds[M]], *, is_compressed: bool) -> list[Cost]
 
 
 def verdict(found: Sequence[Cost], rounds: int) -> tuple[str, bool | None]:
-    """One sentence, and whether all that is wanted is met; None: that is not known."""
+    """One sentence, and whether all goals are met; None: unknown."""
     if rounds == 1:
         return f"{INCONCLUSIVE}: one round does not show how well figures repeat", None
     busy = [cost for cost in found if cost.is_busy]

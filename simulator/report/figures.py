@@ -1,7 +1,7 @@
-"""Figures: their names, how they are formatted, which direction is better, and the comparison of
-lazy with eager in words.
+"""Figures: their names, their formats, which direction is better, and the comparison of lazy with
+eager in words.
 
-Not here: which figures a simulation has (fetch/metrics.py, load/metrics.py)."""
+Not here: the figures of each simulation (fetch/metrics.py, load/metrics.py)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,15 +11,15 @@ from records.units import format_rate
 from simulator.modes import Mode
 from simulator.rounds import Rounds
 
-SAME_WITHIN: Final = 1.05  # two runs of one thing differ by as much
+SAME_WITHIN: Final = 1.05  # the difference of two runs of the same code
 
 
 class Measured(Protocol):
-    """What every simulation measures in a round of one mode. Sizes are bytes, times seconds.
+    """The measurements of every simulation in a round of one mode. Sizes are bytes, times seconds.
 
     peak: memory of the process that converts, above idle. cpu_per_record: CPU seconds of the same
-    process. first_byte, last_byte: percentiles over the fetches for which records are converted,
-    from the request on, by consumers that read as fast as they can."""
+    process. first_byte, last_byte: percentiles over the fetches with converted records, from the
+    request on, by consumers that read as fast as they can."""
 
     @property
     def peak(self) -> int: ...
@@ -43,7 +43,7 @@ M = TypeVar("M", bound=Measured)
 
 @dataclass(frozen=True, slots=True)
 class Figure(Generic[M]):
-    """One row of a table. `better` is empty where less or more is no merit."""
+    """One row of a table. `better` is empty if neither less nor more is better."""
 
     group: str
     label: str
@@ -59,8 +59,8 @@ class Figure(Generic[M]):
         return rounds.middle(self.value, higher=self.better == "more")
 
     def comparison(self, modes: Mapping[Mode, Rounds[M]]) -> tuple[str, bool | None]:
-        """Lazy beside eager in words ("21x less"), and whether that is good; None: neither, or
-        they differ by less than the rounds of one mode do."""
+        """Lazy compared with eager in words ("21x less"), and whether that is good; None: neither,
+        or they differ by less than the rounds of one mode."""
         if not self.better or not is_compared(modes):
             return "", None
         lazy, eager = (self.middle(modes[mode]) for mode in ("lazy", "eager"))
@@ -79,7 +79,7 @@ def is_compared(modes: Mapping[Mode, Rounds[M]]) -> bool:
 
 
 def compared(lazy: float, eager: float, better: str) -> tuple[str, bool | None]:
-    """One value beside another in words, and whether that is good; None: neither."""
+    """One value compared with another in words, and whether that is good; None: neither."""
     if lazy <= 0 or eager <= 0:
         return "", None
     ratio = max(lazy / eager, eager / lazy)
@@ -91,7 +91,7 @@ def compared(lazy: float, eager: float, better: str) -> tuple[str, bool | None]:
 
 
 def throughput_figures() -> tuple[Figure[M], ...]:
-    """Those that all simulations have."""
+    """The figures of all simulations."""
     return (
         Figure("work", "bytes a second", lambda run: run.bytes_per_second, megabytes, "more"),
         Figure("work", "records a second", lambda run: run.records_per_second, format_rate, "more"),

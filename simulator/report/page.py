@@ -1,4 +1,4 @@
-"""The parts that all pages of simulations have.
+"""The common parts of all pages of simulations.
 
 Not here: the frame of a page (downconvert/report/page.py)."""
 
@@ -14,7 +14,7 @@ from .figures import Figure, M, is_compared, share
 
 
 def tile(words: str, figure: str, beside: str, comparison: tuple[str, bool | None]) -> str:
-    """One large figure, where a reader looks first."""
+    """One large figure, at the top of a page."""
     text, is_good = comparison
     return (
         f'<div class="tile"><div class="label">{words}</div><div class="figure">{figure}</div>'
@@ -23,18 +23,18 @@ def tile(words: str, figure: str, beside: str, comparison: tuple[str, bool | Non
 
 
 def figure_tile(words: str, figure: Figure[M], modes: Mapping[Mode, Rounds[M]]) -> str:
-    """Lazy, and eager beside it."""
+    """Lazy, with eager beside it."""
     lazy, eager = (figure.shown(modes[mode]) for mode in ("lazy", "eager"))
     return tile(words, lazy, f"eager {eager}", figure.comparison(modes))
 
 
 def tone(is_good: bool | None) -> str:
-    """The style's class for a comparison that came out so."""
+    """The style's class for a comparison with this result."""
     return {True: "good", False: "bad", None: "same"}[is_good]
 
 
 def costs_section(costs: Sequence[Cost], rounds: int) -> Iterator[str]:
-    """What lazy costs beside eager, and the verdict; nothing where not both were run."""
+    """The cost of lazy compared with eager, and the verdict; nothing unless both were run."""
     if not costs:
         return
     words, is_met = verdict(costs, rounds)
@@ -82,27 +82,30 @@ def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]])
 def conclusion(
     all_costs: Iterable[tuple[str, Sequence[Cost]]], rounds: int
 ) -> tuple[str, bool | None]:
-    """What several simulations came to, in one sentence."""
-    said = [(name, *verdict(costs, rounds)) for name, costs in all_costs if costs]
-    if not said:
+    """The results of several simulations, in one sentence."""
+    verdicts = [(name, *verdict(costs, rounds)) for name, costs in all_costs if costs]
+    if not verdicts:
         return "Lazy and eager conversion were not both measured, so nothing is compared.", None
-    tones = {is_good for _, _, is_good in said}
-    if len(said) == 1 or len({words for _, words, _ in said}) == 1:
-        words = said[0][1]
-        return f"{words[0].upper()}{words[1:]}.", said[0][2]
-    met = sum(is_good is True for _, _, is_good in said)
-    missed = sum(is_good is False for _, _, is_good in said)
+    tones = {is_good for _, _, is_good in verdicts}
+    if len(verdicts) == 1 or len({words for _, words, _ in verdicts}) == 1:
+        words = verdicts[0][1]
+        return f"{words[0].upper()}{words[1:]}.", verdicts[0][2]
+    met = sum(is_good is True for _, _, is_good in verdicts)
+    missed = sum(is_good is False for _, _, is_good in verdicts)
     if not met and not missed:
-        return f"Inconclusive in each of {len(said)} workloads: the rounds differ too much.", None
+        return (
+            f"Inconclusive in each of {len(verdicts)} workloads: the rounds differ too much.",
+            None,
+        )
     words = (
-        f"Of {len(said)} workloads, lazy conversion costs no more than eager in {met}, misses a "
-        f"goal in {missed}, and {len(said) - met - missed} are inconclusive."
+        f"Of {len(verdicts)} workloads, lazy conversion costs no more than eager in {met}, misses "
+        f"a goal in {missed}, and {len(verdicts) - met - missed} are inconclusive."
     )
     return words, tones.pop() if len(tones) == 1 else None
 
 
 def verdict_lines(failures: Sequence[str], success: str) -> Iterator[str]:
-    """Whether all checks held: each failure, or what was checked."""
+    """Whether all checks held: each failure, or the success."""
     for failure in failures:
         yield f'<p class="failed">failed: {escape(failure)}</p>'
     if not failures:

@@ -1,4 +1,4 @@
-"""Plots as SVG inside of HTML: their text stays text, in the page's own font."""
+"""Plots as SVG in HTML: their text stays text, in the page's own font."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ COLOURS: Final[Mapping[Mode, str]] = {
     "eager": "#d1495b",
     "zero-copy": "#8d99ae",
 }
-# Lines are told apart without colour, too.
+# Lines differ in style, too, not only in colour.
 DASHES: Final[Mapping[Mode, Dash]] = {"lazy": "-", "eager": "--", "zero-copy": ":"}
 INK: Final = "#2b2d42"
 FAINT: Final = "#e3e7ee"
@@ -51,13 +51,13 @@ STYLE: Final[dict[Any, Any]] = {
     "axes.facecolor": "none",
     "legend.frameon": False,
 }
-# In a page, colours are the stylesheet's, which has others in the dark.
+# In a page, the stylesheet sets the colours, with others for dark mode.
 VARIABLES: Final = {INK: "--ink", FAINT: "--line"} | {
     colour: f"--{mode}" for mode, colour in COLOURS.items()
 }
-PIXELS: Final = 96  # an inch of a plot on a page: below that it is scrolled, and not made smaller
+PIXELS: Final = 96  # an inch of a plot on a page; a narrower page scrolls the plot
 _DASH_OF: Final[Mapping[str, Dash]] = {COLOURS[mode]: dash for mode, dash in DASHES.items()}
-# Labels of distributions stand at different heights: the lines are often close to each other.
+# Labels of distributions have different heights, because lines are often close to each other.
 _LABEL_HEIGHTS: Final = {"lazy": 25, "eager": 60, "zero-copy": 85}
 _MEMORY_POINTS: Final = 500
 _SHARES: Final = (*range(100), 99.5, 99.9, 100)
@@ -94,7 +94,7 @@ def memory_over_time(whose: str, modes: Mapping[Mode, Rounds[Run]]) -> str:
             axes.fill_between(seconds, sizes, color=COLOURS[mode], alpha=0.08, linewidth=0)
         axes.set_xlabel("seconds since the first request")
         axes.set_ylabel("MiB above idle")
-        axes.set_xlim(0, 1.09 * max(axes.get_xlim()[1], 1e-6))  # room for labels at the ends
+        axes.set_xlim(0, 1.09 * max(axes.get_xlim()[1], 1e-6))  # space for labels at the ends
         axes.set_ylim(bottom=0)
         axes.yaxis.set_major_locator(MaxNLocator(5))
         words = [(COLOURS[mode], f"{mode} {format_size(peak)}") for mode, peak in peaks.items()]
@@ -104,7 +104,7 @@ def memory_over_time(whose: str, modes: Mapping[Mode, Rounds[Run]]) -> str:
 
 
 def end_label(axes: Axes, text: str, at: tuple[float, float], colour: str) -> None:
-    """What a line is, where it ends."""
+    """Labels a line at its end."""
     axes.annotate(
         text,
         at,
@@ -132,7 +132,7 @@ def draw_distribution(axes: Axes, values: Sequence[float], colour: str, name: st
 
 
 def legend(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
-    """Above the plot: colours, and what each means."""
+    """Above the plot: colours with their meanings."""
     made = axes.legend(
         [
             Line2D([], [], color=colour, linewidth=2, linestyle=_DASH_OF.get(colour, "-."))
@@ -152,7 +152,7 @@ def legend(axes: Axes, words: Sequence[tuple[str, str]]) -> None:
 
 
 def drawn(title: str, size: tuple[float, float], draw: Callable[[Axes], None]) -> str:
-    """An SVG with what `draw` puts into its axes. size: in inches."""
+    """An SVG with the output of `draw`. size: in inches."""
     with mpl.rc_context(STYLE):
         figure = Figure(size, layout=ConstrainedLayoutEngine(rect=(0, 0, 1, 0.92)))
         draw(figure.add_subplot())
@@ -160,8 +160,8 @@ def drawn(title: str, size: tuple[float, float], draw: Callable[[Axes], None]) -
 
 
 def svg_of(figure: Figure, title: str) -> str:
-    """A figure as part of a page: not narrower than it is legible. To be called where the style
-    is set."""
+    """A figure as part of a page, not narrower than is legible. To be called where the style is
+    set."""
     svg = StringIO()
     figure.savefig(svg, format="svg", metadata={"Date": None})
     width = min(figure.get_figwidth() * PIXELS, 640 if figure.get_figwidth() > HALF[0] else 330)
@@ -169,7 +169,7 @@ def svg_of(figure: Figure, title: str) -> str:
 
 
 def _for_html(svg: str, title: str, width_min: int) -> str:
-    """The drawing alone: no declarations of a file of its own, the letters and the colours of the
+    """The drawing alone: without the declarations of a file, in the font and colours of the
     page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)

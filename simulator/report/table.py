@@ -1,5 +1,5 @@
-"""Figures as tables for a terminal: a figure a row, a mode a column, and lazy beside eager in
-words."""
+"""Figures as tables for a terminal: a figure a row, a mode a column, and lazy compared with eager
+in words."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -39,7 +39,7 @@ def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]])
 
 
 def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
-    """What lazy costs beside eager, and the verdict."""
+    """The cost of lazy compared with eager, and the verdict."""
     spread = ["spread"] if rounds > 1 else []
     grid = _grid(["lazy", "eager", "ratio", "wanted", "verdict", *spread])
     grid.add_row(Text("what lazy costs", style="dim italic"))
@@ -58,7 +58,7 @@ def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
 
 
 def verdict_text(failures: Sequence[str], success: str) -> Text:
-    """Whether all checks held: each failure, or what was checked."""
+    """Whether all checks held: each failure, or the success."""
     if failures:
         return Text("\n".join(f"FAILED  {failure}" for failure in failures), style="bold red")
     return Text(success, style="green")

@@ -18,7 +18,7 @@ from simulator.report.plots import DASHES, STYLE, svg_of
 Row: TypeAlias = Mapping[str, Any]
 
 PALETTE: Final = ("#0b7a75", "#edae49", "#d1495b", "#30638e", "#8d99ae", "#6a4c93")
-MARKERS: Final = "os^Dvp"  # of numbers of consumers, which colour alone does not tell apart
+MARKERS: Final = "os^Dvp"  # for numbers of consumers, because colour alone is not enough
 
 
 def write_report(path: Path, rows: Sequence[Row], command: str) -> None:
@@ -59,8 +59,8 @@ def _sections(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _picture(rows: Sequence[Row], key: str, what: str, text: Callable[[float], str]) -> str:
-    """A plot for each record size: chunk sizes along, a line for each number of consumers. Its
-    unit is that of the table below, which has the same `text`."""
+    """A plot for each record size: chunk sizes along, a line for each number of consumers. Its unit
+    is that of the table below, which has the same `text`."""
     sizes = sorted({row["record_size"] for row in rows})
     with mpl.rc_context({**STYLE, "font.size": 9}):
         figure = Figure((10.4, 2.9), layout="constrained")

@@ -55,7 +55,7 @@ class Grid:
     to_magic: int = 1
 
     def __post_init__(self) -> None:
-        for options in self.options():  # wrong ones are refused before anything is measured
+        for options in self.options():  # refuses wrong ones before the measurement
             assert options
         for workload in self.workloads():
             assert workload
@@ -96,8 +96,8 @@ class Task:
 
 
 def sweep(session: SparkSession, grid: Grid, target: str, *, step: Step = no_step) -> DataFrame:
-    """Measures the grid, writes it to a Parquet directory, which is replaced, and reads that:
-    a row for each point and mode, the columns of RESULT."""
+    """Measures the grid, writes it to a Parquet directory, which is replaced, and reads that: a row
+    for each point and mode, with the columns of RESULT."""
     tasks = [Task(workload, tuple(grid.options())) for workload in grid.workloads()]
     frame = run_tasks(session, tasks, measure, RESULT)
     with watched(session, "sweep", step):

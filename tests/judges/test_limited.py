@@ -15,7 +15,7 @@ def test_what_it_said_on_both_streams_and_how_it_ended(tmp_path: Path) -> None:
         "import os, sys; os.write(1, sys.stdin.buffer.read()); os.write(2, b'b\\n'); sys.exit(3)"
     )
     ended = python(program, 60, tmp_path / "logs" / "log", stdin=b"a\n")
-    assert (ended.code, ended.said, ended.last_line) == (3, "a\nb\n", "b")
+    assert (ended.code, ended.output, ended.last_line) == (3, "a\nb\n", "b")
     assert (tmp_path / "logs" / "log").read_text() == "a\nb\n"
 
 
@@ -26,4 +26,4 @@ def test_one_that_does_not_end_is_killed_at_its_limit(tmp_path: Path) -> None:
 def test_one_that_has_said_enough_is_ended(tmp_path: Path) -> None:
     program = "import time; print('all', flush=True); time.sleep(600)"
     ended = python(program, 60, tmp_path / "log", enough=lambda said: "all" in said)
-    assert (ended.code, ended.said) == (0, "all\n")
+    assert (ended.code, ended.output) == (0, "all\n")

@@ -1,22 +1,22 @@
-"""Committed offsets, as the records of `__consumer_offsets` add up to them.
+"""Committed offsets: the state that the records of `__consumer_offsets` lead to.
 
-What a transaction commits is pending until the transaction's marker: COMMIT makes it count, unless
-something later is there already, ABORT drops it. A tombstone removes what is pending, too. The
-rules are those of Kafka's GroupMetadataManager and OffsetMetadataManager.
+Offsets committed in a transaction are pending until the transaction's marker. COMMIT makes them
+count, unless a later offset is there already; ABORT drops them. A tombstone removes pending ones,
+too. The rules are those of Kafka's GroupMetadataManager and OffsetMetadataManager.
 
-Not here: where the records are (offsets_topic.py)."""
+Not here: the records in the topic (offsets_topic.py)."""
 
 from collections import defaultdict
 from collections.abc import Collection
 from typing import NamedTuple, TypeAlias
 
-from downconvert.internal_topics.group_records import Committed, Key, Partition
+from downconvert.internal_topics.group_records import Committed, Partition, RecordKey
 
 Producer: TypeAlias = tuple[int, int]  # partition of `__consumer_offsets`, producer id
 
 
 class _Placed(NamedTuple):
-    position: int  # offset of its record, which says which of two is later
+    position: int  # offset of its record: of two, the higher is the later
     committed: Committed
 
 
@@ -34,29 +34,29 @@ class CommittedOffsets:
     # --- what there is
 
     def ids(self) -> set[str]:
-        """Of the groups that have committed something, or may have."""
+        """Groups with committed or pending offsets."""
         return self._counted.keys() | self._open.keys()
 
     def of(self, group_id: str) -> dict[Partition, Committed]:
-        """What counts as committed."""
+        """The offsets that count as committed."""
         found = self._counted.get(group_id, {})
         return {partition: placed.committed for partition, placed in found.items()}
 
     def pending(self, group_id: str) -> set[Partition]:
-        """What open transactions may commit yet."""
+        """Partitions with offsets in open transactions."""
         producers = self._open.get(group_id, ())
         return {partition for one in producers for partition in self._pending[one][group_id]}
 
-    def of_topics(self, names: Collection[str]) -> list[Key]:
-        """Where any group has committed something of these topics, or may have."""
+    def of_topics(self, names: Collection[str]) -> list[RecordKey]:
+        """The keys of all groups' committed and pending offsets in these topics."""
         found = {
-            Key(group_id, partition)
+            RecordKey(group_id, partition)
             for group_id, offsets in self._counted.items()
             for partition in offsets
             if partition[0] in names
         }
         found.update(
-            Key(group_id, partition)
+            RecordKey(group_id, partition)
             for groups in self._pending.values()
             for group_id, offsets in groups.items()
             for partition in offsets
@@ -65,15 +65,15 @@ class CommittedOffsets:
         return list(found)
 
     def partitions(self, group_id: str) -> list[Partition]:
-        """All that the group has committed, or may have."""
+        """All partitions with committed or pending offsets of the group."""
         return sorted(self._counted.get(group_id, {}).keys() | self.pending(group_id))
 
-    # --- what changes it
+    # --- changes
 
     def put(
-        self, key: Key, committed: Committed, position: int, producer: Producer | None = None
+        self, key: RecordKey, committed: Committed, position: int, producer: Producer | None = None
     ) -> None:
-        """`producer`: whose open transaction commits it; None: it counts at once."""
+        """`producer`: the owner of the open transaction; None: the offset counts at once."""
         assert key.partition is not None
         placed = _Placed(position, committed)
         if producer is None:
@@ -83,8 +83,8 @@ class CommittedOffsets:
             groups.setdefault(key.group_id, {})[key.partition] = placed
             self._open[key.group_id].add(producer)
 
-    def remove(self, key: Key, producer: Producer | None = None) -> None:
-        """`producer`: whose transaction takes back what it has committed; None: for good."""
+    def remove(self, key: RecordKey, producer: Producer | None = None) -> None:
+        """`producer`: whose transaction withdraws its own commit; None: removed for good."""
         assert key.partition is not None
         if producer is not None:
             self._take_back(key.group_id, key.partition, producer)
@@ -98,7 +98,7 @@ class CommittedOffsets:
                 del self._counted[key.group_id]
 
     def end(self, producer: Producer, *, committed: bool) -> None:
-        """A transaction's marker. What came later in the log stays."""
+        """Applies a transaction's marker. Offsets that are later in the log stay."""
         for group_id, offsets in self._pending.pop(producer, {}).items():
             self._close(group_id, producer)
             if not committed:

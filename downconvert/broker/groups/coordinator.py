@@ -5,6 +5,7 @@ kept (offsets.py)."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 from typing import Final
 
@@ -23,7 +24,7 @@ from .offsets import Committed, Offsets, Partition
 from .rebalance import Limits, State
 
 LOG: Final = log_of(__name__)
-ID_MAX: Final = 0x7FFF  # bytes; older versions and records have no more for a string
+ID_MAX: Final = 0x7FFF  # bytes; a string of older versions and of records is no longer
 
 
 class Groups:
@@ -51,7 +52,7 @@ class Groups:
         )
         self._lock = RLock()
         self._groups: dict[str, Group] = {}
-        self._alarms: dict[str, float] = {}
+        self._deadlines: dict[str, float] = {}  # of each group, the call set in the purgatory
         self._is_writable = config.is_writable
         self._retention = 60.0 * config.offsets_retention_minutes
         self._check_interval = config.offsets_retention_check_interval_ms / 1000
@@ -117,8 +118,8 @@ class Groups:
     def leave(
         self, group_id: str, leaving: list[tuple[str, str | None]], now: float
     ) -> tuple[ErrorCode, list[ErrorCode]]:
-        """For each member's id and instance id, whether it was one and has left. An error of all
-        comes first, without those of each."""
+        """Removes members, given as member id and instance id. Returns an error for the request, or
+        NONE and one code for each member."""
         code = self._check(group_id)
         if code:
             return code, []
@@ -136,23 +137,23 @@ class Groups:
         return self._offsets.topic.count
 
     def partition_of(self, group_id: str) -> int:
-        """The partition of `__consumer_offsets` that the group's offsets are in."""
+        """The partition of `__consumer_offsets` that holds the group's offsets."""
         return self._offsets.topic.partition_of(group_id)
 
     def offsets_partitions_added(self, before: int) -> None:
-        """`__consumer_offsets` has more partitions than it had, so that groups have others."""
+        """`__consumer_offsets` has more partitions than before, so groups move to other ones."""
         with self._lock:
             self._offsets.partitions_added(before, self._groups.keys())
 
     def is_elsewhere(self, group_id: str) -> bool:
-        """Whether another broker coordinates the group: it leads the partition that the group's
-        offsets are in."""
+        """Whether another broker coordinates the group, because it leads the partition that holds
+        the group's offsets."""
         return self._offsets.topic.is_led_elsewhere(group_id)
 
     def committed(
         self, group_id: str, now: float
     ) -> tuple[Mapping[Partition, Committed], Collection[Partition]]:
-        """All that the group has committed; and where a transaction that is open yet has."""
+        """The group's committed offsets, and the partitions with offsets in an open transaction."""
         with self._visit(group_id, now):
             return self._offsets.of(group_id), self._offsets.pending(group_id)
 
@@ -166,7 +167,7 @@ class Groups:
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> ErrorCode:
-        """Keeps offsets, or says why not; `producer` and `check` as of `Offsets.commit`."""
+        """Commits offsets, or returns an error. `producer` and `check`: see `Offsets.commit`."""
         code = self._check(group_id, may_be_empty=producer is None)
         if code:
             return code
@@ -192,16 +193,16 @@ class Groups:
             self._offsets.end_transaction(index, producer_id, write_marker, committed=committed)
 
     def ensure_partition(self, group_id: str, now: float) -> tuple[ErrorCode, int]:
-        """An error, or NONE and the partition of `__consumer_offsets` that the group's offsets are
-        in, which is there from now on."""
+        """Creates `__consumer_offsets` if needed. Returns an error, or NONE and the partition that
+        holds the group's offsets."""
         code = self._check(group_id, may_be_empty=True)
         return (code, -1) if code else self._offsets.topic.ensure(group_id, now)
 
     def delete_offsets(
         self, group_id: str, partitions: Iterable[Partition], now: float
     ) -> tuple[ErrorCode, dict[Partition, ErrorCode]]:
-        """Forgets what the group has committed of these; an error of all, or one for each. Topics
-        that its members read keep theirs."""
+        """Forgets the group's offsets in these partitions, except in topics that its members read.
+        Returns an error for the request, or one for each partition."""
         code = self._check(group_id)
         if code:
             return code, {}
@@ -226,21 +227,20 @@ class Groups:
             return code, codes
 
     def forget_topics(self, names: Collection[str], now: float) -> None:
-        """Forgets what all groups have committed for topics that are deleted, or about to be
-        created."""
+        """Forgets all groups' offsets in topics that are deleted, or about to be created."""
         if not names:
             return
         with self._lock:
             changed = self._offsets.forget_topics(names, now)
         if changed:
-            said = ", ".join(sorted(names))
-            LOG.info("%d groups have lost their offsets in %s", len(changed), said)
+            topics = ", ".join(sorted(names))
+            LOG.info("%d groups have lost their offsets in %s", len(changed), topics)
         for group_id in changed:
             self._expire_group(group_id, now, expires=False)
 
     def forget_groups_that_are_over(self, now: float) -> None:
-        """Forgets all groups that have neither members nor offsets. Kafka does when it deletes a
-        topic."""
+        """Forgets all groups that have neither members nor offsets, as Kafka does when it deletes
+        a topic."""
         for group_id in self.ids():
             self._expire_group(group_id, now, expires=False)
 
@@ -251,7 +251,7 @@ class Groups:
             return sorted(self._groups.keys() | self._offsets.ids())
 
     def positions(self) -> list[tuple[str, str, int, int]]:
-        """All that is committed: group, topic, partition, offset."""
+        """All committed offsets: group, topic, partition, offset."""
         with self._lock:
             return [
                 (group_id, topic, index, one.offset)
@@ -260,12 +260,12 @@ class Groups:
             ]
 
     def look(self, group_id: str, now: float, show: Callable[[Group], Message]) -> Message | None:
-        """What is to be told of a group; None: there is none."""
+        """The description of a group that `show` makes; None: there is no such group."""
         with self._visit(group_id, now) as group:
             return None if group is None else show(group)
 
     def delete(self, group_id: str, now: float) -> ErrorCode:
-        """Forgets a group without members, and what it has committed."""
+        """Forgets a group without members, with its offsets."""
         code = self._check(group_id, may_be_empty=True)
         if code:
             return code
@@ -300,7 +300,7 @@ class Groups:
             self._end_if_over(group, now)
 
     def _end_if_over(self, group: Group, now: float) -> ErrorCode:
-        """Forgets a group that has neither members nor offsets any more."""
+        """Forgets a group if it has neither members nor offsets any more."""
         is_over = group.state is State.EMPTY and not self._offsets.has(group.id)
         if not is_over or not group.generation:
             return ErrorCode.NONE
@@ -309,12 +309,12 @@ class Groups:
             group.kill()
         return code
 
-    def wake(self, group_id: str, deadline: float, now: float) -> None:
-        """Runs a group's timers at a deadline. Called by the purgatory."""
+    def _advance(self, group_id: str, deadline: float, now: float) -> None:
+        """Runs a group's timers at a deadline."""
         with self._lock:
-            if self._alarms.get(group_id) != deadline:
-                return  # an earlier one was set later, and has done it
-            del self._alarms[group_id]
+            if self._deadlines.get(group_id) != deadline:
+                return  # an earlier deadline was set since, and its call has run the timers
+            del self._deadlines[group_id]
         with self._visit(group_id, now) as group:
             if group is not None:
                 group.advance(now)
@@ -325,16 +325,16 @@ class Groups:
         return ErrorCode.NOT_COORDINATOR if self.is_elsewhere(group_id) else ErrorCode.NONE
 
     def _arm(self, now: float) -> None:
-        """Has `expire` called in time: from the first request for a group on, as long as there is
-        any. A broker that only reads forgets nothing."""
+        """Sets the next check for expired offsets. The first request for a group calls this, and
+        then each check while groups exist. A broker that only reads forgets nothing."""
         with self._lock:
             if self._is_armed or not self._is_writable:
                 return
             self._is_armed = True
-        self._purgatory.watch(_Expiry(self), (), now, now + self._check_interval)
+        self._purgatory.call_at(now + self._check_interval, self._check_retention, now)
 
-    def check_retention(self, now: float) -> None:
-        """Forgets expired offsets, and watches for the next time. Called by the purgatory."""
+    def _check_retention(self, now: float) -> None:
+        """Forgets expired offsets, and sets the next check."""
         self.expire(now)
         with self._lock:
             self._is_armed = False
@@ -343,7 +343,7 @@ class Groups:
 
     @contextmanager
     def _visit(self, group_id: str, now: float, *, create: bool = False) -> Iterator[Group | None]:
-        """The group, if there is one, or if it may be made, with the lock around it."""
+        """The group, with the lock held; None: there is none, and it may not be made."""
         with self._lock:
             group = self._groups.get(group_id) or self._open(group_id, now, create)
             yield group
@@ -351,9 +351,9 @@ class Groups:
                 return
             answers = group.take_answers()
             deadline = group.next_deadline()
-            alarm = self._alarms.get(group_id)
-            if deadline is not None and (alarm is None or deadline < alarm):
-                self._alarms[group_id] = deadline
+            known = self._deadlines.get(group_id)
+            if deadline is not None and (known is None or deadline < known):
+                self._deadlines[group_id] = deadline
             else:
                 deadline = None
             if group.is_unused and not self._offsets.has(group_id):
@@ -362,10 +362,10 @@ class Groups:
         for answer in answers:
             answer()
         if deadline is not None:
-            self._purgatory.watch(_Alarm(self, group_id, deadline), (), now, deadline)
+            self._purgatory.call_at(deadline, partial(self._advance, group_id, deadline), now)
 
     def _open(self, group_id: str, now: float, create: bool) -> Group | None:
-        """A group that is in the log, or a new one if it may be made."""
+        """A group from the log, or a new one if `create` and the maximum allow it."""
         stored = self._offsets.stored.pop(group_id, None)
         is_known = stored is not None or self._offsets.has(group_id)
         if not is_known and not (create and len(self._groups) < self._groups_max):
@@ -374,33 +374,3 @@ class Groups:
         if stored is not None:
             group.restore(stored, now)
         return group
-
-
-class _Alarm:
-    """Wakes a group in the broker's purgatory."""
-
-    __slots__ = ("_deadline", "_group_id", "_groups")
-
-    def __init__(self, groups: Groups, group_id: str, deadline: float) -> None:
-        self._groups, self._group_id, self._deadline = groups, group_id, deadline
-
-    def is_due(self) -> bool:
-        return False  # at its deadline only
-
-    def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
-        self._groups.wake(self._group_id, self._deadline, now)
-
-
-class _Expiry:
-    """Looks for old offsets, from the broker's purgatory."""
-
-    __slots__ = ("_groups",)
-
-    def __init__(self, groups: Groups) -> None:
-        self._groups = groups
-
-    def is_due(self) -> bool:
-        return False  # at its deadline only
-
-    def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
-        self._groups.check_retention(now)

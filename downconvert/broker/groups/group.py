@@ -1,13 +1,13 @@
-"""One group: what its members ask of it.
+"""One group: the requests of its members.
 
-Metadata and assignments are opaque bytes here. No I/O and no clock: `now` is
-handed in, in seconds; answers are collected until `take_answers`; and `advance` is to be called at
+Metadata and assignments are opaque bytes here. No I/O and no clock: `now` is an argument, in
+seconds. Answers are collected until `take_answers`, and the owner calls `advance` at
 `next_deadline`.
 
 The rules and error codes are those of Kafka 3.9's GroupCoordinator.
 
-Not here: who may join, and as whom (joining.py), how a generation comes about (rebalance.py), which
-groups there are (coordinator.py), what they have committed (offsets.py)."""
+Not here: admission of members (joining.py), the change of generations (rebalance.py), all groups
+(coordinator.py), committed offsets (offsets.py)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,12 +30,12 @@ class Group:
         limits: Limits,
         store: Callable[["Group", float], ErrorCode],
     ) -> None:
-        """`store` writes the group as it is, and is given the time; an error code if it cannot."""
+        """`store` writes the group's state. It gets the time, and returns an error code."""
         self.id = group_id
         self._rebalance = Rebalance(limits, partial(store, self))
         self._joining = Joining(group_id, limits, self._rebalance)
 
-    # --- what members ask
+    # --- requests of members
 
     def join(self, join: Join, now: float, reply: Callable[[Joined], None]) -> None:
         """A client becomes a member, or a member joins again. Answered at once or later."""
@@ -54,7 +54,8 @@ class Group:
         protocol_type: str | None = None,
         protocol: str | None = None,
     ) -> None:
-        """The leader hands in assignments; each member gets its own. Answered at once or later."""
+        """Takes assignments from the leader, and gives each member its own. Answered at once or
+        later."""
         code = self._check_identity(identity)
         if not code and (
             (protocol_type is not None and protocol_type != self.protocol_type)
@@ -74,7 +75,7 @@ class Group:
             return
         self._rebalance.answer_sync(
             member, Synced(code=ErrorCode.REBALANCE_IN_PROGRESS)
-        )  # an earlier one
+        )  # the assignments are of an earlier generation
         member.sync_reply, member.deadline = reply, None
         if member.id == self.leader:
             self._rebalance.assign(assignments, now)
@@ -89,7 +90,7 @@ class Group:
         return ErrorCode.NONE
 
     def leave(self, member_id: str, instance_id: str | None, now: float) -> ErrorCode:
-        """A member goes; a static one may be named by its instance id only."""
+        """Removes a member. A static one may be named by its instance id only."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if not member_id:
@@ -104,14 +105,16 @@ class Group:
         return code
 
     def check_commit_in_transaction(self, identity: MemberIdentity) -> ErrorCode:
-        """Whether a producer may commit what a member with this identity has read; one that does
-        not say may, as its transaction stands for it [KIP-447]."""
+        """Whether a producer may commit offsets that a member with this identity has read. Without
+        an identity it may, because its transaction fences it [KIP-447]."""
         if self.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
         if self.state is State.EMPTY and identity.generation < 0:
             return ErrorCode.NONE
-        said = identity.generation >= 0 or identity.member_id or identity.instance_id is not None
-        return self._check_identity(identity) if said else ErrorCode.NONE
+        has_identity = (
+            identity.generation >= 0 or identity.member_id or identity.instance_id is not None
+        )
+        return self._check_identity(identity) if has_identity else ErrorCode.NONE
 
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
         """Whether a client with this identity may commit offsets."""
@@ -129,7 +132,7 @@ class Group:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    # --- what it is
+    # --- state
 
     @property
     def state(self) -> State:
@@ -153,7 +156,7 @@ class Group:
 
     @property
     def empty_since(self) -> float | None:
-        """Seconds, by the time of day; None: that is unknown, or the group is not empty."""
+        """Seconds, by the time of day; None: unknown, or the group is not empty."""
         return self._rebalance.empty_since
 
     @empty_since.setter
@@ -173,13 +176,13 @@ class Group:
         )
 
     def kill(self) -> None:
-        """Marks the group as dead. Only an empty one may be."""
+        """Marks an empty group as dead."""
         assert self.state is State.EMPTY
         self._rebalance.state = State.DEAD
         self._rebalance.pending.clear()
 
     def restore(self, stored: StoredGroup, now: float) -> None:
-        """Makes it what it was when it was stored. Its members may be late by their timeouts."""
+        """Restores the stored state. Session timeouts of its members start now."""
         rebalance = self._rebalance
         rebalance.generation = stored.generation
         rebalance.protocol_type = stored.protocol_type or None
@@ -195,18 +198,18 @@ class Group:
             self.members.leader = stored.leader
 
     def take_answers(self) -> list[Callable[[], None]]:
-        """The answers that are due, once. To be called when no lock is held."""
+        """The answers that are due, once. Call them while no lock is held."""
         answers, self._rebalance.outbox = self._rebalance.outbox, []
         return answers
 
     # --- time
 
     def next_deadline(self) -> float | None:
-        """When `advance` is to be called at the latest, in seconds; None: nothing waits."""
+        """The latest time to call `advance`, in seconds; None: nothing waits."""
         return self._rebalance.next_deadline()
 
     def advance(self, now: float) -> None:
-        """Does what is due."""
+        """Runs the timers that are due."""
         self._rebalance.advance(now)
 
     # --- how

@@ -1,9 +1,9 @@
 """How a client becomes a member of a group, and how a member joins again.
 
-A client without a member id gets one, and comes back with it if its version can [KIP-394]. A static
-member, which has an instance id, takes the place of the one that it was before [KIP-345].
+A client without a member id gets one, and returns with it if its version can [KIP-394]. A static
+member, which has an instance id, takes the place of its earlier self [KIP-345].
 
-Not here: the generation that follows (rebalance.py), what else members ask (group.py)."""
+Not here: the generation that follows (rebalance.py), other requests of members (group.py)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,13 +14,13 @@ from downconvert.protocol.errors import ErrorCode
 from .member import Join, Joined, Member, Synced
 from .rebalance import Limits, Rebalance, State
 
-# A join is answered when all have joined: until then nothing is heard of a client that has gone.
+# A join is answered when all have joined. Until then a client that has gone is not noticed.
 NEW_MEMBER_TIMEOUT: Final = 300.0  # seconds
 CLIENT_ID_MAX: Final = 255  # characters of it in a member's id
 
 
 class Joining:
-    """Of one group. Its owner holds a lock around every call."""
+    """The joins of one group. Its owner holds a lock around every call."""
 
     def __init__(self, group_id: str, limits: Limits, rebalance: Rebalance) -> None:
         self._group_id = group_id
@@ -31,7 +31,7 @@ class Joining:
     def join(
         self, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> tuple[ErrorCode, str]:
-        """An error, and the member id to answer it with; no error: the answer comes later."""
+        """An error, and the member id for the answer; no error: the answer comes later."""
         rebalance = self._rebalance
         if rebalance.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, join.member_id
@@ -122,7 +122,7 @@ class Joining:
     def _replace(
         self, member: Member, new_id: str, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> None:
-        """A static member has started again: it gets its place, and what it was assigned."""
+        """A static member has restarted. It gets its old place and assignment."""
         rebalance = self._rebalance
         old_id, old_leader = member.id, rebalance.members.leader
         rebalance.answer_join(member, Joined(member_id=old_id, code=ErrorCode.FENCED_INSTANCE_ID))
@@ -136,7 +136,7 @@ class Joining:
             rebalance.state is State.STABLE
             and rebalance.members.select_protocol() == rebalance.protocol
         ):
-            if rebalance.store(now):  # it would not be known after a restart
+            if rebalance.store(now):  # a restart of the broker would lose the new id
                 rebalance.answer_join(
                     member, Joined(member_id=new_id, code=ErrorCode.UNKNOWN_SERVER_ERROR)
                 )
@@ -149,8 +149,8 @@ class Joining:
             rebalance.prepare_rebalance(now)
 
     def _resumed(self, member: Member, join: Join, old_leader: str | None) -> Joined:
-        """A leader that has restarted must not assign anew. To clients that cannot be told so, the
-        old leader id is sent, which is not theirs."""
+        """A restarted leader must not assign again. Clients that cannot be told so get the old
+        leader id, which is not theirs."""
         rebalance = self._rebalance
         is_leader = member.id == rebalance.members.leader and join.may_skip_assignment
         return Joined(
@@ -163,7 +163,7 @@ class Joining:
             skip_assignment=is_leader,
         )
 
-    # --- whether it may
+    # --- admission
 
     def _has_room(self, join: Join) -> bool:
         rebalance = self._rebalance

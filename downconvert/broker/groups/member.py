@@ -1,6 +1,6 @@
 """A member of a group, its requests, and the answers to them.
 
-Not here: its life in the group (group.py, joining.py, rebalance.py)."""
+Not here: changes of its state (group.py, joining.py, rebalance.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ def size_of(protocols: Protocols) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MemberIdentity:
-    """Who a client says it is in a group."""
+    """The identity that a client claims in a group."""
 
     member_id: str
     generation: int = -1
@@ -34,10 +34,10 @@ class Join:
     session_timeout: float
     rebalance_timeout: float
     member_id: str = ""
-    instance_id: str | None = None  # of a static member, which keeps its place over a restart
+    instance_id: str | None = None  # of a static member, which keeps its place after a restart
     client_id: str = ""
     client_host: str = ""
-    needs_known_id: bool = False  # whether an id is handed out before it may join
+    needs_known_id: bool = False  # it must join again with the id that it gets
     may_skip_assignment: bool = False
 
     @property
@@ -62,7 +62,7 @@ class Joined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Synced:
-    """The answer to a sync: what the leader assigned."""
+    """The answer to a sync: the member's assignment."""
 
     code: ErrorCode = ErrorCode.NONE
     protocol_type: str | None = None
@@ -83,13 +83,13 @@ class Member:
     protocols: Protocols
     assignment: bytes = b""
     deadline: float | None = None  # when it expires; None: it waits for an answer
-    is_new: bool = True  # in no generation yet
+    is_new: bool = True  # not in a generation yet
     join_reply: Callable[[Joined], None] | None = field(default=None, repr=False)
     sync_reply: Callable[[Synced], None] | None = field(default=None, repr=False)
 
     @classmethod
     def restored(cls, stored: StoredMember, protocol: str | None) -> "Member":
-        """As it was when its group was stored, which had chosen this protocol."""
+        """A member from its group's stored state, in which this protocol was chosen."""
         return cls(
             stored.id,
             stored.instance_id,
@@ -102,7 +102,7 @@ class Member:
         )
 
     def stored(self, protocol: str | None) -> StoredMember:
-        """As it is stored in a group that has chosen this protocol."""
+        """The member's stored form, in a group that has chosen this protocol."""
         return StoredMember(
             self.id,
             self.instance_id,
@@ -116,11 +116,11 @@ class Member:
 
     @property
     def size(self) -> int:
-        """Bytes of what it offers."""
+        """Bytes of its protocols."""
         return size_of(self.protocols)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """What it said along with a protocol; nothing, if it does not offer it."""
+        """Its metadata for a protocol; empty if it does not support the protocol."""
         return next((data for name, data in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: set[str]) -> str:

@@ -1,4 +1,4 @@
-"""The members of a group, in the order in which they came: the leader, and the common protocols.
+"""The members of a group, in the order of joining: the leader, and the common protocols.
 
 Not here: when they join and are answered (group.py, rebalance.py)."""
 
@@ -11,13 +11,13 @@ from .member import Member, Protocols
 
 
 class Members(Mapping[str, Member]):
-    """By member id."""
+    """Members by member id."""
 
     def __init__(self) -> None:
         self.leader: str | None = None  # a member, if there is any
         self._members: dict[str, Member] = {}
         self._static: dict[str, str] = {}  # member ids by instance id
-        self._offered: Counter[str] = Counter()  # how many members offer a protocol
+        self._offered: Counter[str] = Counter()  # how many members support each protocol
 
     def __getitem__(self, member_id: str) -> Member:
         return self._members[member_id]
@@ -28,7 +28,7 @@ class Members(Mapping[str, Member]):
     def __len__(self) -> int:
         return len(self._members)
 
-    # --- who they are
+    # --- membership
 
     def admit(self, member: Member) -> None:
         self._members[member.id] = member
@@ -47,7 +47,7 @@ class Members(Mapping[str, Member]):
             self.leader = next(iter(self._members), None)
 
     def rename(self, member: Member, new_id: str) -> None:
-        """A static member gets another id, and keeps its place."""
+        """Gives a static member another id. It keeps its place."""
         assert member.instance_id is not None
         if self.leader == member.id:
             self.leader = new_id
@@ -57,11 +57,11 @@ class Members(Mapping[str, Member]):
         self._static[member.instance_id] = member.id = new_id
 
     def static(self, instance_id: str | None) -> str | None:
-        """The id of the static member that is this instance."""
+        """The member id of this static instance."""
         return None if instance_id is None else self._static.get(instance_id)
 
     def check(self, member_id: str, instance_id: str | None) -> ErrorCode:
-        """Whether there is such a member, and it is this instance."""
+        """Checks that there is such a member, and that it is this instance."""
         if instance_id is None:
             return ErrorCode.NONE if member_id in self._members else ErrorCode.UNKNOWN_MEMBER_ID
         current = self._static.get(instance_id)
@@ -70,7 +70,7 @@ class Members(Mapping[str, Member]):
         return ErrorCode.NONE if current == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def elect(self) -> bool:
-        """Makes a member that has joined the leader: the last one, if possible. False: none has."""
+        """Elects a leader from those that have joined: the last one, if possible. False: none."""
         leader = self._members.get(self.leader or "")
         if leader is None or leader.join_reply is None:
             joined = (member.id for member in self._members.values() if member.join_reply)
@@ -80,31 +80,31 @@ class Members(Mapping[str, Member]):
             self.leader = found
         return True
 
-    # --- what they say
+    # --- protocols and timeouts
 
     @property
     def rebalance_timeout(self) -> float:
-        """Seconds: the longest of any member."""
+        """Seconds: the longest of all members."""
         return max((member.rebalance_timeout for member in self._members.values()), default=0.0)
 
     def offer(self, member: Member, protocols: Protocols) -> None:
-        """Replaces what a member offers."""
+        """Replaces the protocols that a member supports."""
         self._offered.subtract(name for name, _ in member.protocols)
         self._offered.update(name for name, _ in protocols)
-        self._offered += Counter()  # drops those that no member offers
+        self._offered += Counter()  # drops protocols that no member supports
         member.protocols = protocols
 
     def share(self, protocols: Protocols) -> bool:
-        """Whether all offer one of these."""
+        """Whether all members support one of these."""
         return any(self._offered[name] == len(self._members) for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The one that most prefer of those that all offer; of several the one voted for first."""
+        """The supported protocol with the most votes; the first vote decides a tie."""
         candidates = {name for name, count in self._offered.items() if count == len(self._members)}
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]
 
     def metadata(self, protocol: str | None) -> tuple[tuple[str, str | None, bytes], ...]:
-        """For the leader: ids, instance ids, and the metadata for the protocol."""
+        """For the leader: ids, instance ids, and metadata for the protocol."""
         members = self._members.values()
         return tuple((one.id, one.instance_id, one.metadata(protocol)) for one in members)

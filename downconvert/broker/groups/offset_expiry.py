@@ -1,11 +1,10 @@
-"""Which offsets of a group have been kept for long enough [KIP-211, GroupMetadata].
+"""Which committed offsets of a group have expired [KIP-211, GroupMetadata].
 
-Those of a group without members: as long after its last member as the broker says. Those of
-consumers: as long after the commit, where none of them reads the topic any more. Those that are
-committed without a group: as long after the commit. A commit that said until when itself, as old
-clients did, is kept until then.
+The retention of a group without members begins when its last member left. In a group of consumers,
+that of a topic that no member reads begins at the commit, and so does that of an offset committed
+without a group. A commit with an expiry time of its own, from old clients, is kept until then.
 
-Not here: forgetting them (coordinator.py)."""
+Not here: removing them (coordinator.py)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -17,13 +16,13 @@ from downconvert.protocol.errors import BadRequestError
 from .group import Group
 from .rebalance import State
 
-CONSUMER: Final = "consumer"  # the protocol type whose members say which topics they read
+CONSUMER: Final = "consumer"  # the protocol type whose metadata names the subscribed topics
 
 
 def expired(
     group: Group, offsets: Mapping[Partition, Committed], now: float, retention: float
 ) -> list[Partition]:
-    """Of `offsets`, those that may go. Times in seconds."""
+    """The expired ones of `offsets`. Times in seconds."""
     empty_since: float | None = None
     read: frozenset[str] | None = frozenset()
     if group.protocol_type is not None:
@@ -46,7 +45,7 @@ def expired(
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """The topics that members of a group of consumers read; None: that cannot be told."""
+    """The topics to which members of a group of consumers subscribe; None: unknown."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     try:

@@ -1,12 +1,12 @@
 """Committed offsets, and the state of groups: in memory, and in `__consumer_offsets`.
 
-A broker that may write keeps them in that topic, as Kafka does, and makes it when it is first
-needed. One that only reads begins with what the directory's broker had kept there, as far as
-offsets go: its members are that broker's. What is committed here stays in memory then.
+A broker that may write stores them in that topic, as Kafka does, and creates it when it is first
+needed. One that only reads starts with the offsets that the directory's broker had stored, without
+the members, which are that broker's. Commits then stay in memory.
 
-Not here: what the records look like (internal_topics/group_records.py), where they are
-(offsets_topic.py), what transactions do to them (committed_offsets.py), who may commit (group.py),
-when the log is compacted (storage)."""
+Not here: the format of the records (internal_topics/group_records.py), their place
+(offsets_topic.py), the effect of transactions (committed_offsets.py), checks of commits (group.py),
+compaction (storage)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -21,8 +21,8 @@ from downconvert.internal_topics.group_records import (
     NO_ID,
     NO_TIME,
     Committed,
-    Key,
     Partition,
+    RecordKey,
     StoredGroup,
     read_committed,
     read_group,
@@ -57,36 +57,36 @@ class Offsets:
         *,
         is_writable: bool,
     ) -> None:
-        """Reads what there is. What cannot be read is left out, with a line in the log."""
+        """Reads what is stored. Damaged parts are left out, with a line in the log."""
         self.topic = topic
         self._topics = topics
         self._time_of_day = time_of_day
         self._is_writable = is_writable
         self._kept = CommittedOffsets()
-        # Where groups have records beside their own partition: the topic had fewer of them once.
+        # Other partitions with records of a group, from when the topic had fewer partitions.
         self._strays: defaultdict[str, set[int]] = defaultdict(set)
-        self.stored: dict[str, StoredGroup] = {}  # that have not been asked for yet
+        self.stored: dict[str, StoredGroup] = {}  # groups without a request yet
         found_in = self._read_all()
         self._say_what_is_odd(found_in)
 
     def partitions_added(self, before: int, groups: Iterable[str]) -> None:
-        """The topic had so many partitions when these groups, and those that have committed
-        something, last wrote to it."""
+        """`before`: the number of partitions when these groups, and those with offsets, last wrote
+        to the topic."""
         for group_id in self.ids() | set(groups):
             index = partition_of(group_id, before)
             if index != self.topic.partition_of(group_id):
                 self._strays[group_id].add(index)
 
     def ids(self) -> set[str]:
-        """Of the groups that have committed something, or had members."""
+        """Groups with committed offsets, or with stored members."""
         return self._kept.ids() | self.stored.keys()
 
     def of(self, group_id: str) -> Mapping[Partition, Committed]:
-        """What the group has committed."""
+        """The group's committed offsets."""
         return self._kept.of(group_id)
 
     def pending(self, group_id: str) -> Collection[Partition]:
-        """Where a transaction that is still open has committed something."""
+        """Partitions in which an open transaction has committed offsets."""
         return self._kept.pending(group_id)
 
     def has(self, group_id: str) -> bool:
@@ -101,13 +101,13 @@ class Offsets:
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> ErrorCode:
-        """Keeps these, all or none. `now` in seconds. `producer`, an id and an epoch: they count
-        when its transaction is committed, of which `check` says whether it is open."""
+        """Commits all of these, or none. `now` in seconds. `producer`: an id and an epoch; the
+        offsets count when its transaction is committed. `check`: whether that is open."""
         if not offsets:
             return ErrorCode.NONE
-        if any(topic not in self._topics for topic, _ in offsets):  # deleted a moment ago
+        if any(topic not in self._topics for topic, _ in offsets):  # just deleted
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        records = [(Key(group_id, at), write_committed(one)) for at, one in offsets.items()]
+        records = [(RecordKey(group_id, at), write_committed(one)) for at, one in offsets.items()]
         position = OFFSET_MAX
         if self._is_writable:
             code, position = self.topic.append(
@@ -119,23 +119,23 @@ class Offsets:
                 return code
         pending = None if producer is None else (self.topic.partition_of(group_id), producer[0])
         for number, (at, one) in enumerate(offsets.items()):
-            self._kept.put(Key(group_id, at), one, position + number, pending)
+            self._kept.put(RecordKey(group_id, at), one, position + number, pending)
         return ErrorCode.NONE
 
     def end_transaction(
         self, index: int, producer_id: int, write_marker: Callable[[], None], *, committed: bool
     ) -> None:
-        """Writes a transaction's marker to a partition of the topic; what it has committed there
-        counts from now on, or is dropped. What `write_marker` raises: nothing has changed."""
+        """Writes a transaction's marker to a partition of the topic. The offsets committed there
+        then count, or are dropped. If `write_marker` raises, nothing has changed."""
         write_marker()
         self._kept.end((index, producer_id), committed=committed)
 
     def store(self, group: Group, now: float) -> ErrorCode:
-        """Writes a group, so that it is as it was when the broker starts again."""
+        """Writes a group's state, so that a restart restores it."""
         if not self._is_writable:
             return ErrorCode.NONE
         if group.state is State.EMPTY:
-            group.empty_since = self._time_of_day.at(now)  # as it will be read again
+            group.empty_since = self._time_of_day.at(now)  # the value that a restart reads
         stored = StoredGroup(
             group.protocol_type or "",
             group.generation,
@@ -144,27 +144,27 @@ class Offsets:
             self._time_of_day.ms(now),
             tuple(member.stored(group.protocol) for member in group.members.values()),
         )
-        code, _ = self.topic.append(group.id, [(Key(group.id), write_group(stored))], now)
+        code, _ = self.topic.append(group.id, [(RecordKey(group.id), write_group(stored))], now)
         too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
         return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else code
 
     def delete(self, group: Group, now: float) -> ErrorCode:
-        """Forgets a group, and all that it has committed, or that transactions may yet."""
+        """Forgets a group, with its committed and pending offsets."""
         assert group.state is State.EMPTY
-        keys = [Key(group.id, at) for at in self._kept.partitions(group.id)]
-        return self._bury([*keys, Key(group.id)], now)
+        keys = [RecordKey(group.id, at) for at in self._kept.partitions(group.id)]
+        return self._bury([*keys, RecordKey(group.id)], now)
 
     def remove(self, group_id: str, partitions: Iterable[Partition], now: float) -> ErrorCode:
-        """Forgets what a group has committed of some partitions, or that transactions may yet."""
+        """Forgets a group's committed and pending offsets in some partitions."""
         there = set(self._kept.partitions(group_id))
-        return self._bury([Key(group_id, at) for at in partitions if at in there], now)
+        return self._bury([RecordKey(group_id, at) for at in partitions if at in there], now)
 
     def forget_topics(self, names: Collection[str], now: float) -> set[str]:
-        """Forgets what was committed of topics that are deleted, or about to be created: a group
-        must not go on at an old offset in a new topic of the same name. Returns the groups that
-        had committed something.
+        """Forgets offsets in topics that are deleted, or about to be created: a group must not
+        continue at an old offset in a new topic of the same name. Returns the groups that had
+        offsets there.
 
-        If the disk takes no tombstones a line in the log says so; memory forgets all the same."""
+        If the tombstones cannot be written, that is logged, and memory forgets all the same."""
         keys = self._kept.of_topics(names)
         if self._bury(keys, now):
             LOG.warning("offsets of deleted topics stay in %s, as it takes none", OFFSETS_TOPIC)
@@ -173,7 +173,7 @@ class Offsets:
 
     # --- how
 
-    def _bury(self, keys: list[Key], now: float) -> ErrorCode:
+    def _bury(self, keys: list[RecordKey], now: float) -> ErrorCode:
         code = ErrorCode.NONE
         if self._is_writable:
             code = self.topic.bury(keys, now, self._strays)
@@ -181,16 +181,15 @@ class Offsets:
             self._drop(keys)
         return code
 
-    def _drop(self, keys: Iterable[Key]) -> None:
+    def _drop(self, keys: Iterable[RecordKey]) -> None:
         for key in keys:
             if key.partition is not None:
                 self._kept.remove(key)
 
     def _read_all(self) -> dict[str, int]:
-        """Reads the topic; returns the partition that a group's records are in, or one of them.
+        """Reads the topic. Returns the partition of each group's records, or one of them.
 
-        Where groups have records in other partitions than their own, which are older, those are
-        read first."""
+        Records of a group in partitions other than its own are older, and are read first."""
         found_in: dict[str, int] = {}
 
         def note(index: int, record: Record, producer_id: int | None) -> None:
@@ -223,8 +222,8 @@ class Offsets:
         record: Record,
         producer_id: int | None,
         is_wanted: Callable[[str], bool] = lambda _: True,
-    ) -> Key | None:
-        """Takes a record in, if its group is wanted. Returns its key; None: it has none."""
+    ) -> RecordKey | None:
+        """Applies a record, if its group is wanted. Returns its key; None: it has none."""
         key = None
         try:
             key = read_key(record.key or b"")
@@ -247,7 +246,7 @@ class Offsets:
         return key
 
     def _is_of_another(self, name: str, topic_id: bytes) -> bool:
-        """Whether a topic of this name is here, and is not the one that was committed."""
+        """Whether a topic of this name is here with another id than the committed one."""
         if topic_id == NO_ID:
             return False
         topic = self._topics.get(name)

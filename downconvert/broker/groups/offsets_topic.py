@@ -1,7 +1,7 @@
-"""`__consumer_offsets`: reading and writing what groups have committed.
+"""`__consumer_offsets`: reading and writing the committed offsets of groups.
 
-Not here: which of its partitions a group is in (internal_topic.py), the format of the records
-(internal_topics/group_records.py), what they add up to (offsets.py)."""
+Not here: the partition of a group (internal_topic.py), the format of the records
+(internal_topics/group_records.py), the resulting state (offsets.py)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from downconvert.broker.internal_topic import InternalTopic
 from downconvert.broker.partition import CheckBatch
 from downconvert.broker.topics import OFFSETS_TOPIC
-from downconvert.internal_topics.group_records import Key, write_key
+from downconvert.internal_topics.group_records import RecordKey, write_key
 from downconvert.protocol.errors import ErrorCode
 from downconvert.storage import Log
 from downconvert.storage.producers.producer_state import read_marker
@@ -20,17 +20,17 @@ from records import BatchHeader, Record, read
 from records.batches.control import ControlRecordType
 from records.logged import log_of
 
-# A partition's index, a record of it, and in whose transaction it was written.
+# A partition's index, a record of it, and the producer id of its transaction.
 TakeRecord: TypeAlias = Callable[[int, Record, int | None], None]
 # A partition's index, a producer's id, and whether its transaction is committed.
 TakeEnd: TypeAlias = Callable[[int, int, bool], None]
 
 LOG: Final = log_of(__name__)
-TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below what a message may be
+TOMBSTONES_MAX: Final = 1000  # in a batch, which stays far below the maximum size of a message
 
 
 class OffsetsTopic(InternalTopic):
-    """The topic in a broker's directory, of which some or all partitions may be missing."""
+    """The topic in a broker's directory. Some or all partitions may be missing."""
 
     name = OFFSETS_TOPIC
     log = LOG
@@ -47,23 +47,23 @@ class OffsetsTopic(InternalTopic):
     def append(
         self,
         group_id: str,
-        records: Sequence[tuple[Key, bytes | None]],
+        records: Sequence[tuple[RecordKey, bytes | None]],
         now: float,
         *,
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> tuple[ErrorCode, int]:
-        """As `append_to`, of a group."""
+        """As `append_to`, for a group."""
         index = self.partition_of(group_id)
         return self._append(index, records, now, producer=producer, check=check)
 
     def bury(
-        self, keys: Iterable[Key], now: float, strays: Mapping[str, Collection[int]]
+        self, keys: Iterable[RecordKey], now: float, strays: Mapping[str, Collection[int]]
     ) -> ErrorCode:
-        """Writes tombstones, in their order for each group. Returns the first error; the other
-        partitions' tombstones are written all the same. `strays`: other partitions that have
-        records of a group, too."""
-        by_partition: defaultdict[int, list[Key]] = defaultdict(list)
+        """Writes tombstones, in order for each group. Returns the first error; the tombstones of
+        other partitions are written all the same. `strays`: other partitions with records of a
+        group."""
+        by_partition: defaultdict[int, list[RecordKey]] = defaultdict(list)
         for key in keys:
             for index in (self.partition_of(key.group_id), *strays.get(key.group_id, ())):
                 by_partition[index].append(key)
@@ -80,7 +80,7 @@ class OffsetsTopic(InternalTopic):
     def _append(
         self,
         index: int,
-        records: Sequence[tuple[Key, bytes | None]],
+        records: Sequence[tuple[RecordKey, bytes | None]],
         now: float,
         *,
         producer: tuple[int, int] | None = None,
@@ -104,8 +104,8 @@ def _read(index: int, log: Log, take: TakeRecord, end: TakeEnd) -> None:
 
 
 def _kind(header: BatchHeader) -> tuple[int, int]:
-    """What batches have in common that are read as one: a transaction, or none. Control batches are
-    read one by one."""
+    """What batches that are read together have in common: a transaction, or none. Control batches
+    are read one by one."""
     if header.is_control:
         return header.base_offset, header.producer_id
     return -1, header.producer_id if header.is_transactional else -1

@@ -1,16 +1,16 @@
 """How a group gets from one generation to the next: its state, its timers, and its answers.
 
 A generation begins with all members joining. One of them is the leader: it gets the metadata of the
-others, and hands out an assignment for each. A member that joins, leaves, dies or changes its
-subscription makes the others join again.
+others, and returns an assignment for each. When a member joins, leaves, fails or changes its
+subscription, the others join again.
 
 The rules and error codes are those of Kafka 3.9's GroupCoordinator and GroupMetadata. One more: a
 member that is removed while it waits for its assignment gets an error.
 
-No I/O and no clock: `now` is handed in, in seconds. Answers are collected in `outbox`, to be called
-when no lock is held.
+No I/O and no clock: `now` is an argument, in seconds. Answers are collected in `outbox`. The owner
+calls them while it holds no lock.
 
-Not here: what members ask (group.py), who they are (members.py)."""
+Not here: other requests of members (group.py), the list of members (members.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from .members import Members
 
 Answer = TypeVar("Answer", Joined, Synced)
 
-NOBODY_DELAY: Final = 1.0  # seconds, at least, between two looks for a member that can lead
+NO_LEADER_DELAY: Final = 1.0  # seconds, at least, between two checks for a member that can lead
 
 
 class State(StrEnum):
@@ -40,7 +40,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How many members, how many bytes of theirs; how long the first one waits for others."""
+    """Limits of members and of their bytes; the delay of the first rebalance."""
 
     size_max: int = 2**31 - 1
     metadata_max: int = 2**31 - 1
@@ -51,34 +51,34 @@ class Rebalance:
     """A group's members and generation. Its owner holds a lock around every call."""
 
     def __init__(self, limits: Limits, store: Callable[[float], ErrorCode]) -> None:
-        """`store` writes the group as it is, and is given the time; an error code if it cannot."""
+        """`store` writes the group's state. It gets the time, and returns an error code."""
         self.state = State.EMPTY
         self.generation = 0
         self.protocol_type: str | None = None
         self.protocol: str | None = None
         self.members = Members()
-        self.pending: dict[str, float] = {}  # deadlines of member ids that have been handed out
-        self.unsynced: set[str] = set()  # members that have not asked for their assignment
+        self.pending: dict[str, float] = {}  # deadlines of new member ids that have not joined
+        self.unsynced: set[str] = set()  # members that have not requested their assignment
         self.empty_since: float | None = None  # seconds; None: unknown, or not empty
         self.outbox: list[Callable[[], None]] = []
         self._limits = limits
         self.store = store
         self._join_deadline: float | None = None
         self._sync_deadline: float | None = None
-        self._extra_delay = 0.0  # seconds that the first rebalance may still be put off
+        self._extra_delay = 0.0  # seconds by which the first rebalance may still be delayed
         self._has_newcomers = False
-        self._is_initial = False  # the first rebalance is put off for others to come
+        self._is_initial = False  # the first rebalance waits for more members
 
     # --- time
 
     def next_deadline(self) -> float | None:
-        """When `advance` is to be called at the latest, in seconds; None: nothing waits."""
+        """The latest time to call `advance`, in seconds; None: nothing waits."""
         deadlines = [member.deadline for member in self.members.values()]
         deadlines += [self._join_deadline, self._sync_deadline, *self.pending.values()]
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def advance(self, now: float) -> None:
-        """Does what is due."""
+        """Runs the timers that are due."""
         for member_id, deadline in list(self.pending.items()):
             if deadline <= now:
                 del self.pending[member_id]
@@ -100,13 +100,13 @@ class Rebalance:
     # --- joining
 
     def admit(self, member: Member) -> None:
-        """A new member; the others join again."""
+        """Adds a member; the others join again."""
         self.members.admit(member)
         if self.state is State.PREPARING and self.generation == 0:
             self._has_newcomers = True
 
     def prepare_rebalance(self, now: float) -> None:
-        """Makes all members join again, unless they are about to."""
+        """Makes all members join again, unless they already must."""
         if self.state in (State.PREPARING, State.DEAD):
             return
         for member in self.members.values():
@@ -145,7 +145,7 @@ class Rebalance:
             if member.join_reply is None and member.instance_id is None:
                 self._remove(member)
         if self.members and not self.members.elect():
-            self._join_deadline = now + max(self.members.rebalance_timeout, NOBODY_DELAY)
+            self._join_deadline = now + max(self.members.rebalance_timeout, NO_LEADER_DELAY)
             return
         self._join_deadline = None
         self.generation += 1
@@ -198,13 +198,13 @@ class Rebalance:
         self.members.remove(member)
 
     def reset_session_timer(self, member: Member, now: float) -> None:
-        """Restarts the session timeout, as a request of the member has come."""
+        """Restarts a member's session timeout, because it sent a request."""
         member.deadline = now + member.session_timeout
 
     # --- answers
 
     def joined(self, member: Member) -> Joined:
-        """What a member of this generation is told."""
+        """The answer to a join of a member of this generation."""
         is_leader = member.id == self.members.leader
         return Joined(
             member_id=member.id,
@@ -216,7 +216,7 @@ class Rebalance:
         )
 
     def synced(self, member: Member) -> Synced:
-        """What a member is assigned."""
+        """The answer to a sync, with the member's assignment."""
         return Synced(
             protocol_type=self.protocol_type, protocol=self.protocol, assignment=member.assignment
         )
@@ -227,7 +227,7 @@ class Rebalance:
             self.send(reply, joined)
 
     def answer_sync(self, member: Member, synced: Synced) -> bool:
-        """Whether it was waiting for one."""
+        """Returns whether it was waiting for one."""
         reply, member.sync_reply = member.sync_reply, None
         if reply is not None:
             self.send(reply, synced)

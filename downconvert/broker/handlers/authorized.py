@@ -3,7 +3,7 @@
 A client without a rule may do everything, as at a broker without an authorizer."""
 
 from downconvert.access.guard import EVERYTHING
-from downconvert.access.operations import NOT_ASKED, TOLD, Kind
+from downconvert.access.operations import NOT_ASKED, SHOWN, Kind
 from downconvert.broker.exchange import Exchange
 
 
@@ -12,4 +12,4 @@ def operations(exchange: Exchange, kind: Kind, name: str = "", *, is_asked: bool
     if not is_asked:
         return NOT_ASKED
     access = EVERYTHING if exchange.client.access is None else exchange.client.access
-    return access.operations(kind, name) & TOLD[kind]
+    return access.operations(kind, name) & SHOWN[kind]

@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from downconvert.access.replica_ids import CONSUMER, DEBUG_CONSUMER
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.partition import CONSUMER, DEBUG_CONSUMER, Partition
+from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import NO_EPOCH
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ApiError, ErrorCode

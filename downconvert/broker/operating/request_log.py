@@ -58,9 +58,11 @@ def log_answer(exchange: Exchange, now: float) -> None:
     if not exchange.errors and not LOG.logger.isEnabledFor(logging.DEBUG):
         return
     client, api = exchange.client, exchange.request.name
-    refused = {code for code in exchange.errors if code in REFUSALS} - client.told.get(api, set())
+    refused = {code for code in exchange.errors if code in REFUSALS} - client.logged_refusals.get(
+        api, set()
+    )
     if refused:
-        client.told.setdefault(api, set()).update(refused)
+        client.logged_refusals.setdefault(api, set()).update(refused)
     elif not LOG.isEnabledFor(logging.DEBUG):
         return
     errors = {name_of(code): count for code, count in exchange.errors.items()}

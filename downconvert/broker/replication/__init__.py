@@ -1,1 +1,1 @@
-"""Replicas: followers, leader epochs, who is in sync."""
+"""Replicas: followers, leader epochs and the ISR."""

@@ -1,11 +1,11 @@
-"""A broker as a follower: fetches from one leader.
+"""A broker as a follower: it fetches from one leader.
 
-No I/O: `request` returns the bytes of the next request, `response` takes those of its answer. Where
-the logs have diverged, which the leader says of a replica's last epoch, the replica first truncates
-what the leader does not have, and then appends [KIP-595]. Answers are read as untrusted bytes, and
-one that no longer fits the replica that asked is ignored.
+No I/O: `request` returns the bytes of the next request, `response` takes the bytes of its answer.
+Where the logs diverge, by the leader's answer about the replica's last epoch, the replica first
+truncates what the leader does not have, and then appends [KIP-595]. Answers are untrusted bytes. An
+answer that no longer fits the replica's state is ignored.
 
-Not here: which leader to follow (replica_manager.py), and connections to it."""
+Not here: the choice of the leader (replica_manager.py), and connections to it."""
 
 from dataclasses import dataclass
 from itertools import groupby
@@ -26,14 +26,14 @@ from .leader_epochs import NO_EPOCH, EpochEnd, epochs_of, latest
 FETCH_VERSION: Final = 17
 LIST_OFFSETS_VERSION: Final = 7
 EARLIEST: Final = -2
-WITHOUT_SESSION: Final = -1  # an epoch: every request names all partitions
+WITHOUT_SESSION: Final = -1  # a session epoch: every request names all partitions
 BACKOFF: Final = 1.0  # seconds; as replica.fetch.backoff.ms
 CORRELATIONS: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A partition as it was when a request was made."""
+    """The state of a partition when a request was made."""
 
     partition: Partition
     leader_epoch: int
@@ -50,7 +50,7 @@ class _Asked:
 
 class Follower:
     """The partitions that `leader` leads and `broker` has a replica of. One request at a time: if
-    the connection is lost, the next request replaces the one that was under way."""
+    the connection is lost, the next request replaces the open one."""
 
     def __init__(
         self,
@@ -70,14 +70,14 @@ class Follower:
         self._asked: dict[tuple[bytes, int], _Asked] = {}
         self._asked_start: dict[tuple[str, int], _Asked] = {}
         self._not_before: dict[Partition, float] = {}
-        self._lost: set[Partition] = set()  # whose log the leader's does not reach
+        self._lost: set[Partition] = set()  # the leader's log does not have their offset
 
     def next_retry(self) -> float | None:
-        """When a partition that is delayed is fetched again; None: none is delayed."""
+        """When a delayed partition is fetched again; None: none is delayed."""
         return min(self._not_before.values(), default=None)
 
     def request(self, now: float) -> bytes | None:
-        """The next request's bytes, without their length; None: there is nothing to ask for."""
+        """The next request's bytes, without their length; None: nothing to request."""
         self._asked, self._asked_start = {}, {}
         self._not_before = {p: at for p, at in self._not_before.items() if at > now}
         followed = [p for p in self._broker.topics.partitions() if self._is_due(p)]
@@ -178,7 +178,7 @@ class Follower:
     # --- responses
 
     def _take(self, partition: Partition, result: Message, now: float) -> None:
-        """What the leader sent for one partition."""
+        """Applies the leader's answer for one partition."""
         diverging = result.diverging_epoch
         before = partition.end_offset, partition.high_watermark
         try:
@@ -193,13 +193,13 @@ class Follower:
                 partition.append_from_leader(data, result.high_watermark)
                 partition.follow_start(result.log_start_offset)
         except (RecordsError, StorageError, OSError, ValueError):
-            # Damaged on its way, or the disk is full: it is fetched again after the backoff.
+            # Damaged in transit, or the disk is full: it is fetched again after the backoff.
             self._not_before[partition] = now + BACKOFF
         if before != (partition.end_offset, partition.high_watermark):
             self._broker.purgatory.notify(partition.key)
 
     def _take_starts(self, body: Message, now: float) -> None:
-        """Where the leader's logs begin, for those replicas whose offset it does not have."""
+        """Applies the start offsets of the leader's logs, for replicas outside of them."""
         asked, self._asked_start = self._asked_start, {}
         for topic in body.topics:
             for result in topic.partitions:
@@ -214,7 +214,7 @@ class Follower:
                         continue
                     if result.offset > one.offset:
                         partition.restart_at(result.offset)
-                    else:  # it cannot tell where the logs diverge: what is committed stays
+                    else:  # the divergence is unknown: committed records stay
                         partition.truncate(EpochEnd(NO_EPOCH, -1))
                 except (StorageError, OSError):
                     continue

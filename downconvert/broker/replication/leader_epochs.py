@@ -1,10 +1,10 @@
 """Leader epochs of a log: which offsets were written under which leader, and where logs diverge.
 
 A log's epochs are pairs of an epoch and the first offset written in it. From a replica's last epoch
-and its end a leader can say up to where their logs are the same; the replica truncates what it has
-after that. [KIP-101, KIP-279, KIP-595; LeaderEpochFileCache]
+and log end a leader finds up to where their logs are the same. The replica truncates what follows.
+[KIP-101, KIP-279, KIP-595; LeaderEpochFileCache]
 
-Not here: where epochs are kept (storage), the requests (handlers/offset_for_leader_epoch.py)."""
+Not here: where epochs are stored (storage), the requests (handlers/offset_for_leader_epoch.py)."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -27,7 +27,7 @@ UNKNOWN: Final = EpochEnd(NO_EPOCH, -1)
 
 
 def epochs_of(log: Log) -> Sequence[EpochEntry]:
-    """As noted beside a log; none for logs of brokers that knew no epochs."""
+    """The epochs in the checkpoint beside a log; none for logs of brokers without epochs."""
     if log.is_writable:
         return log.writer.epochs
     try:
@@ -43,8 +43,8 @@ def latest(epochs: Sequence[EpochEntry]) -> int:
 def end_of(epochs: Sequence[EpochEntry], epoch: int, log_end: int) -> EpochEnd:
     """The largest epoch that is not above `epoch`, and where it ends.
 
-    UNKNOWN for an epoch above all that there were; where all are above it, the epoch itself and
-    where the first of them begins."""
+    UNKNOWN: the epoch is above all known ones. If all known ones are above it, the epoch itself and
+    the offset where the first of them begins."""
     if not epochs or epoch == NO_EPOCH or epoch > latest(epochs):
         return UNKNOWN
     if epoch == latest(epochs):
@@ -59,7 +59,7 @@ def divergence(
 ) -> EpochEnd | None:
     """Where the log of a replica with this end and last epoch diverges from ours; None: nowhere.
 
-    UNKNOWN: that cannot be told, as its epoch is above all that there were here."""
+    UNKNOWN: its epoch is above all epochs known here."""
     end = end_of(epochs, last_epoch, log_end)
     if end == UNKNOWN or end.epoch < last_epoch or end.end_offset < offset:
         return end
@@ -69,9 +69,9 @@ def divergence(
 def truncation(
     epochs: Sequence[EpochEntry], log_end: int, high_watermark: int, diverging: EpochEnd
 ) -> int:
-    """The offset to which a replica truncates its log when its leader says where they diverge.
+    """The offset to which a replica truncates its log, from the leader's point of divergence.
 
-    It may have to ask again from there: if it never had the epoch that the leader names."""
+    If the replica never had the epoch that the leader names, it may have to ask again."""
     if diverging.epoch == NO_EPOCH or diverging.end_offset < 0:
         return min(high_watermark, log_end)
     own = end_of(epochs, diverging.epoch, log_end)

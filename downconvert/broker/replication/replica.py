@@ -1,10 +1,10 @@
-"""A leader's view of its followers: what they have, who is in sync, what is committed.
+"""A leader's view of its followers: their log ends, the ISR, and the high watermark.
 
 A follower that fetches from an offset has everything below it. The high watermark is the lowest log
-end of the replicas in sync; it never goes back while the leader stays. A replica that lags for
-longer than replica.lag.time.max.ms leaves the ISR, and one that has caught up joins it, once the
-controller has agreed. Until then one that is to join counts already, and one that is to leave
-counts still. [Partition, Replica; KIP-497, KIP-903, KAFKA-15583]
+end of the replicas in sync, and never decreases while the leader stays. A replica that lags for
+longer than replica.lag.time.max.ms leaves the ISR, and one that has caught up joins it, after the
+controller has agreed. Until then a joining replica counts already, and a leaving one still counts.
+[Partition, Replica; KIP-497, KIP-903, KAFKA-15583]
 
 Times are in seconds of the broker's clock.
 
@@ -13,16 +13,16 @@ Not here: the log (partition.py), the controller, of which a broker knows only `
 from dataclasses import dataclass
 from typing import Final
 
-NOTHING: Final = -1  # an offset: the replica has not fetched yet
+NO_OFFSET: Final = -1  # the replica has not fetched yet
 NEVER: Final = float("-inf")
 NO_BROKER_EPOCH: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """What the controller says about a partition. `version` goes up with every change.
+    """The controller's decision about a partition. `version` increases with every change.
 
-    alive: the replicas whose brokers are alive; no other joins the ISR."""
+    alive: the replicas with live brokers; no other one joins the ISR."""
 
     leader: int | None
     leader_epoch: int
@@ -36,8 +36,8 @@ class Leadership:
 class IsrChange:
     """An ISR that a leader proposes to the controller.
 
-    broker_epochs: of each replica that has fetched, the epoch of its broker in which it was in
-    sync, so that the controller refuses one that has restarted since, and may have lost records."""
+    broker_epochs: of each replica that has fetched, the broker epoch in which it was in sync. The
+    controller refuses a replica that has restarted since, because it may have lost records."""
 
     leader_epoch: int
     version: int
@@ -47,13 +47,13 @@ class IsrChange:
 
 @dataclass(slots=True)
 class Replica:
-    """A follower, as its leader knows it."""
+    """A follower, from the view of its leader."""
 
-    caught_up: float  # when it last had everything that there was
-    end_offset: int = NOTHING
+    caught_up: float  # when it last had everything up to the leader's log end
+    end_offset: int = NO_OFFSET
     broker_epoch: int = NO_BROKER_EPOCH
     _fetched: float = NEVER
-    _leader_end_then: int = NOTHING
+    _leader_end_then: int = NO_OFFSET
 
     def fetches(self, offset: int, leader_end: int, now: float, broker_epoch: int) -> None:
         if offset >= leader_end:
@@ -68,7 +68,7 @@ class Replica:
 
 
 class Replicas:
-    """Of one partition, in one leader epoch. Calls are made under the partition's lock."""
+    """The replicas of one partition, in one leader epoch. Callers hold the partition's lock."""
 
     def __init__(
         self, node_id: int, leadership: Leadership, epoch_start: int, now: float, lag_max: float
@@ -91,17 +91,17 @@ class Replicas:
 
     @property
     def maximal_isr(self) -> frozenset[int]:
-        """The ISR, and the replicas that are to join it."""
+        """The ISR, and the replicas that are about to join it."""
         return self.isr if self._asked is None else self.isr | self._asked.isr
 
     def fetches(
         self, replica_id: int, offset: int, leader_end: int, now: float, broker_epoch: int
     ) -> None:
-        """A follower has everything below `offset`. KeyError: it has no replica of it."""
+        """A follower has everything below `offset`. KeyError: it has no replica."""
         self._followers[replica_id].fetches(offset, leader_end, now, broker_epoch)
 
     def high_watermark(self, known: int, leader_end: int, now: float, isr_min: int) -> int:
-        """As of now, if it was `known` before: never less.
+        """The current high watermark. It is never less than `known`, the last one.
 
         A replica that has caught up counts, too: it is about to join the ISR."""
         if len(self.isr) < isr_min:
@@ -116,7 +116,7 @@ class Replicas:
         return max(known, offset)
 
     def change(self, leader_end: int, high_watermark: int, now: float) -> IsrChange | None:
-        """What to propose to the controller; None: nothing, or a proposal is under way."""
+        """The proposal to the controller; None: no change, or a proposal is pending."""
         if self._asked is not None:
             return None
         isr = {
@@ -140,15 +140,15 @@ class Replicas:
         return self._asked
 
     def settle(self, leadership: Leadership) -> None:
-        """The controller has decided: about what was asked, or by itself."""
+        """Applies the controller's decision, about a proposal or of its own."""
         if leadership.version > self.version:
             self.isr, self.version, self._asked = leadership.isr, leadership.version, None
             self._alive = leadership.alive
 
     def refuse(self, change: IsrChange) -> None:
-        """The controller knows all that the leader knew when it asked, and does not agree.
+        """The controller has refused a proposal, knowing all that the leader knew.
 
-        Not to be called where the controller did not answer: it may have agreed, and the proposal
-        counts until it says otherwise."""
+        Not to be called if the controller did not answer. It may have agreed, so the proposal
+        counts until the next decision."""
         if self._asked is change:
             self._asked = None

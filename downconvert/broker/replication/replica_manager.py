@@ -1,9 +1,9 @@
-"""The replicas of a broker: which it leads, which leaders to follow, what to tell the controller.
+"""The replicas of a broker: which ones it leads, which leaders it follows, and its ISR proposals.
 
-A driver with a network (for now the simulator) hands in what the controller says, carries the
-bytes of the followers to their leaders, and proposals of ISRs to the controller.
+A driver with a network (for now the simulator) passes in the controller's decisions. It carries
+the followers' bytes to their leaders, and proposals of ISRs to the controller.
 
-Not here: one partition (partition.py, replica.py), one leader that is followed (follower.py)."""
+Not here: one partition (partition.py, replica.py), one followed leader (follower.py)."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,7 +17,7 @@ from .replica import IsrChange, Leadership
 
 
 class Replication:
-    """From one start of a broker to its end."""
+    """The replicas of a broker, from one start to its end."""
 
     def __init__(self, broker: BrokerState) -> None:
         self.broker = broker
@@ -27,19 +27,19 @@ class Replication:
 
     @property
     def versions(self) -> dict[TopicPartition, int]:
-        """The version of each partition that the controller sent last."""
+        """The version of the controller's last decision for each partition."""
         return {partition.name: partition.version for partition in self.broker.topics.partitions()}
 
     def register(self, broker_epoch: int) -> None:
-        """The controller has registered this broker, under an epoch of its own for each start."""
+        """The controller has registered this broker. Each start has a broker epoch of its own."""
         self.broker_epoch = broker_epoch
         for follower in self.followers.values():
             follower.broker_epoch = broker_epoch
 
     def assign(self, leaderships: Mapping[TopicPartition, Leadership], now: float) -> None:
-        """Applies what the controller says. Partitions that are not here are skipped.
+        """Applies the controller's decisions. Partitions that are not here are skipped.
 
-        OSError: an epoch could not be written; it may be called again with the same."""
+        OSError: an epoch could not be written. The call may be repeated."""
         config = self.broker.config
         self._admit({id_ for one in leaderships.values() for id_ in one.replicas})
         for name, leadership in leaderships.items():
@@ -62,16 +62,16 @@ class Replication:
             del self.followers[gone]
 
     def _admit(self, ids: set[int]) -> None:
-        """Later connections may be those of followers with these ids, too: the controller has said
-        that there are such brokers."""
+        """Lets later connections be those of followers with these ids, because the controller has
+        named these brokers."""
         access = self.broker.guard.access
         if not ids <= access.follower_ids:
             access = replace(access, follower_ids=access.follower_ids | ids)
             self.broker.guard = replace(self.broker.guard, access=access)
 
     def isr_changes(self, now: float) -> dict[TopicPartition, IsrChange]:
-        """What the controller is to be asked for, which was not asked before. To be called when
-        followers have fetched, and every half of replica.lag.time.max.ms."""
+        """New proposals for the controller. Called when followers have fetched, and every half of
+        replica.lag.time.max.ms."""
         found = {}
         for partition in self.broker.topics.partitions():
             change = partition.isr_change(now)

@@ -1,17 +1,17 @@
-"""The transaction coordinator: who may write in which transaction, and how transactions end.
+"""The transaction coordinator: which producer may write in which transaction, and how these end.
 
-Every step is in `__transaction_state` before it counts. What a client is told to have committed is
-decided there; markers follow at once, and after a crash, or where a partition takes none, later. So
-a transaction is whole in all its partitions, or in none.
+Every step is stored in `__transaction_state` before it takes effect. That decides whether a
+transaction is committed. Markers follow at once or, after a crash or if a partition takes none,
+later. So a transaction is complete in all its partitions, or in none.
 
 The rules are those of Kafka's TransactionCoordinator, for clients that add partitions themselves
-(before KIP-890's second part). Different on purpose: a producer that starts while another's
-transaction is open has it aborted, and is answered at once, where Kafka has it ask again.
+(before KIP-890's second part). One intended difference: a producer that starts while another's
+transaction is open has it aborted and is answered at once. In Kafka it must retry.
 
-Locks: a partition's lock may be held when `check_batch` is called, which therefore takes none; the
-coordinator's is not held when markers are written.
+Locks: a partition's lock may be held when `check_batch` is called, so that takes none. The
+coordinator's lock is not held while markers are written.
 
-Not here: the steps (internal_topics/transaction.py), the log (state_topic.py), timers
+Not here: the states (internal_topics/transaction.py), the log (state_topic.py), timers
 (sweep.py)."""
 
 from collections.abc import Callable, Collection, Mapping
@@ -39,7 +39,7 @@ ID_MAX: Final = 0x7FFF  # bytes of a transactional id
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who asks: a transactional id, with the producer's id and epoch."""
+    """The sender of a request: a transactional id, with the producer's id and epoch."""
 
     transactional_id: str
     producer_id: int
@@ -59,7 +59,7 @@ class Transactions:
         time_of_day: TimeOfDay,
         counts: Counts,
     ) -> None:
-        """Reads what there is. A broker that only reads coordinates nothing."""
+        """Reads what is stored. A broker that only reads coordinates nothing."""
         self._config = config
         self._topics = topics
         self._topic = topic
@@ -68,18 +68,18 @@ class Transactions:
         self._time_of_day = time_of_day
         self._counts = counts
         self._lock = Lock()
-        # Values are replaced as a whole, so that they can be read without the lock.
+        # Values are replaced as a whole, so they can be read without the lock.
         self._kept = topic.read() if config.is_writable else {}
-        self._ending: set[str] = set()  # whose markers a thread is writing
-        self._stuck: set[str] = set()  # of which it has been said that they take none
+        self._ending: set[str] = set()  # a thread is writing their markers
+        self._stuck: set[str] = set()  # their markers cannot be written, which is logged
         self.on_change: Callable[[float], None] = lambda _: None  # called when there is something
         counts.watch(lambda: sum(one.is_open for one in self.all().values()))
         self._say_what_is_open()
 
-    # --- what there is
+    # --- state
 
     def all(self) -> Mapping[str, Transaction]:
-        """All transactional ids, as they are now."""
+        """All transactional ids, in their current states."""
         return dict(self._kept)
 
     def get(self, transactional_id: str) -> Transaction | None:
@@ -103,13 +103,13 @@ class Transactions:
     def check_batch(
         self, transactional_id: str | None, at: TopicPartition, batch: BatchHeader
     ) -> None:
-        """ApiError: the batch is of no transaction that is open in this partition."""
+        """ApiError: the batch is not in a transaction that is open in this partition."""
         self.check_producer(transactional_id, at, (batch.producer_id, batch.producer_epoch))
 
     def check_producer(
         self, transactional_id: str | None, at: TopicPartition, producer: tuple[int, int]
     ) -> None:
-        """ApiError: a producer, by its id and epoch, has no transaction open in this partition."""
+        """ApiError: a producer, by id and epoch, has no transaction open in this partition."""
         producer_id, epoch = producer
         one = None if transactional_id is None else self._kept.get(transactional_id)
         if transactional_id is None:
@@ -117,21 +117,21 @@ class Transactions:
         if not transactional_id:
             raise ApiError(ErrorCode.INVALID_REQUEST, "no transactional id")
         if one is None or one.producer_id != producer_id:
-            said = f"producer {producer_id} is not that of {transactional_id[:100]!r}"
-            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, said)
+            message = f"producer {producer_id} is not that of {transactional_id[:100]!r}"
+            raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING, message)
         if one.epoch != epoch:
             self._counts.fenced()
-            said = f"the producer's epoch is {one.epoch}, and not {epoch}"
-            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, said)
+            message = f"the producer's epoch is {one.epoch}, and not {epoch}"
+            raise ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, message)
         if one.is_prepared:
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS, "the transaction is about to end")
         if one.state is not State.ONGOING or at not in one.partitions:
             raise ApiError(ErrorCode.TRANSACTION_ABORTABLE, f"{at} is not in the transaction")
 
-    # --- what clients ask
+    # --- requests of clients
 
     def new_producer_id(self) -> int:
-        """One that no producer has. OSError, StorageError: the disk."""
+        """An unused producer id. OSError, StorageError: the disk failed."""
         taken = {one.producer_id for one in self.all().values()}
         while (producer_id := self._producer_ids.take()) in taken:
             pass
@@ -144,11 +144,11 @@ class Transactions:
         expected: tuple[int, int] | None,
         now: float,
     ) -> tuple[int, int]:
-        """InitProducerId: a producer's id and epoch, with which all others of the transactional id
-        are fenced. What they had open is aborted.
+        """InitProducerId: returns a producer's id and epoch, which fence all other producers of
+        the transactional id. Their open transaction is aborted.
 
-        expected: the id and the epoch that the producer has, where it goes on after an error.
-        ApiError: it may not; OSError, StorageError: the disk."""
+        expected: the id and epoch that the producer has, if it continues after an error.
+        ApiError: it may not; OSError, StorageError: the disk failed."""
         self._check_begin(transactional_id, timeout_ms)
         one = self._kept.get(transactional_id)
         if one is None:
@@ -169,8 +169,8 @@ class Transactions:
         return one.producer_id, one.epoch
 
     def add(self, producer: Producer, partitions: Collection[TopicPartition], now: float) -> None:
-        """AddPartitionsToTxn: the transaction, begun if there is none, goes on in these. ApiError:
-        it may not."""
+        """AddPartitionsToTxn: adds partitions to the transaction, and begins one if none is open.
+        ApiError: it may not."""
         with self._lock:
             one = self._find(producer)
             if one.epoch != producer.epoch:
@@ -185,48 +185,48 @@ class Transactions:
                 self._counts.begun()
 
     def end(self, producer: Producer, now: float, *, commits: bool) -> None:
-        """EndTxn: returns when it is decided, and usually when it is done. ApiError: it may not."""
+        """EndTxn: returns when the outcome is stored, and usually when the transaction is complete.
+        ApiError: it may not."""
         with self._lock:
             one = self._find(producer)
             if one.epoch != producer.epoch:
                 raise self._fenced(one, producer)
             complete = State.COMPLETE_COMMIT if commits else State.COMPLETE_ABORT
             if one.state is complete:
-                return  # it is asked again
+                return  # a repeated request
             prepared = State.PREPARE_COMMIT if commits else State.PREPARE_ABORT
             if one.state is prepared:
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
             if one.state is not State.ONGOING:
-                said = f"the transactional id is in state {one.state.title}"
-                raise ApiError(ErrorCode.INVALID_TXN_STATE, said)
+                message = f"the transactional id is in state {one.state.title}"
+                raise ApiError(ErrorCode.INVALID_TXN_STATE, message)
             one = one.prepared(self._time_of_day.ms(now), commits=commits)
             self._store(one, now)
             self._counts.ended(Outcome.COMMITTED if commits else Outcome.ABORTED)
         self._complete(one.transactional_id, now)
 
-    # --- what time brings
+    # --- timers
 
     def complete_prepared(self, now: float) -> None:
-        """Writes the markers that are missing yet: after a crash, or where a partition took
-        none."""
+        """Writes missing markers: after a crash, or when a partition did not take one."""
         for one in self.all().values():
             if one.is_prepared:
                 self._complete(one.transactional_id, now)
 
     def abort_timed_out(self, now: float) -> None:
-        """Aborts transactions that are open for longer than their producers have said."""
+        """Aborts transactions that have been open for longer than their timeout."""
         time = self._time_of_day.ms(now)
         for one in self.all().values():
             if one.has_timed_out(time):
-                said = "transactional id %s: its transaction is aborted after %d ms"
-                LOG.warning(said, _short(one), one.timeout_ms)
+                message = "transactional id %s: its transaction is aborted after %d ms"
+                LOG.warning(message, _short(one), one.timeout_ms)
                 try:
                     self._abort(one, Outcome.TIMED_OUT, now)
                 except ApiError as error:
                     LOG.warning("it is not, as the log takes nothing: %s", error.code.name)
 
     def expire(self, now: float) -> None:
-        """Forgets transactional ids that have not been used for long."""
+        """Forgets transactional ids that have not been used for a long time."""
         time = self._time_of_day.ms(now)
         for one in self.all().values():
             if not one.has_expired(time, self._config.transactional_id_expiration_ms):
@@ -250,7 +250,7 @@ class Transactions:
             raise ApiError(ErrorCode.POLICY_VIOLATION, "there are too many transactional ids")
 
     def _new(self, transactional_id: str, timeout_ms: int) -> Transaction:
-        """One that is not kept yet."""
+        """A transactional id that is not stored yet."""
         return Transaction(
             transactional_id=transactional_id,
             producer_id=self.new_producer_id(),
@@ -258,12 +258,12 @@ class Transactions:
         )
 
     def _check_expected(self, one: Transaction, expected: tuple[int, int] | None) -> None:
-        """ApiError: the producer that wants to go on has been fenced."""
+        """ApiError: the producer that wants to continue has been fenced."""
         if expected is None or one.epoch == NO_EPOCH:
             return
         producer_id, epoch = expected
         is_current = producer_id == one.producer_id and epoch in (one.epoch, one.last_epoch)
-        # Its epochs were exhausted, and it did not get the answer with its next id.
+        # Its epochs were exhausted, and it did not get the answer with its new id.
         is_previous = producer_id == one.previous_producer_id and epoch == one.last_epoch
         if not (is_current or is_previous):
             raise self._fenced(one, Producer(one.transactional_id, producer_id, epoch))
@@ -272,7 +272,7 @@ class Transactions:
         self, one: Transaction, timeout_ms: int, expected: tuple[int, int] | None, time: int
     ) -> Transaction:
         if expected is not None and one.epoch != NO_EPOCH and expected[1] == one.last_epoch:
-            return one  # it is asked again
+            return one  # a repeated request
         last_epoch = NO_EPOCH if expected is None else one.epoch
         if one.has_exhausted_epochs:
             producer_id = self.new_producer_id()
@@ -300,17 +300,17 @@ class Transactions:
         return ApiError(ErrorCode.PRODUCER_FENCED, f"the epoch is {one.epoch}")
 
     def _abort(self, one: Transaction, why: Outcome, now: float) -> None:
-        """Aborts an open transaction without its producer, which is fenced. ApiError: the log."""
+        """Aborts an open transaction and fences its producer. ApiError: the log failed."""
         with self._lock:
             if self._kept.get(one.transactional_id) is not one:
-                return  # something else has happened meanwhile
+                return  # the state has changed in the meantime
             prepared = one.prepared(self._time_of_day.ms(now), commits=False, fences=True)
             self._store(prepared, now)
             self._counts.ended(why)
         self._complete(one.transactional_id, now)
 
     def _complete(self, transactional_id: str, now: float) -> None:
-        """Writes the markers of a prepared transaction, and notes it where all are written."""
+        """Writes the markers of a prepared transaction, and stores when all are written."""
         with self._lock:
             one = self._kept.get(transactional_id)
             if one is None or not one.is_prepared or transactional_id in self._ending:
@@ -337,7 +337,7 @@ class Transactions:
             self._stuck.discard(transactional_id)
 
     def _store(self, one: Transaction, now: float) -> None:
-        """ApiError: it is not in the log, and nothing has changed. With the lock held."""
+        """ApiError: it is not in the log, and nothing has changed. The caller holds the lock."""
         code = self._topic.store(one, now)
         if code:
             raise ApiError(code)
@@ -362,5 +362,5 @@ class Transactions:
 
 
 def _short(one: Transaction) -> str:
-    """An id as a line of the log names it."""
+    """An id as log lines name it."""
     return ascii(one.transactional_id[:100])

@@ -1,6 +1,6 @@
-"""Markers: how each partition of a transaction learns how it ended.
+"""Markers: how each partition of a transaction learns whether it was committed.
 
-Not here: when they are due (coordinator.py), what logs do with them
+Not here: when they are due (coordinator.py), their effect on logs
 (storage/producers/producer_state.py)."""
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ LOG: Final = log_of(__name__)
 
 
 class Markers:
-    """Writes them to the partitions of one broker. No lock of the caller's may be held."""
+    """Writes markers to the partitions of one broker. The caller must hold no lock."""
 
     def __init__(self, topics: Topics, groups: Groups, purgatory: Purgatory) -> None:
         self._topics = topics
@@ -31,11 +31,11 @@ class Markers:
     def write(
         self, one: Transaction, coordinator_epoch: int, now: int
     ) -> dict[TopicPartition, Exception]:
-        """Ends a prepared transaction in all its partitions. Returns those that do not take a
+        """Ends a prepared transaction in all its partitions. Returns those that cannot take a
         marker now, and why. `now` in milliseconds.
 
-        One more marker changes nothing, so that all may be written again after a crash. A
-        partition that was deleted needs none."""
+        A second marker changes nothing, so after a crash all may be written again. A deleted
+        partition needs none."""
         failed: dict[TopicPartition, Exception] = {}
         for name in sorted(one.partitions):
             partition = self._topics.partition(name.topic, name.partition)

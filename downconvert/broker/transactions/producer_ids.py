@@ -1,10 +1,10 @@
-"""Ids for idempotent producers: none is handed out twice, also after a crash.
+"""Ids for idempotent producers. None is given out twice, even after a crash.
 
-They are taken from blocks; the next block is written to disk before any id of this one is handed
-out. Each node has a range of its own. An id that a log here has already, from a broker that had the
-directory before, is left out.
+They come from blocks. The end of a block is written to disk before any of its ids is given out.
+Each node has a range of its own. Ids that a log here already has, from an earlier broker of the
+directory, are skipped.
 
-Not here: what producers do with them (sequences.py)."""
+Not here: the producers' sequence numbers (sequences.py)."""
 
 from pathlib import Path
 from threading import Lock
@@ -20,7 +20,7 @@ NODE_SHIFT: Final = 40  # bits of the ids of one node
 
 
 class ProducerIds:
-    """The ids that one broker hands out."""
+    """The ids that one broker gives out."""
 
     def __init__(self, topics: Topics, node_id: int) -> None:
         self._topics = topics
@@ -51,7 +51,7 @@ class ProducerIds:
 
 
 def _read(path: Path) -> int:
-    """Where the next block begins."""
+    """The start of the next block."""
     try:
         text = read_file(path)
     except FileNotFoundError:

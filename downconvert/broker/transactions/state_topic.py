@@ -1,7 +1,7 @@
-"""`__transaction_state`: reading and writing what transactional ids are doing.
+"""`__transaction_state`: reading and writing the states of transactional ids.
 
-Not here: the format of the records (internal_topics/transaction_records.py), which of its
-partitions an id is in (internal_topic.py)."""
+Not here: the format of the records (internal_topics/transaction_records.py), the partition of an
+id (internal_topic.py)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -32,9 +32,9 @@ class StateTopic(InternalTopic):
     count_setting = "transaction_state_log_num_partitions"
 
     def read(self) -> dict[str, Transaction]:
-        """What each transactional id was doing last, as `read_each`."""
+        """The last state of each transactional id, as `read_each`."""
         found: dict[str, Transaction] = {}
-        own: set[str] = set()  # of which the id's own partition has said what they were doing
+        own: set[str] = set()  # ids with a state in their own partition
 
         def take(index: int, log: Log) -> None:
             for record in _records(log):
@@ -56,8 +56,8 @@ class StateTopic(InternalTopic):
         return 0 if partition is None else partition.leader_epoch
 
     def store(self, one: Transaction, now: float) -> ErrorCode:
-        """Appends it; returns COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR or UNKNOWN_SERVER_ERROR
-        where it cannot be. `now` in seconds."""
+        """Appends a state. Returns COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR or
+        UNKNOWN_SERVER_ERROR if that fails. `now` in seconds."""
         return self._append(one.transactional_id, write_value(one), now)
 
     def forget(self, transactional_id: str, now: float) -> ErrorCode:
@@ -98,5 +98,5 @@ def _take(transactional_id: str, record: Record, found: dict[str, Transaction]) 
 
 
 def _say_damaged(record: Record, error: UnreadableRecordError) -> None:
-    said = "%s: the record at %d is damaged: %s"
-    LOG.warning(said, TRANSACTIONS_TOPIC, record.offset, error)
+    message = "%s: the record at %d is damaged: %s"
+    LOG.warning(message, TRANSACTIONS_TOPIC, record.offset, error)

@@ -1,9 +1,9 @@
-"""Looks after transactions from time to time: completes, aborts and forgets what is due.
+"""Periodic work on transactions: completes prepared ones, aborts timed-out ones, forgets old ones.
 
-From the broker's purgatory: at once when a broker starts with transactional ids in its log, and
-every transaction.abort.timed.out.transaction.cleanup.interval.ms as long as there are any.
+It runs at once when a broker starts with transactional ids in its log, and then every
+transaction.abort.timed.out.transaction.cleanup.interval.ms while there are any.
 
-Not here: what is due (coordinator.py)."""
+Not here: which transactions are due (coordinator.py)."""
 
 from threading import Lock
 
@@ -14,7 +14,7 @@ from .coordinator import Transactions
 
 
 class Sweep:
-    """Of one coordinator. The purgatory completes it, and each time it waits anew."""
+    """The periodic work of one coordinator, called by the purgatory."""
 
     def __init__(
         self, transactions: Transactions, config: BrokerConfig, purgatory: Purgatory
@@ -30,13 +30,9 @@ class Sweep:
         self._is_armed = False
         transactions.on_change = lambda now: self._arm(now, now + self._interval)
         if transactions.all():
-            self._arm(-1.0, 0.0)  # nobody has said yet what time it is
+            self._arm(-1.0, 0.0)  # at the first call of the purgatory: the time is not known here
 
-    def is_due(self) -> bool:
-        return False  # at its deadline only
-
-    def complete(self, now: float, *, timed_out: bool) -> None:  # noqa: ARG002
-        """Called by the purgatory."""
+    def _run(self, now: float) -> None:
         self._transactions.complete_prepared(now)
         self._transactions.abort_timed_out(now)
         if self._next_expiry is None or now >= self._next_expiry:
@@ -52,4 +48,4 @@ class Sweep:
             if self._is_armed:
                 return
             self._is_armed = True
-        self._purgatory.watch(self, (), now, deadline)
+        self._purgatory.call_at(deadline, self._run, now)

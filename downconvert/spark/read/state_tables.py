@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from downconvert.internal_topics import group_records, transaction_records
 from downconvert.internal_topics.cursor import UnreadableRecordError
-from downconvert.internal_topics.group_records import GROUP_NAME, NO_EPOCH, Key, StoredMember
+from downconvert.internal_topics.group_records import GROUP_NAME, NO_EPOCH, RecordKey, StoredMember
 from downconvert.internal_topics.transaction import NO_ID
 from downconvert.spark.errors import CorruptStateError
 from downconvert.spark.logs.splits import Split
@@ -132,12 +132,12 @@ def _each(decode: Callable[[Any, bytes], Row]) -> Callable[[dict[Any, Last]], It
     return rows
 
 
-def _offset_key(data: bytes) -> Key | None:
+def _offset_key(data: bytes) -> RecordKey | None:
     key = group_records.read_key(data)
     return None if key is None or key.partition is None else key
 
 
-def _offset(key: Key, value: bytes) -> Row:
+def _offset(key: RecordKey, value: bytes) -> Row:
     assert key.partition is not None
     found = group_records.read_committed(value)
     return {

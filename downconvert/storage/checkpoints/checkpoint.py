@@ -1,8 +1,9 @@
 """Checkpoints: the small text files in which a broker notes offsets.
 
-The first line is the version, 0; the second the number of entries; then an entry a line. A broker's
-directory has four of them with `topic partition offset`; a partition's has the leader epochs with
-`epoch start-offset`. They are replaced whole. An empty file is one without entries."""
+The first line is the version, 0; the second the number of entries; each further line is an entry. A
+broker's directory has four such files with `topic partition offset`. A partition's directory has
+the leader epochs, with `epoch start-offset`. Files are replaced whole. An empty one has no
+entries."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -19,14 +20,14 @@ INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 
 class EpochEntry(NamedTuple):
-    """A leader epoch, and the first offset that was written in it."""
+    """A leader epoch, and the first offset written in it."""
 
     epoch: int
     start_offset: int
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """The offsets of partitions; empty where there is no such file. CorruptFileError: malformed."""
+    """The offsets of partitions; empty if there is no file. CorruptFileError: malformed."""
     offsets = {}
     for topic, partition, offset in _entries(path, 3):
         key = TopicPartition(topic, _integer(partition, path))
@@ -35,12 +36,12 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
 
 
 def write_offsets(files: Files, path: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Replaces the file, and returns when that is safe."""
+    """Replaces the file. Returns when that is synced."""
     _write(files, path, (f"{key.topic} {key.partition} {at}" for key, at in offsets.items()))
 
 
 def read_epochs(path: Path) -> list[EpochEntry]:
-    """The leader epochs of a partition; empty where there is no such file."""
+    """The leader epochs of a partition; empty if there is no file."""
     return [
         EpochEntry(_integer(epoch, path), _integer(start, path))
         for epoch, start in _entries(path, 2)
@@ -48,7 +49,7 @@ def read_epochs(path: Path) -> list[EpochEntry]:
 
 
 def write_epochs(files: Files, path: Path, epochs: Iterable[EpochEntry]) -> None:
-    """Replaces the file, and returns when that is safe."""
+    """Replaces the file. Returns when that is synced."""
     _write(files, path, (f"{entry.epoch} {entry.start_offset}" for entry in epochs))
 
 

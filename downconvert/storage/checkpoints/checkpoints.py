@@ -1,7 +1,7 @@
-"""The checkpoints of a broker's directory, as far as logs need them when they are written to.
+"""The checkpoints in a broker's directory that a writer of logs needs.
 
-Entries of partitions that are not ours are kept as they are. A file that cannot be read counts as
-empty, as it does for a broker: logs are then recovered from their beginning.
+Entries of unknown partitions are kept. An unreadable file counts as empty, as in a broker. Logs are
+then recovered from their beginning.
 
 Not here: the format of the files (checkpoint.py)."""
 
@@ -23,13 +23,13 @@ NOTED: Final = (RECOVERY_POINTS, LOG_STARTS, CLEANER_POINTS)
 class Checkpoints:
     """Recovery points, start offsets and cleaner points of the logs in a directory.
 
-    Logs share them, so that the threads that write to different logs take turns."""
+    Logs share this object, so threads that write to different logs take turns."""
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._directory = directory
         self._files = files
         self._lock = RLock()
-        self._behind: set[str] = set()  # files that say more than is true, for want of room
+        self._behind: set[str] = set()  # files with entries too many, because the disk was full
         self._is_waiting = False  # until a block of `together` ends
         self._offsets = {name: _read(directory / name) for name in NOTED}
 
@@ -40,7 +40,7 @@ class Checkpoints:
         return max(0, self._offsets[name].get(partition, 0))
 
     def set(self, name: str, partition: TopicPartition, offset: int) -> None:
-        """Returns when it is safe."""
+        """Returns when it is synced."""
         with self._lock:
             offsets = self._offsets[name]
             if offsets.get(partition, 0) != offset:
@@ -48,8 +48,8 @@ class Checkpoints:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """Each file is written once, at the end of the block, for all partitions: what is set in it
-        is not safe before."""
+        """Writes each file once for all partitions, at the end of the block. Changes within the
+        block are not synced before that."""
         self._is_waiting = True
         try:
             yield
@@ -60,9 +60,9 @@ class Checkpoints:
                     self._write(name, self._offsets[name])
 
     def forget(self, partition: TopicPartition) -> None:
-        """Removes the entries of this partition, and returns when that is on disk.
+        """Removes the entries of this partition. Returns when that is synced.
 
-        DiskFullError: the files still do, until they are written again; nothing here does."""
+        DiskFullError: they are removed in memory, and from the files at the next write."""
         with self._lock:
             for name, offsets in self._offsets.items():
                 if partition in offsets:
@@ -82,7 +82,7 @@ class Checkpoints:
 
 
 class PartitionCheckpoints:
-    """Those of one partition."""
+    """The checkpoints of one partition."""
 
     __slots__ = ("_all", "_partition")
 
@@ -92,7 +92,7 @@ class PartitionCheckpoints:
 
     @property
     def recovery_point(self) -> int:
-        """Below this offset, everything had been flushed."""
+        """Everything below this offset had been flushed."""
         return self._all.get(RECOVERY_POINTS, self._partition)
 
     @property
@@ -101,14 +101,14 @@ class PartitionCheckpoints:
 
     @property
     def cleaner_point(self) -> int:
-        """The cleaner has been up to this offset."""
+        """The offset up to which the cleaner has been."""
         return self._all.get(CLEANER_POINTS, self._partition)
 
     def set_cleaner_point(self, offset: int) -> None:
         self._all.set(CLEANER_POINTS, self._partition, offset)
 
     def lower_cleaner_point(self, offset: int) -> None:
-        """Where there is no room it stays too high in the file; readers compare it with the log's
+        """If the disk is full it stays too high in the file. Readers compare it with the log's
         end."""
         with suppress(DiskFullError):
             if self.cleaner_point > offset:
@@ -118,7 +118,7 @@ class PartitionCheckpoints:
         self._all.set(RECOVERY_POINTS, self._partition, offset)
 
     def raise_recovery_point(self, offset: int) -> None:
-        """Where there is no room it stays too low: more is read after a crash, nothing is lost."""
+        """If the disk is full it stays too low: recovery reads more, and nothing is lost."""
         with suppress(DiskFullError):
             self.set_recovery_point(offset)
 

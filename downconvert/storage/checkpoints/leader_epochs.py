@@ -1,9 +1,9 @@
-"""The leader epochs of a log that is written: in memory, and in the checkpoint beside its segments.
+"""The leader epochs of a log that is written: in memory, and in the checkpoint file.
 
-An entry is an epoch and the first offset written in it. Each change replaces the file. Where there
-is no room for that, memory is right, and the next change writes it.
+An entry is an epoch and the first offset written in it. Each change replaces the file. If the disk
+is full, memory is right, and the next change writes the file.
 
-Not here: the file's format (checkpoint.py), what followers ask of epochs (broker/replication)."""
+Not here: the file's format (checkpoint.py), requests for epochs (broker/replication)."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +18,7 @@ from .checkpoint import EpochEntry, write_epochs
 class LeaderEpochs:
     """The epochs of a log that this process writes [Kafka's LeaderEpochFileCache].
 
-    entries: as they are in the directory's file."""
+    entries: from the checkpoint."""
 
     def __init__(self, directory: Path, files: Files, entries: Iterable[EpochEntry]) -> None:
         self._path = directory / LEADER_EPOCHS
@@ -28,24 +28,24 @@ class LeaderEpochs:
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
-        """The epochs of what is in the log, and of what is appended next if that has begun."""
+        """The epochs of the log's records and, if it has begun, of the next append."""
         return tuple(self._entries)
 
     def begin(self, epoch: int, offset: int) -> None:
-        """What is appended from `offset`, the end of the log, is of this epoch. One that began
-        there and had no records is forgotten.
+        """Begins an epoch at `offset`, the end of the log. An epoch that began there and has no
+        records is removed.
 
-        Does nothing for an epoch that is not above the last one. DiskFullError: nothing changed."""
+        Ignores an epoch that is not above the last one. DiskFullError: nothing changed."""
         if self._entries and self._entries[-1].epoch >= epoch:
             return
         kept = [entry for entry in self._entries if entry.start_offset < offset]
         self._write([*kept, EpochEntry(epoch, offset)])
 
     def add(self, headers: Iterable[BatchHeader]) -> None:
-        """Notes the epochs of batches before they are appended. DiskFullError: nothing changed.
+        """Adds the epochs of batches before they are appended. DiskFullError: nothing changed.
 
-        An epoch that began where a batch of an older one is appended had no records: whoever began
-        it follows a leader now that knew nothing of it [LeaderEpochFileCache.assign]."""
+        An epoch without records is removed if a batch of an older epoch is appended where it began:
+        its leader now follows one that never knew of it [LeaderEpochFileCache.assign]."""
         entries = list(self._entries)
         for header in headers:
             while entries and _is_empty(entries[-1], header):
@@ -55,14 +55,14 @@ class LeaderEpochs:
             self._write(entries)
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """Forgets epochs that begin at that offset or later. DiskFullError: only in memory."""
+        """Removes epochs that begin at or after that offset. DiskFullError: only in memory."""
         entries = [entry for entry in self._entries if entry.start_offset < end_offset]
         if entries != self._entries:
             self._entries, self._is_written = entries, False
         self.flush()
 
     def flush(self) -> None:
-        """Writes what there was no room for."""
+        """Writes changes that a full disk has delayed."""
         if not self._is_written:
             self._write(self._entries)
 
@@ -76,6 +76,6 @@ def _is_empty(entry: EpochEntry, header: BatchHeader) -> bool:
 
 
 def add_epoch(entries: list[EpochEntry], header: BatchHeader) -> None:
-    """Notes the leader epoch of the next batch, if it is a new one."""
+    """Adds the leader epoch of the next batch, if it is a new one."""
     if header.leader_epoch >= 0 and (not entries or header.leader_epoch > entries[-1].epoch):
         entries.append(EpochEntry(header.leader_epoch, header.base_offset))

@@ -1,8 +1,8 @@
-"""Where a log begins, and whether its checkpoint says so.
+"""The start offset of a log, and whether it is in the checkpoint.
 
-To remove the oldest records must work on a full disk, where a new start cannot be noted: then it is
-noted later. After a crash before that, records of the first segment may be back, as in Kafka, which
-writes the start once a minute."""
+Removing the oldest records must work on a full disk, where a new start offset cannot be written.
+Then it is written later. After a crash before that, records of the first segment may be back, as in
+Kafka, which writes the start offset once a minute."""
 
 from contextlib import suppress
 
@@ -17,18 +17,18 @@ class LogStart:
     __slots__ = ("_checkpoints", "_is_noted", "offset")
 
     def __init__(self, checkpoints: PartitionCheckpoints, offset: int) -> None:
-        """What the checkpoint says, or the segments."""
+        """The start offset from the checkpoint, or from the segments."""
         self._checkpoints = checkpoints
         self._is_noted = True
         self.offset = offset
 
     def move(self, offset: int) -> None:
-        """`note` must follow, sooner or later."""
+        """Moves the start in memory. `note` must follow, sooner or later."""
         self.offset = offset
         self._is_noted = False
 
     def note(self) -> None:
-        """Returns when it is safe. DiskFullError: it is not."""
+        """Writes the checkpoint. Returns when it is synced. DiskFullError: it is not."""
         if not self._is_noted:
             self._checkpoints.set_start_offset(self.offset)
             self._is_noted = True

@@ -2,7 +2,7 @@
 
 `meta.properties` is a Java properties file (since 0.9): version 0 has broker.id and, later,
 cluster.id; version 1 (KRaft) has node.id, cluster.id and directory.id. `partition.metadata` (since
-2.8) has the topic's id, in two lines of which the last has no end."""
+2.8) has the topic's id, in two lines without a line feed at the end."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -23,7 +23,7 @@ PROPERTY: Final = re.compile(r"([^=:\s]+)\s*[=:\s]\s*(.*)")
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Which broker of which cluster writes to a directory."""
+    """The broker and cluster that write to a directory."""
 
     version: int = 0
     node_id: int | None = None
@@ -33,7 +33,7 @@ class MetaProperties:
 
 
 def read_meta_properties(directory: Path) -> MetaProperties | None:
-    """None where there is none: brokers before 0.9 wrote none."""
+    """None if there is no file: brokers before 0.9 wrote none."""
     path = directory / META_PROPERTIES
     try:
         text = read_file(path).decode("latin-1")  # as Java reads properties
@@ -58,7 +58,7 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
 
 
 def write_meta_properties(files: Files, directory: Path, meta: MetaProperties) -> None:
-    """Replaces the file, and returns when that is safe."""
+    """Replaces the file. Returns when that is synced."""
     values = {
         "version": str(meta.version),
         "node.id" if meta.version else "broker.id": meta.node_id,
@@ -71,7 +71,7 @@ def write_meta_properties(files: Files, directory: Path, meta: MetaProperties) -
 
 
 def read_topic_id(partition: Path) -> UUID | None:
-    """The id of the topic whose partition is in this directory. None where there is no file."""
+    """The topic id of the partition in this directory. None if there is no file."""
     path = partition / PARTITION_METADATA
     try:
         text = read_file(path).decode("latin-1")
@@ -88,11 +88,11 @@ def read_topic_id(partition: Path) -> UUID | None:
 
 
 def write_topic_id(files: Files, partition: Path, topic_id: UUID) -> None:
-    """Replaces the file, and returns when that is safe."""
+    """Replaces the file. Returns when that is synced."""
     text = f"version: 0\ntopic_id: {topic_id_text(topic_id)}"
     replace_file(files, partition / PARTITION_METADATA, text.encode())
 
 
 def topic_id_text(topic_id: UUID) -> str:
-    """An id as Kafka prints it."""
+    """An id in the form that Kafka prints."""
     return urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")

@@ -1,9 +1,9 @@
-"""Which part of a compacted log is dirty, and whether it is to be cleaned now.
+"""Which part of a compacted log is dirty, and whether it is due for cleaning.
 
-Kafka's rules [LogCleanerManager]: what was cleaned before ends at the cleaner's checkpoint. What is
-dirty begins there, and goes up to the active segment, the last stable offset, and the first segment
-with a record younger than `min.compaction.lag.ms`. It is cleaned when its share of the bytes is
-above `min.cleanable.dirty.ratio`, or when it is older than `max.compaction.lag.ms`.
+Kafka's rules [LogCleanerManager]: the clean part ends at the cleaner's checkpoint. The dirty part
+begins there. It ends at the active segment, the last stable offset, or the first segment with a
+record younger than `min.compaction.lag.ms`. It is cleaned when its share of the bytes is above
+`min.cleanable.dirty.ratio`, or when it is older than `max.compaction.lag.ms`.
 
 Not here: cleaning (compact_log.py)."""
 
@@ -39,9 +39,9 @@ class Cleanable:
 
 
 def cleanable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -> Cleanable:
-    """What is to be cleaned of a log that is open for writing; `now` in milliseconds.
+    """The cleanable part of a log that is open for writing; `now` in milliseconds.
 
-    `up_to`: nothing from that offset on (a high watermark, say)."""
+    `up_to`: nothing from that offset on is cleaned (a high watermark, say)."""
     segments = list(log.segments)
     bound = log.last_stable_offset if up_to is None else min(up_to, log.last_stable_offset)
     first_dirty = _first_dirty(log)
@@ -66,7 +66,7 @@ def cleanable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -
 
 
 def _first_dirty(log: Log) -> int:
-    """The cleaner's checkpoint, if it is one of this log."""
+    """The cleaner's checkpoint, if it is within this log."""
     start = max(log.start_offset, log.segments[0].base_offset)
     point = log.writer.cleaner_point
     return point if start <= point <= log.end_offset else start

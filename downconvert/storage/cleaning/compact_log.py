@@ -1,17 +1,15 @@
-"""Compacts a log that is open for writing, in steps: all of it but the active segment.
+"""Compacts a log that is open for writing, in steps: all of it except the active segment.
 
-A pass reads the keys of what is dirty, as many as fit the map of offsets; then it cleans all
-segments up to there, in groups that fit into one segment, each group into `.cleaned` files. When
-these are safe they become `.swap` files, take the place of the group, and get their names: whatever
-interrupts that, recovery completes it or undoes it (layout.py). Where the map was full, another
-pass goes on from there.
+A pass reads the keys of the dirty part, as many as fit the offset map. Then it cleans all segments
+up to there, in groups that fit into one segment, each group into `.cleaned` files. When these are
+synced they become `.swap` files, replace the group, and get their final names. Recovery completes
+or undoes an interrupted pass (layout.py). If the map was full, another pass continues from there.
 
 The log may be read, appended to and cut at its beginning between two steps, and by other threads
-during one: segments that have been rolled do not change, and the log itself is only touched while
-`lock` is held, which is for moments. A pass whose segments are truncated or deleted meanwhile ends,
-and leaves the log as it is.
+during one. Rolled segments do not change, and the log itself is touched only while `lock` is held,
+briefly. A pass ends without changes if its segments are truncated or deleted in the meantime.
 
-Not here: which records stay (compaction.py), when a log is to be compacted (cleanable.py)."""
+Not here: which records stay (compaction.py), when a log is due (cleanable.py)."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
@@ -42,7 +40,7 @@ class InterruptedPassError(Exception):
 
 
 class Compaction:
-    """One pass over a log. `count` says what it has done so far."""
+    """One pass over a log. `count` has its results so far."""
 
     def __init__(
         self,
@@ -55,10 +53,10 @@ class Compaction:
         files: Files | None = None,
         lock: AbstractContextManager[object] = NO_LOCK,
     ) -> None:
-        """To be called with `lock` held. `part`: as `cleanable` says it of the log; `now` in
-        milliseconds; `buffer_size` in bytes, of the map of offsets."""
+        """Called with `lock` held. `part`: the result of `cleanable` for the log; `now` in
+        milliseconds; `buffer_size`: bytes of the offset map."""
         self.part = part
-        self.end = part.end  # how far the pass comes; known when all keys are noted
+        self.end = part.end  # the offset up to which the pass cleans; final when all keys are noted
         self.count = CompactionCount()
         self._log = log
         self._config = config
@@ -78,10 +76,10 @@ class Compaction:
         self._work = self._run()
 
     def step(self, size: int) -> bool:
-        """Reads about as many bytes of batches, one batch at least. Whether there is more to do.
+        """Reads about `size` bytes, and at least one batch. Returns whether there is more to do.
 
-        InterruptedPassError; CorruptRecordsError: what cannot be read; OSError, StorageError: the
-        disk. After an error the log is as it was but for groups of segments that were done."""
+        InterruptedPassError; CorruptRecordsError: records cannot be read; OSError, StorageError:
+        the disk failed. After an error only finished groups of segments have changed."""
         done = 0
         try:
             for read in self._work:
@@ -90,18 +88,18 @@ class Compaction:
                     return True
         except CorruptRecordsError:
             with self._lock:
-                self._check()  # what was being read may have been truncated: that is no damage
+                self._check()  # a truncation in the meantime is no damage
             raise
         return False
 
     def close(self) -> None:
-        """Ends the pass where it is, and removes what is not done."""
+        """Ends the pass, and removes unfinished files."""
         self._work.close()
 
     # --- the pass
 
     def _run(self) -> Generator[int, None, None]:
-        """Yields the bytes that were read since it yielded last."""
+        """Yields the number of bytes read since the last yield."""
         with closing(OffsetMap(self._buffer_size)) as latest:
             yield from self._note_keys(latest)
             cleaner = Cleaner(
@@ -133,7 +131,7 @@ class Compaction:
                 yield header.size
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """Neighbours that fit into one segment together, as large as they are now."""
+        """Neighbours that fit into one segment together, by their current sizes."""
         with self._lock:
             segments = [s for s in self._segments if s.base_offset < self.end]
             self._check(segments)
@@ -155,7 +153,7 @@ class Compaction:
         cleaned = Segment(first.path().parent, first.base_offset, OpenFiles(), State.CLEANED)
         with self._lock:
             self._check(group)  # else the directory may be another log's by now
-            for kind in SEGMENT_KINDS:  # an earlier attempt may have been broken off
+            for kind in SEGMENT_KINDS:  # an earlier attempt may have been interrupted
                 self._files.remove(cleaned.path(kind))
             writer = SegmentWriter(cleaned, 0, first.base_offset, self._config, self._files)
             writer.open()
@@ -175,22 +173,22 @@ class Compaction:
             writer.abandon()
             cleaned.release()
             if not self._log.writer.is_closed:  # else the directory may be another log's
-                with suppress(OSError, StorageError):  # what is left then, recovery removes
+                with suppress(OSError, StorageError):  # recovery removes the rest
                     for kind in SEGMENT_KINDS:
                         self._files.remove(cleaned.path(kind))
             raise
 
-    # --- the log, which others may change between two steps
+    # --- the log, which other threads may change between two steps
 
     def _check(self, segments: Iterable[Segment] = ()) -> None:
-        """To be called with the lock held."""
+        """Called with the lock held."""
         if self._log.writer.generation != self._generation:
             raise InterruptedPassError("the log was truncated or closed")
         if not all(segment in self._log.segments for segment in segments):
             raise InterruptedPassError("a segment was deleted")
 
     def _opened(self, segment: Segment) -> tuple[FileRecords, int]:
-        """The batches of a segment, and when its file was changed last, in milliseconds."""
+        """The batches of a segment, and the modification time of its file in milliseconds."""
         with self._lock:
             self._check([segment])
             return segment.slice(0, segment.size), _modified(segment)
@@ -205,8 +203,8 @@ def compact(
     buffer_size: int = BUFFER_SIZE,
     files: Files | None = None,
 ) -> CompactionCount:
-    """Leaves the last record of each key before the active segment, and before the last stable
-    offset; `now` is in milliseconds. In as many passes as it takes, dirty or not."""
+    """Keeps the last record of each key before the active segment and the last stable offset;
+    `now` is in milliseconds. It makes as many passes as needed, also if the log is not due."""
     total = CompactionCount()
     while True:
         part = cleanable(log, config, now, up_to)
@@ -226,7 +224,7 @@ def _fill(
     cleaner: Cleaner,
     keeps_tombstones: bool,
 ) -> Iterator[int]:
-    """Writes what stays of a segment; yields the bytes that were read."""
+    """Writes the records of a segment that stay; yields the number of bytes read."""
     aborted = {entry.last_offset: entry for entry in segment.aborted()}
     for header in records.batches():
         data = cleaner.clean(records, header, keeps_tombstones=keeps_tombstones)

@@ -1,15 +1,15 @@
 """Which records of a compacted log stay: the last one of each key, by Kafka's rules.
 
-* A record without a key goes, and so does every record of an aborted transaction.
+* A record without a key is removed, and so is every record of an aborted transaction.
 * A record without a value (a tombstone) stays until its batch's delete horizon, which is set when
-  it is first cleaned (KAFKA-8522). In v0 and v1, which have no horizon, it stays until the log was
+  it is first cleaned (KAFKA-8522). v0 and v1 have no horizon. There it stays until the log was
   cleaned up to it, and its segment has not changed for `delete.retention.ms` since.
-* The end of a transaction stays while data of that transaction is left, and then to its horizon.
-* The last batch of an active producer stays, emptied if nothing else is left of it: the broker
-  needs its sequence number. If the producer has no other, the end of its transaction stays so.
+* A transaction marker stays while data of that transaction is left, and then until its horizon.
+* The last batch of an active producer stays, without records if none is left: the broker needs its
+  sequence number. If the producer has no other batch, its transaction marker stays.
 
-Offsets stay as they are. Batches that lose nothing are copied; others keep their base and last
-offset, codec and producer."""
+Offsets stay the same. Batches that lose nothing are copied; others keep their base and last offset,
+codec and producer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -26,7 +26,7 @@ from .offset_map import OffsetMap
 
 @dataclass(slots=True)
 class CompactionCount:
-    """What went in, and what was left."""
+    """Batches, records and bytes before and after."""
 
     batches_in: int = 0
     batches_out: int = 0
@@ -41,7 +41,7 @@ class CompactionCount:
 
 
 class LastOfProducers:
-    """Which batches hold the last thing that is known of an active producer."""
+    """Finds the last batch of each active producer."""
 
     __slots__ = ("_epochs", "_offsets")
 
@@ -62,7 +62,7 @@ class LastOfProducers:
 
 
 class Cleaner:
-    """Cleans the batches of one log, from its beginning on, in their order."""
+    """Cleans the batches of one log, from its beginning on, in order."""
 
     def __init__(
         self,
@@ -74,8 +74,8 @@ class Cleaner:
         delete_retention_ms: int,
         end: int,
     ) -> None:
-        """`latest` knows the keys below the offset `end`; records from there on stay. `now` is in
-        milliseconds: tombstones that are cleaned for the first time get a delete horizon that is
+        """`latest` has the keys below the offset `end`; later records stay. `now` is in
+        milliseconds. Tombstones that are cleaned for the first time get a delete horizon
         `delete_retention_ms` later."""
         self.count = CompactionCount()
         self._latest = latest
@@ -89,9 +89,9 @@ class Cleaner:
     def clean(
         self, records: Records, header: BatchHeader, *, keeps_tombstones: bool = True
     ) -> bytes | None:
-        """A batch of `records` as it stays; None: nothing of it does.
+        """A batch of `records` after cleaning; None: it is removed.
 
-        `keeps_tombstones`: those of v0 and v1. CorruptRecordsError: what cannot be read."""
+        `keeps_tombstones`: those of v0 and v1. CorruptRecordsError: records cannot be read."""
         self.count.batches_in += 1
         self.count.bytes_in += header.size
         if header.is_control:
@@ -159,7 +159,7 @@ class Cleaner:
     def _control(self, records: Records, header: BatchHeader) -> bytes | None:
         if read_marker(records, header) is None:
             if not header.records_count and not self._last_of_producers.has(header):
-                return None  # emptied when its producer was active
+                return None  # emptied while its producer was active
             return _bytes_of(records, header)
         has_data = header.producer_id in self._with_data
         self._with_data.discard(header.producer_id)
@@ -175,9 +175,9 @@ class Cleaner:
 def note_latest(
     latest: OffsetMap, records: Records, header: BatchHeader, aborted: AbortedRanges, start: int
 ) -> bool:
-    """Notes the keys of a batch from the offset `start` on, those of aborted transactions left out.
+    """Adds the keys of a batch from the offset `start` on, except those of aborted transactions.
 
-    False: the map is full, and does not know all of them."""
+    False: the map is full, and lacks some of them."""
     if header.is_control or aborted.cover(header) or header.last_offset < start:
         return True
     for record in read_batch(records, header):

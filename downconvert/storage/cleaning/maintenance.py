@@ -1,10 +1,10 @@
 """Rolling, retention and compaction of a log, in steps.
 
-Each step is small, so that the caller decides how much is done in a second. Nothing here waits or
-reads a clock: the time is an argument. The log may be read and appended to between steps;
-with a `lock`, by other threads during them, which wait for moments only.
+Each step is small, so the caller decides how much is done in a second. Nothing here waits or reads
+a clock: the time is an argument. The log may be read and appended to between steps and, with a
+`lock`, by other threads during them, which wait only briefly.
 
-Not here: when steps are taken (the broker), the rules (retention.py, cleanable.py)."""
+Not here: the schedule of steps (the broker), the rules (retention.py, cleanable.py)."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -22,7 +22,7 @@ from .compaction import CompactionCount
 from .offset_map import BUFFER_SIZE
 from .retention import Removable, removable
 
-# How many segments one step removes. Each takes a few system calls, and the lock meanwhile.
+# Segments that one step removes. Each takes a few system calls, while the lock is held.
 REMOVED_MAX: Final = 16
 
 
@@ -36,12 +36,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One thing that is done. As text it is a line for the operator."""
+    """One completed change. As text it is a line for the operator."""
 
     kind: Kind
     name: str  # of the partition's directory
     start_offset: int  # of the log, afterwards
-    end_offset: int  # up to where: of what was removed or cleaned, or where the new segment begins
+    end_offset: int  # up to which records were removed or cleaned, or where the new segment begins
     segments: int = 0
     size: int = 0  # bytes that were removed
     reason: str = ""
@@ -49,16 +49,16 @@ class Done:
 
     @property
     def fields(self) -> dict[str, object]:
-        """The same, for a log of JSON lines."""
-        said: dict[str, object] = {"partition": self.name, "done": self.kind.name.lower()}
-        said["offset"] = self.end_offset
+        """The fields of a JSON log line."""
+        fields: dict[str, object] = {"partition": self.name, "done": self.kind.name.lower()}
+        fields["offset"] = self.end_offset
         match self.kind:
             case Kind.ROLLED:
-                return said | {"why": self.reason}
+                return fields | {"why": self.reason}
             case Kind.REMOVED:
-                return said | {"segments": self.segments, "bytes": self.size, "why": self.reason}
+                return fields | {"segments": self.segments, "bytes": self.size, "why": self.reason}
             case Kind.CLEANED:
-                return said | {
+                return fields | {
                     "records_before": self.count.records_in,
                     "records_after": self.count.records_out,
                     "bytes_before": self.count.bytes_in,
@@ -83,7 +83,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is to be done to a log now."""
+    """The changes that are due for a log."""
 
     roll: bool
     remove: Removable
@@ -95,7 +95,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The outcome of a step: whether there is more to do at once, and what was completed."""
+    """The result of a step: whether there is more to do at once, and what was completed."""
 
     has_more: bool
     done: Done | None = None
@@ -112,9 +112,9 @@ class Maintenance:
         lock: AbstractContextManager[object] = NO_LOCK,
         bound: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`buffer_size`: bytes of the cleaner's map of offsets. `bound`: nothing is removed or
-        cleaned from the offset on that it returns (the high watermark, say); None: there is none.
-        It is called with the lock held."""
+        """`buffer_size`: bytes of the cleaner's offset map. `bound`: returns an offset from which
+        on nothing is removed or cleaned (the high watermark, say). It is called with the lock held.
+        None: no such offset."""
         self._log = log
         self._buffer_size = buffer_size
         self._lock = lock
@@ -126,7 +126,7 @@ class Maintenance:
         return self._compaction is not None
 
     def due(self, config: LogConfig, now: int) -> Due:
-        """What is to be done by the settings and the time, in milliseconds. The lock is not taken
+        """What is due by the settings and the time, in milliseconds. The lock is not taken
         here."""
         log, bound = self._log, self._bound()
         part = cleanable(log, config, now, bound) if config.is_compacted else None
@@ -135,10 +135,10 @@ class Maintenance:
         return Due(log.writer.is_roll_due(now), removable(log, config, now, bound), part)
 
     def step(self, config: LogConfig, now: int, size: int) -> Step:
-        """A new segment, some segments removed, or about `size` bytes read by the cleaner.
+        """Rolls a segment, removes some, or lets the cleaner read about `size` bytes.
 
-        CorruptRecordsError: the log cannot be cleaned; OSError, StorageError: the disk. Then the
-        pass is abandoned, and a later step begins a new one."""
+        CorruptRecordsError: the log cannot be cleaned; OSError, StorageError: the disk failed. Then
+        the pass is abandoned, and a later step begins a new one."""
         if self._compaction is not None:
             return self._clean(self._compaction, size)
         with self._lock:
@@ -160,7 +160,7 @@ class Maintenance:
         return Step(True)
 
     def close(self) -> None:
-        """Abandons what is under way."""
+        """Abandons a pass in progress."""
         compaction, self._compaction = self._compaction, None
         if compaction is not None:
             compaction.close()
@@ -194,5 +194,5 @@ class Maintenance:
         self._compaction = None
         count = compaction.count
         name, start = self._log.path.name, compaction.part.first_dirty
-        # What a full map has left is dirty still, and another step finds it.
+        # If the map was full, the rest is still dirty, and another step finds it.
         return Step(True, Done(Kind.CLEANED, name, start, compaction.end, count=count))

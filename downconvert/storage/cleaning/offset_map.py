@@ -1,8 +1,8 @@
 """The last offset of each key, in memory of a fixed size: Kafka's SkimpyOffsetMap.
 
-Keys are remembered by a digest of 16 bytes, so that two keys are taken for one about once in 2^128.
-A key takes 24 bytes, whatever its own size is. When the map is nearly full it takes no more keys:
-the cleaner then cleans up to there, and the rest in another pass."""
+Keys are stored as digests of 16 bytes, so two keys collide about once in 2^128. Each key takes 24
+bytes, whatever its size. A nearly full map takes no more keys. The cleaner then cleans up to there,
+and cleans the rest in another pass."""
 
 import mmap
 from hashlib import blake2b
@@ -13,10 +13,10 @@ DIGEST: Final = Struct("<QQ")
 WORDS: Final = 3  # of a slot: the digest's two, and the offset plus one; 0: the slot is free
 SLOT_SIZE: Final = 8 * WORDS  # bytes
 
-# log.cleaner.io.buffer.load.factor: how full the table gets. A fuller one is slow to search.
+# log.cleaner.io.buffer.load.factor: the maximum fill of the table. A fuller one is slow to search.
 LOAD_FACTOR: Final = 0.9
 
-# log.cleaner.dedupe.buffer.size: 5 million keys in each pass. Only pages that are used take memory.
+# log.cleaner.dedupe.buffer.size: 5 million keys in each pass. Only used pages take memory.
 BUFFER_SIZE: Final = 128 * 1024 * 1024
 
 
@@ -31,18 +31,18 @@ class OffsetMap:
         self._keys_max = int(self._slots * LOAD_FACTOR)
         if self._keys_max < 1:
             raise ValueError(f"a buffer of {buffer_size} bytes has no room for a key")
-        # Anonymous memory is zeros, and takes room when it is written to.
+        # Anonymous memory is zeroed, and takes space only where it is written.
         self._map = mmap.mmap(-1, self._slots * SLOT_SIZE)
         self._table = memoryview(self._map).cast("Q")
         self._count = 0
-        self.last_offset = -1  # the highest offset that it knows of
+        self.last_offset = -1  # the highest offset so far
 
     def __len__(self) -> int:
         return self._count
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Notes that a key has a record at this offset, above all before. False: the map is full,
-        and does not know this one."""
+        """Notes a record of a key at this offset, which is above all earlier ones. False: the map
+        is full, and the record is not noted."""
         low, high = _digest(key)
         at = self._find(low, high)
         if not self._table[at + 2]:
@@ -56,7 +56,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The last offset of a key; -1: it is not known."""
+        """The last offset of a key; -1: unknown key."""
         return self._table[self._find(*_digest(key)) + 2] - 1
 
     def close(self) -> None:
@@ -64,7 +64,8 @@ class OffsetMap:
         self._map.close()
 
     def _find(self, low: int, high: int) -> int:
-        """Where a key's slot begins, or the free one that it would get. There always is one."""
+        """The position of a key's slot, or of the free slot that it would get. There always is
+        one."""
         table, slots = self._table, self._slots
         slot = low % slots
         while True:

@@ -1,9 +1,9 @@
-"""Which segments of a log are old enough, or too many, to be removed.
+"""Which segments of a log may be removed because of their age or of the log's size.
 
-Kafka's rules: segments go from the beginning, one after the other, as long as each is beyond a
-limit. By time a segment is as old as its youngest record (or its file, if its records have no
-timestamps), and the active one may go too, once a new one has been begun. By size they go while
-what is left is no less than the limit. Both only where `cleanup.policy` has `delete`.
+Kafka's rules: segments are removed from the beginning, one after the other, while each is beyond a
+limit. By time, a segment is as old as its youngest record, or as its file if its records have no
+timestamps. The active one may be removed too, after a new one has begun. By size, segments are
+removed while the rest is not smaller than the limit. Both need `delete` in `cleanup.policy`.
 
 Not here: removing them (log_writer.py)."""
 
@@ -17,17 +17,18 @@ from downconvert.storage.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """How many segments may be removed, from the first on, and because of which setting."""
+    """How many of the first segments may be removed, and because of which setting."""
 
     count: int
-    reason: str  # empty where none may
+    reason: str  # empty if none may
 
 
 def segments_to_remove(
     sizes: Sequence[int], timestamps: Iterable[int], config: LogConfig, now: int
 ) -> Removable:
-    """Of segments with these sizes in bytes and youngest records. All of them: a new one is to be
-    begun. Times in milliseconds; `timestamps` are read up to the first segment that stays."""
+    """Applies the rules to segments with these sizes in bytes and youngest records. If all are
+    removed, a new one must be begun. Times in milliseconds; `timestamps` are read up to the first
+    segment that stays."""
     if not config.is_deleted:
         return Removable(0, "")
     by_time = 0
@@ -51,8 +52,8 @@ def segments_to_remove(
 
 
 def youngest(log: Log, segment: Segment) -> int:
-    """The timestamp of a segment's youngest record, in milliseconds; when its file was changed last
-    if no record has one. Reads headers where neither the writer nor an index says it."""
+    """The timestamp of a segment's youngest record, in milliseconds; if no record has one, the
+    modification time of its file. Reads headers if neither the writer nor an index knows it."""
     timestamp = None
     if log.is_writable:
         timestamp = log.writer.max_timestamp(segment)
@@ -67,7 +68,7 @@ def youngest(log: Log, segment: Segment) -> int:
 
 
 def removable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -> Removable:
-    """What may be removed of a log that is open for writing; `now` in milliseconds.
+    """The removable segments of a log that is open for writing; `now` in milliseconds.
 
     `up_to`: no segment with an offset at or above that (a high watermark, say)."""
     segments = list(log.segments)
@@ -81,7 +82,7 @@ def removable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -
 
 
 def apply_retention(log: Log, config: LogConfig, now: int) -> int:
-    """Removes what is old or too much; `now` in milliseconds. Returns the number of segments."""
+    """Removes segments by the rules; `now` in milliseconds. Returns their number."""
     count = removable(log, config, now).count
     if count:
         log.writer.remove_oldest(count)

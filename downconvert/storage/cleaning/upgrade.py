@@ -1,11 +1,11 @@
 """Batches of v0 and v1 as v2: the same records, in the same order, at the same offsets.
 
-A compressed message becomes a batch of the same codec; messages that are not compressed are put
-together as a producer would have done. What is large becomes several batches, and is never in
-memory as a whole. Batches of v2 stay as they are.
+A compressed message becomes a batch of the same codec. Uncompressed messages are combined, as by a
+producer. Large data becomes several batches, and is never in memory as a whole. Batches of v2 stay
+as they are.
 
-What v2 has and older formats lack stays empty: no headers, producers or leader epochs. A v0 record
-has timestamp -1 afterwards, which v2 calls a CreateTime; so does a broker that converts it.
+Fields that only v2 has stay empty: no headers, producers or leader epochs. A v0 record then has
+timestamp -1, which v2 calls a CreateTime, as after a conversion by a broker.
 
 Not here: files and directories (upgrade_log.py)."""
 
@@ -19,8 +19,8 @@ from records.batches.reader import Record, read_batch
 from records.checksum import verify_checksum
 from records.formats import V2
 
-# Keys and values of one batch. A producer puts together 16 KB, by default; compressed, it may be
-# set to send as much as a broker takes.
+# Bytes of keys and values in one batch. A producer's batches have 16 KB by default; compressed ones
+# may be as large as the broker accepts.
 PLAIN_SIZE_MAX: Final = 16 * 1024
 COMPRESSED_SIZE_MAX: Final = 1024 * 1024
 RECORD_OVERHEAD: Final = 16  # bytes, about
@@ -29,7 +29,7 @@ OFFSET_DELTA_MAX: Final = 2**31 - 1
 
 @dataclass(slots=True)
 class UpgradeCount:
-    """What went in, and what came out."""
+    """Batches, records and bytes before and after."""
 
     batches_in: int = 0
     batches_converted: int = 0
@@ -46,10 +46,10 @@ class UpgradeCount:
 def upgrade_batches(
     records: Records, count: UpgradeCount, *, record_size_max: int | None = None
 ) -> Iterator[bytes]:
-    """The batches of a log, one after the other; what is done is added to `count`.
+    """The upgraded batches of a log; `count` adds up the numbers.
 
-    CorruptRecordsError: what cannot be read cannot be converted. RecordTooLargeError: a record that
-    would have to be held is larger than `record_size_max`."""
+    CorruptRecordsError: a record cannot be read. RecordTooLargeError: a record that must be held in
+    memory is larger than `record_size_max`."""
     for data in _batches(records, count, record_size_max):
         count.batches_out += 1
         count.bytes_out += len(data)
@@ -57,7 +57,7 @@ def upgrade_batches(
 
 
 def upgraded(record: Record) -> Record:
-    """A record as it is read from v2 afterwards."""
+    """A record as it will be read from v2."""
     if record.timestamp_type is not TimestampType.NONE:
         return record
     return replace(record, timestamp_type=TimestampType.CREATE)
@@ -71,7 +71,7 @@ def _batches(records: Records, count: UpgradeCount, record_size_max: int | None)
         count.batches_in += 1
         count.bytes_in += header.size
         is_old = header.magic < V2
-        # Only messages that are not compressed go together with others.
+        # Only uncompressed messages are combined.
         if group and not (is_old and header.codec is codec is Codec.NONE):
             yield _built(group, codec)
             group, size = [], 0
@@ -95,7 +95,8 @@ def _batches(records: Records, count: UpgradeCount, record_size_max: int | None)
 
 
 def _fit_together(group: list[Record], record: Record) -> bool:
-    """Offsets rise in a batch, and not too far; under LogAppendTime all have one timestamp."""
+    """Whether a record fits the batch: offsets rise, and not too far; under LogAppendTime all have
+    one timestamp."""
     before = group[-1]
     if not before.offset < record.offset <= group[0].offset + OFFSET_DELTA_MAX:
         return False

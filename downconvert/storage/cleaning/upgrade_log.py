@@ -1,8 +1,8 @@
-"""Rewrites logs so that all of their batches are v2, as brokers since 4.0 need them to be.
+"""Rewrites logs so that all of their batches are v2, as brokers since 4.0 require.
 
-Segments keep their base offsets, and get new indexes. Everything else in a directory is copied.
-What was written is then read again, and compared record for record with what it was made from; only
-after that, and only if asked, does it take the place of the old directory.
+Segments keep their base offsets, and get new indexes. All other files of a directory are copied.
+The result is then read again, and compared with its source record for record. Only after that, and
+only if requested, does it replace the old directory.
 
 Not here: one batch (upgrade.py)."""
 
@@ -46,7 +46,7 @@ class UpgradeError(StorageError):
 
 @dataclass(slots=True)
 class Upgrade:
-    """What was done, or would be, by the names of the partitions' directories."""
+    """The results by the names of the partitions' directories."""
 
     partitions: dict[str, UpgradeCount] = field(default_factory=dict)
 
@@ -59,9 +59,9 @@ class Upgrade:
 
 
 def survey_upgrade(source: Path, note: Note = lambda _: None) -> Upgrade:
-    """What an upgrade would do: everything is converted, and nothing written.
+    """The results of an upgrade: everything is converted, and nothing is written.
 
-    `source` is a broker's directory, or one partition's. `note` is told which one is next."""
+    `source` is a broker's directory, or one partition's. `note` is called with each partition."""
     done = Upgrade()
     for directory in _partitions(source):
         note(directory.name)
@@ -81,7 +81,7 @@ def upgrade(
     files: Files = DISK,
     note: Note = lambda _: None,
 ) -> Upgrade:
-    """Writes the upgraded `source` to `target`, which must not be there yet, and compares the two.
+    """Writes the upgraded `source` to `target`, which must not exist, and compares the two.
 
     CorruptRecordsError: the source is damaged, and must be recovered first."""
     if target.exists():
@@ -110,7 +110,7 @@ def upgrade_in_place(
     files: Files = DISK,
     note: Note = lambda _: None,
 ) -> tuple[Upgrade, Path]:
-    """Upgrades into a new directory, and renames; the old one is kept, under the path returned.
+    """Upgrades into a new directory, and renames both. The old one is kept; returns its path.
 
     LogInUseError: a broker has the directory open."""
     if source.is_symlink() and _is_partition(source):
@@ -160,7 +160,7 @@ def _compare(source: Path, target: Path) -> None:
 
 
 def _records(log: Log) -> Iterator[Record]:
-    """All that is on the disk, also before the log's start."""
+    """All records on the disk, also those before the log's start."""
     for segment in log.segments:
         yield from read(segment.slice(0, log.end_of(segment)))
 

@@ -1,1 +1,1 @@
-"""Files as a log needs them: synced, replaced in one step, open when used."""
+"""Files of a log: synced, replaced in one step, open when used."""

@@ -1,13 +1,13 @@
-"""A file of entries of one size, mapped for reading: what the indexes of a segment are.
+"""A file of entries of one size, mapped for reading. The indexes of a segment are such files.
 
-The file of an active segment is as large as it may ever become, with zeros after its entries;
-nothing says how many there are. A rolled or closed one is cut to its entries. Either is read here,
-also while a broker works on it.
+The file of an active segment has its maximum size, with zeros after its entries. Nothing states
+their number. A rolled or closed file is cut to its entries. Both can be read here, also while a
+broker writes.
 
-Entries are written by `pwrite` and not through the mapping: a full disk is then an error, where
-storing into a hole of a mapped file kills the process.
+Entries are written by `pwrite` and not through the mapping. On a full disk that is an error, while
+a store into a hole of a mapped file kills the process.
 
-Not here: what an entry means and how one is found (offset_index.py, time_index.py, search.py)."""
+Not here: the meaning of entries and the search (offset_index.py, time_index.py, search.py)."""
 
 import mmap
 import os
@@ -24,10 +24,10 @@ assert INDEX_SIZE_MAX < 2**31 - 1
 
 
 class EntryFile:
-    """Entries `0 <= slot < count` of a file; `view` is the bytes of all of them.
+    """Entries `0 <= slot < count` of a file; `view` has the bytes of all of them.
 
-    For reading, `open`: exactly the entries that there are now are mapped. For writing,
-    `open_writable`: the file is extended to `size_max`, and all of it is mapped."""
+    `open`, for reading, maps exactly the current entries. `open_writable` extends the file to
+    `size_max`, and maps all of it."""
 
     __slots__ = ("_file", "_map", "count", "entry_size", "path", "view")
 
@@ -36,13 +36,13 @@ class EntryFile:
         self.entry_size = entry_size
         self.count = 0
         self._map: mmap.mmap | None = None
-        # The mapped bytes: entries, and after them the room for more.
+        # The mapped bytes: entries, followed by space for more.
         self.view: mmap.mmap | bytes = b""
         self._file: WritableFile | None = None
 
     @classmethod
     def open(cls, path: Path, entry_size: int) -> "EntryFile":
-        """OSError where there is no such file. A torn last entry is not one."""
+        """OSError: there is no such file. A torn last entry is left out."""
         self = cls(path, entry_size)
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
@@ -61,10 +61,10 @@ class EntryFile:
     def open_writable(
         cls, path: Path, entry_size: int, files: Files, size_max: int = INDEX_SIZE_MAX
     ) -> "EntryFile":
-        """Makes the file if there is none, and room for `size_max` bytes of entries in it.
+        """Creates the file if needed, with space for `size_max` bytes of entries.
 
-        Where the disk keeps what it is told, the entries are those of the last writer. Where there
-        is doubt, the file must be removed first, and written anew from the log."""
+        The existing entries are those of the last writer, if the disk keeps what was synced. If
+        that is in doubt, the file must first be removed and rebuilt from the log."""
         if size_max < entry_size:
             raise ValueError(f"an index of {size_max} bytes has no room for an entry")
         self = cls(path, entry_size)
@@ -72,7 +72,7 @@ class EntryFile:
         try:
             self.count = used_entries(file.fileno(), entry_size)
             capacity = max(size_max // entry_size, self.count)
-            file.truncate(self.count * entry_size)  # what follows is zeros, whatever it was before
+            file.truncate(self.count * entry_size)  # zeros follow, whatever was there before
             file.truncate(capacity * entry_size)
             self._map = self.view = mmap.mmap(file.fileno(), capacity * entry_size)
         except BaseException:
@@ -83,7 +83,7 @@ class EntryFile:
 
     @property
     def capacity(self) -> int:
-        """How many entries there is room for."""
+        """The maximum number of entries."""
         return len(self.view) // self.entry_size
 
     @property
@@ -91,11 +91,11 @@ class EntryFile:
         return self._file is not None
 
     def is_whole(self) -> bool:
-        """Whether the file still has all the entries that are mapped.
+        """Whether the file still has all mapped entries.
 
-        A broker that recovers or truncates its log may cut an index that it had already trimmed. To
-        read such a mapping past the file's new end kills the process. A reader of a directory that
-        another process writes calls this before every lookup, and opens the index again if not."""
+        A broker that recovers or truncates its log may cut an index that it had already trimmed.
+        Reading such a mapping past the file's new end kills the process. A reader of a directory
+        that another process writes calls this before every lookup, and reopens the index if not."""
         return self._map is None or self._map.size() >= self.count * self.entry_size
 
     def entry(self, slot: int) -> bytes:
@@ -105,16 +105,16 @@ class EntryFile:
         return self.view[slot * self.entry_size : (slot + 1) * self.entry_size]
 
     def append(self, entry: Buffer) -> None:
-        """ValueError: there is no room left."""
+        """ValueError: the file is full."""
         if self.count >= self.capacity:
             raise ValueError(f"{self.path.name} is full: it has room for {self.capacity} entries")
         self._writable().write_at(entry, self.count * self.entry_size)
         self.count += 1
 
     def truncate(self, count: int) -> None:
-        """Leaves the first `count` entries.
+        """Keeps the first `count` entries.
 
-        The others stay in the file until they are overwritten or trimmed: to write zeros there may
+        The others stay in the file until they are overwritten or trimmed, because writing zeros may
         need space that the disk does not have. Lookups through them find no fitting batch."""
         self._writable()
         self.count = min(count, self.count)
@@ -123,11 +123,11 @@ class EntryFile:
         self._writable().sync()
 
     def trim(self) -> None:
-        """Cuts the file to its entries: a segment that has been rolled takes no more of them."""
+        """Cuts the file to its entries, because a rolled segment gets no more of them."""
         self._writable().truncate(self.count * self.entry_size)
 
     def close(self) -> None:
-        """Closes the file; there are no entries any more."""
+        """Closes the file. It has no entries after that."""
         self.count = 0
         if self._map is not None:
             self._map.close()
@@ -143,10 +143,10 @@ class EntryFile:
 
 
 def used_entries(fd: int, entry_size: int) -> int:
-    """How many entries come before the zeros that end a file.
+    """The number of entries before the zeros at the end of a file.
 
-    Reads by `pread`, since a broker may trim the file meanwhile, down to its entries. An entry of
-    zeros in the very first slot is one if others follow, or if it is the whole file."""
+    Reads by `pread`, because a broker may trim the file to its entries at any time. Zeros in the
+    very first slot are an entry if others follow, or if they are the whole file."""
     slots = os.fstat(fd).st_size // entry_size
     if slots <= 1 or _is_used(fd, slots - 1, entry_size):
         return slots

@@ -1,16 +1,16 @@
-"""A disk that fails: it loses what was not synced when it is killed, has no room left, or breaks.
+"""A disk that fails: it loses unsynced data when the machine is killed, is full, or has I/O errors.
 
-Operations are applied to real files below a directory, so that they can be mapped and read. What of
-them was synced is remembered. When the machine dies (`Killed`, at a given
-operation, in the middle of it if it is a write), `survivors` makes a directory as one might be
-found afterwards: of pages that were not synced some are there and some are not, sizes lie between
-the old and the new, and of the changes to names the first few were made, in their order.
+Operations are applied to real files below a directory, so that these can be mapped and read. The
+disk tracks which data was synced. When the machine is killed (`Killed`, at a given operation,
+within it if that is a write), `survivors` makes a directory as it might be found afterwards.
+Unsynced pages are partly there, sizes lie between the old and the new, and of the changes to names
+the first few are there, in order.
 
-An operation that fails (`fail_next`) does so once, as with Linux: after a failed sync the system
-drops the pages that it could not write, and the next sync succeeds.
+A failing operation (`fail_next`) fails once, as in Linux: after a failed sync the system drops the
+pages that it could not write, and the next sync succeeds.
 
-What was written by `Disk` is trusted to be what it says; only `sync` makes anything safe here.
-For tests and simulations: no broker writes through it."""
+Data written through `Disk` counts as synced; here only `sync` makes data safe. For tests and
+simulations: no broker writes through it."""
 
 import errno
 from pathlib import Path
@@ -26,17 +26,17 @@ PAGE_SIZE: Final = 4096
 
 
 class Killed(BaseException):
-    """The machine died. Not an Exception, so that no handler cleans up after it."""
+    """The machine was killed. Not an Exception, so that no handler cleans up after it."""
 
 
 class Inode:
-    """A file, whatever its name: its content, and the part that was synced."""
+    """A file, whatever its name: its content, and the synced part."""
 
     def __init__(self, path: Path, safe: bytes) -> None:
         self.path: Path | None = path  # None: it has no name any more
         self.safe = safe
         self._last = b""
-        self._dropped: bytes | None = None  # what there was when a sync failed
+        self._dropped: bytes | None = None  # the content when a sync failed
 
     @property
     def content(self) -> bytes:
@@ -50,7 +50,7 @@ class Inode:
         found = bytearray(content)
         for at in range(0, len(content), PAGE_SIZE):
             page = slice(at, at + PAGE_SIZE)
-            if content[page] == dropped[page]:  # nobody has written there since
+            if content[page] == dropped[page]:  # not written since
                 found[page] = self.safe[page].ljust(len(content[page]), b"\0")
         self.safe = bytes(found)
 
@@ -76,7 +76,8 @@ class Inode:
 
 
 class FaultyDisk:
-    """The `Files` of a machine that dies at its `dies_at`th operation, or whose disk is full."""
+    """The `Files` of a machine that is killed at operation number `dies_at`, or whose disk is
+    full."""
 
     def __init__(
         self,
@@ -99,20 +100,20 @@ class FaultyDisk:
         self._changes: list[tuple[Path | None, Path | None, Inode]] = []  # old name, new name
 
     def dies_in(self, operations: int) -> None:
-        """Dies after so many more operations."""
+        """The machine is killed after so many more operations."""
         self._dies_at = self.operations + operations
 
     def fill(self, *, is_full: bool) -> None:
-        """From now on there is no room, or is again."""
+        """The disk is full from now on, or has space again."""
         self._full = range(self.operations, 2**63) if is_full else range(0)
         self._full_for = None
 
     def fill_in(self, operations: int) -> None:
-        """After so many more operations there is no room."""
+        """The disk is full after so many more operations."""
         self._full = range(self.operations + operations, 2**63)
 
     def fill_for(self, path: Path) -> None:
-        """From now on there is no room for this file."""
+        """From now on there is no space for this file."""
         self._full_for = path
 
     def fail_next(self, operation: str) -> None:
@@ -169,7 +170,7 @@ class FaultyDisk:
             _apply(self._safe_names, change)
             self._changes.remove(change)
 
-    # --- what remains
+    # --- after the crash
 
     def survivors(self, target: Path) -> None:
         """Makes a directory as it might be found after the crash."""
@@ -185,7 +186,7 @@ class FaultyDisk:
     # --- how
 
     def _rename_directory(self, source: Path, target: Path) -> None:
-        """Needs no room, and is safe at once with all that is in it."""
+        """Needs no space, and is synced at once with all files in the directory."""
         self._step(None)
         DISK.rename(source, target)
         for name in [name for name in self._names if source in name.parents]:
@@ -208,7 +209,7 @@ class FaultyDisk:
             raise OSError(errno.EIO, "Input/output error", str(path))
 
     def _step(self, path: Path | None) -> None:
-        """Counts an operation. `path`: where it needs room."""
+        """Counts an operation. `path`: the file that needs space."""
         self.operations += 1
         if self._dies_at is not None and self.operations >= self._dies_at:
             raise Killed
@@ -217,7 +218,7 @@ class FaultyDisk:
 
 
 class FaultyFile:
-    """A file of that disk."""
+    """A file on that disk."""
 
     def __init__(self, disk: FaultyDisk, file: WritableFile, inode: Inode) -> None:
         self._disk = disk

@@ -1,14 +1,14 @@
-"""Nothing more is written to a directory whose disk has failed.
+"""Stops all writing to a directory whose disk has failed.
 
-When a sync fails, the system may have dropped the pages that it could not write, and reports that
-once: the next sync of the same file succeeds, and what was lost would count as flushed. So the
+When a sync fails, the system may have dropped the pages that it could not write. It reports that
+only once: the next sync of the same file succeeds, and the lost data would count as flushed. So the
 first failure is the last operation. As in Kafka (LogDirFailureChannel) the directory goes offline:
 every later change is refused, and neither recovery points nor a clean shutdown are written. The
-next start reads again what was not certainly on the disk.
+next start reads again all data that may not be on the disk.
 
-A full disk is no such failure: what did not fit is cut off, and there may be space again.
+A full disk is no such failure: the incomplete write is cut off, and there may be space later.
 
-Not here: what becomes of the directory's partitions (log_dir.py, and the broker)."""
+Not here: the effect on the directory's partitions (log_dir.py, and the broker)."""
 
 import os
 from pathlib import Path
@@ -21,23 +21,23 @@ from records.logged import log_of
 from .files import TEMPORARY_SUFFIX, Files, WritableFile
 
 LOG: Final = log_of(__name__)
-FULL_MAX: Final = 1000  # files that are known to have had no room
-PROBE: Final = f"room{TEMPORARY_SUFFIX}"  # the file that is written to find room, and removed
-PROBE_MAX: Final = 1 << 20  # bytes of it
+FULL_MAX: Final = 1000  # files tracked as having no space
+PROBE: Final = f"room{TEMPORARY_SUFFIX}"  # the file that is written to test for space, and removed
+PROBE_MAX: Final = 1 << 20  # its maximum size in bytes
 
 
 class FencedFiles:
-    """The `Files` of a directory, until a change fails in such a way that the state of the disk is
-    unknown. `reason` says what has failed; None: nothing.
+    """The `Files` of a directory, until a change fails so that the state of the disk is unknown.
+    `reason`: what has failed; None: nothing.
 
-    `full_count`: how many changes have found no room."""
+    `full_count`: the number of changes that found the disk full."""
 
     def __init__(self, directory: Path, files: Files) -> None:
         self._directory = directory
         self._files = files
         self.reason: str | None = None
         self.full_count = 0
-        self._full: dict[str, int] = {}  # files for which there was no room, and bytes to write
+        self._full: dict[str, int] = {}  # bytes to write, by files for which there was no space
 
     # --- Files
 
@@ -77,12 +77,12 @@ class FencedFiles:
         self.check()
         try:
             self._files.sync_directory(path)
-        except FileNotFoundError:  # there is no such directory: nothing was to be synced
+        except FileNotFoundError:  # no such directory, so nothing to sync
             raise
         except (OSError, DiskFullError) as error:
             raise self.fence(path, error) from error
 
-    # --- for its files
+    # --- called by its files
 
     def check(self) -> None:
         """LogDirOfflineError: the disk has failed."""
@@ -90,7 +90,7 @@ class FencedFiles:
             raise LogDirOfflineError(str(self._directory), self.reason)
 
     def fence(self, path: Path, error: Exception) -> LogDirOfflineError:
-        """From now on nothing is changed."""
+        """Stops all changes from now on."""
         if self.reason is None:
             why = error.strerror if isinstance(error, OSError) else str(error)
             self.reason = f"{path}: {why}"
@@ -103,7 +103,7 @@ class FencedFiles:
         return LogDirOfflineError(str(self._directory), self.reason)
 
     def has_no_room(self, error: DiskFullError, size: int = 0) -> None:
-        """Logs that the disk is full, once until there is room again."""
+        """Logs that the disk is full, once until there is space again."""
         self.full_count += 1
         if not self._full:
             LOG.error("%s; it is written to again when there is room", error)
@@ -111,7 +111,8 @@ class FencedFiles:
             self._full[error.path] = size
 
     def has_room(self, path: Path, size: int) -> None:
-        """So many bytes were written. A file that took less than it had no room for is full."""
+        """Notes that `size` bytes were written. If a file had failed with more, it is still
+        full."""
         if self._full and size >= self._full.get(str(path), size + 1):
             del self._full[str(path)]
             if not self._full:
@@ -119,11 +120,11 @@ class FencedFiles:
 
     @property
     def full(self) -> str | None:
-        """The file for which there was no room; None: there is."""
+        """A file for which there is no space; None: there is none."""
         return next(iter(self._full.copy()), None)
 
     def look_for_room(self) -> None:
-        """Notes whether there is room again, where nobody writes to what had none."""
+        """Tests for space if nobody writes to the files that had none."""
         path, size = self._directory / PROBE, min(max(self._full.values(), default=0), PROBE_MAX)
         try:
             file = self._files.open(path)
@@ -139,7 +140,7 @@ class FencedFiles:
 
 
 class FencedFile:
-    """A file of that directory."""
+    """A file in that directory."""
 
     __slots__ = ("_fence", "_file")
 
@@ -170,7 +171,7 @@ class FencedFile:
         try:
             self._file.truncate(size)
         except DiskFullError as error:
-            if size < os.fstat(self.fileno()).st_size:  # what was to be taken back is still there
+            if size < os.fstat(self.fileno()).st_size:  # the incomplete write is still there
                 raise self._fence.fence(self.path, error) from error
             self._fence.has_no_room(error)
             raise

@@ -1,7 +1,7 @@
-"""The one place that changes a disk: writes, truncations, renames and their syncs.
+"""The only place that changes a disk: writes, truncations, renames and their syncs.
 
-All code of this package that writes gets a `Files` as argument; tests pass one that loses what was
-not synced, or has no room left."""
+All code of this package that writes gets a `Files` as argument. Tests pass one that loses unsynced
+data, or has no space left."""
 
 import errno
 import os
@@ -14,11 +14,11 @@ from typing import Final, Protocol
 from downconvert.storage.errors import CorruptFileError, DiskFullError
 from records.kernel import Buffer
 
-# A file that replaces another is written under this name first. Kafka's are called the same, and a
-# broker removes what a crash leaves of them.
+# A file that replaces another is first written under this name. Kafka uses the same suffix, and a
+# broker removes such files after a crash.
 TEMPORARY_SUFFIX: Final = ".tmp"
 
-READ_SIZE_MAX: Final = 1 << 20  # bytes, by one call
+READ_SIZE_MAX: Final = 1 << 20  # bytes in one call
 
 IS_LINK: Final = "is a link, and nothing is written through one"
 HAS_TWO_NAMES: Final = "has a second name (a hard link), and what is written would be in both"
@@ -38,43 +38,43 @@ class WritableFile(Protocol):
         """Writes all of `data`. DiskFullError: a part of it may have been written."""
 
     def truncate(self, size: int) -> None:
-        """Truncates the file, or extends it by zeros that take no room."""
+        """Truncates the file, or extends it by zeros that take no space."""
 
     def sync(self) -> None:
-        """Returns when what was written will survive the machine."""
+        """Returns when the written data will survive a crash of the machine."""
 
     def close(self) -> None: ...
 
 
 class Files(Protocol):
-    """What can be done to a directory."""
+    """The changes of a directory."""
 
     def open(self, path: Path) -> WritableFile:
-        """Opens a file for writing, and makes it where there is none.
+        """Opens a file for writing, and creates it if needed.
 
-        CorruptFileError: there is a link, a pipe or a device by that name, or a file that has
-        another name, too."""
+        CorruptFileError: the name is that of a link, a pipe or a device, or of a file that has a
+        second name."""
 
     def rename(self, source: Path, target: Path) -> None: ...
 
     def set_modified(self, path: Path, nanoseconds: int) -> None:
-        """Says when a file was changed last, since the epoch."""
+        """Sets the modification time of a file, since the epoch."""
 
     def remove(self, path: Path) -> None:
-        """Removes a file; it need not be there."""
+        """Removes a file, if it exists."""
 
     def make_directory(self, path: Path) -> None:
-        """Makes a directory; it may be there."""
+        """Creates a directory, unless it exists."""
 
     def remove_directory(self, path: Path) -> None:
-        """Removes a directory that is empty."""
+        """Removes an empty directory."""
 
     def sync_directory(self, path: Path) -> None:
-        """Returns when the names in a directory will survive the machine."""
+        """Returns when the names in a directory will survive a crash of the machine."""
 
 
 class DiskFile:
-    """A descriptor, written by position."""
+    """A file descriptor, written by position."""
 
     __slots__ = ("_fd", "_path")
 
@@ -148,7 +148,7 @@ DISK: Final = Disk()
 
 
 def open_for_writing(path: Path) -> int:
-    """A descriptor of a regular file, which is made where there is none.
+    """A descriptor of a regular file, which is created if needed.
 
     CorruptFileError: it is a link, which may lead anywhere, or a pipe or a device."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -165,8 +165,8 @@ def open_for_writing(path: Path) -> int:
 
 
 def read_file(path: Path) -> bytes:
-    """All of a small file. OSError where there is none; CorruptFileError: it is a pipe, a device, a
-    directory or a link to itself, of which some would never end."""
+    """All of a small file. OSError: there is none; CorruptFileError: it is a pipe, a device, a
+    directory or a link to itself, some of which would never end."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -177,7 +177,7 @@ def read_file(path: Path) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise CorruptFileError("is no regular file", str(path))
-        # One more than there is, so that one call sees the end, too.
+        # One byte more than the size, so that one call sees the end, too.
         size, data = min(status.st_size, READ_SIZE_MAX) + 1, b""
         while more := os.read(fd, size):
             data += more
@@ -189,9 +189,9 @@ def read_file(path: Path) -> bytes:
 
 
 def replace_file(files: Files, path: Path, data: Buffer) -> None:
-    """Puts `data` in the place of a file, all of it or nothing, and returns when it is safe."""
+    """Replaces a file by `data`, all of it or nothing. Returns when that is synced."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
-    files.remove(temporary)  # a longer one may be left of a crash
+    files.remove(temporary)  # a crash may have left a longer one
     file = files.open(temporary)
     try:
         file.write_at(data, 0)

@@ -1,21 +1,24 @@
-"""Bounds how many files are open: the least recently read segments close theirs, and so do those
-that are written where there are too many."""
+"""Limits the number of open files. The least recently read segments close their files, and so do
+written ones if there are too many."""
 
+import os
 import resource
 from collections import OrderedDict
 from threading import Lock
 from typing import Final, Protocol
 
+from records.files.file_records import SharedFile
+
 DESCRIPTORS: Final = 3  # of a segment that is read: the log and its two indexes
-OPEN_SEGMENTS_MIN: Final = 128  # whatever the limit: a process may by default open 1,024 files
+OPEN_SEGMENTS_MIN: Final = 128  # even with the default limit of 1,024 files per process
 OPEN_SEGMENTS_MAX: Final = 4096
 WRITTEN_MIN: Final = 256  # files
 WRITTEN_MAX: Final = 6000
 
 
 def segments_max() -> int:
-    """How many segments may have files open: half of the files that the process may open are left
-    to connections. Opening one again costs a fetch more than finding its records."""
+    """The maximum of segments with open files. Half of the files that the process may open are left
+    to connections. Reopening one costs a fetch more than finding its records."""
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files_max == resource.RLIM_INFINITY:
         return OPEN_SEGMENTS_MAX
@@ -23,7 +26,7 @@ def segments_max() -> int:
 
 
 def written_max() -> int:
-    """How many files may stay open for writing: a quarter of those that the process may open."""
+    """The maximum of files open for writing: a quarter of those that the process may open."""
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files_max == resource.RLIM_INFINITY:
         return WRITTEN_MAX
@@ -31,21 +34,21 @@ def written_max() -> int:
 
 
 class WrittenFiles:
-    """Counts the files that are open for writing. Where there is no room left, who has some open
-    closes them once they are written, and opens them for the next append.
+    """Counts the files that are open for writing. Above the maximum, a writer closes its files
+    after each append, and opens them for the next one.
 
-    So nobody closes the files of another, who may be writing to them."""
+    So no writer closes the files of another, which may be writing."""
 
     __slots__ = ("_lock", "_max", "count")
 
     def __init__(self, files_max: int | None = None) -> None:
-        """`files_max`: as many as `written_max` says, where it is None."""
+        """`files_max`: None means `written_max()`."""
         self._lock = Lock()
         self._max = written_max() if files_max is None else files_max
         self.count = 0
 
     def add(self, count: int) -> None:
-        """So many were opened; below 0: closed."""
+        """Adds files that were opened; a negative count: closed."""
         with self._lock:
             self.count += count
 
@@ -55,30 +58,31 @@ class WrittenFiles:
 
 
 class Releasable(Protocol):
-    """Something with open files."""
+    """An object with open files."""
 
     def release(self) -> None:
-        """Closes the files; they are opened again when they are needed."""
+        """Closes the files. They are opened again when needed."""
 
 
 class OpenFiles:
-    """The holders of open files, the one that was used last at the end.
+    """The holders of open files, the most recently used one at the end.
 
     Several logs share it, and each may be read by another thread. So `release` may be called at any
-    time, also while the holder reads: what is being read must stay open until then."""
+    time, even while the holder reads. Files in use must stay open until then."""
 
-    __slots__ = ("_holders", "_lock", "_max", "newest", "written")
+    __slots__ = ("_empty", "_holders", "_lock", "_max", "newest", "written")
 
     def __init__(self, holders_max: int | None = None, written: WrittenFiles | None = None) -> None:
-        """`holders_max`: as many as `segments_max` says, where it is None."""
+        """`holders_max`: None means `segments_max()`."""
         self.written = WrittenFiles() if written is None else written
+        self._empty: SharedFile | None = None
         self._holders: OrderedDict[int, Releasable] = OrderedDict()
         self._lock = Lock()
-        self.newest: Releasable | None = None  # who used its files last, if that is known
+        self.newest: Releasable | None = None  # the last one that used its files, if known
         self._max = segments_max() if holders_max is None else holders_max
 
     def used(self, holder: Releasable) -> None:
-        """`holder` has files open, and uses them now. For one that is not `newest`."""
+        """`holder` has files open, and uses them now. Not needed for `newest`."""
         oldest = None
         with self._lock:
             self.newest = self._holders[id(holder)] = holder
@@ -87,6 +91,13 @@ class OpenFiles:
                 _, oldest = self._holders.popitem(last=False)
         if oldest is not None:
             oldest.release()
+
+    def empty(self) -> SharedFile:
+        """An open file without bytes, shared by all empty ranges: most fetches return nothing."""
+        file = self._empty
+        if file is None or file.closed:  # closing a range closes it
+            file = self._empty = SharedFile(os.devnull)
+        return file
 
     def released(self, holder: Releasable) -> None:
         """`holder` has closed its files."""

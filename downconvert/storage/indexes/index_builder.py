@@ -1,8 +1,8 @@
-"""When a batch gets an entry in the indexes: the same whether it is appended or found by recovery.
+"""When a batch gets an entry in the indexes. Appending and recovery use the same rule.
 
-A batch gets one if more than `index_interval_bytes` lie between the last batch that got one (or the
-beginning) and its own first byte. So has Kafka done since 3.9; brokers before decided once for a
-whole append, and wrote other offsets (offset_index.py)."""
+A batch gets an entry if more than `index_interval_bytes` lie between the last batch with an entry
+(or the beginning) and its own first byte. Kafka does the same since 3.9. Older brokers decided once
+for a whole append, and wrote other offsets (offset_index.py)."""
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -24,8 +24,8 @@ OpenIndexes: TypeAlias = Callable[[], tuple[OffsetIndex, TimeIndex]]
 
 
 class IndexBuilder:
-    """Writes the indexes of a segment, batch after batch. They are opened when there is something
-    to write, and may be closed at any time between two batches."""
+    """Writes the indexes of a segment, batch after batch. They are opened at the first write, and
+    may be closed between any two batches."""
 
     __slots__ = (
         "_bytes_since_entry",
@@ -39,8 +39,8 @@ class IndexBuilder:
     )
 
     def __init__(self, open_indexes: OpenIndexes, base_offset: int, interval_bytes: int) -> None:
-        """Continues after the entries that are there: `continue_from` says what they know. Bytes
-        before a reopening are not counted."""
+        """Continues after the existing entries; `continue_from` states their contents. Bytes before
+        a reopening are not counted."""
         self._open = open_indexes
         self._opened: tuple[OffsetIndex, TimeIndex] | None = None
         self._interval = interval_bytes
@@ -82,8 +82,8 @@ class IndexBuilder:
         self._bytes_since_entry += header.size
 
     def _has_place_for(self, header: BatchHeader) -> bool:
-        # An index that lacks entries is slower, and no worse. Segments are rolled before it is
-        # full, and only a damaged one, with its checksums right, has offsets that go back.
+        # An index that lacks entries is only slower. Segments are rolled before it is full, and
+        # offsets decrease only in a damaged one with valid checksums.
         lowest = self.offsets.last_offset + 1 if len(self.offsets) else self.offsets.base_offset
         rises = header.last_offset >= lowest
         return rises and self.max_timestamp_offset >= self.times.last[1] and not self.is_full
@@ -92,14 +92,14 @@ class IndexBuilder:
         self.is_full = self.offsets.is_full or self.times.is_full
 
     def finish(self) -> None:
-        """The segment is rolled or closed: notes its highest timestamp, and trims the files."""
-        self.is_synced = False  # their new sizes, too: recovery will not look at a rolled segment
+        """Ends a segment that is rolled or closed: adds its highest timestamp, trims the files."""
+        self.is_synced = False  # nor are the new sizes, and recovery skips rolled segments
         if self.max_timestamp > self.times.last[0]:
             self.times.append(self.max_timestamp, self.max_timestamp_offset, last=True)
         self._trim()
 
     def truncate_to(self, offset: int) -> None:
-        """Forgets all batches from `offset` on. `continue_from` must follow."""
+        """Removes all batches from `offset` on. `continue_from` must follow."""
         self.is_synced = False
         self.offsets.truncate_to(offset)
         self.times.truncate_to(offset)
@@ -114,13 +114,13 @@ class IndexBuilder:
             self.is_synced = True
 
     def release(self) -> None:
-        """Closes the files, cut to their entries; they are opened again when they are needed."""
+        """Closes the files, cut to their entries. They are opened again when needed."""
         if self.is_open:
             self._trim()
             self.close()
 
     def close(self) -> None:
-        """Closes the files as they are."""
+        """Closes the files without trimming them."""
         if self._opened is not None:
             for index in self._opened:
                 index.close()
@@ -131,7 +131,7 @@ class IndexBuilder:
         self.times.file.trim()
 
     def continue_from(self, max_timestamp: int, offset: int) -> None:
-        """Says the highest timestamp so far, and the last offset of the first batch that has it."""
+        """Sets the highest timestamp so far, and the last offset of the first batch with it."""
         self.max_timestamp, self.max_timestamp_offset = max_timestamp, offset
 
 
@@ -139,13 +139,13 @@ class IndexBuilder:
 def new_indexes(
     path_of: Callable[[Kind], Path], base_offset: int, files: Files, config: LogConfig
 ) -> Iterator[IndexBuilder]:
-    """The indexes of a segment that has none, which are whole and on the disk at the end of the
-    block."""
+    """New indexes of a segment without any. At the end of the block they are complete and
+    synced."""
     open_indexes = partial(open_both, path_of, base_offset, files, config)
     with closing(IndexBuilder(open_indexes, base_offset, config.index_interval_bytes)) as builder:
         yield builder
         builder.finish()
-        builder.is_synced = False  # the files are new, also where they have no entries
+        builder.is_synced = False  # new files must be synced even without entries
         builder.sync()
 
 
@@ -167,7 +167,7 @@ def open_both(
 def write_indexes(
     records: FileRecords, directory: Path, base_offset: int, files: Files, config: LogConfig
 ) -> int:
-    """Writes the indexes of a whole segment into a directory; returns how many batches it has.
+    """Writes the indexes of a whole segment into a directory. Returns the number of batches.
 
     OffsetOverflowError: a batch's offset does not fit the segment. CorruptRecordsError."""
 

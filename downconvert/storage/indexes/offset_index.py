@@ -1,9 +1,9 @@
-"""The offset index of a segment: from an offset to a place in the log from which to look for it.
+"""The offset index of a segment: from an offset to the position where a scan for it begins.
 
-An entry is an offset (relative to the segment's, 4 bytes) and a position in the log (4 bytes), both
-rising. Which offset that is has changed: brokers up to 1.1 wrote the first one of an append, 2.8
-its last one, 3.9 and recovery the last one of the batch at that position. In all of them what lies
-before the position is below the offset, so a lookup says only: start here, and scan on.
+An entry is an offset (relative to the segment's, 4 bytes) and a position in the log (4 bytes). Both
+rise. The meaning of the offset has changed: brokers up to 1.1 wrote the first one of an append, 2.8
+its last one, 3.9 and recovery the last one of the batch at that position. With all of them, batches
+before the position are below the offset. So a lookup returns only where to begin a scan.
 
 Not here: when an entry is due (index_builder.py), the scan (segment.py)."""
 
@@ -34,7 +34,7 @@ class OffsetIndex(SegmentIndex):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry; the base offset where there is none."""
+        """The offset of the last entry; the base offset if there is none."""
         return self.entry(len(self) - 1)[0] if len(self) else self.base_offset
 
     def entry(self, slot: int) -> tuple[int, int]:
@@ -47,7 +47,7 @@ class OffsetIndex(SegmentIndex):
 
     def lookup(self, offset: int) -> tuple[int, int]:
         """Offset and position of the last entry not above `offset`; (base offset, 0) if none."""
-        # An entry read as one integer sorts as its offset does.
+        # An entry read as one integer sorts by its offset.
         key = (offset - self.base_offset) << POSITION_BITS | POSITION_MASK
         slot = self._search.floor(key, self.file.count)
         if slot < 0:
@@ -58,7 +58,7 @@ class OffsetIndex(SegmentIndex):
     def upper_bound(self, position: int, size: int) -> int | None:
         """The offset of the first entry whose position is not below `position + size`, or None.
 
-        Reading that many bytes from there returns records below that offset."""
+        A read of that many bytes from there returns only records below that offset."""
         end = position + size
         slot = bisect_right(range(len(self)), end - 1, key=lambda slot: self.entry(slot)[1])
         return self.entry(slot)[0] if slot < self.file.count else None
@@ -75,7 +75,7 @@ class OffsetIndex(SegmentIndex):
         self._search.appended(relative << POSITION_BITS | position)
 
     def check(self) -> None:
-        """Kafka's sanity check. CorruptIndexError says what is wrong."""
+        """Kafka's sanity check. CorruptIndexError: it fails."""
         self.check_size()
         path = self.file.path
         if len(self) and self.last_offset < self.base_offset:

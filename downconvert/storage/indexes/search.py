@@ -1,11 +1,11 @@
 """The search of an index: its warm section first (KAFKA-6432).
 
-Nearly all lookups are near the end of a log. A plain binary search over an index of megabytes steps
-through a dozen pages on its way there, and the set of them changes whenever the index grows by a
-page: lookups then wait for a page that nobody has touched for hours. So the last 8,192 bytes are
-searched on their own first. They are two or three pages, and lookups near the end touch no other.
+Nearly all lookups are near the end of a log. A plain binary search over an index of megabytes
+visits a dozen pages, and the set of them changes whenever the index grows by a page. Lookups then
+wait for a page that was not used for hours. So the last 8,192 bytes are searched first. They are
+two or three pages, and lookups near the end use no others.
 
-The answers are those of a plain binary search, and so are Kafka's."""
+The results are those of a plain binary search, as in Kafka."""
 
 import sys
 from array import array
@@ -15,19 +15,19 @@ from mmap import mmap
 from struct import Struct
 from typing import Final
 
-KEY: Final = Struct(">q")  # an entry begins with its key
+KEY: Final = Struct(">q")  # the first field of an entry
 WARM_SIZE: Final = 8192  # bytes; Kafka's number: small enough to stay in memory at 4 KiB a page
 
-# A reader that stays in the cold part (catching up, looking for timestamps) soon touches most
-# pages of it. From then on every sixteenth key is kept in memory, and a lookup touches one page
-# instead of ten. Before that, reading them all would cost more than it saves.
+# A reader that stays in the cold part (catching up, looking up timestamps) soon uses most of its
+# pages. From then on every sixteenth key is kept in memory, and a lookup uses one page, not ten.
+# Before that, reading them all would cost more than it saves.
 MARKS_AFTER: Final = 64  # searches of the cold part
 MARK_EVERY: Final = 16  # entries
 assert MARK_EVERY * 12 % KEY.size == 0  # an entry of a time index has 12 bytes
 
 
 class WarmSearch:
-    """Finds keys in the entries of a mapped index, which are sorted by them."""
+    """Finds keys in the sorted entries of a mapped index."""
 
     __slots__ = (
         "_block",
@@ -43,17 +43,17 @@ class WarmSearch:
     def __init__(self, view: mmap | bytes, entry_size: int) -> None:
         self._view = view
         self._entry_size = entry_size
-        # A key by its position: without a line of Python for each, and it compares as a tuple.
+        # Reads a key by its position, without a line of Python for each. It compares as a tuple.
         self._key = partial(KEY.unpack_from, view)
         self._block = Struct(">" + f"q{entry_size - KEY.size}x" * MARK_EVERY).unpack_from
         self.forget()
 
     def floor(self, key: int, count: int) -> int:
-        """The slot of the last of `count` entries whose key is not above `key`; -1: none is."""
+        """The slot of the last of `count` entries whose key is not above `key`; -1: none."""
         warm = self._warm
         if warm is None:
             start = max(0, count - WARM_SIZE // self._entry_size)
-            # For what is before the warm section one page of it is enough.
+            # One page of the warm section decides whether the key is before it.
             if start and key < self._key(start * self._entry_size)[0]:
                 return self._cold_floor(key, start)
             warm = self._read_warm(start, count)
@@ -62,7 +62,7 @@ class WarmSearch:
         return self._cold_floor(key, self._warm_start)
 
     def appended(self, key: int) -> None:
-        """To be called when an entry was added at the end."""
+        """Called when an entry was added at the end."""
         warm = self._warm
         if warm is not None:
             warm.append(key)
@@ -72,14 +72,14 @@ class WarmSearch:
                 del warm[:-entries_max]
 
     def forget(self) -> None:
-        """To be called when entries were taken away."""
+        """Called when entries were removed."""
         self._cold_searches = 0
         self._marks: array[int] = array("q")
         self._warm: array[int] | None = None
         self._warm_start = 0
 
     def _cold_floor(self, key: int, end: int) -> int:
-        """The same among the entries up to `end`, which are before the warm section."""
+        """As `floor`, for the entries up to `end`, which are before the warm section."""
         size = self._entry_size
         if self._cold_searches < MARKS_AFTER:
             self._cold_searches += 1
@@ -90,7 +90,7 @@ class WarmSearch:
         mark = bisect_right(marks, key) - 1
         if mark < 0:
             return -1
-        # Behind the cold part there are the warm entries, so there is always a block to read.
+        # The warm entries follow the cold part, so there is always a whole block to read.
         block = self._block(self._view, mark * MARK_EVERY * size)
         return mark * MARK_EVERY + bisect_right(block, key) - 1
 

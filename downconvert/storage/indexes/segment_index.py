@@ -1,5 +1,5 @@
 """What the offset index and the time index of a segment share: a file of sorted entries, and how it
-is opened, searched, cut and closed."""
+is opened, searched, truncated and closed."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -15,7 +15,8 @@ from .search import WarmSearch
 
 
 class SegmentIndex(ABC):
-    """Entries of the layout `ENTRY`. `file` is to sync, to trim, and to ask whether it is whole."""
+    """Entries with the layout `ENTRY`. `file` can be synced and trimmed, and knows if it is
+    whole."""
 
     __slots__ = ("_search", "base_offset", "file")
 
@@ -28,7 +29,7 @@ class SegmentIndex(ABC):
 
     @classmethod
     def open(cls, path: Path, base_offset: int) -> Self:
-        """For reading. OSError where there is no such file."""
+        """Opens it for reading. OSError: there is no such file."""
         return cls(EntryFile.open(path, cls.ENTRY.size), base_offset)
 
     @classmethod
@@ -43,7 +44,7 @@ class SegmentIndex(ABC):
 
     @abstractmethod
     def offset_at(self, slot: int) -> int:
-        """The offset that an entry says."""
+        """The offset in an entry."""
 
     def truncate_to(self, offset: int) -> None:
         """Removes every entry at or above `offset`."""

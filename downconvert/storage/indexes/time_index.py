@@ -1,9 +1,9 @@
-"""The time index of a segment: from a timestamp to an offset from which to look for it.
+"""The time index of a segment: from a timestamp to the offset where a scan for it begins.
 
 An entry is the highest timestamp so far (8 bytes) and the offset (relative to the segment's, 4
-bytes) of the batch that brought it. Timestamps rise, offsets do not fall. A rolled segment's last
-entry is its highest timestamp. There is no such file before 0.10.1, and no entry in it where
-records have no timestamps.
+bytes) of its batch. Timestamps rise, offsets do not decrease. A rolled segment's last entry has its
+highest timestamp. Before 0.10.1 there is no such file, and it has no entries if records have no
+timestamps.
 
 Not here: when an entry is due (index_builder.py), the scan (segment.py)."""
 
@@ -28,12 +28,12 @@ class TimeIndex(SegmentIndex):
 
     @property
     def is_full(self) -> bool:
-        """One entry is kept free: for the highest timestamp, when the segment is rolled."""
+        """One entry stays free for the highest timestamp, which is added when the segment rolls."""
         return self.file.count >= self.file.capacity - 1
 
     @property
     def last(self) -> tuple[int, int]:
-        """The last entry: timestamp and offset; (-1, base offset) where there is none."""
+        """The last entry: timestamp and offset; (-1, base offset) if there is none."""
         return self.entry(len(self) - 1) if len(self) else (NO_TIMESTAMP, self.base_offset)
 
     def entry(self, slot: int) -> tuple[int, int]:
@@ -53,9 +53,9 @@ class TimeIndex(SegmentIndex):
         return found, self.base_offset + relative
 
     def append(self, timestamp: int, offset: int, *, last: bool = False) -> None:
-        """Adds an entry if its timestamp is above the last one's; an equal one adds nothing.
+        """Adds an entry if its timestamp is above the last one's; an equal one is ignored.
 
-        `last`: it may take the entry that is kept free. ValueError: full, lower than the last
+        `last`: it may use the entry that stays free. ValueError: full, lower than the last
         entry, or an offset more than 31 bits above the base offset."""
         if self.file.count >= self.file.capacity - (0 if last else 1):
             raise ValueError(f"{self.file.path.name} is full")
@@ -72,7 +72,7 @@ class TimeIndex(SegmentIndex):
             self._search.appended(timestamp)
 
     def check(self) -> None:
-        """Kafka's sanity check. CorruptIndexError says what is wrong."""
+        """Kafka's sanity check. CorruptIndexError: it fails."""
         self.check_size()
         path = self.file.path
         if not len(self):

@@ -1,10 +1,10 @@
-"""The transaction index of a segment: which transactions were aborted in it.
+"""The transaction index of a segment: the transactions that were aborted in it.
 
-An entry is written when a transaction's abort marker is. There is no such file where there was
-none. Reads of committed records leave out what these say; the markers themselves say the same, but
-would have to be scanned for beyond the end of a read.
+An entry is written with a transaction's abort marker. Without one, there is no file. Reads of
+committed records leave these transactions out. The markers have the same information, but would
+have to be searched beyond the end of a read.
 
-Not here: following transactions (producer_state.py), leaving records out (log.py)."""
+Not here: tracking transactions (producer_state.py), leaving records out (log.py)."""
 
 from pathlib import Path
 from struct import Struct
@@ -24,11 +24,11 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
     first_offset: int
     last_offset: int  # of the abort marker
-    last_stable_offset: int  # when it was aborted: where the next transaction still open began
+    last_stable_offset: int  # when it was aborted: the start of the next open transaction
 
 
 def read_transactions(path: Path, base_offset: int) -> list[AbortedTransaction]:
-    """The entries of a file; none where there is no file. A torn last entry is not one.
+    """The entries of a file; none if there is no file. A torn last entry is left out.
 
     CorruptIndexError: an unknown version, or offsets that do not rise."""
     try:
@@ -49,7 +49,7 @@ def read_transactions(path: Path, base_offset: int) -> list[AbortedTransaction]:
 
 
 class TransactionIndex:
-    """The transaction index of a segment that is written. The first entry makes the file."""
+    """The transaction index of a segment that is written. The first entry creates the file."""
 
     __slots__ = ("_base_offset", "_file", "_files", "_path", "entries")
 
@@ -62,7 +62,7 @@ class TransactionIndex:
 
     @property
     def end(self) -> int:
-        """The last offset of the last entry; the offset before the segment's if none is."""
+        """The last offset of the last entry; without entries, the offset before the segment's."""
         return self.entries[-1].last_offset if self.entries else self._base_offset - 1
 
     def append(self, entry: AbortedTransaction) -> None:

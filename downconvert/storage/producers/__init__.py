@@ -1,1 +1,1 @@
-"""Idempotent and transactional producers, as the log knows them."""
+"""Idempotent and transactional producers, from a log's batches."""

@@ -1,11 +1,11 @@
-"""What a log knows of its producers: their last batches, and which transactions are open.
+"""The state of a log's producers: their last batches, and open transactions.
 
-A log's state at some offset is written to `<offset>.snapshot` when a segment is rolled and when the
-log is closed; what came after it is found by following the headers of the batches from there. From
-it come the last stable offset and the entries of transaction indexes.
+The state at some offset is written to `<offset>.snapshot` when a segment is rolled and when the log
+is closed. The headers of later batches bring it up to date. The last stable offset and the entries
+of transaction indexes come from it.
 
-Not here: refusing appends whose sequence number is not the next (the broker), leaving aborted
-records out of a read (log.py)."""
+Not here: refusing a wrong sequence number (the broker), leaving aborted records out of a read
+(log.py)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -34,7 +34,7 @@ NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """One producer, as a snapshot has it. -1: none."""
+    """One producer's entry in a snapshot. -1: none."""
 
     producer_id: int
     epoch: int
@@ -47,26 +47,26 @@ class ProducerState:
 
 
 class ProducerStates:
-    """The producers of a log as of some offset."""
+    """The producers of a log at some offset."""
 
     __slots__ = ("_open", "producers")
 
     def __init__(self, producers: Iterable[ProducerState] = ()) -> None:
         self.producers = {state.producer_id: state for state in producers}
-        # Where open transactions begin, by producer, the oldest first: a log's offsets rise, so
-        # that one that begins goes to the end. Readers ask for the first one with each fetch.
+        # The first offsets of open transactions, by producer, the oldest first: offsets rise, so a
+        # new one goes to the end. Each fetch reads the first one.
         self._open: dict[int, int] = {}
         self._sort_open()
 
     @property
     def first_open_offset(self) -> int | None:
-        """The first offset of the oldest open transaction: what follows is not decided yet."""
+        """The first offset of the oldest open transaction. Later records are not decided yet."""
         return next(iter(self._open.values()), None)
 
     def update(
         self, header: BatchHeader, marker: EndTransactionMarker | None
     ) -> AbortedTransaction | None:
-        """Takes the next batch in; `marker` is what `read_marker` says of it.
+        """Applies the next batch; `marker` is the result of `read_marker` for it.
 
         Returns the transaction that it aborts, for the transaction index."""
         if header.producer_id < 0:
@@ -114,10 +114,10 @@ class ProducerStates:
         )
 
     def expire(self, now: int, expiration_ms: int) -> int:
-        """Forgets producers that have written nothing for so long, and have no open transaction.
+        """Forgets producers without an open transaction that have written nothing for so long.
 
-        Milliseconds; a producer is as old as the youngest record of its last batch. Returns how
-        many there were [ProducerStateManager.removeExpiredProducers]."""
+        Milliseconds. A producer is as old as the youngest record of its last batch. Returns the
+        number [ProducerStateManager.removeExpiredProducers]."""
         expired = [
             producer_id
             for producer_id, state in self.producers.items()
@@ -128,11 +128,11 @@ class ProducerStates:
         return len(expired)
 
     def of(self, producer_ids: Iterable[int]) -> dict[int, ProducerState | None]:
-        """Some producers as they are, to `restore` them."""
+        """The current states of some producers, for `restore`."""
         return {producer_id: self.producers.get(producer_id) for producer_id in producer_ids}
 
     def restore(self, states: dict[int, ProducerState | None]) -> None:
-        """Puts some producers back to what they were."""
+        """Puts some producers back into earlier states."""
         for producer_id, state in states.items():
             if state is None:
                 self.producers.pop(producer_id, None)
@@ -162,7 +162,7 @@ def read_marker(records: Records, header: BatchHeader) -> EndTransactionMarker |
 
 
 def read_snapshot(path: Path) -> ProducerStates:
-    """CorruptFileError: the file is damaged. OSError where there is no such file."""
+    """CorruptFileError: the file is damaged. OSError: there is no such file."""
     data = read_file(path)
     if len(data) < SNAPSHOT_HEAD.size:
         raise CorruptFileError("is too short for a snapshot", str(path))
@@ -178,7 +178,7 @@ def read_snapshot(path: Path) -> ProducerStates:
 
 
 def write_snapshot(files: Files, path: Path, states: ProducerStates) -> None:
-    """Writes a snapshot, and returns when it is safe."""
+    """Writes a snapshot. Returns when it is synced."""
     entries = [
         SNAPSHOT_ENTRY.pack(
             state.producer_id,

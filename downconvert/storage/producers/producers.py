@@ -1,6 +1,6 @@
 """Follows the producers of a log through its batches, from the nearest snapshot of their state.
 
-Not here: what a batch does to a producer's state (producer_state.py)."""
+Not here: the effect of a batch on a producer's state (producer_state.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,7 +17,7 @@ from .producer_state import ProducerStates, read_marker, read_snapshot
 
 
 class Producers:
-    """The producers' states as of `offset`; `aborted` are the transactions that were seen to be."""
+    """The producers' states at `offset`; `aborted` are the aborted transactions seen so far."""
 
     __slots__ = ("_path", "aborted", "offset", "states")
 
@@ -28,16 +28,16 @@ class Producers:
         self.aborted: list[AbortedTransaction] = []
 
     def follow(self, records: Records, header: BatchHeader) -> AbortedTransaction | None:
-        """Takes the next batch in; returns the transaction that it aborts."""
+        """Applies the next batch. Returns the transaction that it aborts."""
         if header.producer_id < 0:
-            if self.offset is not None:  # else nobody has asked for what is before it yet
+            if self.offset is not None:  # else the states before it were not needed yet
                 self.offset = header.last_offset + 1
             return None
         self.offset = header.last_offset + 1
         try:
             marker = read_marker(records, header)
         except CorruptRecordsError:
-            # A marker that cannot be read ends nothing. A reader of the records gets the error.
+            # An unreadable marker ends nothing. A reader of the records gets the error.
             marker = None
         return self.states.update(header, marker)
 
@@ -45,8 +45,8 @@ class Producers:
     def following(
         self, records: Records, headers: Sequence[BatchHeader]
     ) -> Iterator[list[AbortedTransaction]]:
-        """Takes batches in, and yields the transactions that they abort. If the block that appends
-        them fails, it is as if they had never come."""
+        """Applies batches, and yields the transactions that they abort. If the block that appends
+        them fails, the states before are restored."""
         states, offset = self.states, self.offset
         before = states.of(header.producer_id for header in headers)
         try:
@@ -58,11 +58,11 @@ class Producers:
             raise
 
     def forget(self) -> None:
-        """What was followed may not be what is there now: `advance` begins at a snapshot again."""
+        """The log may have changed: the next `advance` begins at a snapshot again."""
         self.states, self.offset, self.aborted = ProducerStates(), None, []
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """The log has nothing before `offset`: there are no producers."""
+        """The log has nothing before `offset`, so there are no producers."""
         self.forget()
         self.offset = offset
 
@@ -73,9 +73,9 @@ class Producers:
         end_of: Callable[[Segment], int],
         snapshots: list[int],
     ) -> None:
-        """Goes to `offset`: on from where it is, or from a snapshot if it is past that.
+        """Moves to `offset`, from the current offset or, if that is later, from a snapshot.
 
-        Only offsets are compared: a caller that knows that the log was truncated, or that segments
+        Only offsets are compared. A caller that knows that the log was truncated, or that segments
         were replaced, calls `forget`."""
         if self.offset is None or self.offset > offset:
             self._start(offset, snapshots)
@@ -94,7 +94,7 @@ class Producers:
                         entry = self.follow(records, header)
                         if entry is not None:
                             self.aborted.append(entry)
-            except CorruptRecordsError:  # as above; what is after it in this segment is lost
+            except CorruptRecordsError:  # as above; the rest of this segment is lost
                 continue
         self.offset = offset
 

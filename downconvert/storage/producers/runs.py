@@ -1,6 +1,6 @@
-"""Neighbouring batches of a log, read as one.
+"""Neighbouring batches of a log, read together.
 
-Batches of one record are the rule, and a reader has buffers to prepare.
+Batches of one record are common, and each read has to prepare buffers.
 
 Not here: which transactions were aborted (transactions.py)."""
 
@@ -14,12 +14,13 @@ from .transactions import AbortedRanges
 
 Batches: TypeAlias = Iterable[tuple[FileRecords, BatchHeader]]
 
-# Records come before the headers of all batches have been read.
+# A limit, so that records come before the headers of all batches have been read.
 RUN_SIZE_MAX: Final = 1024 * 1024  # bytes
 
 
 class Run(NamedTuple):
-    """Batches next to each other in one file. source: what their headers count positions in."""
+    """Neighbouring batches in one file. source: the range to which header positions are
+    relative."""
 
     source: FileRecords
     first: BatchHeader
@@ -33,7 +34,7 @@ class Run(NamedTuple):
 def runs(batches: Batches, kind_of: Callable[[BatchHeader], Hashable]) -> Iterator[Run]:
     """Runs of neighbouring batches of one kind. Batches whose kind is None are left out.
 
-    Damage is raised after what is good before it."""
+    Damage is raised after the good batches before it."""
     run: Run | None = None
     run_kind: Hashable = None
     damage: RecordsError | None = None
@@ -68,8 +69,8 @@ def runs(batches: Batches, kind_of: Callable[[BatchHeader], Hashable]) -> Iterat
 
 
 def runs_of(batches: Batches, end: int, aborted: AbortedRanges) -> Iterator[FileRecords]:
-    """The ranges below offset `end` that hold records for readers: without control batches and
-    aborted transactions."""
+    """The ranges below offset `end` with records for consumers: without control batches and aborted
+    transactions."""
 
     def kind_of(header: BatchHeader) -> Hashable:
         return None if header.is_control or aborted.cover(header) else True

@@ -1,7 +1,7 @@
-"""Which batches of a log are of aborted transactions.
+"""Which batches of a log belong to aborted transactions.
 
-The transaction indexes say what was aborted. What they may not say after a crash, because it came
-after the last snapshot of the producers' states, is found by following the batches (producers.py).
+The transaction indexes list them. After a crash they may lack those since the last snapshot of the
+producers' states, which are found by following the batches (producers.py).
 
 Not here: leaving the records out (log.py)."""
 
@@ -18,7 +18,7 @@ def aborted_between(
 ) -> list[AbortedTransaction]:
     """The aborted transactions with records from offset `start` up to `end`, by their beginnings.
 
-    `others` are some that the indexes may not have."""
+    `others`: transactions that the indexes may lack."""
     found = {
         entry
         for entry in (*_indexed(start, end, segments), *others)
@@ -31,23 +31,23 @@ def _indexed(start: int, end: int, segments: Segments) -> Iterator[AbortedTransa
     for segment in segments.starting_at(start):
         for entry in segment.aborted():
             yield entry
-            if entry.last_stable_offset >= end:  # whatever was aborted later also began later
+            if entry.last_stable_offset >= end:  # later aborts are of later transactions
                 return
 
 
 class AbortedRanges:
-    """Tells which batches are of aborted transactions. Batches are asked for in the log's order."""
+    """Finds batches of aborted transactions. Callers pass batches in the log's order."""
 
     __slots__ = ("_ranges",)
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        # By producer, and not by its epoch: since 4.0 a marker carries the one after the data's.
+        # By producer, not by its epoch: since 4.0 a marker has the epoch after the data's.
         self._ranges: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for entry in aborted:
             self._ranges[entry.producer_id].append((entry.first_offset, entry.last_offset))
 
     def cover(self, header: BatchHeader) -> bool:
-        """Whether this batch is of an aborted transaction."""
+        """Whether this batch belongs to an aborted transaction."""
         if not header.is_transactional or header.producer_id not in self._ranges:
             return False
         ranges = self._ranges[header.producer_id]

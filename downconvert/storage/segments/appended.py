@@ -1,6 +1,6 @@
-"""Whether batches may be appended to a log, and at which offset a segment would begin with them.
+"""Checks batches before they are appended to a log, and finds a new segment's base offset for them.
 
-Batches come with their offsets. Checksums are compared and offsets must rise. As in a follower of
+Batches come with their offsets. Checksums are verified and offsets must rise. As in a follower of
 Kafka, compressed data is not read."""
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from records.formats import V2, Codec
 def check_appended(records: MemoryRecords, end_offset: int) -> list[BatchHeader]:
     """The headers of batches that may follow at `end_offset`.
 
-    CorruptRecordsError: one is damaged, or not whole, or not above what is before it."""
+    CorruptRecordsError: one is damaged, incomplete, or not above the one before."""
     headers = list(records.batches())
     end, consumed = end_offset, 0
     for header in headers:
@@ -33,5 +33,5 @@ def first_offset(headers: Sequence[BatchHeader], end_offset: int) -> int:
     first = headers[0]
     if first.magic == V2 or first.codec is Codec.NONE:
         return first.base_offset
-    # A compressed message does not say its first offset.
+    # A compressed message does not state its first offset.
     return max(end_offset, first.last_offset - RELATIVE_MAX)

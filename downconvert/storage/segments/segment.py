@@ -1,9 +1,9 @@
-"""A segment for reading: a log file, and the indexes that say where to look in it.
+"""A segment for reading: a log file, and the indexes that locate batches in it.
 
-A segment opens its files when it is read and may close them at any time, so that ten thousand
-segments cost little more than their names. An index entry is only a hint: brokers of different
-versions write different offsets, a crash may leave anything in it, and a broker may change the
-files while they are read. An entry that does not lead to a batch that fits it is not used.
+A segment opens its files when it is read and may close them at any time, so ten thousand segments
+cost little more than their names. An index entry is only a hint: brokers of different versions
+write different offsets, a crash may leave any bytes in it, and a broker may change the files while
+they are read. An entry that does not lead to a fitting batch is not used.
 
 Not here: which segments make up a log (log.py), writing (segment_writer.py)."""
 
@@ -25,13 +25,13 @@ from records.batches.reader import Record, read_batch
 from records.files.file_records import SharedFile
 from records.formats import V2
 
-# How far a log may grow before a process that does not write it opens its indexes again.
+# How far a log may grow before a process that does not write it reopens its indexes.
 INDEXES_AGE_MAX: Final = 1024 * 1024  # bytes
 
-# A reader that finds its log replaced by a cleaner opens the new one. More often is no cleaner.
+# A reader whose log file was replaced by a cleaner opens the new one, at most so many times.
 OPEN_ATTEMPTS: Final = 8
 
-# A log that was truncated may have entries after its end. Not more than these are stepped over.
+# A truncated log may have index entries after its end. At most so many are stepped over.
 STEPS_BACK: Final = 8
 
 
@@ -42,12 +42,12 @@ Index = TypeVar("Index", OffsetIndex, TimeIndex)
 class Opened(Generic[Index]):
     """An index of a segment."""
 
-    index: Index | None  # None: it has no such file
+    index: Index | None  # None: there is no such file
     log_size: int  # when it was opened
-    is_ours: bool  # written by this process, so always whole and up to date
+    is_ours: bool  # written by this process, so always complete and up to date
 
     def is_good(self, log_size: int) -> bool:
-        """Whether it may be looked into."""
+        """Whether it can still be used."""
         if self.is_ours:
             return True
         is_new = log_size - self.log_size < INDEXES_AGE_MAX
@@ -57,7 +57,7 @@ class Opened(Generic[Index]):
 class Segment:
     """The records from `base_offset` on, up to the next segment's.
 
-    Methods take `end`, the position after the last batch that counts: the file may be longer."""
+    Methods take `end`, the position after the last valid batch, because the file may be longer."""
 
     __slots__ = (
         "_directory",
@@ -90,13 +90,14 @@ class Segment:
         return Path(self.location(kind))
 
     def location(self, kind: Kind = Kind.LOG) -> str:
-        """As `path`, for who looks at ten thousand partitions: a Path takes longer than a look."""
+        """As `path`, for code that checks ten thousand partitions: a Path costs more than a
+        stat."""
         return f"{self._directory}/{file_name(self.base_offset, kind, self.state)}"
 
     @property
     def size(self) -> int:
         """Bytes of the log file, as it is now."""
-        file = self._log()  # held until it is asked: another thread may release the segment
+        file = self._log()  # held during the call: another thread may release the segment
         return os.fstat(file.fileno()).st_size
 
     def slice(self, position: int, end: int) -> FileRecords:
@@ -118,7 +119,7 @@ class Segment:
     ) -> FileRecords | None:
         """From the batch that holds `offset` on: at most `max_bytes`, but at least one batch.
 
-        None where there is no such batch. `is_last`: it is appended to; else it is sealed."""
+        None: no such batch. `is_last`: the segment is appended to; otherwise it is sealed."""
         found = self.find(offset, end)
         if found is None:
             return None
@@ -133,7 +134,7 @@ class Segment:
         )
 
     def slice_from(self, offset: int, end: int) -> FileRecords:
-        """The range from a batch at or before the one that holds `offset`, near to it."""
+        """The range from a batch near the one that holds `offset`, not after it."""
         return self._scan_from(offset, end)[0]
 
     def upper_bound(self, position: int, end: int) -> int | None:
@@ -144,7 +145,7 @@ class Segment:
     def find_timestamp(self, timestamp: int, start: int, end: int) -> Record | None:
         """The first record at or above offset `start` whose timestamp is not below `timestamp`."""
         index = self._time_index(end)
-        # What is before this entry's batch is older than the entry, which is not too young.
+        # Records before this entry's batch are older than the entry, so too old.
         hint = self.base_offset if index is None else index.lookup(timestamp)[1]
         records = self.slice_from(max(hint, start), end)
         for header in records.batches():
@@ -156,18 +157,18 @@ class Segment:
         return None
 
     def max_timestamp(self) -> int | None:
-        """The highest timestamp of a rolled segment, by its time index. None: it does not say."""
+        """The highest timestamp of a rolled segment, by its time index. None: unknown."""
         index = self._time_index(self.size)
         return index.last[0] if index is not None and len(index) else None
 
     def aborted(self) -> list[AbortedTransaction]:
-        """The transactions that were aborted here, by the transaction index."""
+        """The aborted transactions of this segment, from the transaction index."""
         return read_transactions(self.path(Kind.TRANSACTION_INDEX), self.base_offset)
 
     # --- files
 
     def attach(self, offsets: OffsetIndex, times: TimeIndex) -> None:
-        """Reads the indexes of the segment's writer from now on; the writer closes them."""
+        """Uses the indexes of the segment's writer from now on. The writer closes them."""
         self.release()
         self._offsets = Opened(offsets, 0, is_ours=True)
         self._times = Opened(times, 0, is_ours=True)
@@ -178,8 +179,8 @@ class Segment:
         self.release()
 
     def release(self) -> None:
-        """Releases the files, each of which is closed when nothing reads it any more: slices that
-        were handed out keep theirs, and so does another thread that is looking into an index."""
+        """Releases the files. Each is closed when nothing reads it any more: returned slices hold
+        theirs, and so does a thread that is using an index."""
         self._file = self._scanned = None
         offsets = self._offsets
         if offsets is not None and not offsets.is_ours:
@@ -210,10 +211,10 @@ class Segment:
         return opened.index
 
     def _opened(self, of: type[Index], kind: Kind, log_size: int) -> Opened[Index]:
-        """Opens an index that belongs to the log file that is open.
+        """Opens an index that belongs to the open log file.
 
-        A cleaner replaces the log first and its indexes after it. So if the log is still the one
-        by that name after an index was opened, it is its own."""
+        A cleaner replaces the log first and its indexes after it. So if the log of that name is
+        still the open one after an index was opened, the index belongs to it."""
         for _ in range(OPEN_ATTEMPTS):
             file = self._log()
             log = os.fstat(file.fileno())
@@ -229,14 +230,14 @@ class Segment:
     # --- scanning
 
     def _scan_from(self, offset: int, end: int) -> tuple[FileRecords, Iterator[BatchHeader]]:
-        """The range from a batch at or before the one that holds `offset`, near to it; and the
-        headers in it, of which those that were read to find it are not read again."""
+        """The range from a batch near the one that holds `offset`, not after it, and its headers.
+        Headers that were read to find it are not read again."""
         wanted = offset
         index = self._offset_index(end)
         for _ in range(STEPS_BACK if index is not None else 0):
             assert index is not None
             entry, position = index.lookup(offset)
-            if not position or entry > offset:  # none, or entries that are not sorted
+            if not position or entry > offset:  # no entry, or unsorted ones
                 break
             if position > 0:
                 records = FileRecords(self._log(), position, max(0, end - position))
@@ -250,7 +251,7 @@ class Segment:
         """The headers of `records`, if an index entry with offset `entry` may point to their
         beginning.
 
-        Bytes inside of a batch may look like the head of one, but not of two in a row."""
+        Bytes within a batch may look like the head of one, but not of two in a row."""
         batches = records.batches()
         try:
             first, second = next(batches, None), next(batches, None)
@@ -258,7 +259,7 @@ class Segment:
             return None
         if first is None or first.last_offset < self.base_offset:
             return None
-        # A v0 or v1 message says only its last offset, which may be above that of its append.
+        # A v0 or v1 message has only its last offset, which may be above that of its append.
         if first.magic == V2 and first.base_offset > entry:
             return None
         if second is None:
@@ -268,7 +269,7 @@ class Segment:
         return chain((first, second), batches)
 
     def _scan_on(self, offset: int, end: int) -> tuple[FileRecords, Iterator[BatchHeader]]:
-        """As `_scan_from`, where no index says where to begin: what was scanned before is."""
+        """As `_scan_from`, without an index: uses positions from earlier scans."""
         file, scanned = self._log(), self._scanned
         if scanned is None or scanned.file is not file:
             scanned = self._scanned = ScannedPositions(file)

@@ -1,9 +1,9 @@
-"""One segment after a crash: how much of its log is good, and its indexes made again.
+"""One segment after a crash: the good part of its log, and its rebuilt indexes.
 
-What is good is what Kafka takes for it: whole entries of a known format, one after the other, whose
-checksums match. Records inside are not looked at, and offsets not compared with one another.
+The good part is Kafka's: whole entries of a known format, one after the other, whose checksums
+match. Records within are not read, and offsets not compared with one another.
 
-Not here: which segments, and what becomes of those after a cut (recovery.py)."""
+Not here: which segments are recovered, and the segments after a cut (recovery.py)."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,14 +24,14 @@ from .segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class SegmentReport:
-    """What is good of a segment."""
+    """The good part of a segment."""
 
     base_offset: int
     size: int  # bytes of the log file
     good_size: int
     batches: int
     next_offset: int
-    damage: CorruptRecordsError | None  # None: all is good, or a batch is not whole at the end
+    damage: CorruptRecordsError | None  # None: all is good, or the last batch is incomplete
 
     @property
     def bytes_cut(self) -> int:
@@ -41,8 +41,8 @@ class SegmentReport:
 def check_segment(segment: Segment) -> SegmentReport:
     """Reads all of a segment. Nothing is changed.
 
-    OffsetOverflowError: valid batches whose offsets do not fit this segment. Truncating would lose
-    them."""
+    OffsetOverflowError: valid batches have offsets that do not fit this segment. Truncating would
+    lose them."""
     records = segment.slice(0, segment.size)
     good_size = batches = 0
     next_offset = segment.base_offset
@@ -68,9 +68,9 @@ def rebuild_segment(
     files: Files,
     follow: Callable[[FileRecords, BatchHeader], AbortedTransaction | None],
 ) -> None:
-    """Cuts the log to what is good, and writes its indexes anew; returns when all that is safe.
+    """Cuts the log to its good part, and rewrites its indexes. Returns when all that is synced.
 
-    `follow` is called with each batch, and says which transaction it aborts."""
+    `follow` is called with each batch, and returns the transaction that it aborts."""
     segment.release()
     base_offset = segment.base_offset
     with ExitStack() as opened:
@@ -78,7 +78,7 @@ def rebuild_segment(
         opened.callback(log.close)
         if report.bytes_cut:
             log.truncate(report.good_size)
-        log.sync()  # what was read may be in memory only
+        log.sync()  # the bytes that were read may only be in memory
         for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
             files.remove(segment.path(kind))
         transactions = TransactionIndex(segment.path(Kind.TRANSACTION_INDEX), base_offset, files)

@@ -1,9 +1,9 @@
-"""The active segment of a log: the one that is appended to.
+"""The active segment of a log, which is appended to.
 
-The log file comes first. When it has the bytes, the indexes get their entries; they can be rebuilt,
-and are, where it is not certain that they reached the disk. An append that fails leaves nothing.
+The log file is written first, then the indexes. Indexes can be rebuilt, and are rebuilt if they may
+not have reached the disk. A failed append leaves nothing behind.
 
-A broker has ten thousand of them, of which few are written. So files are opened when there is
+A broker has ten thousand active segments, and few are written. So files are opened when there is
 something to write: the log for an append, the indexes for an entry. `release` closes them.
 
 Not here: which batches may be appended, and when a segment is rolled (log_writer.py)."""
@@ -26,11 +26,11 @@ from records.kernel import Buffer
 
 from .segment import Segment
 
-INDEX_FILES: Final = 4  # of two indexes: each has a descriptor, and another that its mapping keeps
+INDEX_FILES: Final = 4  # of two indexes: a descriptor each, and one that each mapping keeps
 
 
 class SegmentWriter:
-    """Appends to a segment. `position` and `next_offset` are where it ends."""
+    """Appends to a segment. `position` and `next_offset` are its end."""
 
     __slots__ = (
         "_created",
@@ -52,15 +52,15 @@ class SegmentWriter:
     def __init__(
         self, segment: Segment, position: int, next_offset: int, config: LogConfig, files: Files
     ) -> None:
-        """The log up to `position` is good; what is after it is cut off."""
+        """The log is good up to `position`. The rest is cut off."""
         self.segment = segment
         self.position = position
         self.next_offset = next_offset
         self.config = config
         self._files = files
-        self._created: int | None = None  # milliseconds; the time that came with the first append
+        self._created: int | None = None  # milliseconds; the time of the first append
         self._first_timestamp: int | None = None
-        self._is_known = False  # whether the timestamps of what is there are
+        self._is_known = False  # whether the timestamps of earlier records are known
         self._is_synced = self._is_unchanged = True
         self._log: WritableFile | None = None
         interval = config.index_interval_bytes
@@ -76,7 +76,7 @@ class SegmentWriter:
             raise
 
     def _make_files(self) -> None:
-        """Those that are not there. One that is there is only opened to be cut."""
+        """Creates missing files. An existing file is opened only if it must be cut."""
         found = _status(self.segment)
         if found is None or found.st_size != self.position:
             log = self._open_log()
@@ -97,8 +97,8 @@ class SegmentWriter:
         return self._log is not None or self._indexes.is_open
 
     def open(self) -> None:
-        """Opens all files now: for who must not open one later, when the directory may be another
-        log's."""
+        """Opens all files now, for callers that must not open one later, when the directory may be
+        another log's."""
         self._open_log()
         self._indexes.open()
 
@@ -110,8 +110,7 @@ class SegmentWriter:
         return found.st_ino == self.inode and found.st_size >= self.position
 
     def release(self) -> None:
-        """Closes the files: they are opened again for the next append. What was not flushed is
-        flushed later."""
+        """Closes the files. The next append opens them again. Unflushed data is flushed later."""
         self._transactions.sync()
         if self._indexes.is_open:
             self.segment.detach()
@@ -143,11 +142,11 @@ class SegmentWriter:
         segment.open_files.written.add(INDEX_FILES)
         return offsets, times
 
-    # --- what is known of the records
+    # --- timestamps of the records
 
     @property
     def max_timestamp(self) -> int:
-        """The highest so far; -1 if there is none."""
+        """The highest so far; -1: none."""
         self._know()
         return self._indexes.max_timestamp
 
@@ -172,7 +171,7 @@ class SegmentWriter:
     def is_old(self, now: int) -> bool:
         """Whether it has records, and has been written to for longer than `roll_ms`.
 
-        Time counts from the first append, or from the first question after a reopening."""
+        Time counts from the first append, or from the first call after a reopening."""
         if not self.position:
             return False
         if self._created is None:
@@ -188,7 +187,7 @@ class SegmentWriter:
     ) -> None:
         """Appends whole batches, whose `headers` have positions in `data`.
 
-        DiskFullError, or any other OSError: the segment is as it was."""
+        DiskFullError, or any other OSError: the segment is unchanged."""
         position, next_offset = self.position, self.next_offset
         base_offset = self.segment.base_offset
         for offset in (headers[0].last_offset, headers[-1].last_offset):
@@ -215,7 +214,7 @@ class SegmentWriter:
         self._release_where_too_many()
 
     def truncate_to(self, offset: int) -> None:
-        """Removes every batch with a record at or above `offset`, and leaves it open for more."""
+        """Removes every batch with a record at or above `offset`. More can be appended."""
         found = self.segment.find(offset, self.position)
         if found is None:
             return
@@ -230,7 +229,7 @@ class SegmentWriter:
             self._created = None
 
     def flush(self) -> None:
-        """Returns when everything appended is on the disk."""
+        """Returns when all appended data is synced."""
         if not self._is_synced:
             self._open_log().sync()
             self._is_synced = True
@@ -239,7 +238,7 @@ class SegmentWriter:
         self._release_where_too_many()
 
     def close(self) -> None:
-        """Trims the indexes, and returns when everything is on the disk."""
+        """Trims the indexes. Returns when all data is synced."""
         if not self._is_unchanged:
             self._know()
             self._indexes.finish()
@@ -247,7 +246,7 @@ class SegmentWriter:
         self.abandon()
 
     def abandon(self) -> None:
-        """Closes the files as they are."""
+        """Closes the files without changing them."""
         if self._indexes.is_open:
             self.segment.detach()
             self._indexes.close()
@@ -259,14 +258,14 @@ class SegmentWriter:
     def _cut(self, position: int, next_offset: int) -> None:
         self._is_synced = self._is_unchanged = self._is_known = False
         self._open_log().truncate(position)
-        self.segment.release()  # nobody takes what will be written here for what was
+        self.segment.release()  # else readers might use old bytes for those written here
         self.position, self.next_offset = position, next_offset
         self._indexes.truncate_to(next_offset)
         self._transactions.truncate_to(next_offset)
 
     def _know(self) -> None:
-        """Reads the first timestamp, and the highest: the time index knows up to its last entry;
-        the batches after that say the rest."""
+        """Reads the first and the highest timestamp: the time index has it up to its last entry,
+        the batches after that have the rest."""
         if self._is_known:
             return
         segment = self.segment
@@ -280,10 +279,10 @@ class SegmentWriter:
                     timestamp, offset = header.max_timestamp, header.last_offset
         self._indexes.continue_from(timestamp, offset)
         self._is_known = True
-        segment.release()  # a reader opens what it needs
+        segment.release()  # a reader opens the files that it needs
 
     def _last_entry(self) -> tuple[int, int]:
-        """That of the time index: timestamp and offset."""
+        """The last entry of the time index: timestamp and offset."""
         if self._indexes.is_open:
             return self._indexes.times.last
         path = self.segment.path(Kind.TIME_INDEX)

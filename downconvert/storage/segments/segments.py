@@ -25,19 +25,19 @@ class Segments:
         return self._segments[number]
 
     def __contains__(self, segment: object) -> bool:
-        """Whether it is one of them, and not only of the same offset."""
+        """Whether it is one of them, not only of the same offset."""
         if not isinstance(segment, Segment):
             return False
         at = bisect_right(self._bases, segment.base_offset)
         return at > 0 and self._segments[at - 1] is segment
 
     def starting_at(self, offset: int) -> Iterator[Segment]:
-        """The segment in which an offset belongs, and all that follow it."""
+        """The segment to which an offset belongs, and all later ones."""
         first = max(0, bisect_right(self._bases, offset) - 1)
         return iter(self._segments[first:])
 
     def after(self, segment: Segment) -> Segment | None:
-        """The one that follows; None after the last."""
+        """The next one; None after the last."""
         at = bisect_right(self._bases, segment.base_offset)
         return self._segments[at] if at < len(self._segments) else None
 
@@ -45,7 +45,7 @@ class Segments:
         return segment is self._segments[-1]
 
     def add(self, segment: Segment) -> None:
-        """ValueError: there already is one of its base offset."""
+        """ValueError: there already is one with its base offset."""
         at = bisect_right(self._bases, segment.base_offset)
         if at and self._bases[at - 1] == segment.base_offset:
             raise ValueError(f"there already is a segment of offset {segment.base_offset}")

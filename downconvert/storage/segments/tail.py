@@ -1,7 +1,7 @@
-"""The end of a log that is being written: how far it goes, and which offset is next.
+"""The end of a log that is being written: its position, and the next offset.
 
-Only headers are read, and only those after the last index entry or the last look. A batch that is
-not whole yet does not count; neither does anything after damage.
+Only headers are read, and only those after the last index entry or the last look. An incomplete
+batch does not count. Neither does anything after damage.
 
 Not here: cutting a torn tail off (recovery.py)."""
 
@@ -13,12 +13,12 @@ from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
 from .segment import Segment
 
-# The beginning of an entry, as a file has it that was extended beforehand (`preallocate=true`).
+# The head of an entry in a file that was extended beforehand (`preallocate=true`).
 NOT_WRITTEN: Final = bytes(ENTRY_HEAD_SIZE)
 
 
 class Tail:
-    """Where the last segment ends. `damage`: what is there instead of an end, if something is."""
+    """The end of the last segment. `damage`: found there in place of a batch, if any."""
 
     __slots__ = ("_last", "damage", "next_offset", "position", "segment")
 
@@ -30,8 +30,8 @@ class Tail:
         self._last = (0, b"")  # position and head of the last whole batch
 
     def advance(self) -> bool:
-        """Looks for what was appended since the last call. False: the log was truncated since, or
-        may have been."""
+        """Looks for batches appended since the last call. False: the log was, or may have been,
+        truncated since."""
         size = self.segment.size
         goes_on = 0 < self.position <= size and self._is_there(size)
         if goes_on:
@@ -41,11 +41,11 @@ class Tail:
                 self._scan(self.position, size)
             if self.damage is None:
                 return True
-        # The first look; or the end is not where it was.
+        # The first look, or the end is not where it was.
         was_empty = not self.position
         if not (goes_on or was_empty):
-            # The file was truncated, and may be as long again by now. It is opened anew, so that
-            # what was read of it before is not taken for what is there now.
+            # The file was truncated, and may be as long again by now. It is reopened, so that
+            # cached bytes are not used for the current ones.
             self.segment.release()
             size = self.segment.size
         self.next_offset = self.segment.base_offset
@@ -54,8 +54,8 @@ class Tail:
         return goes_on or was_empty
 
     def _is_there(self, size: int) -> bool:
-        """Whether the last batch is still what it was. A log that was truncated may be as long
-        again: then it has a batch of another checksum there, or leader epoch."""
+        """Whether the last batch is unchanged. A truncated log may be as long again; then that
+        batch has another checksum or leader epoch."""
         position, head = self._last
         return self._bytes(position, min(size, position + len(head))) == head
 

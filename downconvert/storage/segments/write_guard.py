@@ -1,9 +1,9 @@
-"""Whether a log may be written: its directory is online, and its active file is where it was.
+"""Whether a log may be written: its directory is online, and its active file is in its place.
 
-A file that was moved away or replaced by somebody else takes what is appended, and nobody reads it
-there. So the log is offline from when that is noticed.
+A file that somebody has moved or replaced still accepts appends, and nobody reads them there. So
+the log goes offline as soon as that is noticed.
 
-Not here: a directory whose disk has failed (fence.py), how often it is looked (the broker)."""
+Not here: a directory whose disk has failed (fence.py), how often it is checked (the broker)."""
 
 from pathlib import Path
 from typing import Final
@@ -18,14 +18,14 @@ LOG: Final = log_of(__name__)
 
 
 class WriteGuard:
-    """That of one log."""
+    """The guard of one log."""
 
     __slots__ = ("_files", "_moved", "_path")
 
     def __init__(self, path: Path, files: FencedFiles) -> None:
         self._path = path
         self._files = files
-        self._moved: str | None = None  # why it is offline, if its directory is not
+        self._moved: str | None = None  # why it is offline, if the directory is online
 
     @property
     def reason(self) -> str | None:
@@ -33,8 +33,8 @@ class WriteGuard:
         return self._moved or self._files.reason
 
     def look(self, active: SegmentWriter) -> bool:
-        """Whether the log is online, after a look at its file. If that is gone, it is offline from
-        now on, and the log of the program says so."""
+        """Checks the file, and returns whether the log is online. If the file is gone, the log is
+        offline from now on, which is logged."""
         if self.reason is None and not active.is_in_place():
             path = active.segment.path()
             self._moved = f"{path} was moved away, replaced or cut by somebody else"
@@ -42,8 +42,8 @@ class WriteGuard:
         return self.reason is None
 
     def check(self, active: SegmentWriter) -> None:
-        """LogDirOfflineError: nothing more is written. A file that is closed is looked for, since
-        it will be opened."""
+        """LogDirOfflineError: nothing more is written. If the file is closed, checks that it is
+        there, because it will be opened."""
         self._files.check()
         if not active.is_open:
             self.look(active)

@@ -15,23 +15,23 @@ def bearer(claims: object) -> bytes:
 
 def test_plain_claims_a_name_and_may_prove_it_at_once() -> None:
     claim = Claim("PLAIN")
-    assert claim.hear(b"\0ann\0secret")
+    assert claim.take(b"\0ann\0secret")
     assert claim.user == "ann"
 
 
 def test_scram_claims_a_name_first_and_may_prove_it_with_the_second_token() -> None:
     claim = Claim("SCRAM-SHA-256")
-    assert not claim.hear(ScramClient(["SCRAM-SHA-256"], "ann", "x").get_client_first().encode())
+    assert not claim.take(ScramClient(["SCRAM-SHA-256"], "ann", "x").get_client_first().encode())
     assert claim.user == "ann"
-    assert claim.hear(b"c=biws,r=0,p=0")
+    assert claim.take(b"c=biws,r=0,p=0")
     assert claim.user == "ann"
 
 
 def test_a_bearer_claims_what_its_token_says() -> None:
     claim = Claim("OAUTHBEARER", "client")
-    assert claim.hear(bearer({"client": "ann", "sub": "other"}))
+    assert claim.take(bearer({"client": "ann", "sub": "other"}))
     assert claim.user == "ann"
-    assert not claim.hear(b"\1")  # confirms that it was refused
+    assert not claim.take(b"\1")  # confirms that it was refused
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512", "OAUTHBEARER"])
@@ -51,5 +51,5 @@ def test_a_bearer_claims_what_its_token_says() -> None:
 )
 def test_what_claims_nothing_is_nobody(mechanism: str, token: bytes) -> None:
     claim = Claim(mechanism)
-    claim.hear(token)
+    claim.take(token)
     assert claim.user == ""

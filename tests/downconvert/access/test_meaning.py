@@ -52,4 +52,4 @@ def test_the_examples_of_the_guides_leave_nothing_open(page: str, tmp_path: Path
     for access in lists:
         assert access.groups
         assert access.transactional_ids or access.is_read_only
-        assert access.operations(Kind.TRANSACTIONAL_ID, "payments") == operations.NOTHING
+        assert access.operations(Kind.TRANSACTIONAL_ID, "payments") == operations.NO_OPERATION

@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from downconvert.access import operations
-from downconvert.access.operations import ALL, LOOKING, NOTHING, READ, READING, WRITE, Kind
+from downconvert.access.operations import ALL, LOOKING, NO_OPERATION, READ, READING, WRITE, Kind
 from downconvert.access.rights import Access
 
 TOPIC, GROUP, ID, CLUSTER = Kind.TOPIC, Kind.GROUP, Kind.TRANSACTIONAL_ID, Kind.CLUSTER
@@ -18,7 +18,7 @@ def of(access: Access, name: str = "mine") -> dict[Kind, int]:
 
 
 def none_but(**given: int) -> dict[Kind, int]:
-    return {kind: given.get(kind.name, NOTHING) for kind in Kind}
+    return {kind: given.get(kind.name, NO_OPERATION) for kind in Kind}
 
 
 def test_without_a_rule_everything_is_allowed() -> None:
@@ -64,14 +64,14 @@ def test_who_may_only_read_commits_to_the_groups_of_a_list() -> None:
     own = Access(is_read_only=True, groups=("mine",))
     assert own.operations(GROUP, "mine") & READ
     assert not own.operations(GROUP, "mine") & operations.DELETE
-    assert own.operations(GROUP, "other") == NOTHING
+    assert own.operations(GROUP, "other") == NO_OPERATION
 
 
 def test_written_topics_are_those_of_the_topics_that_may_be_read() -> None:
     access = Access(topics=("a*",), written_topics=("*1", "b"))
     assert access.operations(TOPIC, "a1") == READING | WRITES
     assert access.operations(TOPIC, "a2") == READING
-    assert access.operations(TOPIC, "b") == NOTHING
+    assert access.operations(TOPIC, "b") == NO_OPERATION
 
 
 def test_who_writes_but_is_not_to_read_may_know_of_the_topic() -> None:
@@ -88,7 +88,7 @@ def test_who_may_write_to_some_topic_may_be_an_idempotent_producer() -> None:
 
 
 def test_operations_are_kafkas_bits() -> None:
-    assert {kind: operations.TOLD[kind] for kind in (TOPIC, GROUP, CLUSTER)} == {
+    assert {kind: operations.SHOWN[kind] for kind in (TOPIC, GROUP, CLUSTER)} == {
         TOPIC: 3576,
         GROUP: 328,
         CLUSTER: 8096,

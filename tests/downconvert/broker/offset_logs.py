@@ -9,8 +9,8 @@ from downconvert.broker import Broker
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.internal_topics.group_records import (
     Committed,
-    Key,
     Partition,
+    RecordKey,
     write_committed,
     write_key,
 )
@@ -38,7 +38,7 @@ def commit_to(
 ) -> None:
     """Appends a commit, or a tombstone; in a transaction of `producer`, if there is one."""
     value = None if offset is None else write_committed(Committed(offset, commit_time=0))
-    columns = Columns([log.end_offset], [0], [write_key(Key(group, at))], [value])
+    columns = Columns([log.end_offset], [0], [write_key(RecordKey(group, at))], [value])
     options: dict[str, Any] = {}
     if producer is not None:
         options = {"producer_id": producer, "producer_epoch": epoch, "base_sequence": 0}

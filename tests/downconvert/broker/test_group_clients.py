@@ -151,11 +151,12 @@ def test_aiokafka_members_share_a_topic_and_one_that_dies_is_replaced(tmp_path: 
                 for consumer in consumers:
                     batches = await consumer.getmany(timeout_ms=100)
                     seen |= {one.value for records in batches.values() for one in records}
-            # No goodbye: its connections end, and nothing is heard of it any more.
+            # It does not leave the group: its connections just end.
             await second._coordinator._stop_heartbeat_task()
             await second._client.close()
             while len(first.assignment()) != PARTITIONS:
                 await asyncio.sleep(0.02)
+        assert len(seen) == PARTITIONS * RECORDS
         await first.stop()
 
     with serving(tmp_path) as address:

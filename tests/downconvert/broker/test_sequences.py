@@ -152,8 +152,8 @@ def test_a_batch_that_was_cut_off_is_not_known_by_the_offset_that_another_has_no
         writer = partition.log.writer
         writer.append(data)
         partition.sequences.note(header, 0)
-        assert partition.sequences.check(header, writer.producers) is not None
+        assert partition.sequences.duplicate_of(header, writer.producers) is not None
         partition.restart_at(0)
         writer.append(batch(7))
         with pytest.raises(ApiError, match="expected is 9"):
-            partition.sequences.check(header, writer.producers)
+            partition.sequences.duplicate_of(header, writer.producers)

@@ -72,6 +72,7 @@ def test_who_is_idle_for_too_long_is_disconnected(tmp_path: Path) -> None:
 def test_who_waits_for_an_answer_is_not_idle(tmp_path: Path) -> None:
     with serving(tmp_path, limits=Limits(idle=0.2)) as server, Talk(server.address) as talk:
         talk.ask(ApiKey.Fetch, 2, fetch(offset=30, wait=2500))
+        assert talk.is_served()
 
 
 @pytest.mark.usefixtures("without_defects")

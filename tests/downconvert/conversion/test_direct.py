@@ -83,7 +83,7 @@ def drain(theirs: socket.socket, got: bytearray) -> None:
 @pytest.mark.parametrize("budget", [1, 10_000, 1 << 30])
 @pytest.mark.parametrize("policy", POLICIES, ids=["exact", "estimate", "kafka"])
 @pytest.mark.parametrize("what", ["plain", "mixed", "large"])
-@pytest.mark.parametrize("where", ["memory", "file", "mapped"])
+@pytest.mark.parametrize("where", ["memory", "file"])
 def test_turns_of_any_budget_send_the_same_bytes(sockets, tmp_path, what, policy, budget, where):
     if policy == POLICIES[2] and what == "mixed":
         return  # Kafka refuses zstd
@@ -92,7 +92,7 @@ def test_turns_of_any_budget_send_the_same_bytes(sockets, tmp_path, what, policy
     path.write_bytes(data)
     records = MemoryRecords(data)
     if where != "memory":
-        records = FileRecords.open(path, mapped=where == "mapped")
+        records = FileRecords.open(path)
         records = records.slice(0, records.size)
     for to_magic in 0, 1:
         lazy = LazyDownConvertRecords(records, to_magic, policy=policy)

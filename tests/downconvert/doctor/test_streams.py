@@ -97,20 +97,20 @@ def test_memory_is_bounded_by_connections_and_by_what_came_too_early(
     monkeypatch.setattr(streams, "CONNECTIONS_MAX", 10)
     monkeypatch.setattr(streams, "ALL_KEPT_MAX", 5000)
     problems = Problems()
-    heard = Streams(problems)
+    connections = Streams(problems)
     for port in range(100):
-        list(heard.take(Segment("c", port, "b", 9092, 0, SYN, b"", 0)))
-        list(heard.take(Segment("c", port, "b", 9092, 10, 16, bytes(1000), 1000)))
-        assert len(heard._streams) <= 10
-        assert heard._kept <= 5000
+        list(connections.take(Segment("c", port, "b", 9092, 0, SYN, b"", 0)))
+        list(connections.take(Segment("c", port, "b", 9092, 10, 16, bytes(1000), 1000)))
+        assert len(connections) <= 10
+        assert connections.kept <= 5000
     assert sum(problems.counts.values()) > 80
 
 
 def test_one_connection_keeps_little_of_what_came_too_early() -> None:
     problems = Problems()
-    heard = Streams(problems)
-    list(heard.take(Segment("c", 1, "b", 9092, 0, SYN, b"", 0)))
+    connections = Streams(problems)
+    list(connections.take(Segment("c", 1, "b", 9092, 0, SYN, b"", 0)))
     for number in range(1, 1000):
-        list(heard.take(Segment("c", 1, "b", 9092, number * 1000, 16, bytes(500), 500)))
-        assert heard._kept <= streams.KEPT_MAX
+        list(connections.take(Segment("c", 1, "b", 9092, number * 1000, 16, bytes(500), 500)))
+        assert connections.kept <= streams.KEPT_MAX
     assert problems.counts["gaps in what clients sent"] > 100

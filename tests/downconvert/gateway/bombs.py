@@ -15,7 +15,7 @@ from downconvert.gateway.session.producing import TAKEN
 from downconvert.protocol.errors import ApiError
 from downconvert.serving.appending import prepare
 from records import Codec, Record, build
-from records.batches.wrapper import wrapper
+from records.batches.wrapper import build_wrapper
 from records.codecs import open_encoder
 from records.formats import V1
 
@@ -39,7 +39,9 @@ def bomb(records: int, value_size: int) -> bytes:
     body.append(encoder.finish())
     offset = records - 1
     whole = b"".join(body)
-    return bytes(wrapper(whole, magic=V1, offset=offset, attributes=Codec.GZIP, timestamp=1000))
+    return bytes(
+        build_wrapper(whole, magic=V1, offset=offset, attributes=Codec.GZIP, timestamp=1000)
+    )
 
 
 def refused(data: bytes) -> bool:

@@ -14,7 +14,7 @@ from downconvert.internal_topics.group_records import (
     NO_EPOCH,
     NO_TIME,
     Committed,
-    Key,
+    RecordKey,
     StoredGroup,
     StoredMember,
     read_committed,
@@ -79,18 +79,18 @@ def test_what_is_written_is_read_again() -> None:
     for version in (1, 3):
         data, committed = COMMITTED[version]
         assert write_committed(committed) == bytes.fromhex(data)
-    for key in (Key("g"), Key("g", ("t", 1))):
+    for key in (RecordKey("g"), RecordKey("g", ("t", 1))):
         assert read_key(write_key(key)) == key
 
 
 def test_groups_of_later_protocols_are_named() -> None:
-    assert read_group_key(write_key(Key("g"))) == ("g", GROUP_NAME)
+    assert read_group_key(write_key(RecordKey("g"))) == ("g", GROUP_NAME)
     assert read_group_key(bytes.fromhex("0003 0001 67")) == ("g", "ConsumerGroupMetadata")
     assert read_group_key(bytes.fromhex("000a 0001 67 0001 6d")) == (
         "g",
         "ShareGroupMemberMetadata",
     )
-    assert read_group_key(write_key(Key("g", ("t", 1)))) is None
+    assert read_group_key(write_key(RecordKey("g", ("t", 1)))) is None
     assert read_group_key(bytes.fromhex("7fff")) is None
     assert sorted(LATER_KEYS) == list(range(3, 24))
 
@@ -109,6 +109,7 @@ def test_any_bytes_are_read_or_refused(data: bytes, version: int) -> None:
     for head in (b"", version.to_bytes(2, "big", signed=True)):
         for read in (read_key, read_group_key, read_committed, read_group):
             try:
-                read(head + data)
+                found = read(head + data)
             except UnreadableRecordError:
                 continue
+            assert found is None or isinstance(found, (RecordKey, Committed, StoredGroup, tuple))

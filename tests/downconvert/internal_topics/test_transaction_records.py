@@ -93,6 +93,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for version in (b"", b"\x00\x00", b"\x00\x01"):
         for read in (read_key, lambda value: read_value("tx", value)):
             try:
-                read(version + data)
+                found = read(version + data)
             except UnreadableRecordError:
                 continue
+            assert found is None or isinstance(found, (str, Transaction))

@@ -11,7 +11,7 @@ from downconvert.broker import Broker
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, TimestampType, build
-from records.batches.wrapper import wrapper
+from records.batches.wrapper import build_wrapper
 from records.codecs import compress
 from records.formats import V0, V1, V2
 from tests.downconvert.broker.asking import ask
@@ -103,7 +103,7 @@ def test_lz4_frames_with_the_wrong_header_hash_are_read(tmp_path: Path) -> None:
     frame = bytearray(lz4.frame.compress(inner, block_linked=False, content_checksum=False))
     descriptor_end = 4 + 2 + (8 if frame[4] & 0x08 else 0)
     frame[descriptor_end] = xxhash.xxh32(bytes(frame[:descriptor_end])).intdigest() >> 8 & 0xFF
-    data = wrapper(bytes(frame), magic=V0, offset=4, attributes=Codec.LZ4, timestamp=-1)
+    data = build_wrapper(bytes(frame), magic=V0, offset=4, attributes=Codec.LZ4, timestamp=-1)
     with writable_broker(tmp_path, "t") as broker:
         assert send(broker, 0, data) is ErrorCode.NONE
         assert [record.value for record in stored(broker)] == [r.value for r in RECORDS]
@@ -129,7 +129,7 @@ def test_a_damaged_message_in_a_compressed_one_is_refused(tmp_path: Path) -> Non
     inner = bytearray(build(RECORDS, magic=V1))
     inner[-1] ^= 1
     value = compress(Codec.GZIP, inner, magic=V1, compression_level="fast")
-    data = wrapper(value, magic=V1, offset=4, attributes=Codec.GZIP, timestamp=NOW_MS)
+    data = build_wrapper(value, magic=V1, offset=4, attributes=Codec.GZIP, timestamp=NOW_MS)
     with writable_broker(tmp_path, "t") as broker:
         assert send(broker, 2, data) is ErrorCode.CORRUPT_MESSAGE
         assert stored(broker) == []

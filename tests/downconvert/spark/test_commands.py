@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from downconvert.internal_topics.group_records import (
     Committed,
-    Key,
+    RecordKey,
     StoredGroup,
     StoredMember,
     write_committed,
@@ -149,9 +149,12 @@ def test_the_brokers_own_topics_are_printed(tmp_path: Path, command: Command) ->
     group = StoredGroup("consumer", 3, "range", "m-1", 1000, (member,))
     kept(
         tmp_path / "__consumer_offsets-0",
-        (write_key(Key("billing", ("t", 0))), write_committed(Committed(42, commit_time=1000))),
-        (write_key(Key("other", ("t", 0))), write_committed(Committed(1))),
-        (write_key(Key("billing")), write_group(group)),
+        (
+            write_key(RecordKey("billing", ("t", 0))),
+            write_committed(Committed(42, commit_time=1000)),
+        ),
+        (write_key(RecordKey("other", ("t", 0))), write_committed(Committed(1))),
+        (write_key(RecordKey("billing")), write_group(group)),
     )
     idle = Transaction(transactional_id="pay-1", producer_id=8, epoch=0, timeout_ms=1)
     kept(tmp_path / "__transaction_state-0", (write_id("pay-1"), write_value(idle)))

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from downconvert.internal_topics.group_records import (
     Committed,
-    Key,
+    RecordKey,
     write_committed,
     write_key,
 )
@@ -126,7 +126,7 @@ def test_the_commands_run(
     monkeypatch.chdir(tmp_path)
     for directory in ("var/kafka", "backup/broker-1", "tiered"):
         broker(tmp_path / directory)
-    committed = write_key(Key("billing", ("orders", 0))), write_committed(Committed(1))
+    committed = write_key(RecordKey("billing", ("orders", 0))), write_committed(Committed(1))
     kept(tmp_path / "var/kafka/__consumer_offsets-0", committed)
     (tmp_path / "data").mkdir()
     monkeypatch.setenv("PYICEBERG_CATALOG__PROD__TYPE", "sql")

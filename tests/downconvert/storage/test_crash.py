@@ -15,11 +15,13 @@ from .workload import Workload
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_log_survives_a_machine_that_dies(tmp_path: Path, seed: int) -> None:
+    """`machine_dies` compares the log with its history after each death."""
     machine_dies(tmp_path, seed, deaths=3)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_log_survives_a_process_that_is_killed(tmp_path: Path, seed: int) -> None:
+    """`process_is_killed` compares the log with its history after each death."""
     process_is_killed(tmp_path, seed, deaths=3)
 
 

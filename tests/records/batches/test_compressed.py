@@ -7,7 +7,7 @@ import pytest
 
 from records import Codec, CorruptRecordsError, MemoryRecords, Record, build
 from records.batches.compressed import CompressedBytes, DecompressedWindow
-from records.batches.wrapper import wrapper
+from records.batches.wrapper import build_wrapper
 from records.files.source import TRUNCATED, Records
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
 from records.kernel import Buffer
@@ -127,7 +127,7 @@ def test_a_file_that_became_shorter_is_no_damage_to_the_codec() -> None:
     [
         (damaged(batch(), field="records_count", to=-1), "negative record count"),
         (
-            wrapper(b"x", magic=V1, offset=3, attributes=Codec.ZSTD, timestamp=0),
+            build_wrapper(b"x", magic=V1, offset=3, attributes=Codec.ZSTD, timestamp=0),
             "codec does not exist in this message format",
         ),
     ],

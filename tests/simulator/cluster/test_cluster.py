@@ -67,7 +67,7 @@ PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
         "_is_replicated",
         lambda _self: True,
         5,
-        "is told that it is safe: offset 0 of t-0, which 1 brokers hold",
+        "gets an acknowledgement: offset 0 of t-0, which 1 brokers hold",
     ),
     "given to consumers before it is replicated": (
         Replicas,

@@ -15,7 +15,7 @@ def truth() -> Truth:
 
 
 def told(truth: Truth, offset: int, epoch: int, who: str = "a", *, certain: bool = True) -> None:
-    truth.told_high_watermark(NAME, offset, 0, epoch, who, certain=certain)
+    truth.saw_high_watermark(NAME, offset, 0, epoch, who, certain=certain)
 
 
 def test_a_record_says_who_wrote_it() -> None:
@@ -25,7 +25,7 @@ def test_a_record_says_who_wrote_it() -> None:
 def test_an_offset_has_one_record_for_ever(truth: Truth) -> None:
     truth.seen(NAME, 3, ONE, "a")
     truth.seen(NAME, 3, ONE, "b")
-    with pytest.raises(InvariantError, match=r"c is given 2 0 .* at offset 3 of t-0, where"):
+    with pytest.raises(InvariantError, match=r"c gets 2 0 .* at offset 3 of t-0, where"):
         truth.acknowledged(NAME, 3, OTHER, "c")
 
 
@@ -41,12 +41,12 @@ def test_what_was_acknowledged_is_in_the_log_at_the_end(truth: Truth) -> None:
 def test_a_leader_s_high_watermark_never_goes_back_for_anybody(truth: Truth) -> None:
     told(truth, 5, epoch=1)
     told(truth, 4, epoch=1, who="b")  # his answer was longer under way
-    with pytest.raises(InvariantError, match="goes back from 5 to 4"):
+    with pytest.raises(InvariantError, match="decreases from 5 to 4"):
         told(truth, 4, epoch=1)
 
 
 def test_a_later_leader_is_not_below_an_earlier_one_when_it_is_certain(truth: Truth) -> None:
     told(truth, 5, epoch=1)
     told(truth, 3, epoch=2, certain=False)
-    with pytest.raises(InvariantError, match="goes back from 5 to 4"):
+    with pytest.raises(InvariantError, match="decreases from 5 to 4"):
         told(truth, 4, epoch=2)

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from downconvert.broker.groups.committed_offsets import CommittedOffsets
-from downconvert.internal_topics.group_records import Committed, Key
+from downconvert.internal_topics.group_records import Committed, RecordKey
 
 AT, OTHER = ("t", 0), ("t", 1)
-KEY = Key("g", AT)
+KEY = RecordKey("g", AT)
 ONE, TWO = (0, 1), (0, 2)  # producers
 
 
@@ -52,10 +52,10 @@ def test_a_tombstone_takes_what_is_pending_too() -> None:
     kept = CommittedOffsets()
     for producer in (ONE, TWO):
         kept.put(KEY, Committed(1), 0, producer)
-        kept.put(Key("g", OTHER), Committed(1), 0, producer)
+        kept.put(RecordKey("g", OTHER), Committed(1), 0, producer)
     kept.remove(KEY)
     assert kept.pending("g") == {OTHER}
-    kept.remove(Key("g", OTHER), ONE)  # in a transaction: of its own only
+    kept.remove(RecordKey("g", OTHER), ONE)  # in a transaction: of its own only
     kept.end(ONE, committed=True)
     assert (kept.of("g"), kept.pending("g")) == ({}, {OTHER})
     kept.end(TWO, committed=True)
@@ -74,8 +74,8 @@ STEPS = st.one_of(
 @given(st.lists(STEPS, max_size=30))
 def test_it_is_what_the_log_says_read_record_by_record(steps: list[tuple]) -> None:  # type: ignore[type-arg]
     kept = CommittedOffsets()
-    counted: dict[Key, int] = {}
-    pending: dict[tuple[int, int], dict[Key, int]] = {ONE: {}, TWO: {}}
+    counted: dict[RecordKey, int] = {}
+    pending: dict[tuple[int, int], dict[RecordKey, int]] = {ONE: {}, TWO: {}}
     for position, (what, *of) in enumerate(steps):
         if what in ("commit", "abort"):
             (producer,) = of
@@ -86,7 +86,7 @@ def test_it_is_what_the_log_says_read_record_by_record(steps: list[tuple]) -> No
             pending[producer] = {}
             continue
         group, partition, producer = of
-        key = Key(group, partition)
+        key = RecordKey(group, partition)
         if what == "put":
             kept.put(key, Committed(position), position, producer)
             (counted if producer is None else pending[producer])[key] = position

@@ -82,8 +82,9 @@ def test_whatever_is_asked_is_answered_at_once_or_in_time(
     now = float(len(asked))
     while (due := broker.tick(now)) is not None and due < 1e7:
         now = max(now, due)
+    assert all(exchange.is_done for exchange in exchanges)
     for exchange in exchanges:
-        answer(exchange)
+        answer(exchange)  # decodes it
 
 
 @pytest.fixture

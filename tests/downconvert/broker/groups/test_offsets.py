@@ -9,7 +9,7 @@ from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.internal_topic import partition_of
 from downconvert.internal_topics.group_records import (
     Committed,
-    Key,
+    RecordKey,
     read_committed,
     read_key,
     write_committed,
@@ -190,7 +190,7 @@ def test_groups_are_in_the_partitions_that_kafka_looks_for_them_in(
 
 
 def test_records_are_byte_for_byte_as_kafka_writes_them() -> None:
-    key = Key("g", ("t", 1))
+    key = RecordKey("g", ("t", 1))
     assert write_key(key) == bytes.fromhex("0001 0001 67 0001 74 00000001")
     assert read_key(write_key(key)) == key
     assert read_key(b"\0\0" + write_key(key)[2:]) == key  # as 0.8.2 wrote them
@@ -356,7 +356,7 @@ def test_offsets_of_a_topic_that_kafka_calls_another_by_its_id_do_not_count(
         mine = broker.topics["t"].id
         assert read_committed(value(3, mine)) == Committed(3, -1, "", 0, topic_id=mine)
         for group, topic_id in (("g", mine), ("h", b"?" * 16)):
-            key = write_key(Key(group, ("t", 0)))
+            key = write_key(RecordKey(group, ("t", 0)))
             log = offsets_log(broker)
             columns = Columns([log.end_offset], [0], [key], [value(3, topic_id)])
             log.writer.append(build(columns, magic=2))

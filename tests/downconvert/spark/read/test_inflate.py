@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from records import Codec, MemoryRecords, Record, build, read
-from records.batches.wrapper import wrapper
+from records.batches.wrapper import build_wrapper
 from records.codecs import compress
 from records.formats import LOG_APPEND_TIME, V0, V1, TimestampType
 from tests.damage import flipped
@@ -21,7 +21,7 @@ def message(magic: int, offset: int, value: bytes) -> bytes:
 
 def wrapped(inner: bytes, *, offset: int, attributes: int = 0, magic: int = V1) -> bytes:
     data = compress(Codec.GZIP, inner, magic=magic, compression_level="fast")
-    return wrapper(
+    return build_wrapper(
         data, magic=magic, offset=offset, attributes=attributes | Codec.GZIP, timestamp=99
     )
 
@@ -65,10 +65,13 @@ def test_what_is_wrong_inside_is_reported_after_what_is_right(tmp_path: Path) ->
         (wrapped(message(V1, 9, b"a"), offset=5), "at a lower offset than its last"),
         (wrapped(wrapped(b"", offset=0), offset=0), "compressed message inside a compressed"),
         (
-            wrapper(b"x", magic=V1, offset=3, attributes=Codec.ZSTD, timestamp=0),
+            build_wrapper(b"x", magic=V1, offset=3, attributes=Codec.ZSTD, timestamp=0),
             "codec does not exist in this message format",
         ),
-        (wrapper(b"nonsense", magic=V0, offset=3, attributes=Codec.GZIP, timestamp=0), "gzip"),
+        (
+            build_wrapper(b"nonsense", magic=V0, offset=3, attributes=Codec.GZIP, timestamp=0),
+            "gzip",
+        ),
     ],
 )
 def test_what_cannot_be_is_said(tmp_path: Path, data: bytes, words: str) -> None:

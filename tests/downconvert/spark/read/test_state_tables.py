@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from downconvert.broker.groups.committed_offsets import CommittedOffsets
 from downconvert.internal_topics.group_records import (
     Committed,
-    Key,
+    RecordKey,
     StoredGroup,
     StoredMember,
     write_committed,
@@ -99,7 +99,7 @@ def test_offsets_are_those_that_a_coordinator_adds_up(steps: list[Step]) -> None
                     kept.end((0, step[1]), committed=step[0] is COMMIT)
                     continue
                 group, partition, offset, producer = step
-                key, transaction = Key(group, ("t", partition)), producer and (0, producer)
+                key, transaction = RecordKey(group, ("t", partition)), producer and (0, producer)
                 if offset is None:
                     kept.remove(key, transaction)
                 else:
@@ -124,7 +124,7 @@ def test_what_a_broker_has_kept_is_there(tmp_path: Path) -> None:
 def test_an_offset_has_all_that_was_committed(tmp_path: Path) -> None:
     old = Committed(7, metadata="said", commit_time=1000, expire_time=2000)
     new = Committed(8, leader_epoch=3, commit_time=2**62)  # a time that Spark does not have
-    keys = [write_key(Key("g", ("t", n))) for n in range(2)]
+    keys = [write_key(RecordKey("g", ("t", n))) for n in range(2)]
     keyed(tmp_path, (keys[0], write_committed(old)), (keys[1], write_committed(new)))
     first, second = rows(tmp_path, level="offset")
     assert first == {
@@ -148,10 +148,10 @@ def test_groups_have_members_and_those_of_later_protocols_names(tmp_path: Path) 
     stable = StoredGroup("consumer", 3, "range", "m", 1000, (member,))
     keyed(
         tmp_path,
-        (write_key(Key("g")), write_group(stable)),
-        (write_key(Key("g", ("t", 0))), write_committed(Committed(1))),
-        (write_key(Key("gone")), write_group(stable)),
-        (write_key(Key("gone")), None),
+        (write_key(RecordKey("g")), write_group(stable)),
+        (write_key(RecordKey("g", ("t", 0))), write_committed(Committed(1))),
+        (write_key(RecordKey("gone")), write_group(stable)),
+        (write_key(RecordKey("gone")), None),
         (later(3, "new"), b"not decoded"),
         (later(5, "new", "m"), b""),
         (later(11, "shared"), b""),
@@ -205,9 +205,9 @@ def test_transactional_ids_have_their_last_state(tmp_path: Path) -> None:
     assert (second["transactionalId"], second["state"], second["partitions"]) == ("b", "Empty", [])
 
 
-GOOD: Final = (write_key(Key("g", ("t", 0))), write_committed(Committed(1)))
+GOOD: Final = (write_key(RecordKey("g", ("t", 0))), write_committed(Committed(1)))
 KEYS: Final = (GOOD[0], later(2, "g"), write_id("a"))
-TORN: Final = (write_key(Key("h", ("t", 0))), write_committed(Committed(2))[:-1])
+TORN: Final = (write_key(RecordKey("h", ("t", 0))), write_committed(Committed(2))[:-1])
 
 
 def test_what_is_damaged_fails_or_is_a_row_or_is_left_out(tmp_path: Path) -> None:
@@ -284,7 +284,7 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, str], words: s
 def test_spark_reads_them_as_tables(spark: SparkSession, tmp_path: Path) -> None:
     member = StoredMember("m", None, "c", "/h", 10, 20, b"sub", b"as")
     group = StoredGroup("consumer", 3, "range", "m", 1000, (member,))
-    keyed(tmp_path, GOOD, (write_key(Key("g")), write_group(group)))
+    keyed(tmp_path, GOOD, (write_key(RecordKey("g")), write_group(group)))
     keyed(tmp_path, (write_id("a"), write_value(ONGOING)), topic=TRANSACTIONS_TOPIC)
     reader = spark.read.format("kafka-segments").option("mode", "PERMISSIVE")
     (offset,) = reader.option("level", "offset").load(str(tmp_path)).where("topic = 't'").collect()

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from downconvert.storage.indexes.scanned_positions import INTERVAL, PLACES_MAX, ScannedPositions
+from downconvert.storage.indexes.scanned_positions import INTERVAL, POSITIONS_MAX, ScannedPositions
 from records import FileRecords
 from records.files.file_records import SharedFile
 from records.units import KiB
@@ -91,7 +91,7 @@ def test_what_was_noted_of_a_file_does_not_count_for_another(tmp_path: Path) -> 
 
 
 def test_there_are_never_more_places_than_there_may_be(tmp_path: Path) -> None:
-    path, count = tmp_path / "0.log", 3 * PLACES_MAX
+    path, count = tmp_path / "0.log", 3 * POSITIONS_MAX
     head = bytearray(batch(0)[:HEAD])
     with path.open("wb") as file:  # heads alone, and holes instead of what they announce
         for number in range(count):
@@ -102,7 +102,7 @@ def test_there_are_never_more_places_than_there_may_be(tmp_path: Path) -> None:
     scanned = ScannedPositions(SharedFile(path))
     _, headers = scanned.scan(count, count * INTERVAL)
     assert sum(1 for _ in headers) == count
-    assert PLACES_MAX // 2 < len(scanned) <= PLACES_MAX
+    assert POSITIONS_MAX // 2 < len(scanned) <= POSITIONS_MAX
     records, headers = scanned.scan(count // 2, count * INTERVAL)
     assert count // 2 - 8 < next(headers).base_offset <= count // 2
     assert records.origin % INTERVAL == 0

@@ -82,6 +82,7 @@ class Purgatory:
                 self._by_key[key][number] = entry
             if exchange is not None:
                 self._by_exchange[exchange] = number
+                exchange.has_waited = True
             heappush(self._deadlines, (deadline, number))
         # What happened after the caller's look, and before this, notified nobody.
         entry.is_late = deadline <= now

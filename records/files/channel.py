@@ -58,7 +58,7 @@ def is_plain_socket(channel: Any) -> bool:
     """Whether it is a socket whose bytes go out as they are.
 
     A subclass may do anything to them (TLS encrypts them): only the class itself is known."""
-    socket = _loaded("socket")
+    socket = sys.modules.get("socket")  # as `_loaded`
     return socket is not None and type(channel) is socket.socket
 
 

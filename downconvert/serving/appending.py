@@ -132,6 +132,19 @@ def prepare(
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
 
 
+def prepare_own(data: bytes, config: AppendConfig, now: int) -> Prepared:
+    """As `prepare`, of a batch that a coordinator of this process has built at this time: where the
+    topic takes it as it is, only its size is checked."""
+    header = next(MemoryRecords(data).batches())
+    if config.is_append_time or needs_rewriting(header, Codec.NONE, config):
+        prepared = prepare(memoryview(data), config, now, by_coordinator=True)
+        assert prepared is not None
+        return prepared
+    if header.size > config.message_size_max:
+        raise _too_large(header.size, config)
+    return Prepared(bytearray(data), header.records_count or 0, batches=[header])
+
+
 def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:
     """Whether format or codec differ from the topic's. `codec`: of any batch in the request."""
     target = codec if config.codec is None else config.codec

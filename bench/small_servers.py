@@ -70,7 +70,7 @@ def contenders(warm_up: int) -> Iterator[list[Contender]]:
                 served(log_dir, "--follow", "--uncommitted") as reading,
                 served(own, "--writable", "--rebalance-delay", "0") as writing,
             ):
-                _create(writing.address)
+                create_written(writing.address)
                 _await_coordinator(("127.0.0.1", port))
                 few = min(warm_up, WARM_UP)
                 yield [
@@ -80,7 +80,7 @@ def contenders(warm_up: int) -> Iterator[list[Contender]]:
                 ]
 
 
-def _create(address: Address) -> None:
+def create_written(address: Address) -> None:
     topic = Message(
         name=WRITTEN, num_partitions=1, replication_factor=1, assignments=[], configs=[]
     )

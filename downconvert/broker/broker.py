@@ -207,8 +207,9 @@ class Broker(BrokerState):
         once, by its owner. `now`: to measure how long the request took."""
         if not exchange.is_done:
             exchange.abandon()
-        self.purgatory.forget(exchange)
-        if exchange.request.api is ApiKey.Fetch:
+        if exchange.has_waited:
+            self.purgatory.forget(exchange)
+        if exchange.holds_turns:
             self.chunk_budget.release(exchange.client.id)
             self.planning_slots.release(exchange.client.id)
         if now is not None:

@@ -57,7 +57,6 @@ class Exchange:
     connection."""
 
     __slots__ = (
-        "_on_done",
         "_owner",
         "_paused",
         "client",
@@ -65,9 +64,12 @@ class Exchange:
         "defect",
         "end",
         "errors",
+        "has_waited",
+        "holds_turns",
         "is_abandoned",
         "is_done",
         "now",
+        "on_done",
         "permission",
         "quota",
         "received",
@@ -100,7 +102,9 @@ class Exchange:
         self.throttle = 0.0  # seconds from `now` on in which its client is not read from
         self.now = received  # the time of the last step
         self.errors: dict[int, int] = {}  # error codes in the response, and how many of each
-        self._on_done = on_done
+        self.has_waited = False  # in the purgatory
+        self.holds_turns = False  # or chunks, which a conversion takes for its client
+        self.on_done = on_done  # called by the code that answers
         self._owner = Owner() if owner is None else owner
         self._paused: Step | None = None
         self.work: Generator[Any, None, Any] | None = None  # that continues in another turn
@@ -188,5 +192,5 @@ class Exchange:
     def _finish(self, send: ResponseSend | None) -> None:
         assert not self.is_done, f"{self.request.api.name} is answered twice"
         self.send, self.is_done = send, True
-        if self._on_done is not None:
-            self._on_done(self)
+        if self.on_done is not None:
+            self.on_done(self)

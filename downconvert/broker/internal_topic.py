@@ -5,11 +5,12 @@ Not here: the meaning of the records (internal_topics)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import ClassVar, Final
 
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.serving.append_config import AppendConfig
-from downconvert.serving.appending import Prepared, prepare
+from downconvert.serving.appending import Prepared, prepare_own
 from downconvert.storage import Log, StorageError
 from records import Columns, RecordsError, build
 from records.formats import V2
@@ -26,6 +27,7 @@ LOG: Final = log_of(__name__)
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
 KAFKA_COUNT: Final = 50  # partitions of each such topic, by default
+CONFIGS_MAX: Final = 8  # that are remembered: one for each such topic, and its earlier ones
 NEW_COUNT: Final = 1  # of a topic that is created here: one broker needs only one
 
 
@@ -138,8 +140,7 @@ class InternalTopic:
         time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
-            # Older formats have no transactions, and no old client reads these topics.
-            config = replace(append_config(topic.config, self._config), magic=V2)
+            config = _in_batches(append_config(topic.config, self._config))
             prepared = _prepared(records, producer, config, time)
             appended = partition.append(prepared, time, check)
         except (ApiError, OSError, StorageError) as error:
@@ -195,9 +196,13 @@ def _prepared(
         data = build(
             columns, magic=V2, producer_id=producer_id, producer_epoch=epoch, transactional=True
         )
-    prepared = prepare(memoryview(data), config, time, by_coordinator=True)
-    assert prepared is not None
-    return prepared
+    return prepare_own(data, config, time)
+
+
+@lru_cache(maxsize=CONFIGS_MAX)
+def _in_batches(config: AppendConfig) -> AppendConfig:
+    """Older formats have no transactions, and nobody converts what only brokers read."""
+    return replace(config, magic=V2)
 
 
 def partition_of(key: str, count: int) -> int:

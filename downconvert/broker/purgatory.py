@@ -97,6 +97,7 @@ class Purgatory:
                 self._by_key[key][number] = entry
             if exchange is not None:
                 self._by_exchange[exchange] = number
+                exchange.has_waited = True
             heappush(self._deadlines, (deadline, number))
         # A key may have been notified after the caller's check and before this.
         entry.is_late = deadline <= now

@@ -220,7 +220,7 @@ class Server(Startable):
         connection.authenticates = authenticates
         if self.tls is not None:
             connection.channel = wrap(self.tls, channel)
-            connection.in_handshake = True
+            connection.is_tls = connection.in_handshake = True
         if authenticates or connection.in_handshake:
             connection.request_started = connection.last_activity
         if not authenticates:

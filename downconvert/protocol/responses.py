@@ -6,7 +6,7 @@ The length is known before anything is sent, because every send knows its size. 
 import threading
 from functools import cache, partial
 from struct import Struct
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from records.files.channel import is_plain_socket
 from records.files.sends import PendingBytes, Send, close, write_all
@@ -45,10 +45,10 @@ class ResponseSend:
     def __init__(self, parts: list[Part], size: int | None = None) -> None:
         """`size`: of all parts, where that is known."""
         # Between any two of them there are bytes.
-        self.records = cast("list[Send]", parts[1::2])
+        self.records: list[Send] = parts[1::2]  # type: ignore[assignment]
         self.size = size_of(parts) if size is None else size
         self._parts = parts[::-1]  # those that are left, the next one last
-        self._pending = PendingBytes()  # of the part of bytes that is being written
+        self._pending: PendingBytes | None = None  # of the part of bytes that is being written
         self.sent = 0  # bytes that have been written
 
     @property
@@ -114,7 +114,7 @@ class ResponseSend:
         return self.sent
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
-        while not self._pending.left and self._parts:
+        while self._parts and (self._pending is None or not self._pending.left):
             part = self._parts[-1]
             if isinstance(part, bytearray):
                 more = self.size - self.sent > len(part)
@@ -124,8 +124,7 @@ class ResponseSend:
                 self.sent += written
                 return written
             self._parts.pop()
-        pending = self._pending
-        written = pending.write_to(channel)
+        written = 0 if self._pending is None else self._pending.write_to(channel)
         self.sent += written
         return written
 

@@ -86,10 +86,11 @@ class Prepared:
     log_append_time: int = NO_TIMESTAMP
     rewritten: Rewritten | None = None  # where the bytes depend on the base offset
     is_converted: bool = False
-    batches: list[BatchHeader] = field(init=False)  # of `data`
+    batches: list[BatchHeader] = field(default_factory=list)  # of `data`; empty: to be read
 
     def __post_init__(self) -> None:
-        self.batches = list(MemoryRecords(self.data).batches())
+        if not self.batches:
+            self.batches = list(MemoryRecords(self.data).batches())
 
     def place(self, base_offset: int, leader_epoch: int) -> bytearray:
         """The batches at their offsets."""
@@ -111,12 +112,11 @@ def prepare(
     What follows the last whole batch is dropped. ApiError: it is refused, and why."""
     records = MemoryRecords(data)
     try:
-        first = next(records.batches(), None)
-        if first is None:
-            return None
-        codec = _check_batches(records, first, config, by_coordinator=by_coordinator)
+        first, codec = _check_batches(records, config, by_coordinator=by_coordinator)
     except CorruptRecordsError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if first is None:
+        return None
     try:
         if not needs_rewriting(first, codec, config):
             prepared = _as_it_is(records, first, config, now)
@@ -132,6 +132,19 @@ def prepare(
         raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, str(error)) from error
 
 
+def prepare_own(data: bytes, config: AppendConfig, now: int) -> Prepared:
+    """As `prepare`, of a batch that a coordinator of this process has built at this time: where the
+    topic takes it as it is, only its size is checked."""
+    header = next(MemoryRecords(data).batches())
+    if config.is_append_time or needs_rewriting(header, Codec.NONE, config):
+        prepared = prepare(memoryview(data), config, now, by_coordinator=True)
+        assert prepared is not None
+        return prepared
+    if header.size > config.message_size_max:
+        raise _too_large(header.size, config)
+    return Prepared(bytearray(data), header.records_count or 0, batches=[header])
+
+
 def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> bool:
     """Whether format or codec differ from the topic's. `codec`: of any batch in the request."""
     target = codec if config.codec is None else config.codec
@@ -142,11 +155,14 @@ def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> b
 
 
 def _check_batches(
-    records: MemoryRecords, first: BatchHeader, config: AppendConfig, *, by_coordinator: bool
-) -> Codec:
-    """Checks everything but the records; returns the codec of a compressed batch, if any."""
+    records: MemoryRecords, config: AppendConfig, *, by_coordinator: bool
+) -> tuple[BatchHeader | None, Codec]:
+    """Checks everything but the records; returns the first batch, None: there is none; and the
+    codec of a compressed one, if any."""
+    first: BatchHeader | None = None
     codec, count = Codec.NONE, 0
     for header in records.batches():
+        first = first or header
         if header.magic == V2 and header.base_offset:
             raise _invalid(f"the base offset should be 0, but it is {header.base_offset}")
         if header.size > config.message_size_max:
@@ -155,9 +171,9 @@ def _check_batches(
         _check_batch(header, first, config, by_coordinator=by_coordinator)
         codec = header.codec or codec
         count += 1
-    if count > 1 and (first.magic == V2 or codec):
+    if count > 1 and first is not None and (first.magic == V2 or codec):
         raise _invalid("more than one batch")
-    return codec
+    return first, codec
 
 
 def _check_batch(
@@ -278,7 +294,8 @@ def _as_it_is(
         ATTRIBUTES.pack_into(data, ATTRIBUTES_AT_BATCH, attributes)
         TIMESTAMP.pack_into(data, MAX_TIMESTAMP_AT, highest)
         CRC.pack_into(data, CRC_AT_BATCH, crc32c(memoryview(data)[ATTRIBUTES_AT_BATCH:]))
-    return Prepared(data, count, append_time)
+        return Prepared(data, count, append_time)
+    return Prepared(data, count, append_time, batches=[header])
 
 
 def _rewritten(

@@ -3,14 +3,8 @@
 A client may call itself something else in every request, and each name would be a series that
 Prometheus keeps."""
 
-from collections.abc import Callable
-from functools import cache
 from threading import Lock
-from typing import Final, TypeVar
-
-from prometheus_client import Counter, Histogram
-
-Metric = TypeVar("Metric", Counter, Histogram)
+from typing import Final
 
 # Seconds. A fetch waits 0.5 by default, a member of a group for minutes.
 BUCKETS: Final = (
@@ -35,12 +29,6 @@ CLIENTS_MAX: Final = 100  # client ids with their addresses that metrics name
 TOPICS_MAX: Final = 1_000  # topics that metrics name, or groups with their topics
 NAME_MAX: Final = 128  # characters of what a client calls itself
 OTHERS: Final = "(others)"
-
-
-def labelled(metric: Metric) -> Callable[..., Metric]:
-    """The series of a metric by its labels, which is remembered: to find one takes the metric
-    itself longer than to count. No series of it may be removed."""
-    return cache(metric.labels)
 
 
 class BoundedLabels:

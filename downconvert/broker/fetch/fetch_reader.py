@@ -171,6 +171,7 @@ class FetchReader:
     def _new_reader(self) -> Reader:
         """Who reads, for what is converted or compressed again."""
         broker, exchange = self._broker, self._exchange
+        exchange.holds_turns = True
         return Reader(
             broker.planning_slots, exchange.client.id, exchange.wake, broker.conversion_cache
         )
@@ -271,6 +272,7 @@ class FetchReader:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         policy = config.policy
         if asked.offset < up_to:  # else there is nothing to convert
+            self._exchange.holds_turns = True
             policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
         policy = policy_for(policy, config.recode_rules, topic.name, names)
         return (

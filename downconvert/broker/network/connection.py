@@ -37,7 +37,7 @@ class ConnectionEndedError(Exception):
 class Incoming:
     """A request as its bytes arrive: its length first."""
 
-    __slots__ = ("_buffer", "_filled", "_memory", "_size", "_taken", "size_max")
+    __slots__ = ("_buffer", "_filled", "_memory", "_size", "_taken", "is_begun", "size_max")
 
     def __init__(self, size_max: int, memory: RequestMemory) -> None:
         self.size_max = size_max
@@ -45,6 +45,7 @@ class Incoming:
         self._size: int | None = None  # None: the length has not come
         self._buffer = bytearray(LENGTH_SIZE)
         self._filled = self._taken = 0
+        self.is_begun = False  # there is a part of a request in it, or all of one
 
     def space(self) -> memoryview | None:
         """The buffer for the next bytes; None: there is no memory for them now."""
@@ -57,6 +58,7 @@ class Incoming:
 
         BadRequestError: the length is invalid."""
         self._filled += count
+        self.is_begun = True
         if self._size is None:
             if self._filled < LENGTH_SIZE:
                 return None
@@ -67,11 +69,6 @@ class Incoming:
             self._buffer = bytearray(min(size, FREE_SIZE))
             return None
         return memoryview(self._buffer) if self._filled == self._size else None
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether there is a part of a request in it."""
-        return self._filled > 0 or self._size is not None
 
     def begin(self, data: memoryview) -> None:
         """Takes what came at once: a part of a request, of which less than FREE_SIZE has come.
@@ -93,6 +90,7 @@ class Incoming:
             self._memory.release(self, self._taken)
         self._buffer = bytearray(LENGTH_SIZE)
         self._size, self._filled, self._taken = None, 0, 0
+        self.is_begun = False
 
     def _grow(self) -> bool:
         """Doubles the buffer, up to the request's size: never more than twice what has arrived."""
@@ -119,6 +117,7 @@ class Connection:
         "incoming",
         "interest",
         "is_muted",
+        "is_tls",
         "last_activity",
         "place",
         "request_started",
@@ -143,6 +142,7 @@ class Connection:
         # When the request, the handshake or the authentication that is under way began.
         self.request_started: float | None = None
         self.interest = 0  # what its selector looks for
+        self.is_tls = False  # its channel holds bytes that the selector does not see
         self.in_handshake = False  # of TLS
         self.is_muted = False  # its requests wait, as it has taken more than its rate
         self.authenticates = False  # it has to, and has not yet

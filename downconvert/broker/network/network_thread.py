@@ -71,6 +71,8 @@ class NetworkThread:
         self._handshake = Handshake(serving, self._served)
         self._muted = Muted()
         self._ident = 0  # of the thread, once it runs
+        # As of the last look at the clock: after each wait, each request and each write.
+        self._now = serving.clock()
         self._until = 0.0  # when it looks at the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
@@ -139,18 +141,20 @@ class NetworkThread:
         return not (self._served or self._new) or self._clock() >= self._stop_by
 
     def _turn(self) -> None:
-        now = self._clock()
-        until = self._next_sweep
+        now, until = self._now, self._next_sweep
         if self.keeps_time:
             self._until = inf
             if not self._broker.purgatory.is_idle:
                 until = min(until, self._keep_time(now) or until)
-        if self._muted:
+        if self._muted.ends:
             self._unmute(now)
             until = min(until, self._muted.next_end)
         self._until = until
-        self._begin_sends()
-        for key, events in self._selector.select(self._timeout(until - now)):
+        if self._done:
+            self._begin_sends()
+        ready = self._selector.select(self._timeout(until - now))
+        self._now = self._clock()
+        for key, events in ready:
             connection = key.data
             if connection is None:
                 self._wake.drain()
@@ -168,9 +172,11 @@ class NetworkThread:
             self._add(self._new.popleft())
         while self._evicted:
             self._served.evict(self._evicted.popleft())
-        self._begin_sends()
+        if self._done:
+            self._begin_sends()
         if self._sending:
             self._send_for(TURN)
+        now = self._now
         if now >= self._next_sweep:
             self._sweep(now)
             self._next_sweep = now + SWEEP
@@ -186,11 +192,11 @@ class NetworkThread:
     def _read_pending(self) -> None:
         """Takes requests that are here already, by turns, for a bounded time; of each connection
         one at least."""
-        until = self._clock() + TURN
+        until = self._now + TURN
         while self._pending:
             for _ in range(len(self._pending)):
                 self._read_one(self._pending.popleft())
-            if self._clock() >= until:
+            if self._now >= until:
                 return
 
     def _timeout(self, left: float) -> float:
@@ -209,11 +215,11 @@ class NetworkThread:
     def _work(self) -> None:
         """Runs steps that are due for the exchanges of this thread, for a bounded time, and one
         turn of work that goes on."""
-        now = self._clock()
-        until = now + TURN
-        while now < until and self._broker.run_due(self._owner, now):
-            now = self._clock()
-        self._broker.run_turn(self._owner, now)
+        until = self._now + TURN
+        while self._now < until and self._broker.run_due(self._owner, self._now):
+            self._now = self._clock()
+        self._broker.run_turn(self._owner, self._now)
+        self._now = self._clock()
         self._tell_timekeeper()  # what has been worked on may wait again
 
     def _tell_timekeeper(self) -> None:
@@ -243,7 +249,7 @@ class NetworkThread:
             frame = connection.read()
         except NOT_NOW:
             frame = None
-        now = connection.last_activity = self._clock()
+        now = connection.last_activity = self._now
         if frame is None:
             if connection.request_started is None:
                 connection.request_started = now
@@ -269,16 +275,22 @@ class NetworkThread:
         """Handles the request with which a connection has come from another thread."""
         frame, connection.frame = connection.frame, None
         assert frame is not None
-        self._handle(connection, frame, self._clock())
+        self._handle(connection, frame, self._now)
 
     def _handle(self, connection: Connection, frame: memoryview, now: float) -> None:
         """Handles the request: from here on there is an exchange, which this thread owns."""
         exchange = connection.exchange = self._broker.handle(
-            connection.client, frame, now, self._on_done, self._owner
+            connection.client, frame, now, None, self._owner
         )
-        if not exchange.is_done:
-            self._served.watch(connection)
-            self._tell_timekeeper()
+        if exchange.is_done:
+            self._answer(connection)
+            return
+        exchange.on_done = self._on_done
+        if exchange.is_done:  # by another thread, which may have seen nobody to tell
+            self._on_done(exchange)
+        self._now = self._clock()
+        self._served.watch(connection)
+        self._tell_timekeeper()
 
     def _read_ahead(self, connection: Connection) -> None:
         """Bytes after a request that is not answered yet, or while nothing is read for the client's
@@ -292,49 +304,53 @@ class NetworkThread:
             connection = self._served.of(exchange.client.id)
             if connection is None or connection.exchange is not exchange:
                 continue
-            connection.send = exchange.send
-            if connection.send is None:
-                self._served.guarded(connection, self._finish_unanswered)
-            else:
-                self._served.guarded(connection, self._write)
+            if connection.send is None:  # else it is here twice, and is being sent
+                self._served.guarded(connection, self._answer)
+
+    def _answer(self, connection: Connection) -> None:
+        """The exchange is done: begins to send what there is to send."""
+        assert connection.exchange is not None
+        connection.send = connection.exchange.send
+        if connection.send is None:  # its client expects nothing
+            self._now = self._clock()
+            self._finish(connection, self._now)
+        else:
+            self._write(connection)
 
     def _send_for(self, seconds: float) -> None:
         """One write for each connection that has something to send, by turns; one at least."""
-        until = self._clock() + seconds
+        until = self._now + seconds
         while self._sending:
             connection = self._sending.popleft()
             if connection.send is not None:
                 self._served.guarded(connection, self._write)
-            if self._clock() >= until:
+            if self._now >= until:
                 return
 
     def _write(self, connection: Connection) -> None:
         send = connection.send
         assert send is not None
-        now = self._clock()
-        until, size = now + TURN, TURN_SIZE
+        size, until, before = TURN_SIZE, inf, -inf
         # What fits into the socket's own buffer is gone at once, while it is in the cache.
         while True:
-            before, written = now, send.write_to(connection.channel, size)
-            now = self._clock()
+            written = send.write_to(connection.channel, size)
+            now = self._now = self._clock()
             if written:
                 connection.last_activity = now
-            if send.completed:
+            if send.sent == send.size:
                 self._finish(connection, now)
                 return
             if written < size or now >= until:
                 break
+            until = min(until, now + TURN)
             if now - before < TURN / 4:  # so that looks do not cost as much as what is sent
                 size = min(2 * size, TURN_SIZE_MAX)
+            before = now
         if written:
             self._sending.append(connection)
         else:
             connection.waits_to_write = True
             self._served.watch(connection, reads=False)
-
-    def _finish_unanswered(self, connection: Connection) -> None:
-        """The exchange is over, and its client expects nothing."""
-        self._finish(connection, self._clock())
 
     def _finish(self, connection: Connection, now: float) -> None:
         """The exchange is over: the next request may come."""
@@ -346,7 +362,8 @@ class NetworkThread:
         if exchange.close_after_reply:
             self._served.close(connection, exchange.end, exchange.why)
             return
-        connection.incoming.release()
+        if connection.incoming.is_begun:
+            connection.incoming.release()
         if connection.authenticates and connection.client.access is not None:
             self._handshake.settle(connection)
         connection.request_started = now if connection.authenticates else None
@@ -370,8 +387,9 @@ class NetworkThread:
 
     def _listen_to(self, connection: Connection) -> None:
         """For its next request, whose bytes may be here already, or with TLS."""
-        self._served.watch(connection)
-        if connection.ahead or has_pending(connection.channel):
+        if connection.interest != EVENT_READ:
+            self._served.watch(connection)
+        if connection.ahead or (connection.is_tls and has_pending(connection.channel)):
             self._pending.append(connection)
 
     def _sweep(self, now: float) -> None:

@@ -11,7 +11,7 @@ Not here: what is looked at when it is asked for (gauges.py), how it is served
 from threading import get_ident
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from downconvert import ConversionStats, LazyDownConvertSend
 from downconvert.broker.endings import End
@@ -27,7 +27,6 @@ from downconvert.serving.series import (
     NAME_MAX,
     TOPICS_MAX,
     BoundedLabels,
-    labelled,
 )
 
 from .tallies import Distribution, Labels, Tally
@@ -57,22 +56,18 @@ class Metrics:
         self._client_requests = self._tally(
             "client_requests", "Requests, by client.", "client_id", "address"
         )
-        self._client_records = labelled(
-            self.counter(
-                "client_converted_records",
-                "Records converted for consumers of older formats, by client.",
-                "client_id",
-                "address",
-            )
+        self._client_records = self._tally(
+            "client_converted_records",
+            "Records converted for consumers of older formats, by client.",
+            "client_id",
+            "address",
         )
-        self._converted = labelled(
-            self.counter(
-                "converted_records",
-                "Records converted for consumers (Fetch), or from producers (Produce), of older "
-                "formats.",
-                "api",
-                "topic",
-            )
+        self._converted = self._tally(
+            "converted_records",
+            "Records converted for consumers (Fetch), or from producers (Produce), of older "
+            "formats.",
+            "api",
+            "topic",
         )
         self._filler = self.counter(
             "filler_bytes", "Bytes of filler in answers; none with exact sizes."
@@ -82,24 +77,18 @@ class Metrics:
             "Time in which clients were not read from because of their rates.",
             "api",
         )
-        self._latencies = Distribution(
-            f"{PREFIX}_request_duration_seconds",
+        self._latencies = self._distribution(
+            "request_duration_seconds",
             "From a request's arrival to the end of its answer, with its waits.",
-            "api",
             BUCKETS,
-            self.registry,
         )
-        self._conversions_time = labelled(
-            self._histogram(
-                "conversion_duration_seconds", "Time to convert, by request.", CONVERSION_SECONDS
-            )
+        self._conversions_time = self._distribution(
+            "conversion_duration_seconds", "Time to convert, by request.", CONVERSION_SECONDS
         )
-        self._temporary_memory = labelled(
-            self._histogram(
-                "conversion_memory_bytes",
-                "Bytes that conversion wrote to memory, by request; not all at once.",
-                BYTES,
-            )
+        self._temporary_memory = self._distribution(
+            "conversion_memory_bytes",
+            "Bytes that conversion wrote to memory, by request; not all at once.",
+            BYTES,
         )
         for name, what, read in (
             ("fetch_sessions", "Fetch sessions.", lambda: len(sessions)),
@@ -124,10 +113,8 @@ class Metrics:
     def _tally(self, name: str, what: str, *labels: str) -> Tally:
         return Tally(f"{PREFIX}_{name}", what, labels, self.registry)
 
-    def _histogram(self, name: str, what: str, buckets: tuple[float, ...]) -> Histogram:
-        return Histogram(
-            f"{PREFIX}_{name}", what, ("api",), buckets=buckets, registry=self.registry
-        )
+    def _distribution(self, name: str, what: str, buckets: tuple[float, ...]) -> Distribution:
+        return Distribution(f"{PREFIX}_{name}", what, "api", buckets, self.registry)
 
     # --- requests
 
@@ -168,7 +155,8 @@ class Metrics:
                 self._errors.labels(name, name_of(code)).inc(count)
         if send is None:
             return
-        self._bytes_out.add((name,), send.sent)
+        counts, labels = self._bytes_out.by_thread[get_ident()], (name,)
+        counts[labels] = counts.get(labels, 0.0) + send.sent
         if not send.records:
             return
         seconds = temporary = 0.0
@@ -180,20 +168,21 @@ class Metrics:
                 if stats.records_converted:
                     converted += stats.records_converted
                     topic = self._topics.of(part.topic)
-                    self._converted("Fetch", *topic).inc(stats.records_converted)
+                    self._converted.add(("Fetch", *topic), stats.records_converted)
                 seconds += stats.seconds_converting
                 temporary += stats.temporary_bytes
-                self._filler.inc(stats.filler_bytes)
+                if stats.filler_bytes:
+                    self._filler.inc(stats.filler_bytes)
         if converted:
-            self._client_records(*self._client_of(exchange)).inc(converted)
-            self._conversions_time(name).observe(seconds)
-            self._temporary_memory(name).observe(temporary)
+            self._client_records.add(self._client_of(exchange), converted)
+            self._conversions_time.add(name, seconds)
+            self._temporary_memory.add(name, temporary)
 
     def produced(self, topic: str, records: int, seconds: float, temporary_bytes: int) -> None:
         """Records of a producer were converted to the format on disk."""
-        self._converted("Produce", *self._topics.of(topic)).inc(records)
-        self._conversions_time("Produce").observe(seconds)
-        self._temporary_memory("Produce").observe(temporary_bytes)
+        self._converted.add(("Produce", *self._topics.of(topic)), records)
+        self._conversions_time.add("Produce", seconds)
+        self._temporary_memory.add("Produce", temporary_bytes)
 
     def _client_of(self, exchange: Exchange) -> tuple[str, ...]:
         client_id = exchange.request.header.client_id or ""

@@ -34,6 +34,9 @@ OPEN_ATTEMPTS: Final = 8
 # A truncated log may have index entries after its end. At most so many are stepped over.
 STEPS_BACK: Final = 8
 
+# Offsets that are read again and again: consumers at the end of a log ask for the same ones.
+FOUND_MAX: Final = 8
+
 
 Index = TypeVar("Index", OffsetIndex, TimeIndex)
 
@@ -62,6 +65,7 @@ class Segment:
     __slots__ = (
         "_directory",
         "_file",
+        "_found",
         "_offsets",
         "_open_files",
         "_scanned",
@@ -81,6 +85,8 @@ class Segment:
         self._offsets: Opened[OffsetIndex] | None = None
         self._times: Opened[TimeIndex] | None = None
         self._scanned: ScannedPositions | None = None  # of the open file
+        # The batches that were found last in the open file, by offset.
+        self._found: tuple[SharedFile, dict[int, tuple[int, BatchHeader]]] | None = None
 
     @property
     def open_files(self) -> OpenFiles:
@@ -120,18 +126,41 @@ class Segment:
         """From the batch that holds `offset` on: at most `max_bytes`, but at least one batch.
 
         None: no such batch. `is_last`: the segment is appended to; otherwise it is sealed."""
-        found = self.find(offset, end)
-        if found is None:
-            return None
+        file, known = self._log(), self._found
+        if known is None or known[0] is not file:
+            known = self._found = (file, {})
+        found = known[1].get(offset)
+        if found is None or found[0] + found[1].size > end:
+            found = self.find(offset, end)
+            if found is None:
+                return None
+            file = self._log()
+            self._note(known, offset, found)
         position, first = found
         return FileRecords(
-            self._log(),
+            file,
             position,
             min(end - position, max(max_bytes, first.size)),
             is_sealed=not is_last,
             is_settled=is_last,
             first=first.at(0),
         )
+
+    def _note(
+        self,
+        known: tuple[SharedFile, dict[int, tuple[int, BatchHeader]]],
+        offset: int,
+        found: tuple[int, BatchHeader],
+    ) -> None:
+        """A file that is open is only appended to: what was found in it stays where it is.
+
+        Not where the search has opened another file, or another thread has closed this one."""
+        file, batches = known
+        if self._file is not file:
+            return
+        if len(batches) >= FOUND_MAX:
+            del batches[next(iter(batches))]
+        batches[offset] = found
 
     def slice_from(self, offset: int, end: int) -> FileRecords:
         """The range from a batch near the one that holds `offset`, not after it."""
@@ -181,7 +210,7 @@ class Segment:
     def release(self) -> None:
         """Releases the files. Each is closed when nothing reads it any more: returned slices hold
         theirs, and so does a thread that is using an index."""
-        self._file = self._scanned = None
+        self._file = self._scanned = self._found = None
         offsets = self._offsets
         if offsets is not None and not offsets.is_ours:
             self._offsets = None
@@ -224,7 +253,8 @@ class Segment:
                 index = None
             if os.path.samestat(log, os.stat(self.location())):  # noqa: PTH116 - see there
                 return Opened(index, log_size, is_ours=False)
-            self._file = self._scanned = self._offsets = self._times = None
+            self._file = self._scanned = self._found = None
+            self._offsets = self._times = None
         return Opened(None, log_size, is_ours=False)
 
     # --- scanning

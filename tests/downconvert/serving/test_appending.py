@@ -10,7 +10,7 @@ from downconvert.broker.config import BrokerConfig
 from downconvert.broker.topic_configs import append_config
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.serving.append_config import AppendConfig
-from downconvert.serving.appending import RefusedRecordsError, prepare
+from downconvert.serving.appending import RefusedRecordsError, prepare, prepare_own
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.checksum import verify_checksum
 from records.codecs import open_encoder
@@ -173,3 +173,20 @@ def test_the_latest_timestamp_of_many_records_is_that_of_any_of_them() -> None:
         prepared = prepare(memoryview(build(records, magic=V2)), CONFIG, NOW)
         assert prepared is not None
         assert [header.max_timestamp for header in prepared.batches] == [NOW + 1]
+
+
+@pytest.mark.parametrize("codec", [None, Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("is_append_time", [False, True])
+def test_a_coordinators_own_batch_is_prepared_as_one_that_was_sent(
+    codec: Codec | None, is_append_time: bool
+) -> None:
+    data = build([replace(one, timestamp=NOW) for one in RECORDS], magic=V2)
+    config = replace(CONFIG, codec=codec, is_append_time=is_append_time)
+    expected = prepare(memoryview(data), config, NOW, by_coordinator=True)
+    assert expected is not None
+    own = prepare_own(data, config, NOW)
+    assert (own.batches, own.records_count) == (expected.batches, expected.records_count)
+    assert own.log_append_time == expected.log_append_time
+    assert own.place(5, 1) == expected.place(5, 1)
+    with pytest.raises(ApiError, match="a batch of"):
+        prepare_own(data, replace(config, message_size_max=10), NOW)

@@ -282,4 +282,4 @@ def test_who_goes_while_it_waits_for_its_rate_is_gone(tmp_path: Path) -> None:
                 assert answer.throttle_time_ms > 3_600_000
         wait_for(lambda: len(server.places) == 0)
         threads = (*server._network, *server._converting)
-        wait_for(lambda: not any(thread._muted for thread in threads))
+        wait_for(lambda: not any(thread._muted.ends for thread in threads))

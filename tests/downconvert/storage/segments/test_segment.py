@@ -9,7 +9,7 @@ from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.indexes.offset_index import ENTRY
 from downconvert.storage.names import Kind
 from downconvert.storage.segments.segment import Segment
-from records import CorruptRecordsError
+from records import CorruptRecordsError, FileRecords
 from records.formats import V0, V1, V2, Codec
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -52,6 +52,31 @@ def test_a_read_gives_at_most_max_bytes_but_at_least_one_batch(gap: Segment) -> 
     assert limited is not None
     assert limited.size == one
     assert gap.read(60, 10**9, one) is None
+
+
+def test_an_offset_that_was_read_is_found_again_without_a_look_at_the_file(
+    gap: Segment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = gap.read(51, 300, gap.size)
+    size = gap.size
+    with monkeypatch.context() as patched:
+        patched.setattr(FileRecords, "read_into", lambda *_: pytest.fail("it reads again"))
+        again = gap.read(51, 300, size)
+    assert before is not None
+    assert again is not None
+    assert (again.origin, again.size, again.first) == (before.origin, before.size, before.first)
+    for offset in range(50, 62):  # more than are remembered
+        expected = 50 if offset < 52 else 60
+        assert first_offset(gap.read(offset, 300, size)) == expected
+        assert first_offset(gap.read(offset, 300, size)) == expected
+
+
+def test_what_was_found_is_forgotten_with_the_file(gap: Segment) -> None:
+    assert first_offset(gap.read(51, 300, gap.size)) == 50
+    assert gap.read(51, 300, 10) is None  # the batch is not whole up to there
+    gap.release()
+    gap.path().write_bytes(batch(51, 52))  # as after a cut
+    assert first_offset(gap.read(51, 300, gap.size)) == 51
 
 
 def test_times(tmp_path: Path) -> None:

@@ -1,0 +1,143 @@
+"""How many Python functions does one small request call, and in how many files?
+
+A server runs in this process, and its threads count the calls of the requests that
+`bench.small_fetches` asks: one at a time on one connection, after others of the same kind.
+Counts do not depend on how busy a machine is, so a test can hold them.
+
+    python -m bench.request_calls [--only "Fetch v11"] [--names]
+
+Not here: what a request costs (small_fetches.py)."""
+
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import copyfile
+from types import FrameType
+from typing import Any, Final
+
+import click
+
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.broker.server import Server
+from downconvert.storage import LogDir
+from downconvert.storage.names import Kind as FileKind
+from downconvert.storage.names import file_name
+
+from .draining import Address, Wire
+from .segments import segment
+from .small_requests import FETCHED, KINDS, Kind
+from .small_servers import create_written
+
+WARM_UP: Final = 50  # requests before they are counted
+COUNT: Final = 100  # requests that are counted; what is done once a second counts for little
+SERVING: Final = ("network-", "converting-")  # how the names of threads begin
+
+Function = tuple[str, str]  # its file and its name
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """Of one request: the mean of calls, and the files that have the functions."""
+
+    request: str
+    calls: float
+    files: int
+    functions: Counter[Function]  # of all requests together
+
+    def line(self) -> str:
+        return f"{self.request:16} {self.calls:7.1f} calls in {self.files} files"
+
+
+class Counting:
+    """Counts the calls of Python functions in the threads that serve, while it is on.
+
+    To be made before these threads start."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.functions: Counter[Function] = Counter()
+        threading.setprofile(self._begin)
+
+    def _begin(self, *_: Any) -> None:
+        """Is called once in each thread that starts."""
+        serves = threading.current_thread().name.startswith(SERVING)
+        sys.setprofile(self._count if serves else None)
+
+    def _count(self, frame: FrameType, event: str, _: Any) -> None:
+        if event == "call" and self.is_on:
+            code = frame.f_code
+            self.functions[code.co_filename, code.co_qualname] += 1
+
+    @staticmethod
+    def stop() -> None:
+        """Threads that start from now on are not counted."""
+        threading.setprofile(None)
+
+
+@contextmanager
+def serving(counting: Counting) -> Iterator[dict[bool, Address]]:
+    """Two servers in this process, by whether they may be written to."""
+    with tempfile.TemporaryDirectory(prefix="request-calls-") as temporary:
+        followed, own = Path(temporary) / "followed", Path(temporary) / "own"
+        own.mkdir()
+        for shape in FETCHED:
+            directory = followed / f"{shape.name}-0"
+            directory.mkdir(parents=True)
+            copyfile(segment(shape), directory / file_name(0, FileKind.LOG))
+        LogDir.open(followed, writable=True).close()  # which makes the indexes
+        config = BrokerConfig(is_writable=True, group_initial_rebalance_delay_ms=0)
+        with (
+            LogDir.open(followed) as read,
+            LogDir.open(own, writable=True) as written,
+            Server(Broker(read)) as reading,
+            Server(Broker(written, config)) as writing,
+        ):
+            counting.stop()
+            create_written(writing.address)
+            yield {False: reading.address, True: writing.address}
+
+
+def counted(kind: Kind, address: Address, counting: Counting) -> Calls:
+    """The calls of a kind of request."""
+    with Wire(address) as wire:
+        frame = kind.frame(wire)
+        for _ in range(WARM_UP):
+            wire.send(frame)
+            wire.drain()
+        counting.functions.clear()
+        counting.is_on = True
+        for _ in range(COUNT):
+            wire.send(frame)
+            wire.drain()
+        counting.is_on = False
+    functions = counting.functions.copy()
+    often = {file for (file, _), count in functions.items() if count >= COUNT // 2}
+    return Calls(kind.name, functions.total() / COUNT, len(often), functions)
+
+
+def measure(kinds: Sequence[Kind] = KINDS) -> Iterator[Calls]:
+    """The calls of each kind of request."""
+    counting = Counting()
+    with serving(counting) as addresses:
+        for kind in kinds:
+            yield counted(kind, addresses[kind.writes], counting)
+
+
+@click.command(help=(__doc__ or "").partition("\n\n    ")[0])
+@click.option("--only", multiple=True, help="How names of requests begin; all, without any.")
+@click.option("--names", is_flag=True, help="The functions, and how often each is called.")
+def main(only: Sequence[str], *, names: bool) -> None:
+    kinds = [kind for kind in KINDS if not only or kind.name.startswith(tuple(only))]
+    for found in measure(kinds):
+        click.echo(found.line())
+        for (file, name), count in found.functions.most_common() if names else ():
+            click.echo(f"{count / COUNT:9.2f}  {Path(file).name}: {name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,31 @@
+"""How many Python functions each small request calls, at the most."""
+
+from typing import Final
+
+import pytest
+
+from bench.request_calls import Calls, measure
+from bench.small_requests import KINDS
+
+CALLS_MAX: Final = {
+    "Fetch v11 none": 155,
+    "Fetch v11 lz4": 155,
+    "Fetch v2 none": 290,
+    "Fetch v2 lz4": 370,
+    "ApiVersions": 65,
+    "Metadata": 75,
+    "Heartbeat": 105,
+    "OffsetCommit": 320,
+    "Produce": 275,
+}
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, Calls]:
+    return {found.request: found for found in measure()}
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
+def test_a_small_request_calls_few_functions(kind: str, measured: dict[str, Calls]) -> None:
+    found = measured[kind]
+    assert 0 < found.calls <= CALLS_MAX[kind], found.functions.most_common(30)

@@ -111,7 +111,7 @@ dist: $(VENV)/dist.$(KERNEL) ## the sdist, and the wheel that is built from it, 
 	$(BIN)/python -m twine check --strict dist/*
 
 docs: $(VENV)/docs.$(KERNEL) ## the documents and the API as a site: site/index.html
-	@$(BIN)/python -m bench.sentences docs/*.md README.md CONTRIBUTING.md SECURITY.md
+	@$(BIN)/python -m bench.sentences docs/*.md docs/api/*.md *.md
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 lint: build ## style and types, of Python and of Rust

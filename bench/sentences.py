@@ -12,7 +12,7 @@ from typing import Final
 
 WORDS_MAX: Final = 35
 COLUMNS_MAX: Final = 120
-_SENTENCE_END: Final = re.compile(r"(?<=[.!?:;])[)\"*_]*\s+(?=[A-Z`*\[(\"0-9])")
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?])[)\"*_]*\s+(?=[A-Z`*\[(\"0-9])")
 _CODE: Final = re.compile(r"`[^`]*`|\]\([^)]*\)|\w+://\S+")  # and links: they cannot be wrapped
 _FENCE: Final = re.compile(r"^\s*(```|~~~)")
 _ITEM: Final = re.compile(r"^\s*(?:[*+-]|\d+\.)\s+")

@@ -148,6 +148,8 @@ def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> No
     is_unclear = not has_epochs and history.epochs[-1][1] >= history.end
     if is_unclear:  # nothing shows that the end of the log is of a later leader
         old |= {at: value for at, value in history.archive.items() if at >= history.end}
+    if not has_epochs:  # nor of which leaders the records were that retention has deleted
+        old |= {at: value for at, value in history.archive.items() if at < history.start}
     with pytest.MonkeyPatch.context() as patch:
         for repair in (False, True):
             dies = history.chance.random() < 0.3

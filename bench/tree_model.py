@@ -175,7 +175,7 @@ def generated(seed: int) -> Tree:
         while epochs and epochs[-1][1] >= start:
             epochs.pop()
         epochs.append((epoch, start))
-        log += _appended(chance, start, epoch, chance.randrange(2, 25))
+        log += appended(chance, start, epoch, chance.randrange(2, 25))
         epoch += chance.randrange(1, 3)
     truth = {offset: value for one in log for offset, _, value in one.records}
     copies = [_copy(chance, "b1", log, epochs, is_compacted=is_compacted)]
@@ -198,7 +198,7 @@ def generated(seed: int) -> Tree:
     return tree
 
 
-def _appended(chance: random.Random, start: int, epoch: int, count: int) -> list[Batch]:
+def appended(chance: random.Random, start: int, epoch: int, count: int) -> list[Batch]:
     found = []
     for _ in range(count):
         size = chance.randrange(1, 5)

@@ -275,14 +275,18 @@ def mended(split: Split, start: int, end: int) -> list[Stretch]:
     order: stretches of their segments, and the stretches that no copy has."""
     found: list[Stretch] = []
     own = split.segment.directory, split.segment.base_offset
-    others = [one for one in split.copies if (one.directory, one.base_offset) != own]
-    _mend(split, others, start, end, found)
+    others = {
+        one: cleaned
+        for one, cleaned in zip(split.copies, split.copies_cleaned, strict=True)
+        if (one.directory, one.base_offset) != own
+    }
+    _mend(split, list(others), start, end, found)
     cleaned = (
         [
             one
-            for file in others
+            for file, until in others.items()
             if file.base_offset < end and start < file.next_offset
-            for one in _scanned_or_none(file, start, end, split.cleaned)
+            for one in _scanned_or_none(file, start, end, until)
             if one.state is State.COMPACTED
         ]
         if any(one.state is State.MISSING for one in found)

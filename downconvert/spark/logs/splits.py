@@ -38,7 +38,7 @@ class Split:
     The wanted records have offsets from `first_offset` up to `end_offset`, and belong to no aborted
     transaction. `copies`: segments of other copies of the log, for offsets that this one lacks.
     `epochs`: only records of these leader epochs are read from the copies. `cleaned`: how far a
-    cleaner has cleaned this log."""
+    cleaner has cleaned this log, and `copies_cleaned` how far each of the copies."""
 
     topic: str
     partition: int
@@ -52,6 +52,7 @@ class Split:
     copies: tuple[SegmentFile, ...] = ()
     epochs: tuple[EpochEntry, ...] = ()
     cleaned: int = 0
+    copies_cleaned: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

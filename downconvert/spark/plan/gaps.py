@@ -87,6 +87,7 @@ def is_missing(
         copies=copies,
         epochs=log.epochs,
         cleaned=cleaned,
+        copies_cleaned=tuple(map(cleaned_of, copies)),
     )
     if copies and all(found.state is not State.MISSING for found in mended(whole, *gap)):
         return False

@@ -272,6 +272,7 @@ def stretches(
             copies=copies,
             epochs=log.epochs if copies else (),
             cleaned=cleaned(file),
+            copies_cleaned=tuple(map(cleaned, copies)),
         )
 
 

@@ -339,6 +339,7 @@ def _split_of(piece: Stretch, split: Split) -> Split:
         end_offset=piece.end,
         is_cut=False,
         copies=(),
+        copies_cleaned=(),
     )
 
 

@@ -247,7 +247,8 @@ class LogFollower:
                 f"{name} ends at {end}, and was read up to {offset}: it was truncated, or "
                 f"{log.directory} is a copy that is not up to date"
             )
-            return end
+            changed = log.changed_from(place._replace(offset=end))
+            return max(first, end if changed is None else changed)
         if offset < first:
             self._lost(f"{name} begins at {first}; offsets from {offset} on were deleted unread")
             return first

@@ -15,7 +15,7 @@ from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of, leader_epochs
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import header_of, headers_near
+from downconvert.spark.logs.stored_headers import header_of, headers_near, last_header
 from downconvert.spark.logs.stored_trees import OF_PARTITION
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import TopicPartition
@@ -53,13 +53,20 @@ def facts_of(log: PartitionLog) -> Facts:
 
 def epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
     """The leader epoch of the record before an offset, from its batch. If compaction has removed
-    the record, from the broker's checkpoint. -1: not known. StoreError."""
+    the record, or the log ends before it, from the broker's checkpoint, or of the last batch that
+    is there. -1: not known. StoreError."""
+    last = None
     for file in log.segments:
-        if file.base_offset < offset <= file.next_offset and file.size:
-            header = header_of(file, offset - 1)
-            if header is not None:
-                return header.leader_epoch
-    return max((one.epoch for one in facts.epochs if one.start_offset < offset), default=UNKNOWN)
+        if file.base_offset < offset and file.size:
+            last = file
+            found = header_of(file, offset - 1) if offset <= file.next_offset else None
+            if found is not None:
+                return found.leader_epoch
+    noted = max((one.epoch for one in facts.epochs if one.start_offset < offset), default=UNKNOWN)
+    if noted != UNKNOWN or last is None:
+        return noted
+    header = last_header(last)
+    return UNKNOWN if header is None or header.last_offset >= offset else header.leader_epoch
 
 
 def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | None:

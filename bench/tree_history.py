@@ -1,0 +1,251 @@
+"""Does an export hold what a log has, however the log changes between two runs, and a stream every
+record once?
+
+A leader's log grows, is truncated by a new leader, loses its oldest segments and is copied to
+brokers that lag behind. After each step an export runs, and may die, and a stream reads on. The
+model knows what the export has to hold. No JVM: tasks run in this process."""
+
+import random
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from downconvert.spark.errors import DataLossError
+from downconvert.spark.jobs.export import export_noted
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.places import Json
+from downconvert.spark.read.reader import Task
+from downconvert.storage.names import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, Kind, file_name
+from tests.downconvert.spark.exporting import archived, exported
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.stream.test_follow import Limit, stream
+from tests.downconvert.storage.logs import indexed_segment, segment
+
+from .tree_model import NAME, TOPIC_ID, Batch, appended
+
+STEPS: Final = 5
+Truth = dict[int, bytes]
+
+
+class Died(BaseException):
+    """The process is killed here."""
+
+
+@dataclass
+class History:
+    """A leader's log as it is now. `bases`: of its segments. `archive`: what exports have to
+    hold."""
+
+    chance: random.Random
+    batches: list[Batch] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
+    bases: list[int] = field(default_factory=list)
+    high_watermark: int = 0
+    archive: Truth = field(default_factory=dict)
+    deleted: Truth = field(default_factory=dict)  # what retention has removed
+
+    @property
+    def start(self) -> int:
+        return self.bases[0] if self.bases else 0
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].last + 1 if self.batches else self.start
+
+    def truth(self) -> Truth:
+        """The records that are there now."""
+        return {at: value for one in self.batches for at, _, value in one.records}
+
+    def step(self) -> None:
+        """Lets the log grow, perhaps after a new leader has truncated it."""
+        chance = self.chance
+        if self.batches and chance.random() < 0.5:
+            kept = chance.randrange(max(1, len(self.batches) - 6), len(self.batches) + 1)
+            self._truncate(kept)
+        if not self.epochs:
+            self.epochs.append((0, 0))
+        if not self.bases:
+            self.bases.append(0)
+        for one in appended(chance, self.end, self.epochs[-1][0], chance.randrange(0, 12)):
+            if self.batches and chance.random() < 0.2:
+                self.bases.append(one.base)
+            self.batches.append(one)
+        self.high_watermark = chance.randrange(self.high_watermark, self.end + 1)
+        if len(self.bases) > 1 and chance.random() < 0.25:  # retention
+            del self.bases[: chance.randrange(1, len(self.bases))]
+            self.deleted |= {at: v for at, v in self.truth().items() if at < self.start}
+            self.batches = [one for one in self.batches if one.base >= self.start]
+
+    def _truncate(self, kept: int) -> None:
+        del self.batches[kept:]
+        epoch = self.epochs[-1][0] + self.chance.randrange(1, 3)
+        while self.epochs and self.epochs[-1][1] >= self.end:
+            self.epochs.pop()
+        self.epochs.append((epoch, self.end))
+        self.bases = [base for base in self.bases if base < self.end] or [self.start]
+        self.high_watermark = min(self.high_watermark, self.end)
+
+    def write(self, path: Path, *, has_checkpoints: bool, has_epochs: bool) -> None:
+        """The directories of up to three brokers; all but the first one may lag."""
+        shutil.rmtree(path, ignore_errors=True)
+        for number in range(self.chance.randrange(1, 4)):
+            most = len(self.batches)
+            count = most if not number else self.chance.randrange(most // 2, most + 1)
+            self._write_copy(path / f"b{number}", self.batches[:count], has_epochs=has_epochs)
+            if has_checkpoints:
+                noted = self.high_watermark if not number else self.high_watermark // 2
+                (path / f"b{number}" / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
+            text = f"0\n1\na 0 {self.start}\n"
+            (path / f"b{number}" / LOG_STARTS).write_text(text)
+
+    def _write_copy(self, broker: Path, batches: list[Batch], *, has_epochs: bool) -> None:
+        directory = broker / NAME
+        directory.mkdir(parents=True)
+        end = batches[-1].last + 1 if batches else self.start
+        bases = [base for base in self.bases if base < end] or [self.start]
+        make = indexed_segment if self.chance.random() < 0.6 else segment
+        for base, after in zip(bases, [*bases[1:], 2**63], strict=True):
+            make(directory, base, *(one.data for one in batches if base <= one.base < after))
+        if batches and self.chance.random() < 0.2:  # what was being copied or written
+            log = directory / file_name(bases[-1], Kind.LOG)
+            torn = Batch(end, end, self.epochs[-1][0], ((end, b"k0", b"torn"),)).data
+            log.write_bytes(log.read_bytes() + torn[: self.chance.randrange(len(torn))])
+        if has_epochs:
+            is_leader = len(batches) == len(self.batches)  # it notes its epoch before it writes
+            noted = [one for one in self.epochs if one[1] < end or is_leader]
+            text = "".join(f"{epoch} {start}\n" for epoch, start in noted)
+            (directory / LEADER_EPOCHS).write_text(f"0\n{len(noted)}\n{text}")
+        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
+
+
+def check_history(seed: int, path: Path) -> None:
+    """Checks one history, below an empty directory. AssertionError."""
+    chance = random.Random(seed)
+    history = History(chance)
+    has_checkpoints, has_epochs = chance.random() < 0.5, chance.random() < 0.8
+    reader = _Reader(path / "logs")
+    for _ in range(STEPS):
+        history.step()
+        history.write(path / "logs", has_checkpoints=has_checkpoints, has_epochs=has_epochs)
+        truth = history.truth()
+        found = {row["offset"]: row["value"] for row in rows(path / "logs")}
+        assert found == truth, f"seed {seed}: a query reads {_differences(found, truth)}"
+        reader.read_on(history, seed)
+        if chance.random() < 0.3:
+            continue
+        end = history.high_watermark if has_checkpoints else history.end
+        _export(history, path / "logs", path / "lake", end, seed)
+
+
+def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> None:
+    now = history.deleted | history.truth()
+    new = {at: value for at, value in history.truth().items() if at < end}
+    old = {at: value for at, value in history.archive.items() if now.get(at) == value}
+    has_epochs = (logs / "b0" / NAME / LEADER_EPOCHS).exists()
+    is_unclear = not has_epochs and history.epochs[-1][1] >= history.end
+    if is_unclear:  # nothing shows that the end of the log is of a later leader
+        old |= {at: value for at, value in history.archive.items() if at >= history.end}
+    if not has_epochs:  # nor of which leaders the records were that retention has deleted
+        old |= {at: value for at, value in history.archive.items() if at < history.start}
+    with pytest.MonkeyPatch.context() as patch:
+        for repair in (False, True):
+            dies = history.chance.random() < 0.3
+            try:
+                with patch.context() as dying:
+                    if dies:
+                        _let_die(dying, history.chance)
+                    exported(patch, logs, lake, repair=repair)
+            except (Died, JobError) as error:
+                if is_unclear and "not up to date" in str(error):
+                    return
+                assert isinstance(error, Died) or (not repair and "--repair" in str(error)), error
+            else:
+                break
+        else:
+            exported(patch, logs, lake, repair=True)
+    there = [(row[2], row[3]) for row in archived(lake)]
+    assert len(there) == len(dict(there)), f"seed {seed}: an export has records twice"
+    history.archive = dict(there)
+    expected = old | new
+    assert dict(there) == expected, (
+        f"seed {seed}: an export has {_differences(dict(there), expected)}"
+    )
+
+
+def _let_die(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
+    """Kills the next export before or after its tasks write."""
+    whole = export_noted.write_records
+    is_late = chance.random() < 0.5
+
+    def write(*given: Any, **options: Any) -> Any:
+        if is_late:
+            whole(*given, **options)
+        raise Died
+
+    patch.setattr(export_noted, "write_records", write)
+
+
+class _Reader:
+    """A stream that goes on in each step, and what it has read."""
+
+    def __init__(self, logs: Path) -> None:
+        self._logs = logs
+        self._place: Json | None = None
+        self._batches: list[Batch] = []
+        self._read: Truth = {}
+
+    def read_on(self, history: History, seed: int) -> None:
+        truth = history.truth()
+        place = self._place
+        offset = 0 if place is None else _offset(place)
+        before = next((one for one in self._batches if one.base < offset <= one.last + 1), None)
+        is_there = before is None or before in history.batches or before.last < history.start
+        is_lost = not is_there or offset < history.start or offset > history.end
+        try:
+            self._read_all(history, strict=True)
+        except DataLossError:
+            assert is_lost, f"seed {seed}: a stream fails at {place}, and nothing is lost"
+            self._read = {at: v for at, v in self._read.items() if truth.get(at) == v}
+            self._read_all(history, strict=False)
+        self._batches = list(history.batches)
+        left = {at: v for at, v in self._read.items() if at >= history.start}
+        assert left == truth, f"seed {seed}: a stream has {_differences(left, truth)}"
+
+    def _read_all(self, history: History, *, strict: bool) -> None:
+        source = stream(self._logs, failOnDataLoss=strict, stopAtHighWatermark=False)
+        if self._place is None:
+            self._place = source.initialOffset()
+        source.prepareForTriggerAvailableNow()
+        while True:
+            limits: Any = [Limit(), Limit(max_rows=7), Limit(max_bytes=300)]
+            end = source.latestOffset(self._place, history.chance.choice(limits))
+            if end == self._place:
+                break
+            for row in _rows(source, self._place, end):
+                self._read[row[0]] = row[1]
+            self._read = {at: v for at, v in self._read.items() if at < _offset(end)}
+            self._place = end
+
+
+def _offset(place: Json) -> int:
+    found = place["a"]["0"]
+    return int(found["offset"] if isinstance(found, dict) else found)
+
+
+def _rows(source: Any, start: Json, end: Json) -> list[tuple[int, bytes]]:
+    return [
+        (row["offset"], row["value"])
+        for task in source.partitions(start, end)
+        if isinstance(task, Task)
+        for found in source.read(task)
+        for row in found.to_pylist()
+    ]
+
+
+def _differences(found: Truth, expected: Truth) -> str:
+    more = sorted(at for at in found if found[at] != expected.get(at))
+    less = sorted(at for at in expected if at not in found)
+    return f"{more} more or otherwise, and {less} less"

@@ -259,6 +259,17 @@ MAY_DIFFER: Final = (
         keeps_step=False,
     ),
     MayDiffer(
+        "DescribeLogDirs: the size of a partition whose records the broker has compressed",
+        "as Java's libraries compress",
+        "up to a tenth more or less",
+        "Libraries compress the same records to other sizes.",
+        lambda asked, place: (
+            asked.api is ApiKey.DescribeLogDirs
+            and place.is_in("partition_size")
+            and 0 < 10 * abs(place.kafka - place.ours) <= place.kafka
+        ),
+    ),
+    MayDiffer(
         "What is in `__consumer_offsets` and `__transaction_state`",
         "records as they were written",
         "others, of the same groups and transactions",

@@ -4,12 +4,7 @@ A wrong argument is a ValueError, and a missing file an OSError, as usual in Pyt
 
 Not here: damage in records, which is a CorruptRecordsError (records/errors.py)."""
 
-from typing import Final
-
 from records.errors import RecordsError
-
-OFFSET_OUT_OF_RANGE: Final = 1  # Kafka's error codes, for callers that answer a fetch
-KAFKA_STORAGE_ERROR: Final = 56
 
 
 class StorageError(RecordsError):

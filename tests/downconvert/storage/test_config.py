@@ -1,4 +1,4 @@
-"""Settings of a log keep within the limits of Kafka, and topic names are read as Kafka does."""
+"""Settings of a log are within Kafka's limits, and those of a topic are read as Kafka does."""
 
 from typing import Any
 

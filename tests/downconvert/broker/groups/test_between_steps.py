@@ -245,7 +245,8 @@ def test_a_group_notes_since_when_it_has_no_members() -> None:
     group.leave(leader.identity.member_id, None, 7.0)
     assert group.empty_since is None
     group.leave(follower.identity.member_id, None, 9.0)
-    assert (group.state, group.empty_since) == (State.EMPTY, 9.0)
+    since: float | None = group.empty_since
+    assert (str(group.state), since) == ("Empty", 9.0)
 
 
 def test_a_group_of_absent_static_members_is_looked_at_once_a_second_at_most() -> None:
@@ -268,3 +269,21 @@ def test_a_group_of_absent_static_members_is_looked_at_once_a_second_at_most() -
     deadline = group.next_deadline()
     assert deadline is not None
     assert deadline >= 5.0 + 1.0
+
+
+def test_who_names_an_instance_in_a_transaction_has_to_be_its_member() -> None:
+    group = stable(Someone(joining()), Someone(joining(instance_id="i")))
+    for instance, code in (
+        ("i", ErrorCode.FENCED_INSTANCE_ID),  # it does not say by which id
+        ("none", ErrorCode.UNKNOWN_MEMBER_ID),
+        (None, ErrorCode.NONE),
+    ):
+        assert group.check_commit_in_transaction(MemberIdentity("", -1, instance)) is code
+
+
+def test_a_group_that_is_deleted_waits_for_nobody() -> None:
+    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    ask(group, Someone(joining(needs_known_id=True)), 0.0)
+    assert group.next_deadline() == SESSION
+    group.kill()
+    assert (group.state, group.next_deadline()) == (State.DEAD, None)

@@ -40,3 +40,11 @@ def test_a_topic_of_which_nothing_is_there_is_left_out(tmp_path: Path) -> None:
             body = Message(topics=[Message(topic="t", partitions=[index])])
             (result,) = ask(broker, ApiKey.DescribeLogDirs, 2, body).results
             assert [one.name for one in result.topics] == expected
+
+
+def test_topics_are_told_whichever_of_all_is_asked_for(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "a", "b", "c") as broker:
+        for name in "abc":
+            body = Message(topics=[Message(topic=name, partitions=[0])])
+            (result,) = ask(broker, ApiKey.DescribeLogDirs, 2, body).results
+            assert [one.name for one in result.topics] == [name]

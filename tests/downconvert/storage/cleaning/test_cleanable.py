@@ -81,3 +81,20 @@ def test_nothing_from_the_last_stable_offset_on_is_dirty_whatever_bound_is_given
     for up_to in (None, 12, 15, 10**6):
         assert cleanable(log, CONFIG, 10**6, up_to=up_to).end == 10
     assert cleanable(log, CONFIG, 10**6, up_to=4).end == 4
+
+
+def test_a_cleaner_point_beyond_a_bound_begins_nothing_after_the_end(log: Log) -> None:
+    log.writer.note_cleaner_point(8)
+    part = cleanable(log, CONFIG, now=1000, up_to=4)
+    assert (part.first_dirty, part.end, part.dirty_bytes) == (4, 4, 0)
+    assert not part.is_due(CONFIG)
+
+
+def test_records_without_a_time_are_never_dirty_for_too_long(tmp_path: Path) -> None:
+    config = replace(CONFIG, max_compaction_lag_ms=500, min_cleanable_dirty_ratio=1.0)
+    (tmp_path / "topic-0").mkdir()
+    with Log.open(tmp_path / "topic-0", writable=True, config=config, files=UNSYNCED) as log:
+        for offset in range(3):
+            log.writer.append(batch(offset, timestamp=-1))
+        part = cleanable(log, config, now=10**12)
+        assert (part.end, part.is_late, part.is_due(config)) == (2, False, False)

@@ -7,7 +7,7 @@ import pytest
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import Join
 from downconvert.broker.groups.offset_expiry import expired
-from downconvert.broker.groups.rebalance import Limits, State
+from downconvert.broker.groups.rebalance import GroupLimits, State
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.internal_topics.group_records import NO_TIME, Committed, StoredGroup, StoredMember
 from downconvert.protocol.consumer_protocol import Subscription, write_subscription
@@ -33,7 +33,7 @@ COMMITTED_AT = 1000.0  # seconds, where nothing else is said
 
 def group(*topics: str, kind: str = "consumer", empty_since: float | None = None) -> Group:
     """A stable group whose members read these; without members where it reads nothing."""
-    made = Group("g", Limits(), lambda *_: ErrorCode.NONE)
+    made = Group("g", GroupLimits(), lambda *_: ErrorCode.NONE)
     data = write_subscription(Subscription(topics))
     member = StoredMember("m", None, "", "", 10_000, 10_000, data, b"")
     time = NO_TIME if empty_since is None else int(empty_since * 1000)

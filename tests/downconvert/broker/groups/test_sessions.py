@@ -2,7 +2,7 @@
 
 from downconvert.broker import ErrorCode
 from downconvert.broker.groups.group import Group
-from downconvert.broker.groups.rebalance import Limits, State
+from downconvert.broker.groups.rebalance import GroupLimits, State
 from downconvert.internal_topics.group_records import StoredGroup, StoredMember
 
 from .test_between_steps import come_back, stable
@@ -59,7 +59,7 @@ def test_a_static_member_that_is_away_keeps_its_place_in_a_rebalance() -> None:
 
 
 def test_a_first_generation_waits_for_a_rebalance_timeout_at_most() -> None:
-    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
     now = 0.0
     while now < REBALANCE:
         ask(group, Someone(joining()), now)
@@ -105,6 +105,6 @@ def test_after_a_restart_the_member_that_led_leads() -> None:
         )
         for name in ("first", "second")
     )
-    group = Group("g", Limits(), lambda _group, _now: ErrorCode.NONE)
+    group = Group("g", GroupLimits(), lambda _group, _now: ErrorCode.NONE)
     group.restore(StoredGroup("consumer", 7, "range", "second", -1, members), 0.0)
     assert (group.leader, group.generation, group.state) == ("second", 7, State.STABLE)

@@ -97,7 +97,7 @@ def test_unsigned_varints_are_kafkas(number: int, encoded: str) -> None:
 
 
 @EACH_READ
-def test_a_number_that_goes_on_is_too_long(read: Read, size_max: int) -> None:
+def test_a_number_that_continues_is_too_long(read: Read, size_max: int) -> None:
     with pytest.raises(VarintTooLongError):
         read(b"\xff" * size_max + b"\x01", 0, size_max + 1)
 
@@ -143,7 +143,7 @@ def test_an_unsigned_number_of_too_many_bits_is_not_written(number: int) -> None
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3), st.binary(max_size=3))
-def test_what_is_written_is_read_back(number: int, before: bytes, behind: bytes) -> None:
+def test_written_numbers_are_read_back(number: int, before: bytes, behind: bytes) -> None:
     encoded = varlong(number)
     data = before + encoded + behind
     end = len(before) + len(encoded)

@@ -93,9 +93,7 @@ class Closable(Holding):
 
 
 @pytest.mark.parametrize(("send", "is_closed"), [(Holding(), False), (Closable(), True)])
-def test_closing_releases_what_a_send_holds_if_it_holds_anything(
-    send: Holding, is_closed: bool
-) -> None:
+def test_closing_releases_the_resources_of_a_send(send: Holding, is_closed: bool) -> None:
     checked: Send = send
     close(checked)
     assert send.is_closed is is_closed

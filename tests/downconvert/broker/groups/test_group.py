@@ -293,7 +293,7 @@ def test_a_follower_that_never_asks_is_left_out() -> None:
     assert list(group.members) == [leader.identity.member_id]
 
 
-def test_who_says_too_much_is_put_out_and_the_others_resume() -> None:
+def test_a_member_with_too_much_metadata_is_removed_and_the_others_resume() -> None:
     small, large = Someone(joining()), Someone(joining())
     group = group_of(
         small, large, now=0.0, limits=GroupLimits(metadata_max=100, initial_delay=DELAY)
@@ -328,7 +328,7 @@ def test_a_group_takes_so_many_members_and_hands_out_so_many_ids() -> None:
     ]
 
 
-def test_a_first_generation_waits_for_those_who_come_while_it_waits() -> None:
+def test_a_first_generation_waits_for_members_that_join_meanwhile() -> None:
     first, second = Someone(joining()), Someone(joining())
     group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
     ask(group, first, 0.0)

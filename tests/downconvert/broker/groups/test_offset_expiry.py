@@ -64,7 +64,7 @@ def test_when_offsets_are_old(of: Group, old: list[tuple[str, int]], when: float
     assert expired(of, offsets, when, RETENTION) == old
 
 
-def test_who_said_until_when_is_taken_at_his_word() -> None:
+def test_a_commit_with_an_expiry_time_is_kept_until_then() -> None:
     offsets = {AT: committed(until=5_000_000), OTHER: committed()}
     assert expired(group(kind=""), offsets, 4_000.0, RETENTION) == [OTHER]
     assert expired(group(kind=""), offsets, 5_000.0, RETENTION) == [AT, OTHER]
@@ -127,7 +127,7 @@ def test_a_group_without_members_and_offsets_is_forgotten(tmp_path: Path) -> Non
         assert [record.value for record in log.records()][-2:] == [None, None]
 
 
-def test_what_is_open_in_a_transaction_is_not_old_yet(tmp_path: Path) -> None:
+def test_offsets_in_an_open_transaction_do_not_expire(tmp_path: Path) -> None:
     make_offsets(tmp_path, 0)
     with writable_broker(tmp_path) as broker:
         log = offsets_log(broker)

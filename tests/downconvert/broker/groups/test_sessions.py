@@ -29,7 +29,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
     assert (group.state, len(group.members)) == (State.STABLE, 2)
 
 
-def test_who_is_told_of_a_rebalance_while_it_waits_has_a_session_to_join() -> None:
+def test_a_member_that_learns_of_a_rebalance_has_a_session_to_join() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = group_of(leader, follower, now=0.0)
     sync(group, follower, 6.0)
@@ -70,7 +70,7 @@ def test_a_first_generation_waits_for_a_rebalance_timeout_at_most() -> None:
     assert group.state is State.COMPLETING
 
 
-def test_who_leaves_before_it_has_come_back_holds_up_no_rebalance() -> None:
+def test_a_new_id_that_leaves_before_it_joins_delays_no_rebalance() -> None:
     leader, newcomer = Someone(joining()), Someone(joining(needs_known_id=True))
     group = stable(leader)
     ask(group, newcomer, 7.0)

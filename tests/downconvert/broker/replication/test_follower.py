@@ -125,7 +125,7 @@ def test_a_follower_that_leads_by_now_asks_nobody(pair: Pair) -> None:
     assert list(pair.sides[0].followers) == [1]
 
 
-def test_an_old_leader_cuts_off_what_was_never_committed(pair: Pair) -> None:
+def test_an_old_leader_truncates_uncommitted_records(pair: Pair) -> None:
     produce(pair.partition(0), 3)
     pair.step()
     produce(pair.partition(0), 4)
@@ -213,7 +213,7 @@ def test_a_follower_lets_go_of_what_its_leader_has_let_go_of(pair: Pair) -> None
     assert pair.partition(1).start_offset == 3
 
 
-def test_the_leader_knows_by_fetches_who_is_in_sync(pair: Pair) -> None:
+def test_the_leader_knows_the_replicas_in_sync_by_their_fetches(pair: Pair) -> None:
     pair.step()
     produce(pair.partition(0), 3)
     assert pair.sides[0].isr_changes(NOW + 29) == {}

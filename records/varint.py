@@ -58,12 +58,6 @@ def read_varlong(source: Buffer, at: int, end: int) -> tuple[int, int]:
     return _unzigzag(raw % 2**64), at
 
 
-def read_uvarint(source: Buffer, at: int, end: int) -> tuple[int, int]:
-    """The unsigned 32-bit number at `source[at:end]`, and its end."""
-    raw, at = _decoded(source, at, end, VARINT_SIZE_MAX)
-    return raw % 2**32, at
-
-
 def _zigzag(number: int, bits: int) -> int:
     if not -(2 ** (bits - 1)) <= number < 2 ** (bits - 1):
         raise ValueError(f"{number} is no {bits}-bit number")

@@ -75,10 +75,6 @@ class Access:
         """Whether a group may be named."""
         return bool(self._of_group(group))
 
-    def allows_transactional_id(self, name: str) -> bool:
-        """Whether a transactional id may be named."""
-        return bool(self._of_transactional_id(name))
-
     @property
     def has_lists(self) -> bool:
         """Whether there is a list of names."""

@@ -25,7 +25,6 @@ class Advice:
     below: tuple[int, ...] = ()  # only releases before this one; empty: all
 
 
-_NOT_PINNED: Final = "take out what pins its protocol"
 _GATEWAY: Final = "until then the gateway in front of it"
 
 TABLE: Final = (

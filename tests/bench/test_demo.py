@@ -6,7 +6,7 @@ from bench.demo import OLD, Line, compared, memory
 from tests import kafka_server
 
 
-def test_a_line_says_who_reads_what_from_where() -> None:
+def test_a_line_names_client_cluster_and_records() -> None:
     line = str(Line(f"console consumer {OLD}", "Kafka 4.4.0", 0, 15.0))
     assert line.split() == [
         *("console", "consumer", OLD, "Kafka", "4.4.0", "fails"),

@@ -78,7 +78,7 @@ def test_what_is_sent_begins_like_what_is_converted(monkeypatch: pytest.MonkeyPa
         trials.what_is_inside(mutant, 0)
 
 
-def test_what_goes_round_in_circles_is_stopped() -> None:
+def test_endless_loops_are_stopped() -> None:
     steps = trials.Steps()
     for _ in range(trials.STEPS_MAX):
         steps.take()

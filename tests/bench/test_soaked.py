@@ -31,25 +31,25 @@ def soaked(**grown: int) -> Soaked:
     return Soaked(samples, [Start(120.0 * number, 0.9) for number in range(30)], {})
 
 
-def test_what_stays_and_what_is_expected_to_grow_is_no_growth() -> None:
+def test_constant_and_expected_figures_are_no_growth() -> None:
     assert growth(soaked()) == []
     assert growth(soaked(records=12_000)) == []
     assert len(list(table(soaked().samples))) > 10
 
 
-def test_what_grows_all_along_is_said() -> None:
+def test_steady_growth_is_reported() -> None:
     for name, each in (("anonymous", MiB // 2), ("files", 2), ("log_size", MiB), ("log_files", 5)):
         (said,) = growth(soaked(**{name: each}))
         assert said.startswith(f"{name}:")
 
 
-def test_what_grew_in_the_beginning_is_no_growth() -> None:
+def test_growth_during_the_warm_up_does_not_count() -> None:
     flat = soaked()
     early = [replace(one, anonymous=one.anonymous // 2) for one in flat.samples[:15]]
     assert growth(replace(flat, samples=early + flat.samples[15:])) == []
 
 
-def test_starts_that_take_longer_and_longer_are_said() -> None:
+def test_starts_that_take_longer_and_longer_are_reported() -> None:
     starts = [Start(120.0 * number, 0.5 + number / 10) for number in range(30)]
     (said,) = growth(replace(soaked(), starts=starts))
     assert said.startswith("a start:")

@@ -66,7 +66,7 @@ def test_logs_die_and_lose_nothing(way: str) -> None:
     assert f"{way}: died 4 times" in output
 
 
-def test_a_loss_is_told_with_the_command_that_shows_it(monkeypatch) -> None:
+def test_a_loss_is_reported_with_the_command_that_repeats_it(monkeypatch) -> None:
     def lose(*_):
         raise AssertionError("ends at 5 of 7 flushed offsets")
 

@@ -23,7 +23,7 @@ def test_each_test_and_how_it_ended() -> None:
     assert skipped == Outcome("TestTls.test_new", Verdict.SKIP, 0.0, "requires broker >= 4.0")
 
 
-def test_what_was_said_is_a_line_without_addresses() -> None:
+def test_the_output_is_a_line_without_addresses() -> None:
     first = outcomes(REPORT.replace("failed on teardown", ""))[1]
     assert "\n" not in first.said
     assert "0x7f" not in first.said

@@ -34,7 +34,7 @@ def test_a_console_consumer_prints_all_in_order() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_version_s_tools_are_told_where_and_what(version: str) -> None:
+def test_a_versions_tools_get_brokers_and_topic(version: str) -> None:
     numbers = tuple(map(int, version.split(".")))
     place = Place(numbers, "host:1", "own", "file")
     there = [tool for tool in TOOLS if tool.since <= numbers < tool.until]

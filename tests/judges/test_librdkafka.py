@@ -44,7 +44,7 @@ def test_the_states_of_a_report() -> None:
     assert ended("DNS").verdict is Verdict.SKIP
 
 
-def test_the_reason_is_what_the_program_said() -> None:
+def test_the_reason_is_from_the_programs_output() -> None:
     failed = '\x1b[31m### Test "0001_a" failed at test.c:1:f() at Sun: ###\x1b[0m\nno topic\nmore\n'
     assert ended("FAILED", failed).said == "no topic"
     of_a_client = failed.replace("no topic", "0001_a#producer-1 rdkafka error: all are down")

@@ -10,7 +10,7 @@ def python(program: str, seconds: float, log: Path, **options: object) -> limite
     return limited.run((sys.executable, "-c", program), seconds, log, **options)  # type: ignore[arg-type]
 
 
-def test_what_it_said_on_both_streams_and_how_it_ended(tmp_path: Path) -> None:
+def test_the_output_of_both_streams_and_the_exit_code(tmp_path: Path) -> None:
     program = (
         "import os, sys; os.write(1, sys.stdin.buffer.read()); os.write(2, b'b\\n'); sys.exit(3)"
     )
@@ -23,7 +23,7 @@ def test_one_that_does_not_end_is_killed_at_its_limit(tmp_path: Path) -> None:
     assert python("import time; time.sleep(600)", 0.1, tmp_path / "log").code is None
 
 
-def test_one_that_has_said_enough_is_ended(tmp_path: Path) -> None:
+def test_a_program_with_enough_output_is_ended(tmp_path: Path) -> None:
     program = "import time; print('all', flush=True); time.sleep(600)"
     ended = python(program, 60, tmp_path / "log", enough=lambda said: "all" in said)
     assert (ended.code, ended.output) == (0, "all\n")

@@ -26,7 +26,7 @@ def test_a_run_is_read_as_it_was_kept(tmp_path: Path) -> None:
     assert kept_run("suite", "kafka-4.4.0", tmp_path) is None
 
 
-def test_what_failed_is_run_once_more_with_what_it_is_in() -> None:
+def test_a_failed_subtest_is_run_again_with_its_test() -> None:
     wanted = re.compile(failed_before(RUN))
     assert wanted.search("b[x]")
     assert not wanted.search("a")

@@ -63,7 +63,7 @@ def test_the_broker_that_is_judged_stands_for_five_and_their_proxies() -> None:
         pointed("functional_test.go", SET_UP.partition("func resetProxies")[0])
 
 
-def test_what_needs_several_brokers_or_proxies_is_left_out(tmp_path: Path) -> None:
+def test_tests_with_several_brokers_or_proxies_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "functional_producer_test.go").write_text(TESTS)
     (tmp_path / "admin_test.go").write_text("func TestOfAMock(t *testing.T) {\n}\n")
     assert functional(tmp_path) == ["TestFuncProducing"]

@@ -23,7 +23,7 @@ RUNS = [
 ]
 
 
-def test_what_passes_there_and_not_here() -> None:
+def test_tests_that_pass_on_the_reference_only_are_differences() -> None:
     assert [(found.test, found.verdict) for found in table.differences(RUNS)] == [
         ("b", "fail"),
         ("e", "not run"),
@@ -42,7 +42,7 @@ def test_before_kafka_4_old_clients_are_held_against_kafka_3() -> None:
     assert (found.target, found.reference) == ("gateway-4.4.0", "kafka-3.9.1")
 
 
-def test_a_reason_that_is_known_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_known_reason_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reasons, "REASONS", (Reason("franz-go", "serve", "b|x", "no such thing"),))
     assert [found.reason for found in table.differences(RUNS)] == ["no such thing", ""]
     assert "| `b` | fail | no such thing |" in table.document(RUNS)

@@ -35,7 +35,7 @@ def error(code: str, forced: str) -> str:
     return done.stderr.strip().splitlines()[-1]
 
 
-def test_what_has_been_built_runs_unless_another_is_forced() -> None:
+def test_the_built_kernel_runs_unless_another_is_forced() -> None:
     built = (
         "native records._kernel" if len(KERNELS) > 1 else "reference records.reference.transcoder"
     )

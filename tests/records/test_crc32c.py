@@ -9,5 +9,5 @@ def test_it_is_the_packages_own(kind: type) -> None:
     assert crc32c(kind(b"123456789")) == package.crc32c(b"123456789") == 0xE3069283
 
 
-def test_it_goes_on_from_what_is_before() -> None:
+def test_a_checksum_continues_from_earlier_bytes() -> None:
     assert crc32c(b"6789", crc32c(b"12345")) == 0xE3069283

@@ -20,7 +20,7 @@ def expected(path: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_stamp_is_what_the_system_says_of_each_path(kernel: ModuleType, tmp_path: Path) -> None:
+def test_a_stamp_has_the_systems_status_of_each_path(kernel: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "log").write_bytes(b"abc")
     (tmp_path / "link").symlink_to("log")
     strange = os.fsencode(tmp_path) + b"/\xff\xfe"
@@ -35,7 +35,7 @@ def test_a_stamp_is_what_the_system_says_of_each_path(kernel: ModuleType, tmp_pa
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", [b"", b"nothing", b"file/below", b"nul\0byte", b"x" * 5000])
-def test_what_cannot_be_looked_at_has_a_stamp_of_its_own(
+def test_an_inaccessible_path_has_a_stamp_of_its_own(
     kernel: ModuleType, tmp_path: Path, name: bytes
 ) -> None:
     (tmp_path / "file").write_bytes(b"abc")

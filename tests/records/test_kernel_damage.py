@@ -206,7 +206,7 @@ def test_records_of_a_log_batch_fill_it(kernel: ModuleType) -> None:
 
 
 @each_kernel
-def test_what_is_behind_decompressed_records_is_left_to_the_caller(kernel: ModuleType) -> None:
+def test_bytes_after_decompressed_records_are_left_to_the_caller(kernel: ModuleType) -> None:
     job = Job(entered=Entered(batch(record(0))))
     found = trace(kernel.Transcoder, job, record(0) + b"?")
     assert (found.outcome, found.reached) == (Outcome.END, len(record(0)))

@@ -94,7 +94,7 @@ def test_messages_of_several_batches_are_written_at_once(
 @pytest.mark.skipif(sys.platform != "linux", reason="the option is Linux's")
 @each_kernel
 @pytest.mark.parametrize("chunk_size", [CHUNK, 1 << 17])
-def test_nothing_is_lost_where_a_channel_takes_less_than_it_has_room_for(
+def test_nothing_is_lost_if_a_channel_takes_less_than_it_could(
     kernel: ModuleType, chunk_size: int
 ) -> None:
     """As with net.ipv4.tcp_notsent_lowat: what was made as a write fell short comes back, too."""

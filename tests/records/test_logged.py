@@ -18,7 +18,7 @@ def test_text_that_harms_no_line_is_shown_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("letter", "\0\n\r\t\x0b\x0c\x1b\x7f\x85\x9b\u2028\u2029\u202e\ud800")
-def test_what_ends_a_line_or_obeys_a_terminal_is_escaped(letter: str) -> None:
+def test_line_breaks_and_control_codes_are_escaped(letter: str) -> None:
     text = shown(f"a{letter}b")
     assert text.isprintable()
     assert text.startswith("a\\")

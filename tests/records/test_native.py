@@ -88,7 +88,7 @@ def test_buffers_that_overlap_are_refused(native: ModuleType, at: int) -> None:
     ],
     ids=["read-only target", "gaps in the source", "text", "no target"],
 )
-def test_what_is_no_buffer_is_refused(
+def test_other_objects_than_buffers_are_refused(
     native: ModuleType, source: Buffer, target: Buffer, error: type[Exception]
 ) -> None:
     with pytest.raises(error):
@@ -230,7 +230,7 @@ def test_there_are_codecs_that_do_not_exist(native: ModuleType, codec: int) -> N
     damage=st.none() | st.randoms(use_true_random=False),
     limit=st.integers(0, 600),
 )
-def test_what_is_decompressed_at_once_the_stream_gives_too(
+def test_decompressing_at_once_and_as_a_stream_agree(
     native: ModuleType,
     codec: Codec,
     magic: int,

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from records.varint import (
     VarintCutError,
     VarintTooLongError,
-    read_uvarint,
     read_varint,
     read_varlong,
     uvarint,
@@ -74,9 +73,7 @@ UVARINTS = {
     -8192: "80c0ffff0f",
     -8193: "ffbfffff0f",
 }
-EACH_READ = pytest.mark.parametrize(
-    ("read", "size_max"), [(read_varint, 5), (read_varlong, 10), (read_uvarint, 5)]
-)
+EACH_READ = pytest.mark.parametrize(("read", "size_max"), [(read_varint, 5), (read_varlong, 10)])
 
 
 @pytest.mark.parametrize(("number", "encoded"), VARINTS.items())
@@ -97,11 +94,10 @@ def test_varlongs_are_kafkas(number: int, encoded: str) -> None:
 def test_unsigned_varints_are_kafkas(number: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert uvarint(number) == data
-    assert read_uvarint(data, 0, len(data)) == (number % 2**32, len(data))
 
 
 @EACH_READ
-def test_a_number_that_goes_on_is_too_long(read: Read, size_max: int) -> None:
+def test_a_number_that_continues_is_too_long(read: Read, size_max: int) -> None:
     with pytest.raises(VarintTooLongError):
         read(b"\xff" * size_max + b"\x01", 0, size_max + 1)
 
@@ -147,7 +143,7 @@ def test_an_unsigned_number_of_too_many_bits_is_not_written(number: int) -> None
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.binary(max_size=3), st.binary(max_size=3))
-def test_what_is_written_is_read_back(number: int, before: bytes, behind: bytes) -> None:
+def test_written_numbers_are_read_back(number: int, before: bytes, behind: bytes) -> None:
     encoded = varlong(number)
     data = before + encoded + behind
     end = len(before) + len(encoded)

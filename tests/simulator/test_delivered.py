@@ -25,7 +25,7 @@ def test_markers_are_not_records() -> None:
     assert delivered(marker(3), 0) == (0, -1)
 
 
-def test_what_is_cut_or_filled_ends_the_answer() -> None:
+def test_a_cut_entry_or_filler_ends_the_answer() -> None:
     data = eager(MemoryRecords(batch(range(10))), 1)
     assert delivered(data[:-1], 0) == (9, 8)
     assert delivered(data + filler(500), 0) == (10, 9)
@@ -40,7 +40,7 @@ def test_many_records_are_counted_in_several_steps() -> None:
     assert delivered(eager(MemoryRecords(data), 0, 100, policy), 100) == (4900, 4999)
 
 
-def test_damage_is_told() -> None:
+def test_damage_is_reported() -> None:
     data = bytearray(batch(range(3)))
     data[61] = 0x7E
     with pytest.raises(CorruptRecordsError):

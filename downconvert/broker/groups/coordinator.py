@@ -21,7 +21,7 @@ from .group import Group
 from .member import Join, Joined, MemberIdentity, Synced
 from .offset_expiry import CONSUMER, expired, subscribed_topics
 from .offsets import Committed, Offsets, Partition
-from .rebalance import Limits, State
+from .rebalance import GroupLimits, State
 
 LOG: Final = log_of(__name__)
 ID_MAX: Final = 0x7FFF  # bytes; a string of older versions and of records is no longer
@@ -41,7 +41,7 @@ class Groups:
         self._time_of_day = time_of_day
         self._purgatory = purgatory
         self._groups_max = config.groups_max
-        self._limits = Limits(
+        self._limits = GroupLimits(
             config.group_max_size,
             config.group_metadata_max_bytes,
             config.group_initial_rebalance_delay_ms / 1000,

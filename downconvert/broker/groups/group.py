@@ -18,7 +18,7 @@ from downconvert.protocol.errors import ErrorCode
 from .joining import Joining
 from .member import Join, Joined, Member, MemberIdentity, Synced
 from .members import Members
-from .rebalance import Limits, Rebalance, State
+from .rebalance import GroupLimits, Rebalance, State
 
 
 class Group:
@@ -27,7 +27,7 @@ class Group:
     def __init__(
         self,
         group_id: str,
-        limits: Limits,
+        limits: GroupLimits,
         store: Callable[["Group", float], ErrorCode],
     ) -> None:
         """`store` writes the group's state. It gets the time, and returns an error code."""

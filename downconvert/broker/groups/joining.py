@@ -12,7 +12,7 @@ from uuid import NAMESPACE_OID, uuid5
 from downconvert.protocol.errors import ErrorCode
 
 from .member import Join, Joined, Member, Synced
-from .rebalance import Limits, Rebalance, State
+from .rebalance import GroupLimits, Rebalance, State
 
 # A join is answered when all have joined. Until then a client that has gone is not noticed.
 NEW_MEMBER_TIMEOUT: Final = 300.0  # seconds
@@ -22,7 +22,7 @@ CLIENT_ID_MAX: Final = 255  # characters of it in a member's id
 class Joining:
     """The joins of one group. Its owner holds a lock around every call."""
 
-    def __init__(self, group_id: str, limits: Limits, rebalance: Rebalance) -> None:
+    def __init__(self, group_id: str, limits: GroupLimits, rebalance: Rebalance) -> None:
         self._group_id = group_id
         self._limits = limits
         self._rebalance = rebalance

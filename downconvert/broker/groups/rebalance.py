@@ -39,7 +39,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GroupLimits:
     """Limits of members and of their bytes; the delay of the first rebalance."""
 
     size_max: int = 2**31 - 1
@@ -50,7 +50,7 @@ class Limits:
 class Rebalance:
     """A group's members and generation. Its owner holds a lock around every call."""
 
-    def __init__(self, limits: Limits, store: Callable[[float], ErrorCode]) -> None:
+    def __init__(self, limits: GroupLimits, store: Callable[[float], ErrorCode]) -> None:
         """`store` writes the group's state. It gets the time, and returns an error code."""
         self.state = State.EMPTY
         self.generation = 0

@@ -72,10 +72,6 @@ class Follower:
         self._not_before: dict[Partition, float] = {}
         self._lost: set[Partition] = set()  # the leader's log does not have their offset
 
-    def next_retry(self) -> float | None:
-        """When a delayed partition is fetched again; None: none is delayed."""
-        return min(self._not_before.values(), default=None)
-
     def request(self, now: float) -> bytes | None:
         """The next request's bytes, without their length; None: nothing to request."""
         self._asked, self._asked_start = {}, {}

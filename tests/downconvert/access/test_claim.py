@@ -27,7 +27,7 @@ def test_scram_claims_a_name_first_and_may_prove_it_with_the_second_token() -> N
     assert claim.user == "ann"
 
 
-def test_a_bearer_claims_what_its_token_says() -> None:
+def test_a_bearer_claims_the_name_in_its_token() -> None:
     claim = Claim("OAUTHBEARER", "client")
     assert claim.take(bearer({"client": "ann", "sub": "other"}))
     assert claim.user == "ann"
@@ -49,7 +49,7 @@ def test_a_bearer_claims_what_its_token_says() -> None:
         b"n,,\1auth=Bearer x.y\1\1",
     ],
 )
-def test_what_claims_nothing_is_nobody(mechanism: str, token: bytes) -> None:
+def test_tokens_without_a_claim_have_no_user(mechanism: str, token: bytes) -> None:
     claim = Claim(mechanism)
     claim.take(token)
     assert claim.user == ""

@@ -16,7 +16,7 @@ def wait(failed: FailedLogins, user: str = "ann", address: str = HERE, now: floa
     return failed.begin(user, address, now).wait
 
 
-def test_who_has_not_failed_does_not_wait() -> None:
+def test_a_user_without_failures_does_not_wait() -> None:
     failed = FailedLogins()
     failed.fail("ann", HERE, 0.0)
     assert wait(failed, "ann") == FIRST_WAIT
@@ -63,7 +63,7 @@ def test_an_attempt_counts_once() -> None:
         assert attempt.wait == pytest.approx(expected)
 
 
-def test_a_right_attempt_does_not_count_and_forgives_nobody_else() -> None:
+def test_a_successful_attempt_does_not_count_and_forgives_no_other() -> None:
     failed = FailedLogins()
     failed.fail("ann", HERE, 0.0)
     for _ in range(10):

@@ -96,7 +96,7 @@ def test_groups_that_are_not_allowed_are_refused_and_not_listed(broker: Broker) 
     assert [one.group_id for one in listed] == ["mine-g"]
 
 
-def test_who_may_only_read_changes_nothing(broker: Broker) -> None:
+def test_a_read_only_client_changes_nothing(broker: Broker) -> None:
     client = client_of(broker, READER)
     before = broker.topics.partition(MINE, 0)
     assert before is not None
@@ -144,7 +144,9 @@ def test_a_topic_is_deleted_by_its_id_only_where_its_name_may_be_written(broker:
     assert set(broker.topics) == {OTHER}
 
 
-def test_who_may_write_to_a_topic_makes_configures_and_deletes_it(broker: Broker) -> None:
+def test_a_client_that_may_write_to_a_topic_creates_configures_and_deletes_it(
+    broker: Broker,
+) -> None:
     client = client_of(broker, LISTS)
     for name, code in (("mine-3", 0), ("other-3", DENIED)):
         made = Message(name=name, num_partitions=1, replication_factor=1)
@@ -160,7 +162,7 @@ def test_who_may_write_to_a_topic_makes_configures_and_deletes_it(broker: Broker
         assert told.error_code == code
 
 
-def test_who_may_read_a_topic_sees_its_settings(broker: Broker) -> None:
+def test_a_client_that_may_read_a_topic_sees_its_settings(broker: Broker) -> None:
     client = client_of(broker, Access(is_read_only=True, topics=("mine-*",)))
     asked = [Message(resource_type=2, resource_name=name) for name in (MINE, OTHER)]
     body = Message(resources=asked)
@@ -168,7 +170,7 @@ def test_who_may_read_a_topic_sees_its_settings(broker: Broker) -> None:
     assert {one.resource_name: bool(one.configs) for one in found} == {MINE: True, OTHER: False}
 
 
-def test_what_is_the_clusters_is_not_told_where_there_is_a_list(broker: Broker) -> None:
+def test_cluster_resources_are_hidden_from_clients_with_a_list(broker: Broker) -> None:
     client = client_of(broker, LISTS)
     told = ask(broker, ApiKey.DescribeLogDirs, 4, Message(topics=None), client=client)
     assert (told.error_code, told.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
@@ -177,7 +179,7 @@ def test_what_is_the_clusters_is_not_told_where_there_is_a_list(broker: Broker) 
     assert told.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_the_leader_of_a_group_is_told_what_all_its_members_subscribe_to(broker: Broker) -> None:
+def test_the_leader_of_a_group_gets_the_subscriptions_of_all_members(broker: Broker) -> None:
     def join(access: Access, member_id: str, metadata: bytes) -> Exchange:
         protocols = [Message(name="range", metadata=metadata)]
         body = Message(
@@ -197,7 +199,7 @@ def test_the_leader_of_a_group_is_told_what_all_its_members_subscribe_to(broker:
     assert other.is_done
 
 
-def test_only_what_is_understood_is_offered_and_served(broker: Broker) -> None:
+def test_only_understood_requests_are_offered_and_served(broker: Broker) -> None:
     client = client_of(broker, LISTS)
     answer = ask(broker, ApiKey.ApiVersions, 0, Message(), client=client)
     newest = {ApiKey(one.api_key): one.max_version for one in answer.api_keys}
@@ -221,7 +223,7 @@ def test_every_request_that_is_offered_is_answered_without_a_defect(broker: Brok
                 broker.finished(exchange)
 
 
-def test_offered_versions_are_those_of_the_broker_for_who_may_do_everything() -> None:
+def test_a_client_with_all_rights_is_offered_all_versions() -> None:
     everything = {api: range(schema(f"{api.name}Request").newest + 1) for api in ApiKey}
     assert offered(Access(), everything) is everything
     assert newest_offered(READER, ApiKey.Fetch, 18) == 18
@@ -303,7 +305,7 @@ def test_a_rule_opens_everything_where_deny_is_the_default(tmp_path: Path) -> No
         ("= 1", "access.toml"),
     ],
 )
-def test_what_makes_no_sense_is_told(tmp_path: Path, text: str, said: str) -> None:
+def test_senseless_settings_are_errors(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "access.toml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=said):
@@ -344,7 +346,7 @@ def test_answers_of_every_kind_leave_out_what_may_not_be_known(broker: Broker) -
                 assert str(int(DENIED)) in told or str(int(GROUP_DENIED)) in told
 
 
-def test_a_session_of_somebody_else_tells_nothing(broker: Broker) -> None:
+def test_another_clients_session_reveals_nothing(broker: Broker) -> None:
     everybody = client_of(broker, Access())
     ask(broker, ApiKey.Produce, 9, produce(OTHER), client=everybody)
     body = fetch(OTHER)
@@ -359,7 +361,7 @@ def test_a_session_of_somebody_else_tells_nothing(broker: Broker) -> None:
     assert OTHER not in repr(told)
 
 
-def test_who_may_only_read_a_topic_does_not_delete_it_by_its_id(broker: Broker) -> None:
+def test_a_client_that_may_only_read_a_topic_does_not_delete_it_by_id(broker: Broker) -> None:
     client = client_of(broker, Access(topics=("*",), written_topics=("mine-*",)))
     topics = [Message(name=None, topic_id=broker.topics[name].id) for name in (MINE, OTHER)]
     body = Message(topics=topics, timeout_ms=0)

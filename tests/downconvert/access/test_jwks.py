@@ -34,7 +34,7 @@ def test_signatures_of_every_kind_are_checked(by: str, algorithm: str) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["none", "None", "HS256", "HS512", "ES256K", "", None, [], 1])
-def test_what_a_public_key_does_not_check_is_refused(algorithm: object) -> None:
+def test_signatures_without_a_public_key_are_refused(algorithm: object) -> None:
     jwks = Jwks.parse(document())
     signed = token(0).decode().split(".")
     for signature in ("", signed[2]):
@@ -77,7 +77,7 @@ def test_a_header_that_changes_what_a_token_means_is_refused(more: dict[str, Any
      base64.urlsafe_b64encode(b"[" * 9000).decode() + ".a.b",
      base64.urlsafe_b64encode(b"\xff\xfe").decode() + ".a.b", "é.a.b"],
 )  # fmt: skip
-def test_what_is_no_token_is_refused(text: str) -> None:
+def test_other_text_than_a_token_is_refused(text: str) -> None:
     with pytest.raises(SignatureError):
         header(text)
 
@@ -108,6 +108,6 @@ def test_keys_of_no_use_do_not_count() -> None:
         (b" " * (512 * 1024 + 1), "bytes"),
     ],
 )
-def test_what_is_no_jwks_is_said(data: bytes, words: str) -> None:
+def test_other_documents_than_a_jwks_are_errors(data: bytes, words: str) -> None:
     with pytest.raises(JwksError, match=words):
         Jwks.parse(data)

@@ -128,7 +128,7 @@ def https(directory: Path) -> Iterator[tuple[str, str]]:
         server.server_close()
 
 
-def test_keys_are_fetched_by_https_from_who_is_trusted(tmp_path: Path) -> None:
+def test_keys_are_fetched_by_https_from_a_trusted_host(tmp_path: Path) -> None:
     with https(tmp_path) as (url, certificate):
         assert reader(f"{url}/keys", certificate)() == document()
         for path, file, words in (
@@ -162,6 +162,6 @@ def test_keys_come_by_no_other_way(location: str) -> None:
         reader(location, None)
 
 
-def test_authorities_that_are_not_there_are_said(tmp_path: Path) -> None:
+def test_missing_authorities_are_errors(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ca_file"):
         tls_context(str(tmp_path / "none.pem"))

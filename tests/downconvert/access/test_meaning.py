@@ -17,7 +17,7 @@ NOTHING: Final = {meaning.NOTHING, "nothing"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_nothing_is_told_exactly_of_what_is_denied(kind: str) -> None:
+def test_denied_operations_are_described_as_none(kind: str) -> None:
     access = access_of(KINDS[kind], Access())
     told = meaning.of_access(access)
     on_topic = access.operations(Kind.TOPIC, "own-t")
@@ -33,7 +33,7 @@ def test_nothing_is_told_exactly_of_what_is_denied(kind: str) -> None:
     assert is_written <= access.writes_somewhere
 
 
-def test_who_follows_is_told() -> None:
+def test_a_followers_rights_are_described() -> None:
     told = meaning.of_access(Access(follower_ids=frozenset({3, 2})))
     assert told["follows as"] == "broker 2, 3"
 

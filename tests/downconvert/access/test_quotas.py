@@ -39,13 +39,13 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         yield made
 
 
-def test_who_keeps_within_its_rate_does_not_wait() -> None:
+def test_a_client_within_its_rate_does_not_wait() -> None:
     quotas = Quotas()
     waits = [quotas.charge("a", "fetch", RATE, RATE, now) for now in range(100)]
     assert max(waits) == 0
 
 
-def test_who_takes_more_waits_until_its_rate_is_kept() -> None:
+def test_a_client_above_its_rate_waits_until_the_rate_is_kept() -> None:
     quotas, now, taken = Quotas(), 0.0, 0
     while now < 100:
         taken += 5000
@@ -64,7 +64,7 @@ def test_clients_of_any_number_take_bounded_memory() -> None:
     assert quotas.charge(str(NAMES_MAX + 499), "fetch", 0, RATE, 0.0) == 9  # it still owes
 
 
-def test_new_clients_are_told_how_long_and_old_ones_are_answered_too(broker: Broker) -> None:
+def test_new_clients_get_the_throttle_time_and_old_ones_an_answer(broker: Broker) -> None:
     first = begin(broker, ApiKey.Produce, 9, produce(4000))
     throttled = answer(first)
     assert throttled.responses[0].partition_responses[0].error_code == 0
@@ -76,7 +76,7 @@ def test_new_clients_are_told_how_long_and_old_ones_are_answered_too(broker: Bro
     assert begin(broker, ApiKey.Metadata, 1, Message(topics=[])).throttle == 0
 
 
-def test_who_would_have_to_wait_for_weeks_is_answered_too(broker: Broker) -> None:
+def test_a_client_that_would_wait_for_weeks_is_answered_too(broker: Broker) -> None:
     """Throttle times are 32 bits of milliseconds."""
     broker.guard = guard_of(None, Access(producer_byte_rate=0.001))
     assert ask(broker, ApiKey.Produce, 9, produce(4000)).throttle_time_ms == 2**31 - 1

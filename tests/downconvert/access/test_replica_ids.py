@@ -70,14 +70,14 @@ def test_a_claim_to_be_a_broker_is_refused_to_everybody_else(broker: Broker) -> 
             assert codes(api, answer) == {0}
 
 
-def test_who_is_known_to_be_a_broker_is_one(broker: Broker) -> None:
+def test_only_a_known_broker_is_a_follower(broker: Broker) -> None:
     broker.guard = guard_of(None, Access(follower_ids=frozenset({5, 6})))
     for api, version in VERSIONS:
         body = asked(api, 6, broker.topics[TOPIC].id)
         assert codes(api, ask(broker, api, version, body)) == {0}
 
 
-def test_a_follower_that_is_none_reads_nothing_that_is_not_committed(broker: Broker) -> None:
+def test_a_false_follower_reads_only_committed_records(broker: Broker) -> None:
     one = Message(index=0, records=batch(0))
     topics = [Message(name=TOPIC, partition_data=[one])]
     ask(broker, ApiKey.Produce, 9, Message(acks=1, timeout_ms=0, topic_data=topics))
@@ -130,7 +130,7 @@ def test_half_a_fetch_has_no_id() -> None:
                 replica_ids.of_frame(ApiKey.Fetch, 15, data[:cut])
 
 
-def test_an_id_after_tags_that_nobody_knows_is_found() -> None:
+def test_an_id_after_unknown_tags_is_found() -> None:
     """Of the request itself, and of the structures in it."""
     start = bytes(21)
     partition, topic_id, rack = bytes(32), bytes(16), b"\x01"

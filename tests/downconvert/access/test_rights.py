@@ -51,7 +51,7 @@ def test_a_list_gives_nothing_but_what_it_names(field: str) -> None:
     assert of(access, "also-this") == of(access, "mine") != none_but()
 
 
-def test_who_may_only_read_reads_all_topics_and_only_looks_at_all_else() -> None:
+def test_a_read_only_client_reads_all_topics_and_describes_everything_else() -> None:
     assert of(READER) == {
         TOPIC: READING,
         GROUP: LOOKING,
@@ -60,7 +60,7 @@ def test_who_may_only_read_reads_all_topics_and_only_looks_at_all_else() -> None
     }
 
 
-def test_who_may_only_read_commits_to_the_groups_of_a_list() -> None:
+def test_a_read_only_client_commits_to_the_groups_of_a_list() -> None:
     own = Access(is_read_only=True, groups=("mine",))
     assert own.operations(GROUP, "mine") & READ
     assert not own.operations(GROUP, "mine") & operations.DELETE
@@ -74,13 +74,13 @@ def test_written_topics_are_those_of_the_topics_that_may_be_read() -> None:
     assert access.operations(TOPIC, "b") == NO_OPERATION
 
 
-def test_who_writes_but_is_not_to_read_may_know_of_the_topic() -> None:
+def test_a_client_that_may_only_write_may_know_of_the_topic() -> None:
     access = Access(written_topics=("in",))
     assert access.allows("in")
     assert not access.operations(TOPIC, "in") & READ
 
 
-def test_who_may_write_to_some_topic_may_be_an_idempotent_producer() -> None:
+def test_a_client_that_may_write_to_some_topic_may_be_an_idempotent_producer() -> None:
     for access in (Access(), Access(topics=("a",)), Access(written_topics=("a",))):
         assert access.writes_somewhere
     for access in (READER, Access(groups=("a",)), Access(denies_unnamed=True)):

@@ -22,7 +22,7 @@ def made(directory: Path, *keys: dict[str, Any], **settings: Any) -> Tokens:
     return tokens
 
 
-def test_a_token_says_who_it_is_of_which_groups_and_until_when(tmp_path: Path) -> None:
+def test_a_token_has_a_name_groups_and_an_expiry_time(tmp_path: Path) -> None:
     settings = {"principal_claim": "azp", "groups_claim": "groups", "scope": ("write",)}
     tokens = made(tmp_path, **settings, scope_claim="scp")
     bearer = token(NOW, azp="app-1", groups=["a", "b"], scp="read write", aud=["x", AUDIENCE])
@@ -72,7 +72,7 @@ def test_clocks_may_differ_by_a_little(tmp_path: Path) -> None:
         assert tokens.judge(token(NOW, **claims), NOW, waits=False).name == "ann"
 
 
-def test_what_is_too_large_or_no_text_is_refused(tmp_path: Path) -> None:
+def test_tokens_that_are_too_large_or_no_text_are_refused(tmp_path: Path) -> None:
     tokens = made(tmp_path)
     for bearer in (token(NOW, more="x" * 16_384), b"\xff.\xff.\xff", b"[" * 16_000, b""):
         with pytest.raises(TokenError):
@@ -86,7 +86,7 @@ def test_a_scope_that_is_missing_is_an_error_of_its_own(tmp_path: Path) -> None:
     assert caught.value.status == "insufficient_scope"
 
 
-def test_a_token_waits_for_a_key_that_is_being_looked_for(tmp_path: Path) -> None:
+def test_a_token_waits_for_a_key_that_is_being_fetched(tmp_path: Path) -> None:
     tokens = made(tmp_path, jwk("rsa"))
     bearer = token(NOW, by="p256")
     with pytest.raises(NoKeyYetError):
@@ -98,7 +98,7 @@ def test_a_token_waits_for_a_key_that_is_being_looked_for(tmp_path: Path) -> Non
     assert tokens.judge(bearer, NOW, waits=True).name == "ann"
 
 
-def test_before_there_are_keys_nobody_is_let_in(tmp_path: Path) -> None:
+def test_before_there_are_keys_no_client_is_admitted(tmp_path: Path) -> None:
     tokens = Tokens(TokenSettings(jwks=str(tmp_path / "k"), issuer=ISSUER, audience=("a",)))
     tokens._source.renew()
     assert tokens.failure == "No such file or directory"
@@ -128,7 +128,9 @@ def test_the_same_settings_keep_their_keys(tmp_path: Path) -> None:
         ({"audience": ()}, "audience or scope"),
     ],
 )
-def test_what_would_let_others_tokens_in_is_an_error(settings: dict[str, Any], words: str) -> None:
+def test_settings_that_accept_tokens_for_other_services_are_errors(
+    settings: dict[str, Any], words: str
+) -> None:
     whole = {"jwks": "k", "issuer": ISSUER, "audience": (AUDIENCE,)}
     with pytest.raises(ConfigError, match=words):
         TokenSettings(**(whole | settings))

@@ -115,7 +115,7 @@ def test_two_consumers_share_a_topic_and_one_takes_over(
         first.stop()
 
 
-def test_a_group_goes_on_where_it_was_when_the_broker_starts_again(tmp_path: Path) -> None:
+def test_a_group_continues_after_a_restart_of_the_broker(tmp_path: Path) -> None:
     with serving(tmp_path) as address:
         consumer = KafkaConsumer(bootstrap_servers=address, **CONFIG)
         at = TopicPartition("events", 1)

@@ -58,7 +58,7 @@ def _ours(path: Path) -> Iterator[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("say", SAID, ids=lambda say: say.__name__)
-def test_groups_are_told_what_kafka_tells_them(
+def test_groups_get_kafkas_answers(
     addresses: list[tuple[str, int]], say: Callable[[Told], None]
 ) -> None:
     told = [Told(address) for address in addresses]
@@ -97,7 +97,7 @@ TRANSACTIONS: Final[dict[str, list[tuple[str | None, int | str]]]] = {
 
 
 @pytest.mark.parametrize("group", TRANSACTIONS)
-def test_what_transactions_commit_to_kafka_counts_here_as_there(
+def test_offsets_committed_in_kafkas_transactions_count_here(
     addresses: list[tuple[str, int]], kafka_log: Path, group: str
 ) -> None:
     talk, producers = Talk(addresses[0]), ExitStack()

@@ -49,7 +49,9 @@ def test_so_are_those_of_users_and_nobody_is_told_what_is_for_others(tmp_path: P
     assert {"answered", "BadRequestError", "FailedLoginError", "hangs up", "waits"} <= seen
 
 
-def test_a_server_goes_on_serving_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_continues_to_serve_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     source = random.Random(SEED)
     with serving(tmp_path, limits=Limits(request=0.5)) as server, Talk(server.address) as other:
         for _ in range(SENT):

@@ -84,7 +84,7 @@ def test_a_bad_partition_is_offline_and_the_broker_serves_the_others(
         assert not [path for path in tmp_path.iterdir() if path.is_dir()]
 
 
-def test_who_follows_a_directory_sees_a_partition_that_is_mended(tmp_path: Path) -> None:
+def test_a_follower_of_a_directory_sees_a_repaired_partition(tmp_path: Path) -> None:
     made(tmp_path)
     bad = tmp_path / "t-1" / "00000000000000000005.log"
     os.mkfifo(bad)

@@ -33,7 +33,7 @@ def test_steps_are_run_in_the_order_in_which_they_were_posted() -> None:
     assert ran == ["a", "b", "c"]
 
 
-def test_work_that_goes_on_takes_one_turn_at_a_time() -> None:
+def test_work_in_progress_takes_one_turn_at_a_time() -> None:
     owner = Owner()
     ran: list[str] = []
 

@@ -151,7 +151,7 @@ def test_a_broker_without_a_replica_does_not_count(replicas: tuple[Partition, Pa
     assert caught.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-def test_a_new_leader_is_not_certain_of_what_was_committed_until_its_followers_have_it(
+def test_a_new_leaders_high_watermark_is_uncertain_until_its_followers_have_caught_up(
     replicas: tuple[Partition, Partition],
 ) -> None:
     old, new = replicas
@@ -221,7 +221,7 @@ def test_a_noted_high_watermark_counts_as_far_as_the_log_goes(logs: list[Log]) -
     assert partition.high_watermark == 2
 
 
-def test_a_broker_that_is_started_again_leads_nothing_until_it_is_told_so(logs: list[Log]) -> None:
+def test_a_restarted_broker_leads_nothing_until_the_controller_decides(logs: list[Log]) -> None:
     logs[0].writer.append(batch(0, 1))
     partition = Partition(TopicPartition("t", 0), logs[0], LEADER)
     partition.await_controller(1)
@@ -286,7 +286,7 @@ def test_a_replica_that_starts_again_knows_no_batch_from_before(
     assert send(old, idempotent(0, 1)) == 0
 
 
-def test_a_follower_deletes_what_its_leader_has_deleted_up_to_what_is_committed(
+def test_a_follower_deletes_its_leaders_deleted_records_up_to_the_high_watermark(
     replicas: tuple[Partition, Partition],
 ) -> None:
     leader, follower = replicas

@@ -236,7 +236,7 @@ def kept(log: Log, *, with_times: bool) -> list[tuple[Any, ...]]:
     return headers + records
 
 
-def test_what_kafka_says_and_keeps_is_said_and_kept_here(tmp_path: Path) -> None:
+def test_our_answers_and_records_equal_kafkas(tmp_path: Path) -> None:
     (tmp_path / "ours").mkdir()
     kafkas = tmp_path / "kafka"
     with running(log_dir=kafkas) as server, writable_broker(tmp_path / "ours") as broker:

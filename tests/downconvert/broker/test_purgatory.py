@@ -35,14 +35,14 @@ def exchange(owner: Owner) -> Exchange:
     return Exchange(someone(), Request(HEADER, Message(), 10), 0.0, owner=owner)
 
 
-def test_who_is_due_does_not_wait() -> None:
+def test_a_due_operation_does_not_wait() -> None:
     purgatory, waiter = Purgatory(), Waiter(due=True)
     purgatory.watch(waiter, ["a"], 1.0, 9.0)
     assert waiter.completed == [(1.0, False)]
     assert len(purgatory) == 0
 
 
-def test_a_touch_of_a_key_completes_who_is_due_then() -> None:
+def test_notifying_a_key_completes_due_operations() -> None:
     purgatory, waiter, other = Purgatory(), Waiter(), Waiter()
     purgatory.watch(waiter, ["a", "b"], 1.0, 9.0)
     purgatory.watch(other, ["c"], 1.0, 9.0)
@@ -110,7 +110,7 @@ def test_the_owner_looks_and_completes_and_others_only_tell_it() -> None:
     assert not owner.run_due(3.0), "it is told once until it looks"
 
 
-def test_what_happens_while_the_owner_looks_is_told_again() -> None:
+def test_a_notification_during_the_owners_check_is_posted_again() -> None:
     purgatory, owner, waiter = Purgatory(), Owner(), Waiter()
     purgatory.watch(waiter, ["a"], 1.0, 9.0, exchange(owner))
     purgatory.notify("a")
@@ -124,7 +124,7 @@ def test_what_happens_while_the_owner_looks_is_told_again() -> None:
     assert waiter.completed == [(3.0, False)]
 
 
-def test_who_is_late_is_told_and_completed_by_its_owner() -> None:
+def test_a_late_operation_is_posted_to_and_completed_by_its_owner() -> None:
     purgatory, owner, waiter = Purgatory(), Owner(), Waiter()
     purgatory.watch(waiter, ["a"], 1.0, 5.0, exchange(owner))
     purgatory.complete_due(4.0)
@@ -136,7 +136,7 @@ def test_who_is_late_is_told_and_completed_by_its_owner() -> None:
     assert waiter.completed == [(5.1, True)]
 
 
-def test_what_is_completed_is_let_go_also_while_others_wait_for_longer() -> None:
+def test_completed_operations_are_released_while_others_wait() -> None:
     purgatory = Purgatory()
     purgatory.watch(Waiter(), ["never"], 0.0, 1.0)
     gone = []

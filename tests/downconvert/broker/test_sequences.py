@@ -76,7 +76,7 @@ def test_another_codec_does_not_make_it_another_batch(tmp_path: Path) -> None:
         (2, 1, 0, ErrorCode.NONE),
     ],
 )
-def test_what_may_follow_sequence_number_1(
+def test_batches_that_may_follow_sequence_number_1(
     tmp_path: Path, sequence: int, count: int, epoch: int, expected: ErrorCode
 ) -> None:
     with writable_broker(tmp_path, "t") as broker:
@@ -109,7 +109,7 @@ def test_the_last_batch_is_known_after_a_restart(tmp_path: Path) -> None:
         assert send(broker, batch(6)) == (ErrorCode.NONE, 6)
 
 
-def test_what_was_truncated_was_never_sent(tmp_path: Path) -> None:
+def test_truncated_records_were_never_sent(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         for sequence in (0, 2, 4):
             send(broker, batch(sequence))
@@ -121,7 +121,7 @@ def test_what_was_truncated_was_never_sent(tmp_path: Path) -> None:
         assert send(broker, batch(2)) == (ErrorCode.NONE, 2)
 
 
-def test_what_a_leader_appended_elsewhere_counts(tmp_path: Path) -> None:
+def test_records_appended_by_another_leader_count(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         send(broker, batch(0))
         partition = broker.topics.partition("t", 0)

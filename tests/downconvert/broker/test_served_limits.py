@@ -51,7 +51,7 @@ def test_a_request_that_takes_too_long_ends_the_connection(tmp_path: Path, start
         assert talk.has_ended()
 
 
-def test_who_dribbles_bytes_has_no_more_time(tmp_path: Path) -> None:
+def test_a_client_that_sends_slowly_gets_no_more_time(tmp_path: Path) -> None:
     with serving(tmp_path, limits=QUICK) as server, Talk(server.address) as talk:
         talk.socket.sendall(b"\0\0\x01\0")  # 256 bytes
         sent = 0
@@ -63,13 +63,13 @@ def test_who_dribbles_bytes_has_no_more_time(tmp_path: Path) -> None:
         assert sent < 256
 
 
-def test_who_is_idle_for_too_long_is_disconnected(tmp_path: Path) -> None:
+def test_a_client_that_is_idle_for_too_long_is_disconnected(tmp_path: Path) -> None:
     with serving(tmp_path, limits=Limits(idle=0.2)) as server, Talk(server.address) as talk:
         assert talk.is_served()
         assert talk.has_ended()
 
 
-def test_who_waits_for_an_answer_is_not_idle(tmp_path: Path) -> None:
+def test_a_client_that_waits_for_an_answer_is_not_idle(tmp_path: Path) -> None:
     with serving(tmp_path, limits=Limits(idle=0.2)) as server, Talk(server.address) as talk:
         talk.ask(ApiKey.Fetch, 2, fetch(offset=30, wait=2500))
         assert talk.is_served()
@@ -136,7 +136,7 @@ def test_a_flood_of_connections_leaves_nothing_behind(server: Server) -> None:
 
 
 @pytest.mark.parametrize("is_tls", [False, True])
-def test_who_takes_more_than_its_rate_is_answered_and_then_waits(
+def test_a_client_above_its_rate_is_answered_and_then_waits(
     tmp_path: Path, certificate: tuple[Path, Path], is_tls: bool
 ) -> None:
     """The clock of the test begins after the server's, so that the wait is never shorter."""

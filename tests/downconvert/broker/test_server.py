@@ -77,13 +77,13 @@ def test_a_request_may_come_byte_by_byte(server: Server) -> None:
         assert talk.receive()
 
 
-def test_brokers_are_said_to_be_where_the_client_came_to(server: Server) -> None:
+def test_brokers_are_advertised_at_the_clients_address(server: Server) -> None:
     with Talk(server.address) as talk:
         (node,) = talk.ask(ApiKey.Metadata, 1, Message(topics=None)).brokers
         assert (node.host, node.port) == server.address
 
 
-def test_brokers_are_said_to_be_where_the_operator_says(tmp_path: Path) -> None:
+def test_brokers_are_advertised_at_the_operators_address(tmp_path: Path) -> None:
     with (
         serving(tmp_path, advertise=("logs.example.org", 9092)) as server,
         Talk(server.address) as talk,
@@ -104,7 +104,7 @@ def test_a_fetch_that_waits_is_answered_at_its_deadline(server: Server, version:
     assert median(took) < 0.5
 
 
-def test_who_is_woken_often_wakes_once_and_can_be_woken_again() -> None:
+def test_repeated_wakes_wake_once_and_it_can_be_woken_again() -> None:
     wake = Wake()
     for _ in range(3):
         for _ in range(1000):
@@ -139,7 +139,7 @@ def test_records_that_change_while_they_are_sent_end_the_connection(
 # --- the end
 
 
-def test_stopping_finishes_what_is_under_way(tmp_path: Path) -> None:
+def test_stopping_finishes_open_requests(tmp_path: Path) -> None:
     with (
         serving(tmp_path, batches=40, size=20 * KiB) as server,
         Talk(server.address, receive_buffer=SMALL_BUFFER) as talk,
@@ -153,7 +153,7 @@ def test_stopping_finishes_what_is_under_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_stopping_lets_those_who_wait_have_their_answers(version: int, tmp_path: Path) -> None:
+def test_stopping_answers_waiting_requests(version: int, tmp_path: Path) -> None:
     limits = Limits(stop=SECONDS)
     with serving(tmp_path, limits=limits) as server, Talk(server.address) as talk:
         talk.send(ApiKey.Fetch, version, fetch(offset=30, wait=1_000))
@@ -166,7 +166,7 @@ def test_stopping_lets_those_who_wait_have_their_answers(version: int, tmp_path:
         assert time.monotonic() - started < SECONDS
 
 
-def test_stopping_does_not_wait_for_who_is_idle_or_does_not_read(tmp_path: Path) -> None:
+def test_stopping_does_not_wait_for_idle_clients_or_those_that_do_not_read(tmp_path: Path) -> None:
     with (
         serving(tmp_path, batches=40, size=20 * KiB, limits=QUICK) as server,
         Talk(server.address),
@@ -181,6 +181,6 @@ def test_stopping_does_not_wait_for_who_is_idle_or_does_not_read(tmp_path: Path)
             socket.create_connection(address, timeout=1)
 
 
-def test_a_server_that_cannot_listen_says_so(server: Server) -> None:
+def test_a_server_that_cannot_listen_raises_an_error(server: Server) -> None:
     with pytest.raises(OSError, match="in use"):
         Server(server.broker, server.address).start()

@@ -51,7 +51,7 @@ def test_tls_carries_the_same(secure: Server, certificate: tuple[Path, Path]) ->
 @pytest.mark.parametrize(
     "data", [b"", b"\x16", b"GET / HTTP/1.1\r\n\r\n", bytes(1000), b"\xff" * 1000]
 )
-def test_who_speaks_no_tls_is_disconnected(
+def test_a_client_without_tls_is_disconnected(
     tmp_path: Path, certificate: tuple[Path, Path], data: bytes
 ) -> None:
     theirs = ssl.create_default_context(cafile=certificate[0])
@@ -80,7 +80,7 @@ def test_garbage_behind_a_handshake_ends_its_connection_alone(
         assert other.is_served()
 
 
-def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
+def test_a_client_that_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
     broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker, limits=QUICK) as server:
@@ -96,7 +96,7 @@ def test_who_does_not_authenticate_is_not_served(tmp_path: Path) -> None:
         )
 
 
-def test_who_authenticates_is_served(tmp_path: Path) -> None:
+def test_an_authenticated_client_is_served(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
     broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker) as server, Talk(server.address) as talk:
@@ -110,7 +110,7 @@ def test_who_authenticates_is_served(tmp_path: Path) -> None:
         assert talk.ask(ApiKey.Metadata, 1, Message(topics=None)).topics == []
 
 
-def test_who_gives_a_wrong_password_hears_it_and_is_disconnected(tmp_path: Path) -> None:
+def test_a_client_with_a_wrong_password_gets_an_error_and_is_disconnected(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
     broker.guard = guard_of({"alice": "wonderland"})
     with serving_broker(broker) as server, Talk(server.address) as talk:

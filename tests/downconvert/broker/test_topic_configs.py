@@ -11,7 +11,7 @@ from downconvert.storage import CorruptFileError
 from records.formats import V0, V1, V2, Codec
 
 
-def test_what_is_kept_is_there_again_and_what_an_operator_gives_comes_first(
+def test_stored_settings_survive_and_the_operators_have_precedence(
     tmp_path: Path,
 ) -> None:
     kept = TopicConfigs(tmp_path, BrokerConfig())
@@ -38,13 +38,13 @@ def test_what_is_kept_is_there_again_and_what_an_operator_gives_comes_first(
         "\udcff",
     ],
 )
-def test_a_file_that_somebody_broke_is_named(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_bytes(text.encode("utf-8", "surrogateescape"))
     with pytest.raises(CorruptFileError, match=FILE_NAME):
         TopicConfigs(tmp_path, BrokerConfig())
 
 
-def test_what_decides_how_records_are_taken_in() -> None:
+def test_settings_for_appending_records() -> None:
     config = append_config({}, BrokerConfig(message_max_bytes=77, min_insync_replicas=2))
     assert (config.magic, config.codec, config.message_size_max) == (V2, None, 77)
     assert (config.is_compacted, config.is_append_time) == (False, False)

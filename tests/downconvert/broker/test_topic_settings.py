@@ -33,7 +33,7 @@ def test_every_default_may_be_given_and_is_shown_as_it_is() -> None:
         ("remote.log.copy.disable", ("true", "false")),
     ],
 )
-def test_what_a_setting_may_be(name: str, values: tuple[str, ...]) -> None:
+def test_valid_values_of_settings(name: str, values: tuple[str, ...]) -> None:
     for value in values:
         assert check({name: value}) == {name: value}
 
@@ -98,7 +98,7 @@ def test_a_value_is_shown_as_java_shows_it(name: str, value: str, shown: str) ->
         ("retention.ms", None),
     ],
 )
-def test_what_a_setting_may_not_be(name: str, value: str | None) -> None:
+def test_invalid_values_of_settings(name: str, value: str | None) -> None:
     with pytest.raises(ApiError, match=r".*\S"):
         check({name: value})
 

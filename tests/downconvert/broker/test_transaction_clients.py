@@ -138,7 +138,7 @@ def _java(version: str) -> Any:
         _java(kafka_server.NEW),
     ],
 )
-def test_what_a_client_commits_is_there_once(tmp_path: Path, copy: Callable[[str], None]) -> None:
+def test_a_clients_commit_is_stored_once(tmp_path: Path, copy: Callable[[str], None]) -> None:
     with serving(tmp_path) as (broker, address):
         copy(address)
         assert [value for value in committed(broker, TARGET) if value] == [b"kept", b"last"]

@@ -70,13 +70,13 @@ def test_the_cleaner_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(waited) == 2
 
 
-def test_what_was_not_compacted_is_said_and_what_was_in_part_is_judged() -> None:
+def test_an_uncompacted_topic_is_reported_and_a_partly_compacted_one_judged() -> None:
     assert unlike(COMPACTED, WHOLE, seconds=0) == "it was not compacted within 0 s"
     in_part = [log(0, OLDER[1]), *WHOLE[1:]]
     assert unlike(COMPACTED, in_part, seconds=0) == ""
 
 
-def test_a_format_that_the_broker_does_not_store_is_said() -> None:
+def test_a_format_that_the_broker_does_not_store_is_reported() -> None:
     assert unlike(STORED, [log(0, *OLDER)]) == "the broker stores v2 only"
     assert unlike(STORED, [log(0, *OLDER, magic=1)]) == ""
 

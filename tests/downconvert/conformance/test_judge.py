@@ -110,7 +110,7 @@ def test_each_rule_that_is_not_kept_is_found(rule: str, version: int, answer: An
     assert rule in rules(judged(version, answer))
 
 
-def test_of_a_compacted_topic_only_the_last_of_each_key_has_to_be_there() -> None:
+def test_a_compacted_topic_needs_only_the_last_record_of_each_key() -> None:
     plan = replace(PLAN, config={"cleanup.policy": "compact"})  # all of one key
     written = replace(WRITTEN, plan=plan)
 

@@ -73,7 +73,7 @@ def test_a_pcapng_is_read_up_to_its_damage(tail: bytes) -> None:
     assert problems.counts
 
 
-def test_a_block_that_nobody_needs_is_not_kept() -> None:
+def test_an_unneeded_block_is_not_kept() -> None:
     file = CaptureFile(Problems())
     list(file.feed(pcapng([]) + struct.pack("<II", 77, 0xFFFFFFFC)))
     for _ in range(100):

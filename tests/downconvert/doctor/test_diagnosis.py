@@ -84,7 +84,7 @@ def test_software_that_is_named_later_is_the_same_clients() -> None:
     assert (client.software, client.requests) == ("librdkafka 1.4.2", 2)
 
 
-def test_one_that_is_pinned_is_not_taken_for_its_neighbour_of_the_same_name() -> None:
+def test_a_pinned_client_is_not_confused_with_another_of_the_same_client_id() -> None:
     broken, fine = clients(
         ("rdkafka", "librdkafka 2.3.0", "10.0.0.2", "Fetch", 11),
         ("rdkafka", "", "10.0.0.2", "Fetch", 1),
@@ -93,7 +93,7 @@ def test_one_that_is_pinned_is_not_taken_for_its_neighbour_of_the_same_name() ->
     assert not fine.refused
 
 
-def test_what_brokers_ask_each_other_is_no_clients() -> None:
+def test_requests_between_brokers_belong_to_no_client() -> None:
     assert not clients(("0", "", "a", "UpdateMetadata", 0), ("1", "", "a", "WriteTxnMarkers", 0))
 
 
@@ -131,7 +131,7 @@ def test_advice_is_found_by_software_else_by_name_else_by_request(
     assert what in client.advice
 
 
-def test_more_clients_than_there_is_room_for_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_beyond_the_limit_are_counted_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(census, "KEYS_MAX", 10)
     found = clients(*((f"client-{n}", "", "a", "Fetch", 1) for n in range(1000)))
     assert len(found) == 11

@@ -28,7 +28,7 @@ def test_requests_are_read_from_single_bytes() -> None:
     assert not problems.counts
 
 
-def test_software_is_what_the_connection_said_last() -> None:
+def test_software_is_the_last_name_on_the_connection() -> None:
     found, _ = frames(request(1, 2) + api_versions("kgo", "1.0") + request(1, 12))
     assert [one.software for one in found] == [("", ""), ("kgo", "1.0"), ("kgo", "1.0")]
 
@@ -41,7 +41,7 @@ def test_software_that_is_cut_off_is_none(cut: int) -> None:
     assert all(one.software == ("", "") for one in found)
 
 
-def test_tokens_of_sasl_without_headers_are_gone_over() -> None:
+def test_sasl_tokens_without_headers_are_skipped() -> None:
     token = struct.pack(">i", 12) + b"\0user\0secret"
     empty = struct.pack(">i", 0)
     found, problems = frames(request(17, 0) + token + empty + request(1, 2))
@@ -68,7 +68,7 @@ def test_tls_is_named() -> None:
         b"GET / HTTP/1.1\r\n\r\n",
     ],
 )
-def test_after_what_is_no_request_the_next_segment_is_looked_at(stray: bytes) -> None:
+def test_after_other_bytes_the_next_segment_is_examined(stray: bytes) -> None:
     found, problems = frames(stray + request(1, 1), b"????", request(1, 2))
     assert [one.version for one in found] == [2]
     assert sum(problems.counts.values()) == 1

@@ -12,7 +12,7 @@ from .wire import read
 KEY = ClientKey("app", "librdkafka 1.4.2", "10.0.0.2", "Fetch", 2)
 
 
-def test_what_a_gateway_counted_is_read() -> None:
+def test_a_gateways_counts_are_read() -> None:
     census = ClientCensus()
     census.see(KEY, 100.0, translated=True)
     census.see(KEY, 200.0, translated=True)
@@ -30,7 +30,7 @@ def test_rows_that_are_none_are_counted(row: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[1", "[" + "9" * 10_000 + "]", "\xff"])
-def test_what_is_no_report_is_told(text: str) -> None:
+def test_other_data_than_a_report_is_a_problem(text: str) -> None:
     rows = GatewayRows()
     assert not read(rows, text.encode("latin-1"))
     assert rows.problems.counts

@@ -40,7 +40,7 @@ def test_each_kind_is_known_by_its_beginning(name: str, size: int, compressed: b
 
 
 @pytest.mark.parametrize("name", ["pcap", "text", "json"])
-def test_what_grows_slowly_is_read_as_it_grows(name: str) -> None:
+def test_a_slowly_growing_file_is_read_as_it_grows(name: str) -> None:
     evidence = Evidence()
     assert list(evidence.feed(EXAMPLES[name][0])), "before the end"
 

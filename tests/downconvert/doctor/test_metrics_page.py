@@ -25,7 +25,7 @@ def test_deprecated_requests_have_their_software() -> None:
     assert (second.software, second.api, second.requests, second.when) == ("", 0, 3, 5.0)
 
 
-def test_requests_of_all_versions_are_taken_where_nothing_better_is() -> None:
+def test_requests_of_all_versions_are_used_if_nothing_better_exists() -> None:
     assert asked(read(MetricsPage(), ALL.encode())) == [(2, 0)]
     assert asked(read(MetricsPage(), (ALL + NAMED).encode())) == [(1, 2)]
 
@@ -41,7 +41,7 @@ def test_requests_of_all_versions_are_taken_where_nothing_better_is() -> None:
         "jvm_threads 12\n",
     ],
 )
-def test_rates_and_what_is_counted_twice_are_left_out(line: str) -> None:
+def test_rates_and_double_counts_are_left_out(line: str) -> None:
     page = MetricsPage()
     assert asked(read(page, (line + UNNAMED).encode())) == [(0, 1)]
     assert not page.problems.counts
@@ -59,13 +59,13 @@ def test_rates_and_what_is_counted_twice_are_left_out(line: str) -> None:
         NAMED.replace("Fetch", "x" * 100_000),
     ],
 )
-def test_damage_is_counted_and_gone_over(line: str) -> None:
+def test_damage_is_counted_and_skipped(line: str) -> None:
     page = MetricsPage()
     assert asked(read(page, (line + UNNAMED).encode())) == [(0, 1)]
     assert list(page.problems.counts.values()) == [1]
 
 
-def test_a_page_without_them_says_so() -> None:
+def test_a_page_without_them_is_a_problem() -> None:
     page = MetricsPage()
     assert not read(page, b"jvm_threads 12\n")
     assert page.problems.counts

@@ -59,7 +59,7 @@ def test_ipv6_has_extensions(packet: bytes) -> None:
     assert (found.source, found.data) == ("2001:db8::2", b"hello")
 
 
-def test_what_a_capture_cut_off_is_known_to_be_missing() -> None:
+def test_bytes_cut_off_by_a_capture_count_as_missing() -> None:
     found, _ = segment(1, ethernet(FOUR)[:-3])
     assert found is not None
     assert (found.data, found.size) == (b"he", 5)
@@ -93,7 +93,7 @@ def test_a_card_that_cuts_segments_itself_leaves_the_size_to_the_capture() -> No
         (101, b"\x60" + bytes(20), True),
     ],
 )
-def test_what_is_none_is_none_and_damage_is_counted(
+def test_other_packets_are_ignored_and_damage_is_counted(
     link_type: int, packet: bytes, is_damage: bool
 ) -> None:
     found, problems = segment(link_type, packet)

@@ -72,7 +72,7 @@ def test_a_line_is_read_in_each_form(line: str, expected: Seen, size: int) -> No
     assert not log.problems.counts
 
 
-def test_what_a_client_calls_itself_names_nobody_else() -> None:
+def test_a_clients_name_does_not_change_other_fields() -> None:
     trap = '","connection":"1.1.1.1:1-6.6.6.6:1-1"}'
     assert read(RequestLog(), json_line(trap).encode())[0].address == "10.0.0.2"
     trap = "x, correlationId=1) -- from connection 1.1.1.1:1-6.6.6.6:1-1;totalTime:1"
@@ -106,13 +106,13 @@ def test_forwarded_requests_are_counted_where_they_were_sent_from() -> None:
         text_line().replace("RequestHeader", "Header"),
     ],
 )
-def test_damage_is_counted_and_gone_over(line: str) -> None:
+def test_damage_is_counted_and_skipped(line: str) -> None:
     log = RequestLog()
     assert len(read(log, (line + text_line()).encode())) == 1
     assert list(log.problems.counts.values()) == [1]
 
 
-def test_other_lines_say_nothing_and_a_log_of_nothing_else_says_what_is_missing() -> None:
+def test_other_lines_are_ignored_and_a_log_of_only_those_is_a_problem() -> None:
     log = RequestLog()
     assert not read(log, b"[2020-01-31 12:00:00,123] INFO started (kafka.server.KafkaServer)\n" * 3)
     assert "kafka.request.logger" in next(iter(log.problems.counts))

@@ -41,7 +41,7 @@ def test_in_any_order_and_twice_requests_are_those_that_were_sent(
 
 
 @given(st.lists(st.tuples(st.integers(0, len(STREAM)), st.integers(1, 3000)), max_size=40))
-def test_overlapping_segments_say_nothing_twice(cuts: list[tuple[int, int]]) -> None:
+def test_overlapping_segments_are_read_once(cuts: list[tuple[int, int]]) -> None:
     every = [(at, 500) for at in range(0, len(STREAM), 500)]
     heard = Streams(Problems())
     found = list(heard.take(Segment("c", 1, "b", 9092, 0, SYN, b"", 0)))
@@ -63,14 +63,14 @@ def test_lost_segments_lose_requests_and_make_none_up(size: int, lost: set[int])
         assert capture.problems.counts
 
 
-def test_what_is_lost_inside_a_request_costs_nothing() -> None:
+def test_bytes_lost_inside_a_request_lose_no_other_request() -> None:
     stream = request(0, 2, "app", bytes(100_000)) + request(1, 3, "app")
     first, *rest = packets(stream, 1000)
     found, _ = seen_in([first, *rest[:10], *rest[90:]])
     assert asked(found) == [(0, 2), (1, 3)]
 
 
-def test_a_capture_that_begins_in_the_middle_goes_on_with_the_next_request() -> None:
+def test_a_capture_that_begins_within_a_request_continues_with_the_next_one() -> None:
     _, *rest = packets(STREAM, 100)
     requests = packets(request(1, 2, "late"), 100, start=1000 + 100 * len(rest))
     found, _ = seen_in([*rest[3:], *requests[1:]])

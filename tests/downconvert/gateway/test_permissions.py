@@ -222,5 +222,4 @@ def test_without_lists_everything_passes() -> None:
     assert not access.has_lists
     assert access.allows("a")
     assert access.allows_group("b")
-    assert access.allows_transactional_id("c")
     assert not isinstance(Cluster().ask(ApiKey.Heartbeat, 0, Message())[0], Forward)

@@ -73,7 +73,7 @@ def test_every_version_of_a_group_is_read(version: int) -> None:
     assert (member.subscription, member.assignment) == (b"sub", b"as")
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_records_are_read_back() -> None:
     assert read_group(write_group(GROUP)) == GROUP
     assert write_group(GROUP) == bytes.fromhex(GROUPS[3])
     for version in (1, 3):

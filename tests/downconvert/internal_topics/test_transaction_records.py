@@ -83,7 +83,7 @@ def test_keys_of_other_kinds_are_left_out() -> None:
         b"",
     ],
 )
-def test_what_is_damaged_is_said_to_be(data: bytes) -> None:
+def test_damaged_records_are_errors(data: bytes) -> None:
     with pytest.raises(UnreadableRecordError):
         read_value("tx", data)
 

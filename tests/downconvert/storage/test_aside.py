@@ -38,7 +38,7 @@ def test_a_batch_is_found_where_two_windows_meet(
         made.release()
 
 
-def test_what_only_looks_like_a_batch_is_none(tmp_path: Path) -> None:
+def test_bytes_that_only_look_like_a_batch_are_none(tmp_path: Path) -> None:
     good = batch(7, 8, size=100)
     torn, damaged = good[:-1], good[:-1] + b"\xff"
     of_another = batch(3)  # below the segment's offset
@@ -71,7 +71,7 @@ def test_a_copy_is_made_once_and_of_what_follows(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_nothing_is_written_over_by_what_is_set_aside(tmp_path: Path) -> None:
+def test_files_set_aside_overwrite_nothing(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, b"log")
     (tmp_path / f"{made.path().name}.aside").symlink_to("nowhere")
     (tmp_path / f"{made.path().name}.aside2").write_bytes(b"old")

@@ -38,7 +38,7 @@ def test_reading_changes_nothing_in_a_directory(real: Path, directory: str) -> N
 
 
 @pytest.mark.parametrize("directory", brokers.directories())
-def test_recovery_of_what_no_crash_has_damaged_loses_nothing(
+def test_recovery_of_an_undamaged_log_loses_nothing(
     real: Path, tmp_path: Path, directory: str
 ) -> None:
     path = copy_unclean(real / directory, tmp_path)

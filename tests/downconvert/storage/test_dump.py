@@ -44,7 +44,7 @@ def test_entries_have_the_names_of_kafkas_tool(
     assert next(iter(dump_entries(real / LOG / name))) == first
 
 
-def test_who_a_directory_belongs_to(real: Path) -> None:
+def test_a_directory_belongs_to_a_broker(real: Path) -> None:
     (meta,) = dump_entries(real / LOG / "meta.properties")
     assert meta["version"] == meta["nodeId"] == 1
     assert set(meta) == {"version", "nodeId", "clusterId", "directoryId"}
@@ -58,7 +58,7 @@ def test_zeros_of_a_running_broker_are_no_entries(real: Path) -> None:
     assert len(list(dump_entries(path))) == 21
 
 
-def test_what_is_damaged_or_missing_is_an_error(tmp_path: Path) -> None:
+def test_damaged_or_missing_files_are_errors(tmp_path: Path) -> None:
     (tmp_path / "00000000000000000000.snapshot").write_bytes(b"\0\1" + bytes(20))
     with pytest.raises(CorruptFileError, match="checksum"):
         list(dump_entries(tmp_path / "00000000000000000000.snapshot"))

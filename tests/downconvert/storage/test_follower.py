@@ -60,7 +60,9 @@ def test_records_end_at_what_was_the_end_when_they_were_asked_for(path: Path, br
     assert offsets(found) == list(range(10))
 
 
-def test_segments_deleted_at_the_beginning_are_missed_by_nobody(path: Path, broker: Log) -> None:
+def test_reading_continues_when_segments_at_the_beginning_are_deleted(
+    path: Path, broker: Log
+) -> None:
     write(broker, 100)
     log = Log.open(path)
     found = log.records()

@@ -45,7 +45,7 @@ def test_formats_codecs_and_times(tmp_path: Path) -> None:
     assert deep.records_with_headers == 0
 
 
-def test_what_an_old_client_would_miss(real: Path) -> None:
+def test_records_that_an_old_client_would_miss_are_counted(real: Path) -> None:
     with LogDir.open(real / "3.9.1" / "log") as log_dir:
         found = inspect_log(log_dir.logs[TopicPartition("txn-none", 0)], deep=True)
         mixed = inspect_log(log_dir.logs[TopicPartition("none-ct", 0)], deep=True)
@@ -56,7 +56,7 @@ def test_what_an_old_client_would_miss(real: Path) -> None:
 
 
 @pytest.mark.parametrize("deep", [False, True])
-def test_damage_is_told_and_what_is_in_front_of_it_counted(tmp_path: Path, deep: bool) -> None:
+def test_damage_is_reported_and_earlier_batches_are_counted(tmp_path: Path, deep: bool) -> None:
     segment(tmp_path / "t-0", 0, batch(0), b"x" * 50, batch(1))
     segment(tmp_path / "t-0", 10, batch(10))
     found = inspect_log(Log.open(tmp_path / "t-0"), deep=deep)

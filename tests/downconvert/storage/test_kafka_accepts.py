@@ -172,23 +172,21 @@ def assert_accepted(verdict: Verdict, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", WRITTEN)
-def test_kafka_finds_nothing_wrong_in_what_was_written(
-    verdicts: dict[str, tuple[Verdict, Path]], name: str
-) -> None:
+def test_kafka_accepts_written_logs(verdicts: dict[str, tuple[Verdict, Path]], name: str) -> None:
     verdict, path = verdicts[f"{name}-0"]
     assert_accepted(verdict, path)
     assert len(Log.open(path).segments) > 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_kafka_finds_nothing_wrong_in_what_was_recovered_from_a_crash(
+def test_kafka_accepts_logs_recovered_from_a_crash(
     verdicts: dict[str, tuple[Verdict, Path]], seed: int
 ) -> None:
     assert_accepted(*verdicts[f"died.{seed}-0"])
 
 
 @pytest.mark.parametrize("directory", brokers.directories())
-def test_kafka_finds_nothing_wrong_in_what_was_recovered_of_brokers_of_all_versions(
+def test_kafka_accepts_recovered_logs_of_all_broker_versions(
     verdicts: dict[str, tuple[Verdict, Path]], directory: str
 ) -> None:
     names = [name for name in verdicts if name.startswith(f"{directory.replace('/', '.')}.")]
@@ -198,7 +196,7 @@ def test_kafka_finds_nothing_wrong_in_what_was_recovered_of_brokers_of_all_versi
 
 
 @pytest.mark.parametrize("directory", brokers.directories())
-def test_kafka_finds_nothing_wrong_in_what_was_upgraded(
+def test_kafka_accepts_upgraded_logs(
     verdicts: dict[str, tuple[Verdict, Path]], directory: str
 ) -> None:
     prefix = f"upgraded.{directory.replace('/', '.')}."

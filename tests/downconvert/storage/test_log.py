@@ -54,7 +54,7 @@ def test_a_read_is_of_one_segment_from_the_batch_of_the_offset_on(log: Log) -> N
     assert read_offsets_of(log, 31) == list(range(30, 34))
 
 
-def test_a_read_from_a_gap_goes_on_in_the_next_segment(log: Log) -> None:
+def test_a_read_from_a_gap_continues_in_the_next_segment(log: Log) -> None:
     assert read_offsets_of(log, 24) == read_offsets_of(log, 29) == list(range(30, 34))
 
 
@@ -152,7 +152,7 @@ def test_the_first_record_of_a_time_may_be_in_front_of_younger_ones(path: Path) 
     assert [log.offset_for(time) for time in (100, 501, 701, 900, 901)] == [0, 2, 4, 4, None]
 
 
-def test_segments_without_time_indexes_are_looked_into(path: Path) -> None:
+def test_segments_without_time_indexes_are_scanned(path: Path) -> None:
     for base in (0, 10, 20):
         segment(path, base, batch(base, base + 1, magic=V1))
     log = Log.open(path)
@@ -164,7 +164,7 @@ def test_records_without_timestamps_are_not_found_by_time(path: Path) -> None:
     assert Log.open(path).offset_for(0) == 2
 
 
-def test_a_log_starts_where_the_checkpoint_says(log: Log, path: Path) -> None:
+def test_a_log_starts_at_the_offset_in_the_checkpoint(log: Log, path: Path) -> None:
     starts = path.parent / "log-start-offset-checkpoint"
     write_offsets(DISK, starts, {TopicPartition("topic", 0): 13, TopicPartition("other", 0): 33})
     assert log.start_offset == 13
@@ -210,7 +210,7 @@ def test_all_that_is_good_comes_in_front_of_damage(path: Path) -> None:
     assert caught.value.position == len(data) // 5 * 4
 
 
-def test_damage_at_the_end_ends_the_log_and_is_told(path: Path) -> None:
+def test_damage_at_the_end_ends_the_log_and_is_reported(path: Path) -> None:
     segment(path, 0, batch(0), b"x" * 100)
     log = Log.open(path)
     assert (log.end_offset, offsets(log.records())) == (1, [0])
@@ -218,7 +218,7 @@ def test_damage_at_the_end_ends_the_log_and_is_told(path: Path) -> None:
     assert log.damage.position == len(batch(0))
 
 
-def test_damage_in_the_middle_comes_after_what_is_in_front_of_it(path: Path) -> None:
+def test_damage_in_the_middle_comes_after_the_records_before_it(path: Path) -> None:
     segment(path, 0, batch(0), b"x" * 100)
     segment(path, 10, batch(10))
     log = Log.open(path)
@@ -269,7 +269,7 @@ STORY = [
 
 
 @pytest.mark.parametrize("written", [True, False])
-def test_what_was_aborted_is_not_read_as_committed(path: Path, written: bool) -> None:
+def test_aborted_records_are_not_read_as_committed(path: Path, written: bool) -> None:
     """Also where no transaction index tells of it, because a crash came before it was written."""
     if written:
         with Log.open(path, writable=True, files=UNSYNCED) as made:
@@ -321,7 +321,7 @@ def test_reads_of_nothing_open_no_files(log: Log) -> None:
     assert log.read(34, 100).to_send().completed
 
 
-def test_what_is_read_is_sealed_but_in_the_last_segment(log: Log) -> None:
+def test_reads_are_sealed_except_in_the_last_segment(log: Log) -> None:
     segments = list(log.segments)
     found = [log.read(segment.base_offset, 1 << 20) for segment in segments]
     assert len(segments) > 1

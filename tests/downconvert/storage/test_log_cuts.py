@@ -66,7 +66,7 @@ def test_no_segment_that_was_truncated_comes_back_behind_what_was_written_after(
         log.abandon()
 
 
-def test_only_what_is_left_of_a_truncated_batch_counts_as_flushed(path: Path) -> None:
+def test_after_a_truncation_only_remaining_batches_count_as_flushed(path: Path) -> None:
     log = opened(path, 2)
     log.writer.append(batch(2, 3, 4))
     log.writer.flush()
@@ -168,7 +168,7 @@ def test_epochs_that_there_was_no_room_to_forget_are_forgotten_by_the_next_appen
         assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
 
 
-def test_a_segment_that_was_emptied_is_as_old_as_what_is_appended_next(path: Path) -> None:
+def test_an_emptied_segment_is_as_old_as_its_next_append(path: Path) -> None:
     config = LogConfig(segment_ms=5000)
     with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:
         log.writer.append(batch(0, magic=V0), now=1000)

@@ -128,7 +128,7 @@ def test_an_abandoned_directory_is_as_after_a_kill(tmp_path: Path) -> None:
         assert log.end_offset == 2
 
 
-def test_high_watermarks_are_noted_by_who_may_write(tmp_path: Path) -> None:
+def test_only_a_writer_stores_high_watermarks(tmp_path: Path) -> None:
     noted = {TopicPartition("t", 0): 7, TopicPartition("u", 3): 0}
     with LogDir.open(tmp_path, writable=True) as log_dir:
         log_dir.note_high_watermarks(noted)
@@ -193,7 +193,7 @@ def test_a_partition_is_deleted_where_even_a_name_needs_room(tmp_path: Path) -> 
         assert not (tmp_path / "t-0").exists()
 
 
-def test_what_is_left_of_deleted_partitions_goes_with_the_next_start(tmp_path: Path) -> None:
+def test_remains_of_deleted_partitions_are_removed_at_the_next_start(tmp_path: Path) -> None:
     left = tmp_path / f"t-0.{'0' * 32}-delete"
     kept = [tmp_path / f"t-0.{'0' * 32}-stray", tmp_path / "t-1", tmp_path / "mine-delete"]
     for directory in (left, *kept):
@@ -336,7 +336,7 @@ def test_a_clean_shutdown_does_not_vouch_for_a_partition_that_is_offline(tmp_pat
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_what_was_recovered_and_rolled_is_in_the_log(
+def test_a_recovered_and_rolled_log_has_all_records(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, logger="downconvert.storage")

@@ -33,7 +33,7 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
-def test_what_is_appended_is_read_and_still_there_after_closing(path: Path) -> None:
+def test_appended_records_are_read_also_after_closing(path: Path) -> None:
     with opened(path) as log:
         assert log.writer.append(batch(0, 1)) == 2
         assert log.writer.append(batch(5) + batch(6, 9, codec=Codec.LZ4)) == 10
@@ -58,7 +58,7 @@ def test_what_is_appended_is_read_and_still_there_after_closing(path: Path) -> N
         (batch(5)[:16] + b"\x03" + batch(5)[17:], "unknown magic"),
     ],
 )
-def test_what_is_not_sound_is_refused_and_leaves_nothing(
+def test_damaged_batches_are_refused_and_leave_nothing(
     path: Path, data: bytes, reason: str
 ) -> None:
     with opened(path) as log:
@@ -311,7 +311,7 @@ def test_after_a_crash_only_what_was_not_rolled_is_read_again(path: Path) -> Non
         assert log.end_offset == 27
 
 
-def test_what_a_recovery_has_read_is_not_read_by_the_next(path: Path) -> None:
+def test_a_recovery_does_not_repeat_the_one_before(path: Path) -> None:
     points = path.parent / "recovery-point-offset-checkpoint"
     log = opened(path, segment_bytes=3 * len(batch(0)))
     for offset in range(9):

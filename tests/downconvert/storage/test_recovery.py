@@ -62,14 +62,14 @@ def test_after_a_clean_shutdown_nothing_is_read_again(path: Path) -> None:
     assert (checked(log), log.end_offset, log.report.removed) == ([], 30, [])
 
 
-def test_what_was_flushed_is_not_read_again(path: Path) -> None:
+def test_flushed_segments_are_not_read_again(path: Path) -> None:
     assert checked(recover(path, recovery_point=0)) == [0, 10, 20]
     assert checked(recover(path, recovery_point=10)) == [10, 20]
     assert checked(recover(path, recovery_point=15)) == [10, 20]
     assert checked(recover(path, recovery_point=30)) == [20]
 
 
-def test_damage_cuts_the_log_and_what_comes_after_goes(path: Path) -> None:
+def test_damage_cuts_the_log_and_removes_the_rest(path: Path) -> None:
     damage(path, 10, 2)
     log = recover(path)
     assert (bases(log), log.end_offset) == ([0, 10], 14)
@@ -113,7 +113,7 @@ def test_whole_batches_after_damage_are_set_aside_with_it(path: Path) -> None:
     assert (path / file_name(20, Kind.LOG)).read_bytes() == data[: 2 * size]
 
 
-def test_what_a_crash_leaves_unfinished_is_cut_off_alone(path: Path) -> None:
+def test_only_the_unfinished_batch_of_a_crash_is_cut_off(path: Path) -> None:
     log_file = path / file_name(20, Kind.LOG)
     log_file.write_bytes(log_file.read_bytes() + batch(30)[:-1] + bytes(100))
     assert recover(path).report.set_aside == []

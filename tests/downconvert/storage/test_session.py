@@ -76,7 +76,7 @@ def test_one_log_alone_does_not_vouch_for_the_others(tmp_path: Path) -> None:
     assert (tmp_path / CLEAN).exists()  # as they were
 
 
-def test_what_cannot_be_opened_is_not_locked_for_ever(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_opened_is_unlocked_again(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         Log.open(tmp_path / "none-0", writable=True)
     with pytest.raises(ValueError, match="not the name"):

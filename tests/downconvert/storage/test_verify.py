@@ -85,7 +85,7 @@ def test_a_time_entry_that_would_mislead(
     assert reason in problems(path)[0]
 
 
-def test_indexes_of_another_size_or_order_are_told(path: Path) -> None:
+def test_indexes_of_another_size_or_order_are_reported(path: Path) -> None:
     file = next(path.glob("*.index"))
     file.write_bytes(file.read_bytes() + b"\1")
     assert problems(path) == ["its size is not a multiple of 8"]
@@ -104,7 +104,7 @@ def test_a_transaction_that_was_not_there(path: Path, entry: tuple[int, ...], re
     assert reason in problems(path)[0]
 
 
-def test_without_indexes_there_is_nothing_to_complain_of(path: Path) -> None:
+def test_a_log_without_indexes_has_no_problems(path: Path) -> None:
     for kind in ("*.index", "*.timeindex"):
         next(path.glob(kind)).unlink()
     assert problems(path) == []

@@ -307,7 +307,7 @@ def test_the_compression_level_changes_bytes_and_nothing_else() -> None:
         ({"magic": V0, "timestamp_type": LOG_APPEND}, "v0 has no timestamps"),
     ],
 )
-def test_what_a_format_does_not_have_is_refused(options: dict[str, Any], complaint: str) -> None:
+def test_features_that_a_format_lacks_are_refused(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
         build(SPARSE, **({"magic": V1} | options))
 
@@ -327,7 +327,7 @@ def test_only_abort_and_commit_end_a_transaction() -> None:
 
 @pytest.mark.parametrize("reader", OTHER_READERS, ids=attrgetter("name"))
 @given(data=st.data())
-def test_other_readers_find_what_is_built(reader: OtherReader, data: st.DataObject) -> None:
+def test_other_readers_read_built_batches(reader: OtherReader, data: st.DataObject) -> None:
     magic = data.draw(st.sampled_from([V2, V1, V0]))
     codecs = reader.codecs_of(magic)
     batch = data.draw(placed(batches((magic,), codecs, headers=UTF8_HEADERS)))

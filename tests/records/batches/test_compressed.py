@@ -57,7 +57,7 @@ def test_all_at_once_and_through_a_window_it_is_the_same(magic: int, codec: Code
     assert everything(found) == bytes(at_once)
 
 
-def test_all_at_once_is_for_what_is_small_and_sound() -> None:
+def test_only_small_valid_data_is_decompressed_at_once() -> None:
     entry = batch()
     found = compressed(entry)
     data: Buffer = entry[found.start : found.end]
@@ -76,7 +76,7 @@ def test_through_a_window_what_is_good_before_the_damage_comes_first() -> None:
     assert (caught.value.position, caught.value.inside) == (BEFORE, None)
 
 
-def test_damage_in_what_was_decompressed_names_the_byte_there_and_the_batch() -> None:
+def test_damage_in_decompressed_data_names_its_byte_and_the_batch() -> None:
     forward = window(compressed(batch()))
     forward.skip_to(2000)
     forward.fill()

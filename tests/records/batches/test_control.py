@@ -40,7 +40,7 @@ def test_the_type_is_in_the_key_and_later_versions_are_read_as_the_first(
 
 
 @pytest.mark.parametrize("value", [EPOCH_5, EPOCH_5 + b"more", b"\0\x09" + EPOCH_5[2:]])
-def test_a_marker_says_how_the_transaction_ended_and_who_wrote_it(value: bytes) -> None:
+def test_a_marker_has_the_outcome_and_its_coordinator(value: bytes) -> None:
     abort = EndTransactionMarker.parse(ABORT, value, 0)
     assert (abort.type, abort.coordinator_epoch) == (ControlRecordType.ABORT, 5)
     assert EndTransactionMarker.parse(COMMIT, value, 0).type is ControlRecordType.COMMIT
@@ -59,7 +59,7 @@ def test_a_marker_says_how_the_transaction_ended_and_who_wrote_it(value: bytes) 
         (COMMIT, b"\xff\xff\0\0\0\0", "end of transaction has a negative version"),
     ],
 )
-def test_what_is_no_marker_is_an_error_at_its_batch(
+def test_an_invalid_marker_is_an_error_at_its_batch(
     key: bytes | None, value: bytes | None, reason: str
 ) -> None:
     with pytest.raises(CorruptRecordsError) as caught:

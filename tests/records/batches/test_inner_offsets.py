@@ -43,7 +43,7 @@ def last_offset(*messages: bytes, size: int = 200) -> int | None:
         (V1, 2**63 - 1, -(2**63), -1),  # as 64-bit integers wrap
     ],
 )
-def test_what_is_added_to_offsets_inside(
+def test_the_number_added_to_inner_offsets(
     magic: int, offset: int, last_inner: int, delta: int
 ) -> None:
     assert are_relative(magic, offset) or delta == 0

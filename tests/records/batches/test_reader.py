@@ -225,7 +225,7 @@ def test_a_count_that_compressed_bytes_do_not_hold_is_damage_at_their_end() -> N
     assert (error.position, error.inside) == (ORIGIN, len(GOOD))
 
 
-def test_what_is_no_compressed_data_is_damage_at_the_batch() -> None:
+def test_invalid_compressed_data_is_damage_at_the_batch() -> None:
     count, error = until_damage(batch(compressed=b"no gzip", attributes=GZIP, records_count=1))
     assert (count, error.position, error.inside) == (0, ORIGIN, None)
 
@@ -255,7 +255,7 @@ def test_messages_have_the_type_of_time_that_they_say() -> None:
 
 
 @pytest.mark.parametrize("magic", [V0, V1])
-def test_null_and_empty_of_a_message_are_told_apart(magic: int) -> None:
+def test_null_and_empty_of_a_message_are_distinguished(magic: int) -> None:
     null, empty = all_records(message(magic, 0, None, None) + message(magic, 1, b"", b""))
     assert (null.key, null.value, null.headers, null.sequence) == (None, None, (), -1)
     assert (empty.key, empty.value) == (b"", b"")
@@ -313,7 +313,7 @@ def test_a_claimed_size_takes_no_memory() -> None:
 # --- what changes underneath
 
 
-def test_a_file_that_shrinks_meanwhile_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_file_that_shrinks_during_a_read_is_reported_as_truncated(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(batch(*(record(n, None, bytes(1000)) for n in range(200))))
     with FileRecords.open(path) as records:

@@ -32,7 +32,7 @@ def test_blocks_are_the_same_however_the_data_is_written(size: int) -> None:
         assert BlockEncoder(b"head", 100, bracketed, b"end").all(DATA[:size]) == expected(size)
 
 
-def test_what_is_written_may_be_overwritten_after_that() -> None:
+def test_written_buffers_may_be_reused() -> None:
     encoder = BlockEncoder(b"head", 100, lambda block: (block,), b"end")
     buffer = bytearray(DATA[:250])
     written = encoder.write(buffer)

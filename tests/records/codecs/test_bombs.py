@@ -125,7 +125,7 @@ BOMBS: Final[dict[str, tuple[Codec, Callable[[], bytes]]]] = {
 
 
 @pytest.mark.parametrize(("codec", "make"), BOMBS.values(), ids=BOMBS)
-def test_what_expands_to_anything_is_read_in_little_memory(
+def test_expanding_data_is_read_in_little_memory(
     codec: Codec, make: Callable[[], bytes], tmp_path: Path
 ) -> None:
     size, damage, grown, _ = child(codec, make(), tmp_path, magic=V2)

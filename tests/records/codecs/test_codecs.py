@@ -36,7 +36,7 @@ each_payload = pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOAD
 @each_codec
 @each_level
 @each_payload
-def test_what_is_compressed_comes_back(
+def test_compressed_data_is_restored(
     codec: Codec, magic: int, compression_level: CompressionLevel, payload: Callable[[int], bytes]
 ) -> None:
     for size in SIZES:
@@ -68,7 +68,7 @@ def test_a_stream_is_the_same_whatever_its_windows_and_targets(
 @each_level
 @each_payload
 @pytest.mark.parametrize("sizes", [of(ALL), of(32768), between(1, 50000, seed=3)])
-def test_what_is_written_in_parts_comes_back(
+def test_data_written_in_parts_is_restored(
     codec: Codec,
     magic: int,
     compression_level: CompressionLevel,
@@ -97,7 +97,7 @@ def test_one_byte_after_the_other_can_be_written(codec: Codec, magic: int) -> No
 
 @each_codec
 @each_payload
-def test_what_is_larger_than_the_limit_is_not_given(
+def test_data_larger_than_the_limit_is_not_returned(
     codec: Codec, magic: int, payload: Callable[[int], bytes]
 ) -> None:
     for size in SIZES[1:]:
@@ -143,7 +143,7 @@ def test_damage_comes_after_all_bytes_before_it_and_again(codec: Codec, magic: i
             decoder.read_into(target)
 
 
-def test_an_error_of_who_gives_the_windows_comes_through() -> None:
+def test_an_error_of_the_source_of_windows_is_passed_on() -> None:
     class LostError(Exception):
         pass
 
@@ -227,7 +227,7 @@ def change(data: bytearray, at: int, how: str, what: bytes) -> None:
 
 @pytest.mark.parametrize("size", [1, 5000, 100_000])
 @pytest.mark.parametrize("magic", [V0, V1])
-def test_other_clients_read_what_is_written_and_the_other_way_round(size: int, magic: int) -> None:
+def test_other_clients_read_our_records_and_we_read_theirs(size: int, magic: int) -> None:
     data = text(size)
     lz4 = kafka.codec.lz4_encode_old_kafka, kafka.codec.lz4_decode_old_kafka
     if magic == V1:

@@ -48,7 +48,7 @@ def test_a_member_by_java_is_read() -> None:
 
 @pytest.mark.parametrize("compression_level", ["fast", "kafka"])
 @pytest.mark.parametrize("size", [0, 1, 1000, 65536, 98304, 200_001])
-def test_what_is_written_has_neither_name_nor_time_and_is_read_by_zlib(
+def test_our_gzip_data_has_neither_name_nor_time_and_is_read_by_zlib(
     compression_level: CompressionLevel, size: int
 ) -> None:
     for data in noise(size), text(size), bytes(size):
@@ -134,7 +134,7 @@ def test_content_is_checked_by_crc_and_size() -> None:
 
 
 @pytest.mark.parametrize("body", [b"\x07", b"\xff" * 100, b"\x01\x05\x00\x00\x00hello"])
-def test_what_is_no_deflate_is_damage(body: bytes) -> None:
+def test_invalid_deflate_data_is_damage(body: bytes) -> None:
     compressed = KAFKA_HELLO[:10] + body + bytes(8)
     assert damage(Codec.GZIP, compressed) == ("gzip data is damaged", 0)
 
@@ -173,7 +173,7 @@ def test_members_one_after_the_other_are_one_content(contents: tuple[bytes, ...]
         b"\x1f\x8b\x08\x02" + bytes(40),
     ],
 )
-def test_what_is_no_member_after_a_member_is_ignored(after: bytes) -> None:
+def test_other_bytes_after_a_member_are_ignored(after: bytes) -> None:
     compressed = member(b"hello") + after
     assert decoded(Codec.GZIP, compressed) == (b"hello", None)
     assert damage(Codec.GZIP, compressed) is None

@@ -204,7 +204,7 @@ def test_a_stored_block_of_nothing_ends_the_frame_too() -> None:
 
 
 @pytest.mark.parametrize("after", [b"\x00", b"anything", EMPTY, frame(stored(b"more"), END)])
-def test_what_follows_the_end_mark_is_not_read(after: bytes) -> None:
+def test_bytes_after_the_end_mark_are_not_read(after: bytes) -> None:
     for data in b"", b"one", text(100_000):
         compressed = compress(Codec.LZ4, data, magic=V2, compression_level="fast") + after
         assert decoded(Codec.LZ4, compressed) == (data, None)
@@ -258,7 +258,7 @@ def test_frames_of_the_lz4_library_are_read(block_size: int, checksums: bool) ->
     assert decompress(Codec.LZ4, compressed, limit=ALL, magic=V2) == data
 
 
-def test_the_lz4_library_reads_what_is_written() -> None:
+def test_the_lz4_library_reads_our_frames() -> None:
     for size in 0, 1, 1000, 200_001:
         data = text(size)
         assert (

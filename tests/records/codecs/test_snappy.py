@@ -117,7 +117,7 @@ def test_one_to_three_bytes_in_the_place_of_a_size_end_the_data(tail: bytes) -> 
         (block(varint(300) + b"\x10hello"), "snappy block claims more bytes than it can hold"),
     ],
 )
-def test_a_block_that_lies_is_damage(block_: bytes, said: str) -> None:
+def test_a_block_with_a_false_size_is_damage(block_: bytes, said: str) -> None:
     good = HEADER + block(raw(text(500)))
     assert decoded(Codec.SNAPPY, good + block_)[0] == text(500)
     assert damage(Codec.SNAPPY, good + block_) == (said, len(good))
@@ -135,7 +135,7 @@ def test_a_block_that_is_not_whole_ends_too_early(left: int) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 10, 1000, 65536, 98304, 200_001, 1_500_000])
-def test_what_is_not_framed_is_one_raw_block(size: int) -> None:
+def test_data_without_framing_is_one_raw_block(size: int) -> None:
     for data in noise(size), text(size), bytes(size):
         assert decoded(Codec.SNAPPY, raw(data)) == (data, None)
         assert decoded(Codec.SNAPPY, raw(data), windows=of(1000)) == (data, None)
@@ -154,7 +154,7 @@ def test_no_bytes_at_all_are_damage() -> None:
 
 
 @pytest.mark.parametrize("compressed", [b"\x80", b"\x05", raw(b"hello")[:-1], raw(b"hello") + b"!"])
-def test_a_raw_block_that_lies_is_damage(compressed: bytes) -> None:
+def test_a_raw_block_with_a_false_size_is_damage(compressed: bytes) -> None:
     seen = damage(Codec.SNAPPY, compressed)
     assert seen is not None
     assert seen[0] in (DAMAGED, "snappy data ends too early")

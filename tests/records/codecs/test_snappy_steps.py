@@ -90,7 +90,7 @@ def test_offsets_and_lengths_of_every_width() -> None:
         b"\xff\xff\xff\xff\x1f",
     ],
 )
-def test_a_block_that_lies_is_damage(block: bytes) -> None:
+def test_a_block_with_a_false_size_is_damage(block: bytes) -> None:
     assert library(block) is None
     with pytest.raises(CorruptRecordsError, match=r"damaged|too early|reaches back") as whole:
         steps(block)
@@ -112,7 +112,7 @@ def test_the_next_block_is_left_alone() -> None:
     assert windows.take(4).tobytes() == b"next"
 
 
-def test_what_reaches_back_too_far_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_that_reach_back_too_far_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snappy_steps, "HISTORY_SIZE", 100)
     far = b"\xc8\x01" + literal(noise(150), 1) + copy(50, 101, 2)
     with pytest.raises(CorruptRecordsError, match="reaches back more than"):

@@ -139,7 +139,7 @@ def test_blocks_of_each_kind_are_read() -> None:
         (frame(block(2, 3, b"\xff\xff\xff")), DAMAGED, 6),
     ],
 )
-def test_a_frame_that_lies_is_damage(compressed: bytes, said: str, position: int) -> None:
+def test_a_frame_with_a_false_size_is_damage(compressed: bytes, said: str, position: int) -> None:
     assert damage(Codec.ZSTD, compressed) == (said, position)
 
 
@@ -153,7 +153,7 @@ def test_checksums_are_compared() -> None:
 
 
 @pytest.mark.parametrize("size", [4, 2**20, 2**32, 2**60, 2**64 - 2])
-def test_a_content_size_that_lies_is_damage_and_reserves_nothing(size: int) -> None:
+def test_a_false_content_size_is_damage_and_allocates_nothing(size: int) -> None:
     encoded = size.to_bytes(8, "little")
     compressed = frame(stored(b"abc"), descriptor=0xC0, fields=b"\x58" + encoded)
     assert damage(Codec.ZSTD, compressed) == (DAMAGED, 14)
@@ -173,7 +173,7 @@ def test_a_window_however_large_is_no_reason_to_refuse_what_is_small(descriptor:
     assert at_once(Codec.ZSTD, bytes(plain)) == (data, None)
 
 
-def test_what_asks_for_more_than_8_mib_and_holds_more_is_refused() -> None:
+def test_a_frame_that_needs_and_holds_more_than_8_mib_is_refused() -> None:
     data = noise(MiB) + bytes(9 * MiB) + noise(MiB)
     large = streamed(data, window_log=24, enable_ldm=1, write_content_size=0)
     content, seen = decoded(Codec.ZSTD, large)

@@ -143,6 +143,6 @@ def test_an_asyncio_writer_is_refused_because_it_would_take_everything() -> None
         writer(StreamWriter())
 
 
-def test_what_cannot_be_written_to_is_refused() -> None:
+def test_objects_that_cannot_be_written_to_are_refused() -> None:
     with pytest.raises(TypeError, match="int has neither send nor write"):
         writer(1)

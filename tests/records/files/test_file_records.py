@@ -26,7 +26,7 @@ def content(records: FileRecords) -> bytes:
     return bytes(target)
 
 
-def test_a_read_gives_what_lies_at_its_position(path: Path) -> None:
+def test_a_read_returns_the_bytes_at_its_position(path: Path) -> None:
     target = bytearray(10)
     with FileRecords.open(path) as records:
         assert records.read_into(memoryview(target), 300) == 10
@@ -117,7 +117,7 @@ def test_after_close_no_slice_reads_another_file(path: Path) -> None:
         part.read_into(memoryview(bytearray(1)), 0)
 
 
-def test_what_cannot_be_opened_is_the_error_that_python_has_for_it(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_pythons_own_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FileRecords.open(tmp_path / "missing.log")
     with pytest.raises(IsADirectoryError):

@@ -10,7 +10,7 @@ DATA = bytes(range(200))
 
 
 @pytest.mark.parametrize("buffer", [DATA, bytearray(DATA), memoryview(DATA)])
-def test_any_buffer_is_read_where_it_lies(buffer: bytes) -> None:
+def test_any_buffer_is_read_without_a_copy(buffer: bytes) -> None:
     target = bytearray(10)
     records = MemoryRecords(buffer)
     assert (records.size, records.origin, records.name) == (200, 0, "memory")

@@ -24,7 +24,7 @@ class Channel:
         return min(taken, len(data))
 
 
-def test_what_a_channel_did_not_take_goes_first_the_next_time() -> None:
+def test_bytes_that_a_channel_did_not_take_are_written_first_the_next_time() -> None:
     pending = PendingBytes(memoryview(b"0123456789"))
     channel = Channel(3, 0, 2)
     assert [pending.write_to(channel) for _ in range(5)] == [3, 0, 2, 5, 0]
@@ -49,7 +49,7 @@ def test_an_error_of_one_channel_loses_nothing_for_the_next() -> None:
     assert (other.data, third.data) == (b"01", b"23")
 
 
-def test_what_waits_is_released_with_its_owner() -> None:
+def test_waiting_bytes_are_released_with_their_owner() -> None:
     """At once, not at the next garbage collection, because it may be large."""
     buffer = bytearray(b"converted")
     pending = PendingBytes(memoryview(buffer))
@@ -60,7 +60,7 @@ def test_what_waits_is_released_with_its_owner() -> None:
     assert not buffer
 
 
-def test_what_waits_is_copied_once_and_survives_its_buffer() -> None:
+def test_waiting_bytes_are_copied_once_and_survive_their_buffer() -> None:
     buffer = bytearray(b"0123")
     pending = PendingBytes(memoryview(buffer))
     channel = Channel(1)
@@ -93,9 +93,7 @@ class Closable(Holding):
 
 
 @pytest.mark.parametrize(("send", "is_closed"), [(Holding(), False), (Closable(), True)])
-def test_closing_releases_what_a_send_holds_if_it_holds_anything(
-    send: Holding, is_closed: bool
-) -> None:
+def test_closing_releases_the_resources_of_a_send(send: Holding, is_closed: bool) -> None:
     checked: Send = send
     close(checked)
     assert send.is_closed is is_closed

@@ -75,7 +75,7 @@ def test_a_batch_smaller_than_its_header_is_torn_before_it_is_damaged(opened: Op
     assert list(opened(small[:59]).batches()) == []
 
 
-def test_what_was_good_before_damage_is_given(opened: Opened) -> None:
+def test_good_data_before_damage_is_returned(opened: Opened) -> None:
     records = opened(GAPS + GAPS + damaged(GAPS, magic=9, checksum="wrong"))
     found = records.batches()
     assert [next(found).position, next(found).position] == [0, len(GAPS)]
@@ -128,7 +128,7 @@ def test_a_file_that_grows_meanwhile_keeps_the_size_that_it_was_opened_with(tmp_
         assert len(list(found)) == 1
 
 
-def test_a_file_that_shrinks_meanwhile_is_an_error_that_says_so(tmp_path: Path) -> None:
+def test_a_file_that_shrinks_during_a_read_is_reported_as_truncated(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(GAPS * 1000)
     with FileRecords.open(path) as records:

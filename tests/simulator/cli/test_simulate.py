@@ -99,7 +99,7 @@ def test_a_torn_tail_is_nothing_to_complain_about(torn: Path, command: Command) 
     assert result(ran.out)["records"] == 6
 
 
-def test_what_cannot_be_run_is_one_line_and_exit_code_2(
+def test_an_impossible_simulation_is_one_line_and_exit_code_2(
     no_log: Path, tmp_path: Path, command: Command
 ) -> None:
     empty = tmp_path / "empty.log"

@@ -58,7 +58,7 @@ def test_simulate_with_brokers_is_the_same_command(command: Command) -> None:
         (("--seconds", "3"), "--seconds is for"),
     ],
 )
-def test_what_makes_no_sense_with_brokers_is_refused_in_a_line(
+def test_senseless_options_with_brokers_are_refused_in_a_line(
     command: Command, arguments: tuple[str, ...], said: str
 ) -> None:
     ran = command("simulate", *arguments)

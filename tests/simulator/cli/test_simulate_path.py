@@ -43,7 +43,7 @@ def test_one_command_measures_and_writes_everything(tmp_path: Path, command: Com
         (["--clients", "0.8:1", "--report", "/no/such/place"], "there is no directory"),
     ],
 )
-def test_what_makes_no_sense_is_refused_in_a_line(
+def test_senseless_options_are_refused_in_a_line(
     arguments: list[str], words: str, command: Command
 ) -> None:
     ran = command("simulate", *arguments)

@@ -33,7 +33,7 @@ def test_promises_hold_in_a_cluster_of_five_and_for_a_lone_broker() -> None:
 
 
 @pytest.mark.timeout(60)
-def test_a_broker_whose_disk_is_full_asks_no_more_for_being_told() -> None:
+def test_a_broker_with_a_full_disk_does_not_repeat_requests() -> None:
     """Each answer brought all its requests again, and each of those an answer: it never ended."""
     assert cluster_seeds.run(22186).problem == ""
 
@@ -54,7 +54,7 @@ def test_without_faults_nothing_is_written_twice_and_nobody_else_leads() -> None
     assert outcome.faults == {}
 
 
-def test_what_is_left_when_faults_end_is_written_in_time() -> None:
+def test_remaining_records_are_written_after_the_faults() -> None:
     options = options_for(325)  # batches of one record pile up behind a very slow connection
     outcome = simulate_cluster(options)
     assert outcome.seconds - options.seconds < SETTLES / 2

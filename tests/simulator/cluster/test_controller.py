@@ -33,7 +33,7 @@ def heard(controller: Controller, epochs: dict[int, int], now: float, *nodes: in
     controller.check(now)
 
 
-def test_who_is_not_heard_of_is_fenced_and_another_in_sync_leads() -> None:
+def test_a_silent_broker_is_fenced_and_another_in_sync_leads() -> None:
     controller, epochs = started()
     before = controller.leadership(NAME)
     heard(controller, epochs, SESSION_TIMEOUT + 1, 1, 2)
@@ -55,7 +55,7 @@ def test_below_the_minimum_those_put_out_may_still_lead() -> None:
     assert said.isr == {1}
 
 
-def test_above_the_minimum_who_was_put_out_may_not_lead() -> None:
+def test_above_the_minimum_a_removed_replica_may_not_lead() -> None:
     controller, epochs = started(isr_min=1)
     heard(controller, epochs, 3.0, 0)
     assert controller.leadership(NAME).isr == {0}
@@ -66,7 +66,7 @@ def test_above_the_minimum_who_was_put_out_may_not_lead() -> None:
     assert controller.leadership(NAME).leader == 0
 
 
-def test_who_lost_what_was_not_flushed_is_neither_in_sync_nor_may_lead() -> None:
+def test_a_broker_that_lost_unflushed_data_is_neither_in_sync_nor_may_lead() -> None:
     controller, epochs = started()
     heard(controller, epochs, 3.0, 0, 1)
     epochs[1] = controller.register(1, 3.0, lost=True, incarnation=2)
@@ -89,7 +89,7 @@ def test_a_request_to_register_that_comes_again_is_no_other_loss() -> None:
     assert controller.leadership(NAME).leader == 1
 
 
-def test_who_was_in_sync_in_an_earlier_life_is_not_taken_in() -> None:
+def test_a_replica_in_sync_before_its_restart_does_not_join_the_isr() -> None:
     controller, epochs = started()
     earlier = dict(epochs)
     epochs[2] = controller.register(2, 0.0, lost=True, incarnation=2)

@@ -29,7 +29,7 @@ def wait(cluster: Cluster, seconds: float) -> None:
         cluster.controller.check(cluster.timeline.now)
 
 
-def test_what_is_lost_on_the_way_to_the_controller_is_said_again(cluster: Cluster) -> None:
+def test_messages_lost_on_the_way_to_the_controller_are_repeated(cluster: Cluster) -> None:
     node = cluster.nodes[1]
     node.die()
     cluster.network.cut(node.host, CONTROLLER, SESSION_TIMEOUT)
@@ -40,7 +40,7 @@ def test_what_is_lost_on_the_way_to_the_controller_is_said_again(cluster: Cluste
     assert node.is_registered
 
 
-def test_who_is_back_follows_the_leaders_and_is_in_sync_again(cluster: Cluster) -> None:
+def test_a_restarted_broker_follows_the_leaders_and_is_in_sync_again(cluster: Cluster) -> None:
     node = cluster.nodes[1]
     node.die()
     wait(cluster, SESSION_TIMEOUT + 1.0)
@@ -53,7 +53,7 @@ def test_who_is_back_follows_the_leaders_and_is_in_sync_again(cluster: Cluster) 
     assert all(node.id in one.isr for one in partitions)
 
 
-def test_a_machine_that_lost_its_memory_says_so_until_it_is_heard(cluster: Cluster) -> None:
+def test_a_crashed_machine_reports_its_loss_until_it_is_acknowledged(cluster: Cluster) -> None:
     node, others = cluster.nodes[1], (cluster.nodes[0], cluster.nodes[2])
     for other in others:
         other.die()

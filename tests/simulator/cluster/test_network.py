@@ -102,7 +102,7 @@ def test_connections_of_uneven_speed_are_even_once_all_is_well(seed: int) -> Non
     assert seconds() <= LATENCY[1] + 0.001
 
 
-def test_what_is_lost_once_breaks_a_connection_and_nobody_hears_of_it(ends: Ends) -> None:
+def test_lost_data_breaks_a_connection_silently(ends: Ends) -> None:
     ends.network.cut(HOST, "broker-0", 1.0)
     ends.connection.send(b"lost")
     ends.wait()
@@ -121,7 +121,7 @@ def test_a_way_is_cut_for_a_while(ends: Ends) -> None:
     assert heard == ["there"]
 
 
-def test_a_reset_is_heard_of_unless_the_power_failed(ends: Ends) -> None:
+def test_a_reset_is_noticed_unless_the_power_failed(ends: Ends) -> None:
     ends.connection.reset()
     ends.wait()
     assert (ends.closed, ends.connection.is_closed) == (1, True)
@@ -138,7 +138,7 @@ def test_a_request_to_an_earlier_life_is_answered_by_a_reset(ends: Ends) -> None
     assert (ends.machine.received, ends.closed) == ([], 1)
 
 
-def test_who_has_given_up_hears_nothing_more(ends: Ends) -> None:
+def test_a_client_that_has_given_up_gets_no_answer(ends: Ends) -> None:
     ends.connection.reply(b"late", None)
     ends.connection.close()
     ends.wait()

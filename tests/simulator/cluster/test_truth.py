@@ -18,7 +18,7 @@ def told(truth: Truth, offset: int, epoch: int, who: str = "a", *, certain: bool
     truth.saw_high_watermark(NAME, offset, 0, epoch, who, certain=certain)
 
 
-def test_a_record_says_who_wrote_it() -> None:
+def test_a_record_names_its_producer() -> None:
     assert (len(ONE), Written.of(ONE)) == (20, (1, 7))
 
 
@@ -29,7 +29,7 @@ def test_an_offset_has_one_record_for_ever(truth: Truth) -> None:
         truth.acknowledged(NAME, 3, OTHER, "c")
 
 
-def test_what_was_acknowledged_is_in_the_log_at_the_end(truth: Truth) -> None:
+def test_acknowledged_records_are_in_the_log_at_the_end(truth: Truth) -> None:
     truth.acknowledged(NAME, 1, ONE, "a")
     truth.check_log(NAME, [OTHER, ONE])
     with pytest.raises(InvariantError, match=r"offset 1 .* was acknowledged, is lost"):

@@ -45,7 +45,7 @@ def test_what_is_behind_damage_is_forgotten(tmp_path: Path) -> None:
     assert index.size == SIZES[0] + SIZES[1]
 
 
-def test_damaged_headers_end_the_index_and_are_told(tmp_path: Path) -> None:
+def test_damaged_headers_end_the_index_and_are_reported(tmp_path: Path) -> None:
     index = index_of(written(tmp_path, BATCHES[0], b"\0" * 100))
     assert len(index) == 1
     assert "entry is smaller than a message header" in str(index.damage)

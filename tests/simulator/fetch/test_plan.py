@@ -81,7 +81,7 @@ def test_filler_is_counted_and_not_read(tmp_path: Path) -> None:
     assert sum(answer.filler for answer in plan.answers) > 0
 
 
-def test_a_fetch_that_converts_to_nothing_is_gone_over(tmp_path: Path) -> None:
+def test_a_fetch_that_converts_to_nothing_is_skipped(tmp_path: Path) -> None:
     path = written(tmp_path, marker(0), marker(1), batch([2]), marker(3))
     for policy in ("default", "kafka"):
         plan = make_plan("lazy", [path], Options(max_bytes=1, policy=policy))
@@ -110,7 +110,7 @@ def test_a_file_is_read_up_to_its_damage(tmp_path: Path) -> None:
             assert plan.endings[0].why.startswith("negative record size, at byte ")
 
 
-def test_what_the_policy_refuses_ends_its_file_with_the_way_out(tmp_path: Path) -> None:
+def test_a_refused_batch_ends_its_file_with_advice(tmp_path: Path) -> None:
     good = batch(range(7))
     path = written(tmp_path, good, batch([7], Codec.ZSTD), batch([8]))
     plan = make_plan("lazy", [path], Options(policy="kafka"))

@@ -6,7 +6,7 @@ from simulator import Options, simulate
 from tests.simulator.segments import batch, written
 
 
-def test_each_mode_is_planned_run_and_told_of(tmp_path: Path) -> None:
+def test_each_mode_is_planned_run_and_reported(tmp_path: Path) -> None:
     path = written(tmp_path, *(batch(range(at, at + 50)) for at in range(0, 1000, 50)))
     steps: list[str] = []
     options = Options(consumers=2, slow=0, max_bytes=20_000, modes=("lazy", "zero-copy"), rounds=2)

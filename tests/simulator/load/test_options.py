@@ -63,7 +63,7 @@ def test_slow_ones_are_a_share_of_each_kind_or_a_number_of_all() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "101%", "1.5", "%"])
-def test_what_is_no_number_and_no_share_is_refused(text: str) -> None:
+def test_invalid_numbers_and_shares_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="neither a number of clients nor a share"):
         Slow.parse(text)
 

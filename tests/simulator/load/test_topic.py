@@ -23,7 +23,7 @@ def test_every_partition_has_records_and_indexes_of_its_own(tmp_path: Path) -> N
     assert sum(map(len, logs)) >= SMALL.workload.size
 
 
-def test_who_opens_it_for_writing_trusts_all_of_it(tmp_path: Path) -> None:
+def test_opening_for_writing_trusts_all_entries(tmp_path: Path) -> None:
     make_topic(tmp_path, SMALL.workload, SMALL.partitions)
     indexes = {path: path.read_bytes() for path in tmp_path.rglob("*.index")}
     with LogDir.open(tmp_path, writable=True) as log_dir:

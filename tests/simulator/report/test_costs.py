@@ -56,7 +56,7 @@ def test_all_that_is_wanted_is_met() -> None:
         ("peak memory", Round(peak=5000), "5.00x (wanted: never more)"),
     ],
 )
-def test_what_is_missed_is_said(label: str, lazy: Round, words: str) -> None:
+def test_missed_goals_are_named(label: str, lazy: Round, words: str) -> None:
     eager = Round()
     if label != "first byte, p50":
         lazy.first = 0.001
@@ -86,7 +86,7 @@ def test_an_early_first_byte_is_wanted_of_compressed_answers_only() -> None:
     assert said(found)[1]
 
 
-def test_what_could_not_be_measured_is_not_met() -> None:
+def test_an_unmeasured_goal_is_not_met() -> None:
     found = by_label([Round(peak=0)] * 3, [Round(peak=0)] * 3, is_compressed=False)
     assert found["peak memory"].ratio is None
     assert said(found) == ("not known of lazy beside eager: peak memory", None)

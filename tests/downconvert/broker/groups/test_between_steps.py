@@ -48,7 +48,7 @@ def test_a_request_of_another_generation_is_refused_also_of_one_to_come(generati
     assert told == [ErrorCode.ILLEGAL_GENERATION]
 
 
-def test_a_rebalance_waits_for_who_was_given_an_id_and_has_not_come_back() -> None:
+def test_a_rebalance_waits_for_new_ids_that_have_not_joined() -> None:
     leader, newcomer = Someone(joining()), Someone(joining(needs_known_id=True))
     group = stable(leader)
     ask(group, newcomer, 7.0)

@@ -48,7 +48,7 @@ def test_the_later_in_the_log_wins_and_not_the_later_decided() -> None:
     assert offset(kept) == 3
 
 
-def test_a_tombstone_takes_what_is_pending_too() -> None:
+def test_a_tombstone_removes_pending_offsets_too() -> None:
     kept = CommittedOffsets()
     for producer in (ONE, TWO):
         kept.put(KEY, Committed(1), 0, producer)

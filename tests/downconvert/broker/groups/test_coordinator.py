@@ -122,7 +122,7 @@ def test_there_are_only_so_many_groups(broker: Broker) -> None:
     ],
     ids=["protocols", "protocol", "type", "instance"],
 )
-def test_what_no_record_could_hold_is_refused(broker: Broker, fields: dict[str, Any]) -> None:
+def test_impossible_record_fields_are_refused(broker: Broker, fields: dict[str, Any]) -> None:
     assert join(broker, "g", **fields).error_code == ErrorCode.INVALID_REQUEST
     assert join(broker, "x" * 32_768).error_code == ErrorCode.INVALID_GROUP_ID
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from downconvert.broker import ErrorCode
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import Join, Joined, MemberIdentity, Synced
-from downconvert.broker.groups.rebalance import Limits, State
+from downconvert.broker.groups.rebalance import GroupLimits, State
 
 SESSION, REBALANCE, DELAY = 10.0, 20.0, 3.0
 WAIT_MAX = 400.0  # seconds: longer than any timeout
@@ -49,7 +49,7 @@ class Clients(RuleBasedStateMachine):
         self.now = 1000.0
         self.stored: list[int] = []
         self.fails = False
-        self.group = Group("g", Limits(size_max=5, initial_delay=DELAY), self.store)
+        self.group = Group("g", GroupLimits(size_max=5, initial_delay=DELAY), self.store)
         self.people: list[Someone] = []
         self.generation = 0
         self.leaders: dict[int, str] = {}
@@ -235,9 +235,11 @@ class Clients(RuleBasedStateMachine):
             assert self.stored
 
 
-def group_of(*people: Someone, now: float, limits: Limits | None = None) -> Group:
+def group_of(*people: Someone, now: float, limits: GroupLimits | None = None) -> Group:
     """A group whose first generation is complete, but for its assignments."""
-    group = Group("g", limits or Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    group = Group(
+        "g", limits or GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE
+    )
     for person in people:
         ask(group, person, now)
     group.advance(now + DELAY)
@@ -291,9 +293,11 @@ def test_a_follower_that_never_asks_is_left_out() -> None:
     assert list(group.members) == [leader.identity.member_id]
 
 
-def test_who_says_too_much_is_put_out_and_the_others_resume() -> None:
+def test_a_member_with_too_much_metadata_is_removed_and_the_others_resume() -> None:
     small, large = Someone(joining()), Someone(joining())
-    group = group_of(small, large, now=0.0, limits=Limits(metadata_max=100, initial_delay=DELAY))
+    group = group_of(
+        small, large, now=0.0, limits=GroupLimits(metadata_max=100, initial_delay=DELAY)
+    )
     sync(group, small, 6.0)
     sync(group, large, 6.0)
     large.join = replace(
@@ -308,12 +312,12 @@ def test_who_says_too_much_is_put_out_and_the_others_resume() -> None:
 
 
 def test_a_group_takes_so_many_members_and_hands_out_so_many_ids() -> None:
-    group = group_of(Someone(joining()), now=0.0, limits=Limits(size_max=1))
+    group = group_of(Someone(joining()), now=0.0, limits=GroupLimits(size_max=1))
     late = Someone(joining())
     ask(group, late, 7.0)
     assert late.joined is not None
     assert late.joined.code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    group = Group("h", Limits(size_max=2), lambda _group, _now: ErrorCode.NONE)
+    group = Group("h", GroupLimits(size_max=2), lambda _group, _now: ErrorCode.NONE)
     people = [Someone(joining(needs_known_id=True)) for _ in range(3)]
     for person in people:
         ask(group, person, 0.0)
@@ -324,9 +328,9 @@ def test_a_group_takes_so_many_members_and_hands_out_so_many_ids() -> None:
     ]
 
 
-def test_a_first_generation_waits_for_those_who_come_while_it_waits() -> None:
+def test_a_first_generation_waits_for_members_that_join_meanwhile() -> None:
     first, second = Someone(joining()), Someone(joining())
-    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
     ask(group, first, 0.0)
     ask(group, second, 2.0)
     for now in (2.9, 3.0, 5.9):

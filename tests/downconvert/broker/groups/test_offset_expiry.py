@@ -7,7 +7,7 @@ import pytest
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import Join
 from downconvert.broker.groups.offset_expiry import expired
-from downconvert.broker.groups.rebalance import Limits, State
+from downconvert.broker.groups.rebalance import GroupLimits, State
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.internal_topics.group_records import NO_TIME, Committed, StoredGroup, StoredMember
 from downconvert.protocol.consumer_protocol import Subscription, write_subscription
@@ -33,7 +33,7 @@ COMMITTED_AT = 1000.0  # seconds, where nothing else is said
 
 def group(*topics: str, kind: str = "consumer", empty_since: float | None = None) -> Group:
     """A stable group whose members read these; without members where it reads nothing."""
-    made = Group("g", Limits(), lambda *_: ErrorCode.NONE)
+    made = Group("g", GroupLimits(), lambda *_: ErrorCode.NONE)
     data = write_subscription(Subscription(topics))
     member = StoredMember("m", None, "", "", 10_000, 10_000, data, b"")
     time = NO_TIME if empty_since is None else int(empty_since * 1000)
@@ -64,7 +64,7 @@ def test_when_offsets_are_old(of: Group, old: list[tuple[str, int]], when: float
     assert expired(of, offsets, when, RETENTION) == old
 
 
-def test_who_said_until_when_is_taken_at_his_word() -> None:
+def test_a_commit_with_an_expiry_time_is_kept_until_then() -> None:
     offsets = {AT: committed(until=5_000_000), OTHER: committed()}
     assert expired(group(kind=""), offsets, 4_000.0, RETENTION) == [OTHER]
     assert expired(group(kind=""), offsets, 5_000.0, RETENTION) == [AT, OTHER]
@@ -127,7 +127,7 @@ def test_a_group_without_members_and_offsets_is_forgotten(tmp_path: Path) -> Non
         assert [record.value for record in log.records()][-2:] == [None, None]
 
 
-def test_what_is_open_in_a_transaction_is_not_old_yet(tmp_path: Path) -> None:
+def test_offsets_in_an_open_transaction_do_not_expire(tmp_path: Path) -> None:
     make_offsets(tmp_path, 0)
     with writable_broker(tmp_path) as broker:
         log = offsets_log(broker)

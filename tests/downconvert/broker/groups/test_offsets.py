@@ -75,7 +75,7 @@ def fetched(broker: Broker, version: int, *, everything: bool = False) -> list[t
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_is_committed_is_fetched(tmp_path: Path, version: int) -> None:
+def test_committed_offsets_are_fetched(tmp_path: Path, version: int) -> None:
     broker = with_topic(tmp_path)
     said = commit(broker, version)
     assert [one.error_code for one in said.topics[0].partitions] == [0]
@@ -95,7 +95,9 @@ def test_offsets_are_there_when_the_broker_starts_again(tmp_path: Path) -> None:
         broker.topics.log_dir.close()
 
 
-def test_a_broker_that_only_reads_begins_with_what_is_there_and_forgets(tmp_path: Path) -> None:
+def test_a_read_only_broker_begins_with_the_stored_offsets_and_forgets_its_own(
+    tmp_path: Path,
+) -> None:
     broker = with_topic(tmp_path)
     commit(broker, 8)
     broker.topics.log_dir.close()
@@ -110,9 +112,7 @@ def test_a_broker_that_only_reads_begins_with_what_is_there_and_forgets(tmp_path
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_cannot_be_committed_is_named_and_the_rest_is_kept(
-    tmp_path: Path, version: int
-) -> None:
+def test_impossible_commits_are_named_and_the_rest_is_stored(tmp_path: Path, version: int) -> None:
     broker = with_topic(tmp_path)
     partitions = [
         Message(partition_index=0, committed_offset=5, committed_metadata=None),
@@ -270,7 +270,7 @@ def test_of_a_commit_and_a_transaction_the_later_in_the_log_counts(tmp_path: Pat
         assert (fetch(broker), fetch(broker, "h")) == ((7, 0), (10, 0))
 
 
-def test_a_damaged_marker_ends_what_is_read_of_its_partition(
+def test_a_damaged_marker_ends_reading_of_its_partition(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_offsets(tmp_path, 0)

@@ -82,7 +82,7 @@ def test_groups_whose_partition_is_on_another_disk_are_served(
         assert ("not here" in caplog.text) is not is_writable
 
 
-def test_what_is_made_of_missing_partitions_before_a_crash_shows_that_some_are_missing(
+def test_a_crash_while_missing_partitions_are_created_leaves_gaps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_offsets(tmp_path, 0, 3)
@@ -114,7 +114,7 @@ def test_what_is_made_of_missing_partitions_before_a_crash_shows_that_some_are_m
         assert here(broker) == list(range(50))
 
 
-def test_groups_that_are_in_other_partitions_are_told_of(
+def test_groups_in_other_partitions_are_logged(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     make_offsets(tmp_path, 0, 1)
@@ -129,9 +129,7 @@ def test_groups_that_are_in_other_partitions_are_told_of(
 
 
 @pytest.mark.parametrize("api", [ApiKey.Heartbeat, ApiKey.LeaveGroup, ApiKey.SyncGroup])
-def test_who_finds_no_coordinator_here_is_not_served_here_either(
-    tmp_path: Path, api: ApiKey
-) -> None:
+def test_groups_of_another_coordinator_are_not_served(tmp_path: Path, api: ApiKey) -> None:
     make_offsets(tmp_path, 0)
     with writable_broker(tmp_path) as broker:
         broker.topics[OFFSETS_TOPIC].partitions[0].leader = 7

@@ -2,7 +2,7 @@
 
 from downconvert.broker import ErrorCode
 from downconvert.broker.groups.group import Group
-from downconvert.broker.groups.rebalance import Limits, State
+from downconvert.broker.groups.rebalance import GroupLimits, State
 from downconvert.internal_topics.group_records import StoredGroup, StoredMember
 
 from .test_between_steps import come_back, stable
@@ -29,7 +29,7 @@ def test_a_commit_is_a_sign_of_life() -> None:
     assert (group.state, len(group.members)) == (State.STABLE, 2)
 
 
-def test_who_is_told_of_a_rebalance_while_it_waits_has_a_session_to_join() -> None:
+def test_a_member_that_learns_of_a_rebalance_has_a_session_to_join() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = group_of(leader, follower, now=0.0)
     sync(group, follower, 6.0)
@@ -59,7 +59,7 @@ def test_a_static_member_that_is_away_keeps_its_place_in_a_rebalance() -> None:
 
 
 def test_a_first_generation_waits_for_a_rebalance_timeout_at_most() -> None:
-    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
     now = 0.0
     while now < REBALANCE:
         ask(group, Someone(joining()), now)
@@ -70,7 +70,7 @@ def test_a_first_generation_waits_for_a_rebalance_timeout_at_most() -> None:
     assert group.state is State.COMPLETING
 
 
-def test_who_leaves_before_it_has_come_back_holds_up_no_rebalance() -> None:
+def test_a_new_id_that_leaves_before_it_joins_delays_no_rebalance() -> None:
     leader, newcomer = Someone(joining()), Someone(joining(needs_known_id=True))
     group = stable(leader)
     ask(group, newcomer, 7.0)
@@ -105,6 +105,6 @@ def test_after_a_restart_the_member_that_led_leads() -> None:
         )
         for name in ("first", "second")
     )
-    group = Group("g", Limits(), lambda _group, _now: ErrorCode.NONE)
+    group = Group("g", GroupLimits(), lambda _group, _now: ErrorCode.NONE)
     group.restore(StoredGroup("consumer", 7, "range", "second", -1, members), 0.0)
     assert (group.leader, group.generation, group.state) == ("second", 7, State.STABLE)

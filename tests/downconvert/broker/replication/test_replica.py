@@ -55,7 +55,7 @@ def test_the_high_watermark_stays_while_fewer_than_the_minimum_are_in_sync() -> 
     assert view.high_watermark(3, 10, 100.0, 1) == 10
 
 
-def test_who_has_caught_up_and_is_about_to_be_taken_in_holds_the_high_watermark_back() -> None:
+def test_a_replica_about_to_join_the_isr_holds_the_high_watermark_back() -> None:
     view = led(isr=isr(0, 2), replicas=(0, 1, 2))
     view.fetches(2, 12, 12, 1.0, -1)
     view.fetches(1, 10, 10, 1.0, -1)
@@ -96,7 +96,7 @@ def test_a_follower_that_is_always_one_fetch_behind_a_growing_log_stays_in_sync(
         assert asked(view, second + 10, float(second)) is None
 
 
-def test_a_follower_is_taken_in_when_it_has_what_is_committed_and_the_epoch_s_beginning() -> None:
+def test_a_follower_joins_the_isr_with_all_committed_records_and_the_epochs_beginning() -> None:
     view = led(epoch_start=7, isr=isr(0, 2))
     view.fetches(2, 12, 12, 1.0, -1)
     view.fetches(1, 6, 12, 1.0, 44)
@@ -115,7 +115,7 @@ def test_a_dead_follower_is_not_taken_in() -> None:
     assert asked(view, 12, 1.0, high_watermark=9) is None
 
 
-def test_what_was_asked_for_counts_until_the_controller_has_decided() -> None:
+def test_a_proposed_isr_counts_until_the_controller_has_decided() -> None:
     view = led(isr=isr(0))
     view.fetches(1, 10, 10, 1.0, -1)
     change = view.change(10, 0, 1.0)
@@ -128,7 +128,7 @@ def test_what_was_asked_for_counts_until_the_controller_has_decided() -> None:
     assert (view.isr, view.maximal_isr) == (isr(0, 1), isr(0, 1))
 
 
-def test_who_is_to_be_put_out_counts_until_the_controller_has_agreed() -> None:
+def test_a_replica_about_to_leave_the_isr_counts_until_the_controller_has_agreed() -> None:
     view = led(replicas=(0, 1), isr=isr(0, 1))
     assert asked(view, 10, 31.0) == isr(0)
     assert view.high_watermark(0, 10, 31.0, 1) == 0

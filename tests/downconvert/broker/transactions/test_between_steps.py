@@ -116,7 +116,7 @@ def test_an_id_that_is_used_again_as_it_expires_is_kept(
     assert state(broker).producer_epoch == later.epoch
 
 
-def test_a_producer_that_goes_on_while_another_begins_is_fenced(
+def test_a_producer_that_continues_while_another_begins_is_fenced(
     broker: Broker, producer: Producing
 ) -> None:
     other = Producing(broker)

@@ -33,7 +33,9 @@ DAY = 86_400.0
 # --- a transaction
 
 
-def test_what_is_committed_is_read_from_then_on(broker: Broker, producer: Producing) -> None:
+def test_offsets_committed_in_a_transaction_count_after_it(
+    broker: Broker, producer: Producing
+) -> None:
     producer.write([b"a", b"b"])
     producer.write([b"c"], ONE)
     assert (committed(broker), committed(broker, ONE)) == ([], [])
@@ -43,7 +45,7 @@ def test_what_is_committed_is_read_from_then_on(broker: Broker, producer: Produc
     assert is_stable(broker, ONE)
 
 
-def test_what_is_aborted_is_never_read(broker: Broker, producer: Producing) -> None:
+def test_aborted_records_are_never_read(broker: Broker, producer: Producing) -> None:
     producer.write([b"a"])
     assert producer.end(commits=False) is ErrorCode.NONE
     producer.write([b"b"])
@@ -240,7 +242,7 @@ def test_transactional_ids_are_forgotten_after_a_week(broker: Broker, producer: 
 # --- restarts
 
 
-def test_a_broker_that_starts_again_knows_what_was_open(tmp_path: Path) -> None:
+def test_a_restarted_broker_knows_open_transactions(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", "u") as broker:
         producer = Producing(broker)
         producer.begin()
@@ -269,7 +271,7 @@ def test_one_whose_producer_has_gone_is_aborted_after_a_restart(tmp_path: Path) 
         assert committed(broker) == []
 
 
-def test_what_cannot_be_marked_is_marked_later(
+def test_missing_markers_are_written_later(
     broker: Broker, producer: Producing, caplog: pytest.LogCaptureFixture
 ) -> None:
     producer.write([b"a"])
@@ -351,7 +353,7 @@ def test_a_batch_of_a_transaction_without_a_name_is_refused(producer: Producing)
     assert producer.send() is ErrorCode.INVALID_REQUEST
 
 
-def test_a_producer_learns_that_it_is_fenced_before_its_group_is_looked_at(
+def test_fencing_of_a_producer_is_checked_before_its_group(
     broker: Broker, producer: Producing
 ) -> None:
     producer.add_offsets()
@@ -361,7 +363,7 @@ def test_a_producer_learns_that_it_is_fenced_before_its_group_is_looked_at(
     assert producer.commit_offset(7) is ErrorCode.INVALID_REQUEST
 
 
-def test_metadata_that_is_too_large_is_looked_at_after_the_group(broker: Broker) -> None:
+def test_too_large_metadata_is_checked_after_the_group(broker: Broker) -> None:
     partition = Message(partition_index=0, committed_offset=1, committed_metadata="x" * 5000)
     topics = [Message(name="t", partitions=[partition])]
 

@@ -42,7 +42,7 @@ def test_a_new_producer_fences_the_last_one_and_aborts_what_it_had_open(broker: 
     assert value(broker, "open_transactions") == 0
 
 
-def test_versions_that_do_not_know_fenced_producers_are_told_an_old_epoch(broker: Broker) -> None:
+def test_versions_without_producer_fenced_get_invalid_producer_epoch(broker: Broker) -> None:
     old, new = Producing(broker), Producing(broker)
     old.begin()
     new.begin()
@@ -52,7 +52,7 @@ def test_versions_that_do_not_know_fenced_producers_are_told_an_old_epoch(broker
     assert old.begin(version=3, goes_on=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_a_producer_goes_on_after_an_error_with_the_next_epoch(
+def test_a_producer_continues_after_an_error_with_the_next_epoch(
     broker: Broker, producer: Producing
 ) -> None:
     producer.write([b"a"])

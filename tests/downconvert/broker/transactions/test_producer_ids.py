@@ -31,7 +31,7 @@ def test_ids_that_a_log_knows_are_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-5", "9" * 20])
-def test_a_file_that_somebody_broke_gives_no_ids(tmp_path: Path, text: str) -> None:
+def test_a_damaged_file_gives_no_ids(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE_NAME).write_text(text)
     with writable_broker(tmp_path) as broker, pytest.raises(StorageError, match=FILE_NAME):
         broker.producer_ids.take()

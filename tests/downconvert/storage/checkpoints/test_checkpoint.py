@@ -67,7 +67,7 @@ def test_a_missing_one_has_no_entries(tmp_path: Path) -> None:
         ("0\n-1\n", "claims -1"),
     ],
 )
-def test_what_is_malformed_is_an_error(tmp_path: Path, text: str, reason: str) -> None:
+def test_malformed_files_are_errors(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "c").write_text(text)
     with pytest.raises(CorruptFileError, match=reason):
         read_offsets(tmp_path / "c")

@@ -30,7 +30,7 @@ def test_all_but_the_active_segment_is_dirty_at_first(log: Log) -> None:
     assert part.is_due(CONFIG)
 
 
-def test_what_was_cleaned_is_clean_and_its_share_decides(log: Log) -> None:
+def test_the_share_of_dirty_bytes_decides(log: Log) -> None:
     log.writer.note_cleaner_point(6)
     part = cleanable(log, CONFIG, now=1000)
     assert (part.first_dirty, part.end) == (6, 9)
@@ -47,7 +47,7 @@ def test_a_young_record_keeps_its_segment_and_what_follows(log: Log) -> None:
     assert not cleanable(log, config, 49).is_due(config)
 
 
-def test_what_is_dirty_for_too_long_is_cleaned_however_little_it_is(log: Log) -> None:
+def test_records_that_are_dirty_for_too_long_are_cleaned_however_few(log: Log) -> None:
     log.writer.note_cleaner_point(8)
     config = replace(CONFIG, max_compaction_lag_ms=500)
     assert not cleanable(log, config, now=580).is_due(config)
@@ -58,7 +58,7 @@ def test_nothing_from_a_bound_on_is_dirty(log: Log) -> None:
     assert [cleanable(log, CONFIG, 1000, up_to=n).end for n in (0, 3, 20)] == [0, 3, 9]
 
 
-def test_a_cleaner_point_that_is_not_of_this_log_counts_for_nothing(log: Log) -> None:
+def test_a_cleaner_point_outside_of_the_log_is_ignored(log: Log) -> None:
     log.writer.note_cleaner_point(11)
     assert cleanable(log, CONFIG, now=1000).first_dirty == 0
     log.writer.note_cleaner_point(2)

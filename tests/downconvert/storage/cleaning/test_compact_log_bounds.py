@@ -26,7 +26,7 @@ def put(log: Log, key: bytes, value: bytes | None, magic: int = V2) -> None:
 
 
 @pytest.mark.parametrize(("older", "stays"), [(999, True), (1000, False), (1001, False)])
-def test_a_tombstone_of_v1_goes_when_its_segment_is_as_old_as_the_retention(
+def test_a_tombstone_of_v1_is_removed_when_its_segment_is_as_old_as_the_retention(
     tmp_path: Path, older: int, stays: bool
 ) -> None:
     with LogDir.open(tmp_path, writable=True, config=CONFIG, files=UNSYNCED) as log_dir:
@@ -62,7 +62,7 @@ def test_a_pass_that_is_closed_after_its_log_touches_no_file(tmp_path: Path) -> 
     assert sorted(path.name for path in log.path.iterdir()) == before
 
 
-def test_the_youngest_record_of_a_log_that_another_writes_is_read_and_not_looked_up(
+def test_the_youngest_record_of_another_writers_log_is_read_from_headers(
     tmp_path: Path,
 ) -> None:
     """Its index may lack the latest records."""

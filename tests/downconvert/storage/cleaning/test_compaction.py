@@ -84,7 +84,7 @@ def test_the_last_record_of_each_key_stays_at_its_offset() -> None:
     assert headers(left) == [(0, 2, 1), (3, 3, 1)]  # a batch keeps its ends
 
 
-def test_a_record_without_a_key_goes() -> None:
+def test_a_record_without_a_key_is_removed() -> None:
     assert found(clean(keyed(0, (None, b"1"), (b"a", b"2")))[0]) == [(1, b"a", b"2")]
 
 
@@ -130,7 +130,7 @@ def test_a_tombstone_of_an_old_format_stays_until_its_segment_is_old() -> None:
     assert not clean(once, keeps_tombstones=False)[0]  # its segment is old
 
 
-def test_what_the_map_does_not_reach_stays() -> None:
+def test_records_beyond_the_offset_map_stay() -> None:
     data = keyed(0, (b"a", b"1"), (b"a", b"2")) + keyed(2, (b"a", b"3"), (None, b"4"), (b"a", None))
     assert found(clean(data, end=2)[0]) == [
         (1, b"a", b"2"), (2, b"a", b"3"), (3, None, b"4"), (4, b"a", None),
@@ -145,14 +145,14 @@ def marker(at: int, kind: ControlRecordType) -> bytes:
     return build_marker(kind, offset=at, timestamp=5, **PRODUCER)
 
 
-def test_what_was_aborted_goes_and_does_not_hide_what_was_there_before() -> None:
+def test_aborted_records_are_removed_and_do_not_replace_earlier_ones() -> None:
     data = keyed(0, (b"a", b"1")) + transaction(1, b"a") + marker(2, ControlRecordType.ABORT)
     left, _ = clean(data, [AbortedTransaction(7, 1, 2, 3)])
     assert found(left) == [(0, b"a", b"1")]
     assert headers(left) == [(0, 0, 1), (2, 2, 1)]  # its end stays for now
 
 
-def test_the_end_of_a_transaction_goes_after_its_data_and_its_horizon() -> None:
+def test_a_marker_is_removed_after_its_data_and_its_horizon() -> None:
     data = transaction(0, b"a") + marker(1, ControlRecordType.COMMIT) + keyed(2, (b"a", b"2"))
     once, _ = clean(data, now=1000, horizon=5000)
     assert headers(once) == [(1, 1, 1), (2, 2, 1)]
@@ -174,7 +174,7 @@ def test_the_last_batch_of_a_producer_stays_though_it_is_empty() -> None:
     assert headers(clean(left)[0]) == [(2, 2, 1)]  # it has written since, elsewhere
 
 
-def test_the_end_of_a_transaction_stays_emptied_if_its_producer_has_nothing_else() -> None:
+def test_a_marker_stays_emptied_if_its_producer_has_nothing_else() -> None:
     """Its epoch fences older instances of the producer."""
     fenced = [ProducerState(7, 0)]
     data = marker(0, ControlRecordType.ABORT) + keyed(1, (b"a", b"2"))
@@ -187,7 +187,7 @@ def test_the_end_of_a_transaction_stays_emptied_if_its_producer_has_nothing_else
     assert headers(clean(once, now=5000, horizon=9000)[0]) == [(1, 1, 1)]
 
 
-def test_the_end_of_a_transaction_goes_by_the_data_of_its_own_and_not_of_an_earlier_one() -> None:
+def test_a_marker_depends_on_the_data_of_its_own_transaction_only() -> None:
     """Two transactions of one producer; the data of the second is gone already."""
     first = transaction(0, b"a") + marker(1, ControlRecordType.COMMIT)
     data = first + marker(2, ControlRecordType.COMMIT)

@@ -113,7 +113,7 @@ def test_a_segment_that_is_old_by_the_clock_is_rolled_without_an_append(tmp_path
         assert [segment.base_offset for segment in log.segments] == [0, 1]
 
 
-def test_old_segments_go_by_time_and_by_size_and_the_log_says_which_and_why(
+def test_old_segments_are_removed_by_time_and_by_size_and_logged_with_the_reason(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, DELETE) as log_dir:
@@ -129,7 +129,7 @@ def test_old_segments_go_by_time_and_by_size_and_the_log_says_which_and_why(
         assert len(log.segments) == 1
 
 
-def test_a_compacted_topic_is_not_deleted_from_unless_both_is_said(tmp_path: Path) -> None:
+def test_a_compacted_topic_is_not_deleted_from_unless_its_policy_has_both(tmp_path: Path) -> None:
     both = replace(COMPACT, retention_ms=0, cleanup_policy=frozenset({"compact", "delete"}))
     with opened(tmp_path, COMPACT) as log_dir:
         log = log_dir.logs.create(PARTITION)

@@ -48,7 +48,7 @@ def test_by_size(limit: int, expected: int) -> None:
     assert count([(10, 0), (10, 0), (10, 0)], config, now=10**12) == expected
 
 
-def test_without_limits_nothing_goes() -> None:
+def test_without_limits_nothing_is_removed() -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=-1)
     assert count([(10, 0), (10, 0)], config, now=10**15) == 0
 
@@ -90,7 +90,7 @@ def test_a_segment_without_timestamps_is_as_old_as_its_file(tmp_path: Path) -> N
         assert youngest(log, log.segments[0]) == 1_234_500
 
 
-def test_what_is_not_below_the_high_watermark_stays(tmp_path: Path) -> None:
+def test_segments_not_below_the_high_watermark_stay(tmp_path: Path) -> None:
     with opened(tmp_path, segment_bytes=len(batch(0))) as log:
         for offset in range(5):
             log.writer.append(batch(offset))
@@ -100,7 +100,7 @@ def test_what_is_not_below_the_high_watermark_stays(tmp_path: Path) -> None:
         assert removable(log, config, now=10**6, up_to=0) == removable(log, config, now=0)
 
 
-def test_what_is_old_is_removed(tmp_path: Path) -> None:
+def test_old_segments_are_removed(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=2 * len(batch(0)), retention_ms=25)
     path = tmp_path / "topic-0"
     path.mkdir()

@@ -109,7 +109,7 @@ def test_nothing_is_written_over(source: Path, tmp_path: Path) -> None:
         upgrade(source, tmp_path / "out-0", files=UNSYNCED)
 
 
-def test_what_is_damaged_must_be_recovered_first(source: Path) -> None:
+def test_a_damaged_log_must_be_recovered_first(source: Path) -> None:
     before = files(source)
     log = source / "00000000000000000010.log"
     log.write_bytes(log.read_bytes() + b"x" * 50)
@@ -118,7 +118,7 @@ def test_what_is_damaged_must_be_recovered_first(source: Path) -> None:
     assert set(files(source)) == set(before)
 
 
-def test_what_was_not_written_as_it_was_read_is_noticed(
+def test_a_difference_between_source_and_result_is_noticed(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(

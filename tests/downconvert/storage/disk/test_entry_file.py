@@ -71,7 +71,7 @@ def test_an_entry_is_seen_by_those_who_map_the_file(tmp_path: Path) -> None:
     assert EntryFile.open(path, 8).entry(1) == ENTRY[::-1]
 
 
-def test_who_goes_on_finds_the_entries_and_room_after_them(tmp_path: Path) -> None:
+def test_a_reopened_file_has_its_entries_and_space_after_them(tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(ENTRY * 5)
     entries = EntryFile.open_writable(path, 8, DISK, 80)

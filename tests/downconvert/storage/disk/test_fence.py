@@ -34,7 +34,9 @@ def opened(disk: FaultyDisk) -> tuple[LogDir, Log]:
     return log_dir, log_dir.logs[ONE]
 
 
-def test_what_a_failed_flush_lost_never_counts_as_flushed(disk: FaultyDisk, tmp_path: Path) -> None:
+def test_data_lost_by_a_failed_flush_never_counts_as_flushed(
+    disk: FaultyDisk, tmp_path: Path
+) -> None:
     log_dir, log = opened(disk)
     log.writer.append(batch(1, size=BIG))
     disk.fail_next("sync")
@@ -87,7 +89,7 @@ def test_a_write_that_fails_may_be_torn(disk: FaultyDisk) -> None:
         assert offsets(log_dir.logs[ONE].records()) == [0]
 
 
-def test_nobody_writes_after_what_did_not_fit_and_cannot_be_taken_back(
+def test_nothing_is_written_after_a_partial_write_that_cannot_be_undone(
     disk: FaultyDisk,
 ) -> None:
     log_dir, log = opened(disk)
@@ -111,7 +113,7 @@ def test_a_flush_fails_as_it_closes(disk: FaultyDisk) -> None:
     LogDir.open(disk.root, writable=True).close()
 
 
-def test_a_full_disk_is_said_once_and_counted_and_is_no_failure(
+def test_a_full_disk_is_logged_once_and_counted_and_is_no_failure(
     disk: FaultyDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     log_dir, log = opened(disk)

@@ -67,7 +67,7 @@ def test_more_segments_stay_open_where_more_files_may_be(
     assert [holder.is_open for holder in holders].count(False) == 1
 
 
-def test_a_file_is_closed_when_nobody_holds_a_slice_of_it(tmp_path: Path) -> None:
+def test_a_file_is_closed_when_no_slice_of_it_is_held(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"data")
     file = SharedFile(str(tmp_path / "f"))
     number = file.fileno()

@@ -40,7 +40,7 @@ def test_every_batch_but_the_first_for_an_interval_of_none(tmp_path: Path) -> No
     assert [offset for offset, _ in entries(made.offsets)] == [3, 5, 7]
 
 
-def test_a_time_entry_is_the_highest_so_far_and_who_brought_it_first(tmp_path: Path) -> None:
+def test_a_time_entry_is_the_highest_timestamp_and_its_first_batch(tmp_path: Path) -> None:
     made = builder(tmp_path, interval=0)
     add(made, *(batch(n, timestamp=t) for n, t in enumerate((5, 9, 9, 3, 12, 11))))
     assert entries(made.times) == [(9, 1), (12, 4)]

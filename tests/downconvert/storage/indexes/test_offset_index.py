@@ -81,7 +81,7 @@ def test_an_empty_index_has_no_upper_bound(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("offset", "last"), [(12, 9), (10, 9), (9, 8), (5, 4), (1, 0)])
-def test_truncation_leaves_what_is_below(tmp_path: Path, offset: int, last: int) -> None:
+def test_truncation_keeps_entries_below_the_offset(tmp_path: Path, offset: int, last: int) -> None:
     index = empty(tmp_path, base=0)
     for entry in range(1, 10):
         index.append(entry, entry)
@@ -109,7 +109,7 @@ def test_a_full_index_takes_no_more(tmp_path: Path) -> None:
         index.append(4, 4)
 
 
-def test_an_entry_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_entry_is_an_error(tmp_path: Path) -> None:
     index = filled(tmp_path)
     assert index.entry(3) == (48, 37)
     for slot in (4, -1):

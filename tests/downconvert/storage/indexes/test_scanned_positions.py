@@ -31,9 +31,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
-def test_who_goes_through_a_segment_reads_each_header_once(
-    tmp_path: Path, reads: list[int]
-) -> None:
+def test_reading_through_a_segment_reads_each_header_once(tmp_path: Path, reads: list[int]) -> None:
     made = segment(tmp_path, 0, *(batch(n, size=8 * KiB) for n in range(200)))
     size = made.size
     for offset in range(0, 200, 10):
@@ -44,7 +42,7 @@ def test_who_goes_through_a_segment_reads_each_header_once(
     assert len(reads) < 200 + 20 * 9
 
 
-def test_what_was_scanned_is_found_again_without_what_is_before_it(
+def test_a_scanned_position_is_found_without_scanning_from_the_beginning(
     tmp_path: Path, reads: list[int]
 ) -> None:
     made = segment(tmp_path, 0, *(batch(n, size=8 * KiB) for n in range(100)))
@@ -80,7 +78,7 @@ def is_same(one: object, other: object) -> bool:
     return at == other_at and header._replace(position=0) == other_header._replace(position=0)
 
 
-def test_what_was_noted_of_a_file_does_not_count_for_another(tmp_path: Path) -> None:
+def test_positions_of_one_file_do_not_apply_to_another(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, *(batch(n, size=8 * KiB) for n in range(50)))
     assert made.find(49, made.size) is not None
     made.release()

@@ -49,7 +49,7 @@ def test_any_keys_are_found(keys: list[int], data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("entry_size", [8, 12])
-def test_what_is_appended_is_found(entry_size: int) -> None:
+def test_appended_entries_are_found(entry_size: int) -> None:
     keys = rising(9000, 3)
     view = bytearray(len(keys) * entry_size)
     search = WarmSearch(view, entry_size)

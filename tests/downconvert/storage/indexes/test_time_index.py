@@ -84,14 +84,16 @@ def test_an_equal_timestamp_adds_nothing_and_a_lower_one_is_refused(tmp_path: Pa
 
 
 @pytest.mark.parametrize(("offset", "entries"), [(1000, 15), (195, 14), (70, 2), (65, 1), (46, 0)])
-def test_truncation_leaves_what_is_below(tmp_path: Path, offset: int, entries: int) -> None:
+def test_truncation_keeps_entries_below_the_offset(
+    tmp_path: Path, offset: int, entries: int
+) -> None:
     index = filled(tmp_path)
     index.truncate_to(offset)
     assert len(index) == entries
     assert index.lookup(10**9) == index.last
 
 
-def test_an_entry_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_entry_is_an_error(tmp_path: Path) -> None:
     index = filled(tmp_path)
     assert index.entry(0) == (10, 55)
     with pytest.raises(ValueError, match="which has 15"):

@@ -23,7 +23,7 @@ def filled(path: Path) -> TransactionIndex:
     return index
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_written_entries_are_read(tmp_path: Path) -> None:
     path = tmp_path / "0.txnindex"
     index = filled(path)
     index.sync()
@@ -65,7 +65,7 @@ def test_truncation_does_not_make_a_file(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_cannot_be_is_an_error(tmp_path: Path) -> None:
+def test_impossible_entries_are_errors(tmp_path: Path) -> None:
     path = tmp_path / "0.txnindex"
     path.write_bytes(ENTRY.pack(1, *ENTRIES[0]))
     with pytest.raises(CorruptIndexError, match="version 1"):

@@ -65,7 +65,7 @@ def test_the_last_batch_of_each_producer_is_known() -> None:
     }
 
 
-def test_an_abort_says_what_was_open_then() -> None:
+def test_an_aborted_transaction_has_the_last_stable_offset_of_its_time() -> None:
     states = ProducerStates()
     assert follow(
         states, data(0), data(1, producer=2), data(2), ended(3), ended(4, producer=2)
@@ -119,7 +119,7 @@ def test_a_snapshot_is_what_a_broker_wrote(real: Path, tmp_path: Path) -> None:
     assert (tmp_path / "s").read_bytes() == path.read_bytes()
 
 
-def test_a_snapshot_of_nobody_is_read(tmp_path: Path) -> None:
+def test_an_empty_snapshot_is_read(tmp_path: Path) -> None:
     write_snapshot(DISK, tmp_path / "s", ProducerStates())
     assert read_snapshot(tmp_path / "s").producers == {}
     assert (tmp_path / "s").stat().st_size == 10
@@ -149,7 +149,7 @@ def test_a_snapshot_of_a_wrong_size_is_an_error(tmp_path: Path) -> None:
         read_snapshot(tmp_path / "s")
 
 
-def test_the_first_open_transaction_is_known_without_a_look_at_all_producers() -> None:
+def test_the_first_open_transaction_is_found_without_visiting_all_producers() -> None:
     class Counted(dict[int, ProducerState]):
         looks = 0
 

@@ -87,7 +87,7 @@ def test_a_log_that_begins_again_has_no_producers(tmp_path: Path) -> None:
             log.writer.append(transactional(8, offset))
 
 
-def test_a_log_whose_producers_nobody_wrote_down_is_read_when_they_are_asked_for(
+def test_a_log_without_snapshots_is_read_when_its_producers_are_needed(
     tmp_path: Path,
 ) -> None:
     with written(tmp_path) as log_dir:
@@ -143,9 +143,7 @@ STEPS: Final = (
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**32), steps=st.lists(st.sampled_from(STEPS), max_size=30))
-def test_what_is_known_of_an_open_log_is_what_opening_it_again_gives(
-    seed: int, steps: list[str]
-) -> None:
+def test_the_state_of_an_open_log_equals_that_after_reopening(seed: int, steps: list[str]) -> None:
     random, epoch = Random(seed), 0
     with TemporaryDirectory() as temporary:
         path = Path(temporary) / "log"

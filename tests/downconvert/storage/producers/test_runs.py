@@ -39,14 +39,14 @@ def test_neighbours_of_one_kind_are_one_run(tmp_path: Path) -> None:
     ]
 
 
-def test_damage_comes_after_what_is_good_before_it(tmp_path: Path) -> None:
+def test_damage_comes_after_the_good_batches_before_it(tmp_path: Path) -> None:
     those = runs(found(tmp_path, batch(0), batch(1), b"\xff" * 100), kind_of)
     assert next(those).size == len(batch(0) + batch(1))
     with pytest.raises(CorruptRecordsError):
         next(those)
 
 
-def test_readers_get_what_is_below_an_offset_and_no_markers(tmp_path: Path) -> None:
+def test_readers_get_records_below_an_offset_and_no_markers(tmp_path: Path) -> None:
     batches = [batch(0), MARKER, batch(5), batch(6)]
     pieces = list(runs_of(found(tmp_path, *batches), 6, AbortedRanges([])))
     assert [[one.base_offset for one in piece.batches()] for piece in pieces] == [[0], [5]]

@@ -114,7 +114,7 @@ BATCHES = [
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_indexes_full_of_anything_mislead_nobody(tmp_path: Path, seed: int) -> None:
+def test_indexes_with_any_content_mislead_no_reader(tmp_path: Path, seed: int) -> None:
     """Those of a crash: old entries, zeros, entries of another log, bytes of any kind."""
     random = Random(seed)
     made = indexed_segment(tmp_path, 0, *BATCHES, interval=200)
@@ -149,7 +149,7 @@ def test_an_index_that_is_no_multiple_of_an_entry_is_read(gap: Segment) -> None:
     assert first_offset(gap.read(60, 1, gap.size)) == 60
 
 
-def test_damage_in_front_of_what_is_sought_is_an_error(tmp_path: Path) -> None:
+def test_damage_before_the_searched_offset_is_an_error(tmp_path: Path) -> None:
     data = bytearray(batch(0) + batch(1) + batch(2))
     data[len(data) // 3 + 8 : len(data) // 3 + 12] = bytes(4)  # a size of 0
     made = segment(tmp_path, 0, bytes(data))
@@ -158,7 +158,7 @@ def test_damage_in_front_of_what_is_sought_is_an_error(tmp_path: Path) -> None:
         made.read(2, 1, made.size)
 
 
-def test_what_was_read_stays_good_when_the_segment_is_let_go_or_deleted(gap: Segment) -> None:
+def test_a_read_range_stays_valid_when_the_segment_is_released_or_deleted(gap: Segment) -> None:
     found = gap.read(60, 10**6, gap.size)
     assert found is not None
     data = bytearray(found.size)

@@ -16,6 +16,6 @@ def test_files_are_taken_as_they_are_and_directories_searched(tmp_path: Path) ->
     assert segment_files([odd, tmp_path]) == [odd, inside]
 
 
-def test_a_directory_without_segments_is_said(tmp_path: Path) -> None:
+def test_a_directory_without_segments_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"holds no \.log file"):
         segment_files([tmp_path])

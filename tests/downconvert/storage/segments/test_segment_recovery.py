@@ -96,7 +96,7 @@ def test_offsets_that_go_back_are_indexed_as_far_as_they_rise(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("torn", [b"", b"torn"])
-def test_what_recovery_calls_good_is_on_the_disk_by_then(tmp_path: Path, torn: bytes) -> None:
+def test_recovery_syncs_the_good_part_before_it_reports_it(tmp_path: Path, torn: bytes) -> None:
     """What it read may have been in memory only, and the machine may die right after."""
     for seed in range(20):
         place, left = tmp_path / f"{seed}", tmp_path / f"{seed}-left"

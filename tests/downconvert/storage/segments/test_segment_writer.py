@@ -56,7 +56,7 @@ def test_the_next_offset_is_after_the_last_batch(tmp_path: Path) -> None:
     assert made.next_offset == 53
 
 
-def test_what_is_appended_is_found_at_once(tmp_path: Path) -> None:
+def test_appended_batches_are_found_at_once(tmp_path: Path) -> None:
     made = writer(tmp_path)
     for offset in range(40, 240):
         append(made, batch(offset))
@@ -93,7 +93,7 @@ def test_truncation_may_point_into_a_gap(tmp_path: Path) -> None:
     assert offsets_in(made) == [41, 43]
 
 
-def test_who_goes_on_knows_the_highest_timestamp(tmp_path: Path) -> None:
+def test_a_reopened_segment_knows_its_highest_timestamp(tmp_path: Path) -> None:
     """Also where no entry of the time index tells of it."""
     made = writer(tmp_path, config=LogConfig())
     append(made, batch(40, timestamp=700))
@@ -134,7 +134,7 @@ def test_files_are_opened_when_there_is_something_to_write(tmp_path: Path) -> No
     assert made.segment.open_files.written.count == 0
 
 
-def test_what_was_released_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_released_segment_continues_as_before(tmp_path: Path) -> None:
     size = len(batch(40))
     written = []
     for releases in (False, True):
@@ -177,7 +177,7 @@ def test_where_too_many_files_are_open_none_stays_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("releases", [False, True])
-def test_what_was_flushed_is_safe_also_where_files_were_closed_before(
+def test_flushed_data_is_synced_even_if_files_were_closed_before(
     tmp_path: Path, releases: bool
 ) -> None:
     place, left = tmp_path / "log", tmp_path / "left"
@@ -202,7 +202,7 @@ def test_what_was_flushed_is_safe_also_where_files_were_closed_before(
         shutil.rmtree(place)
 
 
-def test_what_is_after_the_end_is_cut_off(tmp_path: Path) -> None:
+def test_bytes_after_the_end_are_cut_off(tmp_path: Path) -> None:
     made = segment(tmp_path, 40, batch(40), b"torn")
     SegmentWriter(made, len(batch(40)), 41, CONFIG, UNSYNCED).close()
     assert made.path().read_bytes() == batch(40)

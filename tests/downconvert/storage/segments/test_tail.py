@@ -16,7 +16,7 @@ def test_an_empty_segment_ends_where_it_begins(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
-def test_what_is_appended_is_seen(tmp_path: Path, magic: int) -> None:
+def test_appended_batches_are_seen(tmp_path: Path, magic: int) -> None:
     made = segment(tmp_path, 40)
     tail = Tail(made)
     with made.path().open("ab", buffering=0) as file:
@@ -63,7 +63,7 @@ def test_zeros_after_the_last_batch_are_room_for_more(tmp_path: Path) -> None:
     assert (tail.next_offset, tail.damage) == (2, None)
 
 
-def test_damage_ends_a_log_and_is_told(tmp_path: Path) -> None:
+def test_damage_ends_a_log_and_is_reported(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, batch(0), b"\xff" * 100, batch(1))
     tail = Tail(made)
     tail.advance()

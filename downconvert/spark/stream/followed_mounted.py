@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from downconvert.spark.logs.completeness import CleanerPoints
+from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after
 from downconvert.spark.logs.isolation import committed
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
 from downconvert.spark.logs.replicas import id_text_of
@@ -85,6 +85,10 @@ class MountedLog:
                 bases = (segment.base_offset for segment in self._log.segments)
                 offset = min(end, next((base for base in bases if base > start), end))
         return offset, taken
+
+    def is_damaged_at_end(self) -> bool:
+        segments = read_partition(self._name, self.directory).segments
+        return bool(segments) and is_damaged_after(segments[-1], self.end_offset)
 
     def gap(self, start: int, end: int, since: int) -> Gap | None:
         log = read_partition(self._name, self.directory)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from downconvert.spark.logs.boundaries import StoredBoundaries
-from downconvert.spark.logs.completeness import CleanerPoints
+from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after, is_last
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of, leader_epochs
@@ -127,6 +127,13 @@ class StoredLog:
                     break
                 offset, taken = max(offset, min(after, end)), taken + size
         return (offset if taken else end), taken
+
+    def is_damaged_at_end(self) -> bool:
+        last = self._log.segments[-1:]
+        if not last or not is_last(last[0]):
+            return False
+        make = partial(is_damaged_after, last[0], self.end_offset)
+        return self._once(last, ("damaged", last[0]), make)
 
     def gap(self, start: int, end: int, since: int) -> Gap | None:
         def end_once(file: SegmentFile) -> int:

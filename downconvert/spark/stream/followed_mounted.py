@@ -55,7 +55,7 @@ class MountedLog:
 
     @property
     def end_offset(self) -> int:
-        return self._log.end_offset
+        return max(self._log.start_offset, self._log.end_offset)
 
     def starting(self, end: int) -> int:
         return starting_offset(self._log, self._name, end, self._options)
@@ -181,5 +181,5 @@ class MountedLogs:
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
         end = log.last_stable_offset if self._options.committed else log.end_offset
         if watermarks is None:
-            return end
+            return max(log.start_offset, end)
         return max(log.start_offset, min(end, watermarks.of(name, str(log.path))))

@@ -151,7 +151,7 @@ class StoredLog:
     def _look(self) -> Tail:
         """Reads the last batch, unless it was read before."""
         segments = self._log.segments
-        end = segments[-1].base_offset if segments else self.start_offset
+        end = max(self.start_offset, segments[-1].base_offset if segments else 0)
         for file in reversed(segments):
             if not file.size:
                 continue
@@ -161,7 +161,7 @@ class StoredLog:
                 self._kept.put(_key(file, after), header)
                 if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
                     return Tail(segments[-1].next_offset)
-                return Tail(max(end, after), header.leader_epoch)
+                return Tail(end) if after < end else Tail(after, header.leader_epoch)
         return Tail(end)
 
     def _committed(self) -> Committed:

@@ -153,10 +153,7 @@ class MountedLogs:
             log = self._logs[directories[0]]
             return MountedLog(name, log, self._options), self._end(name, log, watermarks)
         joined = StoredLog(of_copies(name, directories), self._options, Kept())
-        end = joined.stable_offset
-        if watermarks is not None:
-            end = min(end, max(watermarks.of(name, directory) for directory in directories))
-        return joined, max(joined.start_offset, end)
+        return joined, joined.readable_until(watermarks)
 
     def _opened(self, directory: str) -> Log:
         """The log in a directory, brought up to date.

@@ -69,11 +69,6 @@ class StoredLog:
         return self._log.topic_partition
 
     @property
-    def noted(self) -> str:
-        """A path of this machine beside which the broker's checkpoints are."""
-        return self._log.noted
-
-    @property
     def topic_id(self) -> str | None:
         if self._log.topic_id is not None:
             return self._log.topic_id
@@ -96,6 +91,12 @@ class StoredLog:
         return min(
             self.end_offset, self._committed().end if self._options.committed else OFFSET_MAX
         )
+
+    def readable_until(self, watermarks: HighWatermarks | None) -> int:
+        """As `stable_offset`, and not after the high watermark, if watermarks are given."""
+        if watermarks is None:
+            return self.stable_offset
+        return max(self.start_offset, min(self.stable_offset, watermarks.of_log(self._log)))
 
     def starting(self, end: int) -> int:
         return start_of(self._log, end, self._options)
@@ -249,13 +250,7 @@ class StoredLogs:
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
         with ThreadPoolExecutor(THREADS) as threads:
             logs = threads.map(lambda log: StoredLog(log, options, self._kept), found)
-            return {log.name: (log, self._end(log, watermarks)) for log in logs}
-
-    def _end(self, log: StoredLog, watermarks: HighWatermarks | None) -> int:
-        if watermarks is None:
-            return log.stable_offset
-        noted = watermarks.of(log.name, log.noted)
-        return max(log.start_offset, min(log.stable_offset, noted))
+            return {log.name: (log, log.readable_until(watermarks)) for log in logs}
 
     def _forget(self, found: list[PartitionLog]) -> None:
         """Removes the copies of brokers' checkpoints that have changed."""

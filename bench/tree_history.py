@@ -161,7 +161,8 @@ def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> No
             except (Died, JobError) as error:
                 if is_unclear and "not up to date" in str(error):
                     return
-                assert isinstance(error, Died) or (not repair and "--repair" in str(error)), error
+                if isinstance(error, JobError) and (repair or "--repair" not in str(error)):
+                    raise
             else:
                 break
         else:

@@ -37,6 +37,15 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
     help="Replace records in OUT that a later leader has truncated.",
 )
 @click.option(
+    "--between",
+    metavar="OPTION=VALUE",
+    multiple=True,
+    callback=pairs,
+    help="Only these offsets or times, by options of the data source, such as "
+    'startingOffsets={"clicks":{"0":100}} or endingTimestamp=1700000000000; several times if '
+    "you like.",
+)
+@click.option(
     "--format",
     "kind",
     type=click.Choice(["parquet", *PACKAGES]),
@@ -61,6 +70,7 @@ def export(
     skip_damaged: bool,
     past_high_watermark: bool,
     repair: bool,
+    between: dict[str, str],
     kind: str,
     catalog: str | None,
     properties: dict[str, str],
@@ -107,6 +117,7 @@ def export(
             skip_damaged=skip_damaged,
             past_high_watermark=past_high_watermark,
             repair=repair,
+            between=between,
             step=step,
         )
         folders = result.added.orderBy("topic", "date").collect()

@@ -185,6 +185,27 @@ def is_unwritten(records: Records, position: int) -> bool:
     return True
 
 
+def is_damaged_after(file: SegmentFile, offset: int) -> bool:
+    """Whether something follows the last batches of a log that is not its end: more than a batch
+    that is cut off, or zeros. `offset`: of the end, so reading begins close to it.
+
+    FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
+    found = opened(Split("", 0, file, 0, file.size, offset, OFFSET_MAX))
+    try:
+        records, start = found.records, found.boundaries().before_offset(offset)
+        end, is_cut = start, True
+        try:
+            for header in records.slice(start, records.size - start).batches():
+                end = start + header.position + header.size
+        except CorruptRecordsError:
+            is_cut = is_unwritten(records, end)
+        return end < records.size and (
+            not is_cut or found.boundaries().from_position(end + 1) is not None
+        )
+    finally:
+        found.close()
+
+
 def scan(file: SegmentFile, start: int, end: int, cleaned: int = 0) -> Iterator[Stretch]:
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present. `cleaned`:

@@ -12,12 +12,21 @@ from pathlib import Path
 from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.names import HIGH_WATERMARKS, OFFSET_MAX, TopicPartition
 
+from .segment_files import PartitionLog
+
 
 class HighWatermarks:
     """The high watermarks of some directories. Each checkpoint is read once."""
 
     def __init__(self) -> None:
         self._noted: dict[Path, dict[TopicPartition, int] | None] = {}
+
+    def of_log(self, log: PartitionLog) -> int:
+        """The highest of the high watermarks of a log's copies; OFFSET_MAX: none is known.
+
+        CorruptFileError."""
+        noted = (self.of(log.topic_partition, one.noted) for one in (log, *log.others))
+        return max((one for one in noted if one != OFFSET_MAX), default=OFFSET_MAX)
 
     def of(self, name: TopicPartition, directory: str) -> int:
         """The high watermark of the partition in this directory; OFFSET_MAX if there is no

@@ -142,7 +142,7 @@ def stretches_of(
     if transactions is not None:
         end = min(end, transactions.end)
     if watermarks is not None:
-        end = min(end, watermarks.of(log.topic_partition, log.noted))
+        end = min(end, watermarks.of_log(log))
     if start >= end:
         return
     cleaned = cleaned_of(log, options, cleaners or CleanerPoints())

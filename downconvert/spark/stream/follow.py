@@ -13,7 +13,7 @@ Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
@@ -63,6 +63,9 @@ class FollowedLog(Protocol):
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
         """The offset after as many batches as fit in `bytes_max` bytes, at least one, but at most
         `end`; and their approximate size in bytes."""
+
+    def is_damaged_at_end(self) -> bool:
+        """Whether something follows `end_offset` that is not the end of a log."""
 
     def gap(self, start: int, end: int, since: int) -> Gap | None:
         """The first gap from `start` up to `end` next to a segment that is newer than `since`, in
@@ -191,8 +194,11 @@ class LogFollower:
             ask = partial(before_gap, start, starts, reached)
             for name, (offset, wait) in zip(moved, threads.map(ask, moved), strict=True):
                 reached[name], waits[name] = offset, wait
-        if self._stuck and all(reached[name] <= starts[name] for name in moved):
-            raise DataLossError(self._stuck[0])
+        if all(reached[name] <= starts[name] for name in moved):
+            if self._stuck:
+                raise DataLossError(self._stuck[0])
+            if is_final:
+                self._check_ends(name for name in ends if reached[name] >= ends[name])
         placed = self.placed(reached, start)
         return {name: place._replace(wait=waits.get(name)) for name, place in placed.items()}
 
@@ -206,6 +212,16 @@ class LogFollower:
                 yield from self._again(partial(self._splits, name, start, place))
             except GONE as error:
                 self._lost(_gone(error))
+
+    def _check_ends(self, names: Iterable[TopicPartition]) -> None:
+        """Checks that logs end where a stream that has read everything ends. DataLossError."""
+        for name in names:
+            log = self._current[name]
+            if log.end_offset <= (self._ends or {})[name] and log.is_damaged_at_end():
+                self._lost(
+                    f"{name} is damaged after offset {log.end_offset}, and what follows cannot be "
+                    f"read from {log.directory}"
+                )
 
     # --- one partition
 

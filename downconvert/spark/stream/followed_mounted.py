@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from downconvert.spark.logs.completeness import CleanerPoints
+from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after
 from downconvert.spark.logs.isolation import committed
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
 from downconvert.spark.logs.replicas import id_text_of
@@ -55,7 +55,7 @@ class MountedLog:
 
     @property
     def end_offset(self) -> int:
-        return self._log.end_offset
+        return max(self._log.start_offset, self._log.end_offset)
 
     def starting(self, end: int) -> int:
         return starting_offset(self._log, self._name, end, self._options)
@@ -85,6 +85,10 @@ class MountedLog:
                 bases = (segment.base_offset for segment in self._log.segments)
                 offset = min(end, next((base for base in bases if base > start), end))
         return offset, taken
+
+    def is_damaged_at_end(self) -> bool:
+        segments = read_partition(self._name, self.directory).segments
+        return bool(segments) and is_damaged_after(segments[-1], self.end_offset)
 
     def gap(self, start: int, end: int, since: int) -> Gap | None:
         log = read_partition(self._name, self.directory)
@@ -149,10 +153,7 @@ class MountedLogs:
             log = self._logs[directories[0]]
             return MountedLog(name, log, self._options), self._end(name, log, watermarks)
         joined = StoredLog(of_copies(name, directories), self._options, Kept())
-        end = joined.stable_offset
-        if watermarks is not None:
-            end = min(end, max(watermarks.of(name, directory) for directory in directories))
-        return joined, max(joined.start_offset, end)
+        return joined, joined.readable_until(watermarks)
 
     def _opened(self, directory: str) -> Log:
         """The log in a directory, brought up to date.
@@ -177,5 +178,5 @@ class MountedLogs:
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
         end = log.last_stable_offset if self._options.committed else log.end_offset
         if watermarks is None:
-            return end
+            return max(log.start_offset, end)
         return max(log.start_offset, min(end, watermarks.of(name, str(log.path))))

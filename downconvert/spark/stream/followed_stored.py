@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from downconvert.spark.logs.boundaries import StoredBoundaries
-from downconvert.spark.logs.completeness import CleanerPoints
+from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after, is_last
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of, leader_epochs
@@ -69,11 +69,6 @@ class StoredLog:
         return self._log.topic_partition
 
     @property
-    def noted(self) -> str:
-        """A path of this machine beside which the broker's checkpoints are."""
-        return self._log.noted
-
-    @property
     def topic_id(self) -> str | None:
         if self._log.topic_id is not None:
             return self._log.topic_id
@@ -96,6 +91,12 @@ class StoredLog:
         return min(
             self.end_offset, self._committed().end if self._options.committed else OFFSET_MAX
         )
+
+    def readable_until(self, watermarks: HighWatermarks | None) -> int:
+        """As `stable_offset`, and not after the high watermark, if watermarks are given."""
+        if watermarks is None:
+            return self.stable_offset
+        return max(self.start_offset, min(self.stable_offset, watermarks.of_log(self._log)))
 
     def starting(self, end: int) -> int:
         return start_of(self._log, end, self._options)
@@ -128,6 +129,13 @@ class StoredLog:
                 offset, taken = max(offset, min(after, end)), taken + size
         return (offset if taken else end), taken
 
+    def is_damaged_at_end(self) -> bool:
+        last = self._log.segments[-1:]
+        if not last or not is_last(last[0]):
+            return False
+        make = partial(is_damaged_after, last[0], self.end_offset)
+        return self._once(last, ("damaged", last[0]), make)
+
     def gap(self, start: int, end: int, since: int) -> Gap | None:
         def end_once(file: SegmentFile) -> int:
             return self._once([file], ("end", file), partial(end_of, file))
@@ -144,7 +152,7 @@ class StoredLog:
     def _look(self) -> Tail:
         """Reads the last batch, unless it was read before."""
         segments = self._log.segments
-        end = segments[-1].base_offset if segments else self.start_offset
+        end = max(self.start_offset, segments[-1].base_offset if segments else 0)
         for file in reversed(segments):
             if not file.size:
                 continue
@@ -154,7 +162,7 @@ class StoredLog:
                 self._kept.put(_key(file, after), header)
                 if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
                     return Tail(segments[-1].next_offset)
-                return Tail(max(end, after), header.leader_epoch)
+                return Tail(end) if after < end else Tail(after, header.leader_epoch)
         return Tail(end)
 
     def _committed(self) -> Committed:
@@ -242,13 +250,7 @@ class StoredLogs:
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
         with ThreadPoolExecutor(THREADS) as threads:
             logs = threads.map(lambda log: StoredLog(log, options, self._kept), found)
-            return {log.name: (log, self._end(log, watermarks)) for log in logs}
-
-    def _end(self, log: StoredLog, watermarks: HighWatermarks | None) -> int:
-        if watermarks is None:
-            return log.stable_offset
-        noted = watermarks.of(log.name, log.noted)
-        return max(log.start_offset, min(log.stable_offset, noted))
+            return {log.name: (log, log.readable_until(watermarks)) for log in logs}
 
     def _forget(self, found: list[PartitionLog]) -> None:
         """Removes the copies of brokers' checkpoints that have changed."""

@@ -8,11 +8,12 @@ after a run that was killed.
 Not here: what a run adds (export_plan.py), and the kinds of targets: a directory
 (export_directory.py), stores and tables (export_noted.py)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from downconvert.spark.jobs.jobs import chosen
+from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import Step, no_step
 from downconvert.spark.stores.stores import is_stored, pinned, shown
 
@@ -21,6 +22,8 @@ from .export_noted import Table, add
 from .export_plan import Settings
 from .export_result import Result, counts
 from .export_stored import StoredNotes, archive
+
+EVERYTHING: Final[Mapping[str, str]] = {}
 
 
 def export(
@@ -33,6 +36,7 @@ def export(
     skip_damaged: bool = False,
     past_high_watermark: bool = False,
     repair: bool = False,
+    between: Mapping[str, str] = EVERYTHING,
     step: Step = no_step,
 ) -> DataFrame:
     """Adds the records below the paths to `target`, as `run` does; returns all records of the
@@ -46,6 +50,7 @@ def export(
         skip_damaged=skip_damaged,
         past_high_watermark=past_high_watermark,
         repair=repair,
+        between=between,
         step=step,
     )
     assert result.archive is not None
@@ -62,6 +67,7 @@ def run(
     skip_damaged: bool = False,
     past_high_watermark: bool = False,
     repair: bool = False,
+    between: Mapping[str, str] = EVERYTHING,
     step: Step = no_step,
 ) -> Result:
     """Adds the records below the paths to `target`: a directory, a URI, or a table.
@@ -70,11 +76,17 @@ def run(
     records, and `skip_damaged` leaves out damaged and missing ones. Without it these end the run,
     and nothing that it has written is added. A run ends at the high watermark, if one is known,
     unless `past_high_watermark`. `repair` replaces exported records that a later leader has
-    truncated. Without it these end the run. Only one run at a time may write to a target. JobError:
-    there is nothing below the paths, they are of another cluster or topic than the target, or Spark
-    fails."""
+    truncated. Without it these end the run. `between` has options of the data source, such as
+    `startingOffsets`: a run adds only what they select, and another run may add the rest. Only one
+    run at a time may write to a target. JobError: there is nothing below the paths, they are of
+    another cluster or topic than the target, or Spark fails."""
     logs = chosen(paths, topics)
-    settings = Settings(committed, skip_damaged, past_high_watermark, repair)
+    try:
+        settings = Settings(
+            committed, skip_damaged, past_high_watermark, repair, tuple(sorted(between.items()))
+        )
+    except ValueError as error:
+        raise JobError(str(error)) from error
     if isinstance(target, str) and not is_stored(target):
         return add_to(session, paths, logs, directory_of(target), settings, step)
     if isinstance(target, str):

@@ -31,7 +31,7 @@ from .export_plan import (
     Settings,
     all_facts,
     as_json,
-    ends_of,
+    bounds_of,
     given_options,
     identity_of,
     plan_of,
@@ -154,7 +154,7 @@ def _add_beside(
     directory = notes.directory
     facts = all_facts(logs)
     there = known_of(logs, facts, notes, str(directory), settings)
-    plan = plan_of(logs, ends_of(logs, settings), there)
+    plan = plan_of(logs, bounds_of(logs, settings), there)
     if not plan.ranges:
         return session.createDataFrame([], ADDED)
     before = set(_files(directory))

@@ -26,9 +26,9 @@ from .export_plan import (
     Settings,
     all_facts,
     as_json,
+    bounds_of,
     changes,
     check_same,
-    ends_of,
     given_options,
     identity_of,
     plan_of,
@@ -78,11 +78,11 @@ def add(
     `target`: where files are written. `name`: of the target in errors. JobError."""
     facts = all_facts(logs)
     there = known_of(logs, facts, notes, name, settings)
-    ends = ends_of(logs, settings)
+    bounds = bounds_of(logs, settings)
     tried = there.copy()  # includes unreadable offsets
     added: list[Written] = []
     while True:
-        plan = plan_of(logs, ends, tried)
+        plan = plan_of(logs, bounds, tried)
         if not plan.ranges:
             return there, added
         # First up to records of another copy that the target has, then on after them.

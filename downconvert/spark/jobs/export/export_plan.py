@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.completeness import State, scan
@@ -19,6 +20,8 @@ from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_trees import THREADS
 from downconvert.spark.logs.trees import cluster_of
 from downconvert.spark.logs.watermarks import HighWatermarks
+from downconvert.spark.options.options import Options
+from downconvert.spark.plan.planner import offsets_of
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from downconvert.storage.segments.segment import Segment
@@ -27,21 +30,55 @@ from downconvert.storage.segments.tail import Tail
 from .export_epochs import Facts, Truncated, facts_of, truncated
 from .export_manifest import Exported, Range
 
+# The data source's options that select what is exported.
+BETWEEN: Final = (
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+)
+NAMED_MAX: Final = 20  # partitions in a warning
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """How records are exported. `committed`: without aborted records. `skip_damaged`: without
     unreadable records. `past_high_watermark`: up to the end of the logs. `repair`: records that a
-    later leader has truncated are replaced."""
+    later leader has truncated are replaced. `between`: only offsets or times that the data source's
+    options of these names select (BETWEEN)."""
 
     committed: bool = False
     skip_damaged: bool = False
     past_high_watermark: bool = False
     repair: bool = False
+    between: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        """ValueError: an option selects no offsets, or is malformed."""
+        unknown = sorted(name for name, _ in self.between if name not in BETWEEN)
+        if unknown:
+            raise ValueError(f"{', '.join(unknown)}: an export takes {', '.join(BETWEEN)}")
+        self.selected()
+
+    def selected(self) -> Options:
+        """The offsets to export, as options of a query."""
+        return Options.parse({"path": "/"} | dict(self.between), streaming=False)
 
     @property
     def isolation(self) -> str:
         return "read_committed" if self.committed else "read_uncommitted"
+
+
+class Bound(NamedTuple):
+    """The offsets of a log that may be exported, and whether no damage must end the run.
+    `log_end`: the end of the log, wherever an export may end."""
+
+    start: int
+    end: int
+    is_sound: bool
+    log_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,48 +91,52 @@ class Plan:
     is_bounded: bool = True
 
 
-def ends_of(
-    logs: Sequence[PartitionLog], settings: Settings
-) -> dict[TopicPartition, tuple[int, bool]]:
-    """The end offset for each log, and whether there is no damage that must end the run.
+def bounds_of(logs: Sequence[PartitionLog], settings: Settings) -> dict[TopicPartition, Bound]:
+    """Which offsets of each log may be exported. Warns if no high watermark is known.
 
-    CorruptFileError: a checkpoint is damaged."""
+    CorruptFileError: a checkpoint is damaged. ValueError: no record is as young as wanted."""
+    options = settings.selected()
     with ThreadPoolExecutor(_threads(logs)) as pool:
         ends = list(pool.map(partial(end_of, settings=settings), logs))
-    if settings.past_high_watermark:
-        return {log.topic_partition: end for log, end in zip(logs, ends, strict=True)}
+        selected = list(pool.map(partial(offsets_of, options=options), logs))
     watermarks = HighWatermarks()
     found, unknown = {}, []
-    for log, (end, is_sound) in zip(logs, ends, strict=True):
-        name = log.topic_partition
-        noted = [watermarks.of(name, one.noted) for one in (log, *log.others)]
-        known = [offset for offset in noted if offset != OFFSET_MAX]
-        if not known:
-            unknown.append(str(name))
-        limit = max(known, default=OFFSET_MAX)
-        found[name] = (min(end, limit), is_sound or limit <= end)
-    if unknown and len(unknown) < len(logs):
-        _warn(f"no high watermark is known of {', '.join(unknown)}: exported up to the end")
+    for log, (log_end, is_sound), (start, end) in zip(logs, ends, selected, strict=True):
+        if not settings.past_high_watermark:
+            limit = watermarks.of_log(log)
+            end = min(end, limit)
+            if limit == OFFSET_MAX:
+                unknown.append(str(log.topic_partition))
+        is_sound = is_sound or end <= log_end
+        found[log.topic_partition] = Bound(start, min(end, log_end), is_sound, log_end)
+    if unknown:
+        more = f" and {len(unknown) - NAMED_MAX} more" if len(unknown) > NAMED_MAX else ""
+        _warn(
+            f"no checkpoint has a high watermark of {', '.join(unknown[:NAMED_MAX])}{more}: "
+            "exported up to the end of the log, which a later leader may still truncate"
+        )
     return found
 
 
 def plan_of(
     logs: Sequence[PartitionLog],
-    ends: Mapping[TopicPartition, tuple[int, bool]],
+    bounds: Mapping[TopicPartition, Bound],
     there: Exported,
 ) -> Plan:
-    """The offsets that the logs have, up to their ends, and the target lacks."""
+    """The offsets that the logs have within bounds, and the target lacks."""
     ranges, done = {}, {}
     is_bounded = True
     for log in logs:
         name = log.topic_partition
-        end, is_sound = ends[name]
-        start = there.end_from(name, log.start_offset)
+        first, end, is_sound, log_end = bounds[name]
+        start = there.end_from(name, first)
         before = there.end_of(name)
-        if before is not None and start > before:
+        if before is not None and start > before and first == log.start_offset:
             _warn(f"{name}: offsets {before} up to {start} were deleted before they were exported")
-        if before is not None and end < before:
-            _warn(f"{name} ends at {end} and was exported up to {before}: it was truncated since")
+        if before is not None and log_end < before:
+            _warn(
+                f"{name} ends at {log_end} and was exported up to {before}: it was truncated since"
+            )
         if start < end or not is_sound:
             ranges[name] = start, max(start, end)
             is_bounded = is_bounded and is_sound

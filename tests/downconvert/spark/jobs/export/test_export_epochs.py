@@ -9,10 +9,13 @@ import pytest
 from downconvert.spark.jobs.export.export_delta import DeltaTarget
 from downconvert.spark.jobs.export.export_iceberg import IcebergTarget
 from downconvert.spark.jobs.export.export_manifest import Exported, parse
+from downconvert.spark.jobs.export.export_plan import Settings
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.exporting import archived, exported
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch, segment
 
 DAY = 86_400_000
@@ -102,7 +105,7 @@ def test_truncation_is_seen_however_long_the_log_is_now(
     source, lake = log(tmp_path / "logs", (0, 0, 10), checkpoint=checkpoint), tmp_path / "lake"
     exported(monkeypatch, source, lake)
     log(source, (0, 0, 7), (1, 7, end), checkpoint=checkpoint)
-    if not checkpoint and end < 10:
+    if not checkpoint and end == 7:  # nothing of the new leader is there
         with pytest.warns(RuntimeWarning, match="was truncated since"):
             exported(monkeypatch, source, lake)
         return
@@ -155,6 +158,62 @@ def test_an_export_ends_at_the_high_watermark(
     assert [row[2] for row in archived(lake)] == list(range(9))
     exported(monkeypatch, source, lake, past_high_watermark=True)
     assert [row[2] for row in archived(lake)] == list(range(12))
+
+
+def test_without_a_high_watermark_an_export_ends_at_the_end_of_the_log_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 10)), tmp_path / "lake"
+    with pytest.warns(RuntimeWarning, match="no checkpoint has a high watermark of a-0"):
+        exported(monkeypatch, source, lake)
+    assert [row[2] for row in archived(lake)] == list(range(10))
+
+
+def test_an_export_ends_at_the_highest_of_the_copies_high_watermarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, offset in (("b1", 4), ("b2", 8), ("b3", None)):
+        broker = tmp_path / "logs" / name
+        broker.parent.mkdir(exist_ok=True)
+        log(broker, (0, 0, 10))
+        if offset is not None:
+            (broker / "replication-offset-checkpoint").write_text(f"0\n1\na 0 {offset}\n")
+    exported(monkeypatch, tmp_path / "logs", tmp_path / "lake")
+    assert [row[2] for row in archived(tmp_path / "lake")] == list(range(8))
+    assert len(rows(tmp_path / "logs", stopAtHighWatermark=True)) == 8
+    source = stream(tmp_path / "logs")
+    assert source.latestOffset(source.initialOffset())["a"]["0"]["offset"] == 8
+
+
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ({"startingOffsets": '{"a":{"0":4}}'}, range(4, 10)),
+        ({"endingOffsets": '{"a":{"0":4}}'}, range(4)),
+        ({"startingTimestamp": "30", "endingTimestamp": "60"}, range(3, 6)),
+    ],
+)
+def test_an_export_of_some_offsets_or_times_leaves_the_rest_to_another_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, between: dict[str, str], expected: range
+) -> None:
+    source, lake = tmp_path / "logs", tmp_path / "lake"
+    source.mkdir()
+    segment(source / "a-0", 0, *(batch(offset, leader_epoch=0) for offset in range(10)))
+    given = tuple(between.items())
+    there = exported(monkeypatch, source, lake, between=given)
+    assert [row[2] for row in archived(lake)] == list(expected)
+    assert there.ranges == {A: [(expected.start, expected.stop)]}
+    for _ in range(2):
+        there = exported(monkeypatch, source, lake)
+        assert there.ranges == {A: [(0, 10)]}
+        assert [row[2] for row in archived(lake)] == list(range(10))
+
+
+def test_an_export_takes_only_options_that_select_offsets() -> None:
+    with pytest.raises(ValueError, match=r"mode: an export takes startingOffsets"):
+        Settings(between=(("mode", "PERMISSIVE"),))
+    with pytest.raises(ValueError, match="startingOffsets is 'earliest'"):
+        Settings(between=(("startingOffsets", "first"),))
 
 
 @pytest.mark.parametrize("torn", [0, 5])

@@ -220,7 +220,7 @@ def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tupl
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     else:
-        found = broker.topics.get(topic.name)
+        found = broker.topics.find(topic.name)
     partition = None if found is None else found.partitions.get(index)
     if found is None or partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

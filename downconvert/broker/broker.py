@@ -27,6 +27,7 @@ from downconvert.protocol.errors import (
     FailedLoginError,
 )
 from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
+from downconvert.protocol.known_requests import POLLED, KnownRequests
 from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
@@ -47,6 +48,7 @@ class Broker(BrokerState):
         super().__init__(log_dir, config)
         self.apis = APIS
         self._mine = ThreadOwner()
+        self._known = KnownRequests()
 
     @property
     def apis(self) -> Mapping[ApiKey, Api]:
@@ -75,7 +77,8 @@ class Broker(BrokerState):
         client.requests += 1
         if client.state and sasl.expects_token(client):
             return sasl.raw(self, client, frame, now, on_done, mine)
-        header = parse_header(frame)
+        known = self._known.find(frame)
+        header = parse_header(frame) if known is None else known.header
         client.client_id = header.client_id or ""
         if client.proved is not None:
             self._check_session(client, header, now)
@@ -91,9 +94,15 @@ class Broker(BrokerState):
             exchange = Exchange(client, request, now, on_done, mine)
             api_versions.refuse_version(exchange, api.versions)
             return exchange
-        exchange = Exchange(client, parse_body(header, frame), now, on_done, mine)
-        self.metrics.received(exchange)
         access = client.access
+        if access is not None and (access.is_closed or access.is_read_only):
+            request = parse_body(header, frame)  # of which a part may be taken out
+        elif known is None:
+            request = self._parsed(header, frame)
+        else:
+            request = known
+        exchange = Exchange(client, request, now, on_done, mine)
+        self.metrics.received(exchange)
         if access is not None and access.has_rates:
             exchange.quota = self._quota(exchange, access)
         try:
@@ -109,6 +118,15 @@ class Broker(BrokerState):
         elif self.purgatory.has_news:
             self.purgatory.complete_due(now, expires=False)  # `keep_time` finds late ones
         return exchange
+
+    def _parsed(self, header: RequestHeader, frame: memoryview) -> Request:
+        """A request that is not known yet."""
+        if header.api not in POLLED:
+            return parse_body(header, frame)
+        frame = memoryview(bytes(frame))  # the connection's buffer is used again
+        request = parse_body(header, frame)
+        self._known.keep(frame, request)
+        return request
 
     def _check_session(self, client: Client, header: RequestHeader, now: float) -> None:
         """ExpiredSessionError: the credentials of its login are no longer valid [KIP-368]."""

@@ -65,7 +65,7 @@ class InternalTopic:
         As configured; otherwise the number of partitions here, if none between them is missing.
         With gaps, this is the disk of one of several brokers, and the highest index here need not
         be the last. Then it is at least Kafka's default."""
-        topic = self._topics.get(self.name)
+        topic = self._topics.find(self.name)
         here = () if topic is None else topic.partitions.keys()
         least = max(here, default=-1) + 1
         if self._count_told is not None:
@@ -77,7 +77,7 @@ class InternalTopic:
     @property
     def missing(self) -> list[int]:
         """Partitions that the topic must have and that are not here; none if there is no topic."""
-        topic = self._topics.get(self.name)
+        topic = self._topics.find(self.name)
         if topic is None:
             return []
         return [index for index in range(self.count) if index not in topic.partitions]
@@ -88,7 +88,7 @@ class InternalTopic:
 
     def is_led_elsewhere(self, key: str) -> bool:
         """Whether the key's partition is here and led by another broker, or by none."""
-        topic = self._topics.get(self.name)
+        topic = self._topics.find(self.name)
         led_elsewhere = {
             index
             for index, partition in (() if topic is None else list(topic.partitions.items()))
@@ -99,7 +99,7 @@ class InternalTopic:
 
     def partitions(self) -> list[tuple[int, Partition]]:
         """The partitions that are here, by index."""
-        topic = self._topics.get(self.name)
+        topic = self._topics.find(self.name)
         return [] if topic is None else sorted(topic.partitions.items())
 
     # --- reading
@@ -167,7 +167,7 @@ class InternalTopic:
         """A partition. If it is missing, it is created together with all missing ones, so that
         their number is fixed from then on."""
         with self._topics.lock:
-            topic = self._topics.get(self.name)
+            topic = self._topics.find(self.name)
             if topic is None:
                 topic = self._topics.create(self.name, self.count, CONFIG, time)
             if index not in topic.partitions:

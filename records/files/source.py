@@ -71,8 +71,9 @@ def read_headers(records: Records, position: int = 0) -> Iterator[BatchHeader]:
     invalid size, and an unknown magic or codec, are errors (rules 1-3 of a log, kernel.py)."""
     size, origin = records.size, records.origin
     parse = BatchHeader.parse
-    window = memoryview(bytearray(min(WINDOW_SIZE, size)))
-    start = end = 0  # the window's positions
+    window, start, end = records.view, 0, size  # and the positions that the window holds
+    if window is None:
+        window, end = memoryview(bytearray(min(WINDOW_SIZE, size))), 0
     while (remaining := size - position) > IGNORED_TAIL_SIZE:
         head_end = position + min(BATCH_HEADER_SIZE, remaining)
         if head_end > end:

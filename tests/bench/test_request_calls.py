@@ -8,15 +8,15 @@ from bench.request_calls import Calls, measure
 from bench.small_requests import KINDS
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 155,
-    "Fetch v11 lz4": 155,
-    "Fetch v2 none": 290,
-    "Fetch v2 lz4": 370,
-    "ApiVersions": 65,
-    "Metadata": 75,
-    "Heartbeat": 105,
-    "OffsetCommit": 320,
-    "Produce": 275,
+    "Fetch v11 none": 120,
+    "Fetch v11 lz4": 120,
+    "Fetch v2 none": 240,
+    "Fetch v2 lz4": 320,
+    "ApiVersions": 60,
+    "Metadata": 70,
+    "Heartbeat": 100,
+    "OffsetCommit": 255,
+    "Produce": 250,
 }
 
 

@@ -6,7 +6,6 @@ the time is up. No answer waits for an fsync.
 
 Not here: which records may be appended (appending.py)."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
@@ -200,10 +199,12 @@ def _has_transactional(body: Message) -> bool:
     """Whether the first batch of any partition is of a transaction."""
     for topic in body.topic_data:
         for one in topic.partition_data:
-            with suppress(CorruptRecordsError):
+            try:
                 first = _first_batch(one)
-                if first is not None and first.is_transactional:
-                    return True
+            except CorruptRecordsError:  # which is told when it is appended
+                continue
+            if first is not None and first.is_transactional:
+                return True
     return False
 
 
@@ -219,7 +220,7 @@ def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tupl
         if found is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
     else:
-        found = broker.topics.get(topic.name)
+        found = broker.topics.find(topic.name)
     partition = None if found is None else found.partitions.get(index)
     if found is None or partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

@@ -6,8 +6,6 @@ data, or has no space left."""
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -80,7 +78,7 @@ class DiskFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with _room(path):
+        with _Room(path):
             self._fd = open_for_writing(path)
         if os.fstat(self._fd).st_nlink > 1:
             self.close()
@@ -94,17 +92,17 @@ class DiskFile:
         return self._fd
 
     def write_at(self, data: Buffer, position: int) -> None:
-        with memoryview(data) as view, _room(self._path):
+        with memoryview(data) as view, _Room(self._path):
             written = 0
             while written < len(view):
                 written += os.pwrite(self._fd, view[written:], position + written)
 
     def truncate(self, size: int) -> None:
-        with _room(self._path):
+        with _Room(self._path):
             os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        with _room(self._path):
+        with _Room(self._path):
             os.fsync(self._fd)
 
     def close(self) -> None:
@@ -120,7 +118,7 @@ class Disk:
         return DiskFile(path)
 
     def rename(self, source: Path, target: Path) -> None:
-        with _room(target):
+        with _Room(target):
             source.rename(target)
 
     def set_modified(self, path: Path, nanoseconds: int) -> None:
@@ -130,7 +128,7 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        with _room(path):
+        with _Room(path):
             path.mkdir(exist_ok=True)
 
     def remove_directory(self, path: Path) -> None:
@@ -205,11 +203,17 @@ def replace_file(files: Files, path: Path, data: Buffer) -> None:
     files.sync_directory(path.parent)
 
 
-@contextmanager
-def _room(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in NO_ROOM:
-            raise DiskFullError(str(path)) from error
-        raise
+class _Room:
+    """What is done in this block may find no room. A generator would take twice as many calls."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, OSError) and error.errno in NO_ROOM:
+            raise DiskFullError(str(self._path)) from error

@@ -1,0 +1,98 @@
+"""A request that came before is found by its bytes, and only by all of them."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.access.rights import Access
+from downconvert.broker import Broker
+from downconvert.protocol import known_requests
+from downconvert.protocol.known_requests import COUNT_MAX, FRAME_SIZE_MAX, KnownRequests
+from downconvert.protocol.requests import Request, parse_body, parse_header
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.storage import LogDir
+from tests.downconvert.broker.asking import frame, sent, someone
+
+HEARTBEAT = Message(group_id="group", generation_id=3, member_id="member")
+
+
+def parsed(data: bytes) -> Request:
+    view = memoryview(data)
+    return parse_body(parse_header(view), view)
+
+
+def numbered(data: bytes, correlation_id: int) -> bytes:
+    return data[:4] + correlation_id.to_bytes(4) + data[8:]
+
+
+def test_the_same_bytes_are_the_same_request_with_their_own_correlation_id() -> None:
+    known, data = KnownRequests(), frame(ApiKey.Heartbeat, 0, HEARTBEAT)
+    assert known.find(memoryview(data)) is None
+    known.keep(memoryview(data), parsed(data))
+    for correlation_id in (0, 1, 2**31 - 1):
+        again = numbered(data, correlation_id)
+        found, expected = known.find(memoryview(again)), parsed(again)
+        assert found is not None
+        assert found.header == expected.header
+        assert (found.body, found.size) == (expected.body, expected.size)
+
+
+def test_a_frame_that_differs_anywhere_else_is_another_request() -> None:
+    known, data = KnownRequests(), frame(ApiKey.Heartbeat, 0, HEARTBEAT)
+    known.keep(memoryview(data), parsed(data))
+    for at in (n for n in range(len(data)) if not 4 <= n < 8):
+        other = bytearray(data)
+        other[at] ^= 1
+        assert known.find(memoryview(other)) is None
+    for size in range(len(data)):
+        assert known.find(memoryview(data)[:size]) is None
+    assert known.find(memoryview(data + b"\0")) is None
+
+
+def test_large_requests_and_those_that_are_sent_once_are_not_kept() -> None:
+    known = KnownRequests()
+    large = frame(ApiKey.Heartbeat, 0, Message(**{**vars(HEARTBEAT), "member_id": "m" * 600}))
+    assert len(large) > FRAME_SIZE_MAX
+    for data in (large, frame(ApiKey.LeaveGroup, 0, Message(group_id="g", member_id="m"))):
+        known.keep(memoryview(data), parsed(data))
+        assert known.find(memoryview(data)) is None
+
+
+def test_their_number_is_bounded() -> None:
+    known = KnownRequests()
+    for number in range(3 * COUNT_MAX):
+        data = frame(ApiKey.Heartbeat, 0, Message(**{**vars(HEARTBEAT), "generation_id": number}))
+        known.keep(memoryview(data), parsed(data))
+        assert known.find(memoryview(data)) is not None
+        assert len(known) <= COUNT_MAX
+
+
+@pytest.mark.parametrize("api", sorted(known_requests.POLLED))
+def test_a_handler_changes_nothing_in_a_request_that_is_known(api: ApiKey, tmp_path: Path) -> None:
+    """The broker's answers to the same bytes are the same, and the request is as it was parsed."""
+    broker = Broker(LogDir.open(tmp_path))
+    for version in broker.versions[api]:
+        data = frame(api, version, Message())
+        answers = []
+        for _ in range(3):
+            buffer = bytearray(data)
+            exchange = broker.handle(someone(), memoryview(buffer), 0.0)
+            if not exchange.is_done:
+                broker.tick(100.0)
+            answers.append(sent(exchange))
+            buffer[:] = bytes(len(buffer))  # the connection's next request comes into it
+            assert exchange.request.body == parsed(data).body
+        assert answers[0] == answers[1] == answers[2]
+
+
+def test_what_a_client_may_do_is_looked_at_each_time(tmp_path: Path) -> None:
+    broker = Broker(LogDir.open(tmp_path))
+    (tmp_path / "secret-0").mkdir()
+    data = memoryview(frame(ApiKey.Metadata, 1, Message(topics=[Message(name="secret")])))
+    client = someone()
+    everything = sent(broker.handle(client, data, 0.0))
+    client.access = Access(topics=("public",))
+    refused = sent(broker.handle(client, data, 0.0))
+    assert refused != everything
+    client.access = Access()
+    assert sent(broker.handle(client, data, 0.0)) == everything

@@ -4,6 +4,7 @@ indexes.
 Not here: what a workload is (workload.py), what its records say (values.py)."""
 
 from collections.abc import Callable, Iterator
+from errno import ENOTDIR
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -33,7 +34,10 @@ def generate(
     paths of the logs.
 
     `progress` is called with the bytes of keys and values so far. FileExistsError: there are
-    segments already. Where it does not come to its end it leaves no file."""
+    segments already. NotADirectoryError: a file has that name. Where it does not come to its end
+    it leaves no file."""
+    if directory.exists() and not directory.is_dir():
+        raise NotADirectoryError(ENOTDIR, "is not a directory", str(directory))
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.glob("*.log")):
         raise FileExistsError(f"{directory} holds segments already")

@@ -65,8 +65,9 @@ tbody tr + tr td { border-top: 1px solid var(--line); }
 .held { color: var(--good); margin: 20px 0 0; }
 .failed { color: var(--failed); font-weight: 600; margin: 20px 0 0; }
 .bar { display: flex; height: 12px; border-radius: 3px; overflow: hidden; background: var(--line);
-  min-width: 140px; }
+  min-width: 140px; margin-top: 5px; }
 .bar span { display: block; height: 100%; }
+small { color: var(--dim); }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 20px; margin: 16px 0 0; font-size: 13px;
   color: var(--dim); }
 .legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;

@@ -150,7 +150,11 @@ def _bar(topic: Topic) -> str:
         words = escape(f"v{kind[0]} {kind[1]}: {format_size(size)}", quote=True)
         width = f"width:{100 * size / total:.2f}%"
         parts.append(f'<span style="{width};{_colour(kind)}" title="{words}"></span>')
-    return f'<div class="bar">{"".join(parts)}</div>'
+    words = ", ".join(
+        f"v{magic} {codec} {_percent(size, total)}"
+        for (magic, codec), size in sorted(topic.shares.items())
+    )
+    return f'<div><div class="bar">{"".join(parts)}</div><small>{escape(words)}</small></div>'
 
 
 def _colour(kind: tuple[int, str]) -> str:

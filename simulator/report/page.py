@@ -16,10 +16,11 @@ from .figures import Figure, M, is_compared, share
 def tile(words: str, figure: str, beside: str, comparison: tuple[str, bool | None]) -> str:
     """One large figure, where a reader looks first."""
     text, is_good = comparison
-    css = {True: "figure", False: "figure bad", None: "figure plain"}[is_good]
+    css = tone(is_good)
     return (
-        f'<div class="tile"><div class="label">{words}</div><div class="{css}">{figure}</div>'
-        f'<div class="beside">{beside} <b class="{tone(is_good)}">{text}</b></div></div>'
+        f'<div class="tile"><div class="label">{words}</div>'
+        f'<div class="figure {css}">{figure}</div>'
+        f'<div class="beside">{beside} <b class="{css}">{text}</b></div></div>'
     )
 
 

@@ -105,7 +105,7 @@ def test_a_figure_that_does_not_repeat_is_neither_good_nor_bad(
     (cpu,) = (figure for figure in FIGURES if figure.label == "CPU of the sender")
     assert cpu.comparison(result.modes) == ("25x less", None)
     write_report(tmp_path / "report.html", [result], Options(), "downconvert simulate")
-    tile = '<div class="figure plain">0.02 s</div><div class="beside">eager 0.50 s <b class="same">'
+    tile = '<div class="figure same">0.02 s</div><div class="beside">eager 0.50 s <b class="same">'
     assert tile in (tmp_path / "report.html").read_text()
 
 

@@ -196,7 +196,7 @@ def _cost(cost: Cost) -> str:
 def _tile(label: str, figure: str, beside: str) -> str:
     return (
         f'<div class="tile"><div class="label">{escape(label)}</div>'
-        f'<div class="figure plain">{escape(figure)}</div>'
+        f'<div class="figure">{escape(figure)}</div>'
         f'<div class="beside">{escape(beside)}</div></div>'
     )
 

@@ -11,6 +11,7 @@ MiB: Final = 1024 * KiB
 GiB: Final = 1024 * MiB
 
 _SIZE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_SIZE_MAX: Final = 2**63 - 1
 _FACTOR: Final = {"": 1, "k": KiB, "m": MiB, "g": GiB}
 
 
@@ -19,7 +20,10 @@ def parse_size(text: str) -> int:
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no size: write bytes, or a number with KiB, MiB or GiB")
-    return int(float(match[1]) * _FACTOR[match[2].lower()])
+    size = float(match[1]) * _FACTOR[match[2].lower()]
+    if size > _SIZE_MAX:
+        raise ValueError(f"{text!r} is larger than any file can be")
+    return int(size)
 
 
 def format_size(size: float) -> str:

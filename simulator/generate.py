@@ -3,6 +3,7 @@
 Not here: the workload's options (workload.py), the contents of records (values.py)."""
 
 from collections.abc import Callable, Iterator
+from errno import ENOTDIR
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -32,7 +33,9 @@ def generate(
     paths of the logs.
 
     `progress` is called with the bytes of keys and values so far. FileExistsError: there are
-    segments already. After an error it leaves no file."""
+    segments already. NotADirectoryError: a file has that name. After an error it leaves no file."""
+    if directory.exists() and not directory.is_dir():
+        raise NotADirectoryError(ENOTDIR, "is not a directory", str(directory))
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.glob("*.log")):
         raise FileExistsError(f"{directory} holds segments already")

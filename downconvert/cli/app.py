@@ -49,6 +49,7 @@ COMMANDS: Final = {
     ),
 }
 EMPTY_OPTION: Final = re.compile(r"(-[-a-z]*)=")
+NO_NUMBER: Final = re.compile(r"is not a valid (integer|float)(?: range)?")  # click's words
 BAD_INPUT: Final = 2
 INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
@@ -100,8 +101,11 @@ def run(arguments: Sequence[str]) -> int:
     try:
         code = _completed() if COMPLETION in os.environ else _invoked(arguments)
         sys.stdout.flush()
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return BAD_INPUT
     except click.UsageError as error:
-        return _failed(_usage(error), BAD_INPUT)
+        return _failed(_usage(error, arguments), BAD_INPUT)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -151,9 +155,27 @@ def _invoked(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _usage(error: click.UsageError) -> str:
-    command = error.ctx.command_path if error.ctx else PROGRAM
-    return f"{error.format_message().rstrip('.')} (see {command} --help)"
+def _usage(error: click.UsageError, arguments: Sequence[str]) -> str:
+    command = error.ctx.command_path if error.ctx else _named(arguments)
+    words = NO_NUMBER.sub(
+        lambda found: "is no whole number" if found[1] == "integer" else "is no number",
+        error.format_message().rstrip("."),
+    )
+    return f"{words} (see {command} --help)"
+
+
+def _named(arguments: Sequence[str]) -> str:
+    """The program and the subcommands that the arguments begin with."""
+    words, command = [PROGRAM], app
+    for argument in arguments:
+        found = command.get_command(click.Context(command), argument)
+        if found is None:
+            break
+        words.append(argument)
+        if not isinstance(found, click.Group):
+            break
+        command = found
+    return " ".join(words)
 
 
 def _failed(words: str, code: int) -> int:

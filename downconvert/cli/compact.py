@@ -19,7 +19,7 @@ from records.units import format_count, format_size
 
 from .stopped import stopped_logs, topic_option
 from .terminal import name_the_backend, progress
-from .values import SIZE
+from .values import SIZE, Long
 
 
 @click.command()
@@ -27,7 +27,7 @@ from .values import SIZE
 @topic_option
 @click.option(
     "--delete-retention-ms",
-    type=click.IntRange(0),
+    type=Long(0),
     default=DAY,
     help="How long tombstones and the ends of transactions stay after they are first cleaned.",
 )

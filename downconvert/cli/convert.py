@@ -21,7 +21,7 @@ from records.units import format_seconds, format_size
 from .advice import advice
 from .failure import CommandError
 from .terminal import name_the_backend, progress
-from .values import POLICY, POLICY_HELP, OutputFile
+from .values import POLICY, POLICY_HELP, Long, OutputFile
 
 _STANDARD_OUTPUT = Path("-")
 
@@ -39,7 +39,7 @@ _STANDARD_OUTPUT = Path("-")
 @click.option(
     "--first-offset",
     metavar="N",
-    type=click.IntRange(min=0),
+    type=Long(0),
     default=0,
     help="Leave out records below this offset.",
 )

@@ -15,6 +15,7 @@ from records.units import format_count, format_size
 
 from .stopped import stopped_logs, topic_option
 from .terminal import progress
+from .values import Long
 
 
 @click.command()
@@ -22,13 +23,13 @@ from .terminal import progress
 @topic_option
 @click.option(
     "--retention-ms",
-    type=click.IntRange(-1),
+    type=Long(-1),
     default=-1,
     help="Remove segments whose youngest record is older; -1: none for its age.",
 )
 @click.option(
     "--retention-bytes",
-    type=click.IntRange(-1),
+    type=Long(-1),
     default=-1,
     help="Remove segments of a partition down to so many bytes; -1: none for its size.",
 )

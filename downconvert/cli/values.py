@@ -8,6 +8,7 @@ from typing import Any, Final
 import click
 
 from downconvert.conversion.policies import parse_policy
+from records.batch import OFFSET_MAX
 from records.units import parse_size
 
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
@@ -32,6 +33,16 @@ def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callba
             raise click.BadParameter(str(error)) from None
 
     return callback
+
+
+class Long(click.IntRange):
+    """A whole number of 64 bits, as Kafka's offsets and settings are."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(super().convert(value, param, ctx))
+        if number > OFFSET_MAX:
+            self.fail(f"{number} is more than {OFFSET_MAX}, the largest of 64 bits", param, ctx)
+        return number
 
 
 class OutputFile(click.Path):

@@ -16,7 +16,7 @@ CSS: Final = """
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 16px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", sans-serif;
   font-variant-numeric: tabular-nums; }
-main { max-width: 1120px; margin: 0 auto; padding: 48px 24px 72px; }
+main { max-width: 1120px; margin: 0 auto; padding: 48px 24px 72px; overflow-wrap: break-word; }
 h1 { font-size: 32px; line-height: 1.2; letter-spacing: -0.02em; margin: 0 0 8px; }
 h2 { font-size: 20px; letter-spacing: -0.01em; margin: 0; overflow-wrap: anywhere; }
 h3 { font-size: 14px; margin: 28px 0 4px; }
@@ -36,11 +36,12 @@ svg { display: block; width: 100%; height: auto; font-family: inherit; }
 .pair { display: grid; grid-template-columns: 1fr 1fr; gap: 0 32px; }
 .tiles { display: grid; grid-template-columns: repeat(4, 1fr); gap: 0 24px; margin-top: 20px;
   border-top: 1px solid var(--line); border-bottom: 1px solid var(--line); padding: 16px 0; }
+section > .tiles:first-child { margin-top: 0; border-top: none; padding-top: 0; }
 .tiles.three { grid-template-columns: repeat(3, 1fr); }
 .tile .label { font-size: 13px; line-height: 1.35; color: var(--dim); }
-.tile .figure { font-size: 28px; font-weight: 650; letter-spacing: -0.02em; color: var(--good); }
+.tile .figure { font-size: 28px; font-weight: 650; letter-spacing: -0.02em; }
+.tile .figure.good { color: var(--good); }
 .tile .figure.bad { color: var(--bad); }
-.tile .figure.plain { color: var(--ink); }
 .tile .beside { font-size: 14px; color: var(--dim); }
 .tile b { font-weight: 600; white-space: nowrap; }
 .good { color: var(--good); font-weight: 600; }
@@ -65,8 +66,9 @@ tbody tr + tr td { border-top: 1px solid var(--line); }
 .held { color: var(--good); margin: 20px 0 0; }
 .failed { color: var(--failed); font-weight: 600; margin: 20px 0 0; }
 .bar { display: flex; height: 12px; border-radius: 3px; overflow: hidden; background: var(--line);
-  min-width: 140px; }
+  min-width: 140px; margin-top: 5px; }
 .bar span { display: block; height: 100%; }
+small { color: var(--dim); }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 20px; margin: 16px 0 0; font-size: 13px;
   color: var(--dim); }
 .legend i { display: inline-block; width: 10px; height: 10px; border-radius: 3px;

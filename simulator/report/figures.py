@@ -12,6 +12,7 @@ from simulator.modes import Mode
 from simulator.rounds import Rounds
 
 SAME_WITHIN: Final = 1.05  # the difference of two runs of the same code
+SPREAD_MAX: Final = 0.5  # of the rounds; a figure with a larger spread is not judged
 
 
 class Measured(Protocol):
@@ -60,12 +61,14 @@ class Figure(Generic[M]):
 
     def comparison(self, modes: Mapping[Mode, Rounds[M]]) -> tuple[str, bool | None]:
         """Lazy compared with eager in words ("21x less"), and whether that is good; None: neither,
-        or they differ by less than the rounds of one mode."""
+        or they differ by less than the rounds of one mode, or the rounds by more than
+        SPREAD_MAX."""
         if not self.better or not is_compared(modes):
             return "", None
         lazy, eager = (self.middle(modes[mode]) for mode in ("lazy", "eager"))
         words, is_good = compared(lazy, eager, self.better)
-        if is_good is None or max(lazy / eager, eager / lazy) - 1 <= self.spread(modes):
+        spread = self.spread(modes)
+        if is_good is None or max(lazy / eager, eager / lazy) - 1 <= spread or spread > SPREAD_MAX:
             return words, None
         return words, is_good
 

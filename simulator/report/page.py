@@ -16,9 +16,11 @@ from .figures import Figure, M, is_compared, share
 def tile(words: str, figure: str, beside: str, comparison: tuple[str, bool | None]) -> str:
     """One large figure, at the top of a page."""
     text, is_good = comparison
+    css = tone(is_good)
     return (
-        f'<div class="tile"><div class="label">{words}</div><div class="figure">{figure}</div>'
-        f'<div class="beside">{beside} <b class="{tone(is_good)}">{text}</b></div></div>'
+        f'<div class="tile"><div class="label">{words}</div>'
+        f'<div class="figure {css}">{figure}</div>'
+        f'<div class="beside">{beside} <b class="{css}">{text}</b></div></div>'
     )
 
 

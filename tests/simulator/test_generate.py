@@ -98,3 +98,9 @@ def test_segments_that_are_there_are_not_touched(tmp_path: Path) -> None:
     generate(Workload.parse("size=1KiB"), tmp_path)
     with pytest.raises(FileExistsError, match="holds segments already"):
         generate(Workload.parse("size=1KiB"), tmp_path)
+
+
+def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NotADirectoryError, match="is not a directory"):
+        generate(Workload.parse("size=1KiB"), tmp_path / "file")

@@ -128,3 +128,37 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, without_notice(err)) == (130, "", "")
     assert not list(kept.iterdir())  # or the next run would find files in its way
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("simulate --rounds abc", "'--rounds': 'abc' is no whole number"),
+        ("doctor log --port 1.5", "'--port': '1.5' is no whole number"),
+        ("gateway --idle-timeout abc", "'--idle-timeout': 'abc' is no number"),
+        ("convert a b --to-magic 1 --first-offset 9223372036854775808", "is more than 922"),
+        ("compact a --delete-retention-ms 9223372036854775808", "is more than 922"),
+        ("retention a --retention-bytes 9223372036854775808", "is more than 922"),
+        (f"simulate --max-bytes {'9' * 400}", "is larger than any file can be"),
+    ],
+)
+def test_a_number_that_cannot_be_is_refused_in_words(
+    line: str, words: str, command: Command
+) -> None:
+    ran = command(*line.split())
+    assert ran.code == 2
+    assert words in one_line(ran.err)
+
+
+@pytest.mark.parametrize("line", ["convert", "spark find", "recover"])
+def test_a_wrong_option_leads_to_the_help_of_its_subcommand(line: str, command: Command) -> None:
+    """Also where click does not know which one it was."""
+    option = {"convert": "--policy", "spark find": "--key", "recover": "--topic"}[line]
+    ran = command(*line.split(), "path", option)
+    assert one_line(ran.err).endswith(f"(see downconvert {line} --help)")
+
+
+def test_a_group_without_a_subcommand_prints_its_help_as_it_is(command: Command) -> None:
+    ran = command("spark")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err == command("spark", "--help").out

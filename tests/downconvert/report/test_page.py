@@ -10,6 +10,7 @@ import pytest
 from bench.screenshots import LOOKS, browser, pictures
 from downconvert.report.page import framed, labelled, write_page
 from downconvert.report.style import CSS
+from tests.programs import REQUIRED
 
 TABLE = (
     "<table><thead><tr><th>client</th><th><i></i>requests</th><th></th></tr></thead>"
@@ -47,7 +48,7 @@ def test_the_stylesheet_has_a_dark_and_a_narrow_side_and_loads_nothing() -> None
     assert dark == light
 
 
-@pytest.mark.skipif(browser() is None, reason="no Chromium here")
+@pytest.mark.skipif(browser() is None and not REQUIRED, reason="no Chromium here")
 def test_a_browser_takes_a_picture_of_each_look(tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     write_page(page, framed("A title", "It is so.", "downconvert", [TABLE]))

@@ -95,6 +95,20 @@ def test_more_is_better_or_worse_as_the_figure_has_it(result: Result) -> None:
     assert by_label["CPU of the sender"].comparison(result.modes) == ("10x more", False)
 
 
+def test_a_figure_that_does_not_repeat_is_neither_good_nor_bad(
+    result: Result, tmp_path: Path
+) -> None:
+    runs = [run_of("lazy") for _ in range(3)]
+    for run, seconds in zip(runs, (0.01, 0.02, 0.03), strict=True):
+        run.sent.cpu_seconds = seconds
+    result.modes["lazy"] = Rounds(runs)
+    (cpu,) = (figure for figure in FIGURES if figure.label == "CPU of the sender")
+    assert cpu.comparison(result.modes) == ("25x less", None)
+    write_report(tmp_path / "report.html", [result], Options(), "downconvert simulate")
+    tile = '<div class="figure same">0.02 s</div><div class="beside">eager 0.50 s <b class="same">'
+    assert tile in (tmp_path / "report.html").read_text()
+
+
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_table_fits_on_a_terminal(width: int, result: Result) -> None:
     text = printed(result, width)

@@ -150,7 +150,11 @@ def _bar(topic: Topic) -> str:
         words = escape(f"v{kind[0]} {kind[1]}: {format_size(size)}", quote=True)
         width = f"width:{100 * size / total:.2f}%"
         parts.append(f'<span style="{width};{_colour(kind)}" title="{words}"></span>')
-    return f'<div class="bar">{"".join(parts)}</div>'
+    words = ", ".join(
+        f"v{magic} {codec} {_percent(size, total)}"
+        for (magic, codec), size in sorted(topic.shares.items())
+    )
+    return f'<div><div class="bar">{"".join(parts)}</div><small>{escape(words)}</small></div>'
 
 
 def _colour(kind: tuple[int, str]) -> str:
@@ -192,7 +196,7 @@ def _cost(cost: Cost) -> str:
 def _tile(label: str, figure: str, beside: str) -> str:
     return (
         f'<div class="tile"><div class="label">{escape(label)}</div>'
-        f'<div class="figure plain">{escape(figure)}</div>'
+        f'<div class="figure">{escape(figure)}</div>'
         f'<div class="beside">{escape(beside)}</div></div>'
     )
 

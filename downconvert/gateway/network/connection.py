@@ -21,13 +21,17 @@ from downconvert.gateway.session.exchanges import (
     Nothing,
     Pause,
     Reply,
+    Step,
     Turn,
     Whole,
+    advance,
+    advance_in_turns,
+    nothing,
+    same,
 )
 from downconvert.gateway.session.sent import converts
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.session.spool import MEMORY_MAX
-from downconvert.gateway.session.steps import Step, advance, advance_in_turns, nothing, same
 from downconvert.gateway.session.waiting import Waits
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import ResponseSend

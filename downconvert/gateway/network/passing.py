@@ -12,14 +12,16 @@ Not here: which requests pass (passed_kind.py), what is done with others (connec
 
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Final, TypeAlias
 
 from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import Counters
-from downconvert.gateway.session.exchanges import Answer
+from downconvert.gateway.session.exchanges import Answer, Ask
 from downconvert.gateway.session.passed_kind import PassedKind
-from downconvert.gateway.session.session import Session
+from downconvert.gateway.session.repeated import Answered, key_of
+from downconvert.gateway.session.session import FETCH, Session
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import ResponseSend
 from records import RecordsError
@@ -33,6 +35,7 @@ from .upstream import (
     LENGTH,
     RESPONSE_MAX,
     Upstream,
+    framed,
 )
 
 REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
@@ -52,7 +55,7 @@ class Passing:
     __slots__ = (
         *("_asked", "_client", "_clock", "_counters", "_failure", "_is_last", "_is_open", "_left"),
         *("_limit", "_limits", "_monotonic", "_session", "_since", "_upstream"),
-        *("_translation", "_waits_for_client", "requests"),
+        *("_time", "_translation", "_waits_for_client", "requests"),
     )
 
     def __init__(
@@ -78,6 +81,7 @@ class Passing:
         self._is_last = False
         self._waits_for_client = False  # so that no more is sent to it
         self._failure: Exception | None = None
+        self._time = 0.0  # of day, at which that has come
         self._translation: Translation | None = None  # under way, while no other request is
         self._upstream: Upstream | None = None
         client.on_arrival = self._take_requests
@@ -181,12 +185,17 @@ class Passing:
         stop: int = LENGTH.size + size
         if kind not in OLD_FETCHES or stop > len(data) or not self._session.is_settled:
             return 0
-        frame = memoryview(bytes(data[LENGTH.size : stop]))
-        steps = self._session.exchange(frame, size, time)
-        self._translation = Translation(steps, frame, now)
+        session, whole = self._session, memoryview(bytes(data[:stop]))
+        exchange = partial(session.exchange, whole[LENGTH.size :], size, time)
+        known = session.repeated.get(key_of(whole))
+        self._translation = translation = Translation(exchange, whole, now, known)
+        self._time = time
         try:
-            if self._translation.begin(upstream):
+            if translation.begin(upstream):
                 self._expect(now)
+                if translation.repeated is None:
+                    assert isinstance(translation.step, Ask)
+                    session.learn(whole, translation.step, framed)
             else:
                 self._client.wake()
         except Exception as error:
@@ -254,6 +263,8 @@ class Passing:
         try:
             if translation.take(data[:stop], upstream):
                 self._expect(now)
+            elif translation.answered is not None:
+                self._reply_again(translation, translation.answered)
             elif (found := translation.whole_answer()) is not None:
                 self._reply(translation, *found)
             else:
@@ -266,13 +277,22 @@ class Passing:
 
     def _reply(self, translation: Translation, send: ResponseSend, data: memoryview) -> None:
         assert isinstance(translation.step, Answer)
-        self._translation, now = None, self._monotonic()
         if translation.step.errors:
-            self._counters.errors_told(self._session.api, translation.step.errors)
+            self._counters.errors_told(FETCH, translation.step.errors)
         self._session.sent(send)
+        self._replied(translation, data)
+
+    def _reply_again(self, translation: Translation, answered: Answered) -> None:
+        assert translation.repeated is not None
+        translation.repeated.count(answered, self._session.shared, self._time)
+        self._session.client_id = translation.repeated.user.client_id
+        self._replied(translation, memoryview(answered.frame))
+
+    def _replied(self, translation: Translation, data: memoryview) -> None:
+        self._translation, now = None, self._monotonic()
         self._since = now
         self.requests += 1
-        self._counters.request_served(self._session.api, now - translation.started)
+        self._counters.request_served(FETCH, now - translation.started)
         self._send(data, now)
 
     def _send(self, data: memoryview, now: float) -> None:
@@ -310,7 +330,7 @@ class Passing:
     def _began(self, now: float) -> None:
         assert self._upstream is not None
         if self._upstream.on_answer is not None:
-            api = self._asked[0][1].api if self._asked else self._session.api
+            api = self._asked[0][1].api if self._asked else FETCH
             self._upstream.on_answer(self._upstream.name, now - self._since, api)
 
     def _answered(self, now: float) -> None:
@@ -337,6 +357,7 @@ class Passing:
         """To the task."""
         assert self._translation is not None
         translation, self._translation = self._translation, None
+        translation.look()
         return translation
 
     def _described(self) -> str:

@@ -223,7 +223,7 @@ class Stream(asyncio.BufferedProtocol):
 
     # --- writing
 
-    def send(self, data: memoryview | bytes) -> int:
+    def send(self, data: memoryview | bytes | bytearray) -> int:
         """Takes all of it; the caller drains afterwards. ConnectionEndedError."""
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)

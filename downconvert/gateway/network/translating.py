@@ -1,4 +1,5 @@
-"""An old fetch that is translated in the calls that receive it and its answer.
+"""An old fetch that is translated in the calls that receive it and its answer: by its exchange, or,
+where the client has sent the same before, by what is known of it (repeated.py).
 
 That is how it begins. Its connection's task takes over where an answer is large, where more has to
 be converted than in a moment, and where anything but an answer comes of it.
@@ -10,11 +11,16 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
-from downconvert.gateway.session.exchanges import Answer, Ask, Steps, Turn
+from downconvert.gateway.session.exchanges import Answer, Ask, Step, Steps, Turn, advance, nothing
 from downconvert.gateway.session.headers import Header, parse
+from downconvert.gateway.session.repeated import (
+    CORRELATION_AT,
+    Answered,
+    RepeatedFetch,
+    offset_of,
+)
 from downconvert.gateway.session.sent import converts
 from downconvert.gateway.session.spool import MEMORY_MAX, Spool
-from downconvert.gateway.session.steps import Step, advance, nothing
 from downconvert.gateway.session.waiting import LONGEST
 from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
 from downconvert.protocol.responses import ResponseSend
@@ -31,17 +37,32 @@ OLD_FETCHES: Final = frozenset(
 
 
 class Translation:
-    """Of one request. `steps`: its exchange; `frame`: the request; `started`: when it came.
+    """Of one request. `exchange`: begins its exchange, with what holds when it came; `whole`: the
+    request, with its length; `started`: when it came. `repeated`: what is known of its kind, so
+    that the exchange begins only where that does not do.
 
-    `step`: what the exchange has yielded, or returned. `correlation_id`: where that is a question
-    that the cluster has been asked, the one that its answer has."""
+    `steps`: the exchange. `step`: what that has yielded, or returned. `correlation_id`: of a
+    question that the cluster has been asked. `answered`: the client's answer, if it needed no
+    exchange."""
 
-    __slots__ = ("correlation_id", "frame", "is_large", "started", "step", "steps")
+    __slots__ = (
+        *("_exchange", "_whole", "answered", "correlation_id", "is_large", "repeated", "started"),
+        *("step", "steps"),
+    )
 
-    def __init__(self, steps: Steps, frame: memoryview, started: float) -> None:
-        self.steps = steps
-        self.frame = frame
+    def __init__(
+        self,
+        exchange: Callable[[], Steps],
+        whole: memoryview,
+        started: float,
+        repeated: RepeatedFetch | None = None,
+    ) -> None:
+        self._exchange = exchange
+        self._whole = whole
         self.started = started
+        self.repeated = repeated
+        self.answered: Answered | None = None
+        self.steps: Steps
         self.step: Step
         self.correlation_id: int | None = None
         self.is_large = False  # the answer that is on its way
@@ -52,26 +73,54 @@ class Translation:
         return self.correlation_id is None or self.is_large
 
     @property
+    def frame(self) -> memoryview:
+        """The request, without its length."""
+        return self._whole[LENGTH.size :]
+
+    @property
     def header(self) -> Header:
         return parse(self.frame)
 
     @property
     def wait(self) -> float:
         """Seconds that the cluster may wait before it answers."""
+        if self.repeated is not None:
+            return self.repeated.wait
         body = self.step.body if isinstance(self.step, Ask) else None
         return min(max(getattr(body, "max_wait_ms", 0), 0) / 1000, LONGEST)
 
     def begin(self, upstream: Upstream) -> bool:
         """Whether the cluster has been asked. What the exchange raises; ConnectionEndedError."""
+        if self.repeated is not None and upstream.stream.takes():
+            self.correlation_id = upstream.next_id()
+            upstream.stream.send(self.repeated.ask(self.correlation_id, offset_of(self._whole)))
+            return True
+        self.repeated, self.steps = None, self._exchange()
         return self._goes_on(nothing, upstream)
+
+    def look(self) -> None:
+        """The exchange is needed after all. The cluster has been asked what it asks."""
+        if self.repeated is not None:
+            self.repeated, self.steps = None, self._exchange()
+            self.step = advance(self.steps, nothing)
+            assert isinstance(self.step, Ask)
 
     def take(self, data: memoryview, upstream: Upstream) -> bool:
         """Takes the whole answer, a frame. Whether the cluster has been asked again. Likewise."""
+        asked_id = self.correlation_id
+        assert asked_id is not None
+        if self.repeated is not None:
+            (correlation_id,) = CORRELATION.unpack_from(self._whole, CORRELATION_AT)
+            offset = offset_of(self._whole)
+            self.answered = self.repeated.answer(data, asked_id, correlation_id, offset, PIECE_SIZE)
+            if self.answered is not None:
+                self.correlation_id = None
+                return False
+            self.look()
         assert isinstance(self.step, Ask)
-        assert self.correlation_id is not None
         spool = Spool(len(data) - LENGTH.size)
         spool.write(data[LENGTH.size :])
-        said: Callable[[], Message] = partial(self.step.answer, spool, self.correlation_id)
+        said: Callable[[], Message] = partial(self.step.answer, spool, asked_id)
         return self._goes_on(said, upstream)
 
     def _goes_on(self, said: Callable[[], Any], upstream: Upstream) -> bool:

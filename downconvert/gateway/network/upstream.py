@@ -83,9 +83,13 @@ class Upstream:
 
     def write(self, ask: Ask) -> int:
         """As `send`, for callers that drain afterwards, or have seen that the broker takes it."""
+        correlation_id = self.next_id()
+        self.stream.send(framed(ask, correlation_id))
+        return correlation_id
+
+    def next_id(self) -> int:
+        """The correlation id of the next request of the gateway's own."""
         self._correlation_id += 1
-        frame = ask.frame(self._correlation_id, OWN_CLIENT_ID)
-        self.stream.send(LENGTH.pack(len(frame)) + frame)
         return self._correlation_id
 
     async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Callable[[], Message]:
@@ -161,6 +165,12 @@ class Upstream:
 
     def close(self) -> None:
         self.stream.close()
+
+
+def framed(ask: Ask, correlation_id: int = 0) -> bytearray:
+    """A request of the gateway's own, with its length."""
+    frame = ask.frame(correlation_id, OWN_CLIENT_ID)
+    return bytearray(LENGTH.pack(len(frame)) + frame)
 
 
 async def reach(

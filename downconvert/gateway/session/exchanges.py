@@ -2,7 +2,9 @@
 
 An exchange handles one request of a client. It is a generator: it yields what it needs (an answer
 of the cluster, the rest of the request, a turn in which to convert), is sent it, and returns the
-reply to the client. It runs on one thread at a time, and only its connection resumes it."""
+reply to the client. It runs on one thread at a time, and only its connection resumes it.
+
+Not here: who answers what is asked (network/connection.py)."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -130,3 +132,30 @@ class HangUp:
 Reply: TypeAlias = Forward | Answer | Nothing | HangUp
 Steps: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply]
 Asking: TypeAlias = Generator[Ask | Turn, Message, Message]
+Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
+
+
+def same(whole: memoryview) -> memoryview:
+    """What is said to an exchange that has asked for the whole request."""
+    return whole
+
+
+def nothing() -> None:
+    """What is said to an exchange that has asked for nothing."""
+
+
+def advance(steps: Steps, said: Callable[[], Any]) -> Step:
+    """What an exchange yields next, or returns. `said`: makes what it is told."""
+    try:
+        return steps.send(said())
+    except StopIteration as end:
+        reply: Reply = end.value
+        return reply
+
+
+def advance_in_turns(steps: Steps, said: Callable[[], Any], goes_on: Callable[[int], bool]) -> Step:
+    """Likewise; turns that follow are taken at once while nobody else waits for one."""
+    turns, step = 1, advance(steps, said)
+    while isinstance(step, Turn) and goes_on(turns):
+        turns, step = turns + 1, advance(steps, nothing)
+    return step

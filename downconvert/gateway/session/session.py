@@ -4,7 +4,7 @@ A request is forwarded as it is, answered here, or translated (translation.py, f
 recoding.py, producing.py)."""
 
 import logging
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final
 
@@ -42,6 +42,7 @@ from .exchanges import (
 from .headers import OTHER, Header
 from .passed_kind import PassedKinds
 from .relay import Relay
+from .repeated import RepeatedFetches, User
 from .shared import Shared
 from .translator import Translator
 from .versions import AUTHENTICATION, Versions
@@ -76,6 +77,7 @@ class Session:
         self._read: tuple[Message, float] | None = None  # a fetch that was read, and when
         self.api = OTHER  # of the last request: a name of which there are few
         self.passed = PassedKinds()  # what needs no look at the whole request from now on
+        self.repeated = RepeatedFetches()  # old fetches that are answered without an exchange
         self._cluster: Message | None = None  # what the broker said to ApiVersions
         self._versions: Versions
         self._translator: Translator
@@ -95,6 +97,7 @@ class Session:
         self.client_id = (header.client_id or "")[:NAME_MAX]
         if header.api in AUTHENTICATION or header.api is ApiKey.ApiVersions:
             self.passed.clear()  # the client may be another one afterwards
+            self.repeated.clear()
         if self._login is not None and header.api in AUTHENTICATION:
             reply = yield from self._login.handle(header, frame, size, now)
             return self.identity.logged_in(reply)
@@ -145,6 +148,16 @@ class Session:
             assert self._client is not None
             self.passed.learn(header, frame, self.api, self._client, self.client_id)
         return Forward(header, expects_response, throttle)
+
+    def learn(self, frame: memoryview, ask: Ask, framed: Callable[[Ask], bytearray]) -> None:
+        """The cluster is asked `ask` for an old fetch, a frame with its length."""
+        if LOG.isEnabledFor(logging.DEBUG) or is_checked(self.identity.access, ApiKey.Fetch):
+            return
+        header, client = headers.parse(frame[CORRELATION_SIZE:]), self._client
+        assert client is not None
+        user = User(client, self.client_id, self.identity.principal)
+        policy_of = self._translator.policies(self._names(header))
+        self.repeated.learn(frame, header, ask, framed, policy_of, user)
 
     # --- identity
 
@@ -217,19 +230,12 @@ class Session:
             self._client, self._seen = census.see(client, now, translated=is_translated), seen
         if LOG.isEnabledFor(logging.DEBUG):
             how = "is translated" if is_translated else "passes"
-            fields = {
-                "client": self.address,
-                "client_id": self.client_id,
-                "software": self.software,
-            }
-            fields |= {"request": header.name, "translation": how}
+            who_it_is = {"client": self.address, "client_id": self.client_id}
+            fields = who_it_is | {"software": self.software, "request": header.name}
             LOG.debug(
                 "client %s: %s %s [client id %r]",
-                self.address,
-                header.name,
-                how,
-                self.client_id,
-                extra={"fields": fields},
+                *(self.address, header.name, how, self.client_id),
+                extra={"fields": fields | {"translation": how}},
             )
 
     def sent(self, send: ResponseSend) -> None:

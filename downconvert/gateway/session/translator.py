@@ -70,7 +70,7 @@ class Translator:
 
     def _fetch(self, header: Header, body: Message, names: tuple[str, ...]) -> Asking:
         served = self._versions.cluster[ApiKey.Fetch]
-        policies = self._policies(names)
+        policies = self.policies(names)
         if not self._versions.passes(ApiKey.Fetch, header.version):
             if not fetching.can_serve(header.version, served):
                 raise BadRequestError(
@@ -102,7 +102,7 @@ class Translator:
         recodes = [config.policy.recode, *rules]
         return any(recode.get(recoding.CODEC, REFUSE) != REFUSE for recode in recodes)
 
-    def _policies(self, names: tuple[str, ...]) -> Callable[[str], ConversionPolicy]:
+    def policies(self, names: tuple[str, ...]) -> Callable[[str], ConversionPolicy]:
         """How records are converted for this client, by topic."""
         if names != self._names:
             self._names = names

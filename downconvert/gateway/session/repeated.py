@@ -1,0 +1,266 @@
+"""An old fetch of one partition that a client sends again and again, from bytes to bytes.
+
+What a poll asks is the same each time, but for its correlation id and its offset. What the exchange
+has found out for the first one (the policy, what the cluster is asked, what stands around the
+records) holds for the next ones. An answer with one batch, or with nothing, is answered without a
+message object. Any other answer is left to the exchange, and so is all that is refused or damaged.
+
+Not here: what the exchange does (fetching.py), how a poll is under way (translating.py)."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from downconvert import ConversionPolicy
+from downconvert.conversion.converter import Converter
+from downconvert.conversion.request import Request
+from downconvert.protocol.decoder import Cursor, decode
+from downconvert.protocol.encoder import Parts
+from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.fetch_versions import FIRST_BATCH_WHOLE_SINCE, magic_of
+from downconvert.protocol.schemas import Message
+from downconvert.serving.fetch_assembly import hard_size, joins_more
+from downconvert.serving.series import NAME_MAX
+from records import MemoryRecords, RecordsError
+from records.formats import V2
+
+from .census import ClientKey
+from .exchanges import Ask
+from .fetching import WITH_NAMES
+from .headers import Header
+from .shared import Shared
+from .turns import COMMITTED, WORK_A_TURN
+from .waiting import LONGEST
+
+REPEATED_MAX: Final = 4  # of one connection
+FRAME_MAX: Final = 512  # bytes of such a request, with its length
+KIND: Final = slice(4, 8)  # of a frame with its length: API and version
+CORRELATION: Final = Struct(">i")
+CORRELATION_AT: Final = 8
+OFFSET: Final = Struct(">q")
+OFFSET_FROM_END: Final = 12  # of a fetch of one partition: its offset and its limit of bytes
+LIMIT_SIZE: Final = 4
+LENGTH_SIZE: Final = 4
+THROTTLED_SINCE: Final = 1
+NOTHING: Final = -1, 0  # lengths of records: those that are null, and those that are empty
+
+# The cluster's answer, in the newest version that names topics. Length, correlation id, no tags,
+# throttle time, error code, session.
+START: Final = Struct(">iiBihi")
+# Of a partition: high watermark, last stable offset, start of the log, aborted transactions,
+# preferred replica.
+FIELDS: Final = Struct(">qqqBi")
+NO_TRANSACTIONS: Final = 0, 1  # null, or none
+NO_TAGS: Final = bytes(3)  # of the partition, the topic and the answer
+BATCH: Final = Struct(">qiiBiHi")  # up to the last offset's delta, of format 2
+BATCH_SIZE: Final = Struct(">i")
+LENGTH_END: Final = 12  # of a batch: after its length, which counts what follows
+CONTROL: Final = 1 << 5
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A frame for the client, and what was converted for it, of which some may be cut off."""
+
+    frame: bytearray
+    records: int
+    size: int  # bytes of records
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks. client: the row of the census. client_id: for log lines."""
+
+    client: ClientKey
+    client_id: str
+    principal: str
+
+
+class RepeatedFetch:
+    """What holds for all polls that differ in their correlation ids and offsets only.
+
+    user: whose polls they are. wait: seconds that the cluster may wait."""
+
+    __slots__ = (
+        *("_answer_start", "_asked", "_is_committed", "_limit", "_magic", "_offset_at", "_policy"),
+        *("_version", "_topic", "_wanted", "user", "wait"),
+    )
+
+    def __init__(
+        self,
+        version: int,
+        body: Message,
+        asked: bytearray,
+        offset_at: int,
+        policy: ConversionPolicy,
+        user: User,
+    ) -> None:
+        """`body`: of the client's request. `asked`: a frame of the cluster's, with its length, that
+        has the offset at `offset_at`."""
+        (topic,) = body.topics
+        (partition,) = topic.partitions
+        name, index = topic.topic.encode(), CORRELATION.pack(partition.partition)
+        magic = magic_of(version)
+        assert magic is not None, "a client that reads what is on disk"
+        self.user = user
+        self._topic: str = topic.topic
+        self.wait: float = min(max(body.max_wait_ms, 0) / 1000, LONGEST)
+        self._version = version
+        self._magic = magic
+        self._limit: int = partition.partition_max_bytes
+        self._policy = policy
+        self._is_committed = policy.isolation == COMMITTED
+        self._asked = asked
+        self._offset_at = offset_at
+        # One topic and one partition, without an error: as the cluster names them, and the client.
+        length = Parts()
+        length.uvarint(len(name) + 1)
+        self._wanted = b"\2" + bytes(length.bytes) + name + b"\2" + index + bytes(2)
+        one = (1).to_bytes(4)
+        self._answer_start = one + len(name).to_bytes(2) + name + one + index + bytes(2)
+
+    def ask(self, correlation_id: int, offset: int) -> bytearray:
+        """The frame that the cluster is asked with. It is written again by the next call."""
+        CORRELATION.pack_into(self._asked, CORRELATION_AT, correlation_id)
+        OFFSET.pack_into(self._asked, self._offset_at, offset)
+        return self._asked
+
+    def answer(
+        self, data: memoryview, asked_id: int, correlation_id: int, offset: int, size_max: int
+    ) -> Answered | None:
+        """The client's answer, of at most `size_max` bytes of records, from the cluster's, a whole
+        frame. None: that is for the exchange.
+
+        `asked_id`: the correlation id that the cluster was asked with."""
+        try:
+            _, found_id, tags, throttle, code, _ = START.unpack_from(data)
+            at = START.size + len(self._wanted)
+            if found_id != asked_id or tags or code or data[START.size : at] != self._wanted:
+                return None
+            high, stable, _, transactions, _ = FIELDS.unpack_from(data, at)
+            cursor = Cursor(data, at + FIELDS.size)
+            size, at = cursor.uvarint() - 1, cursor.position
+        except (struct.error, BadRequestError):
+            return None
+        if transactions not in NO_TRANSACTIONS or data[at + max(size, 0) :] != NO_TAGS:
+            return None
+        made, count, made_size = bytearray(), 0, 0
+        if size not in NOTHING:
+            bound = min(high, stable) if self._is_committed else high
+            converted = self._converted(data[at : at + size], offset, bound, size_max)
+            if converted is None:
+                return None
+            made, count = converted
+            made_size = len(made)
+            if self._version < FIRST_BATCH_WHOLE_SINCE:
+                del made[hard_size(made_size, self._limit, lambda: memoryview(made)) or made_size :]
+        return Answered(self._frame(correlation_id, throttle, high, made), count, made_size)
+
+    def count(self, answered: Answered, shared: Shared, now: float) -> None:
+        """An answer is sent. `now`: the time of day at which it was asked for."""
+        client = self.user.client
+        shared.census.see_again(client, now, translated=True)
+        if answered.size:
+            shared.census.converted(client, answered.records, answered.size)
+        shared.last_old.join([(self._topic[:NAME_MAX], self.user.principal[:NAME_MAX], now)])
+
+    def _converted(
+        self, records: memoryview, offset: int, bound: int, size_max: int
+    ) -> tuple[bytearray, int] | None:
+        """One batch, as the client reads it, and how many records of it were converted."""
+        size = len(records)
+        if size < BATCH.size:
+            return None
+        base, length, _, magic, _, attributes, delta = BATCH.unpack_from(records)
+        if magic != V2 or LENGTH_END + length != size or attributes & CONTROL:
+            return None
+        if joins_more(size, self._limit - size) and offset < base + delta + 1 < bound:
+            return None  # more is asked for
+        log = MemoryRecords(records)
+        converter = Converter.converting(log, Request(self._magic, offset, self._policy))
+        made = bytearray()
+        try:
+            pieces = converter.pieces(size)
+            while (piece := converter.next_made(pieces, size, size_max)) is not None:
+                made += piece
+                if len(made) > size_max or converter.work > WORK_A_TURN:
+                    return None
+            count = converter.counts.records
+        except RecordsError:
+            return None
+        finally:
+            converter.release()
+        return (made, count) if made else None
+
+    def _frame(
+        self, correlation_id: int, throttle: int, high: int, records: bytearray
+    ) -> bytearray:
+        frame = bytearray(LENGTH_SIZE)
+        frame += CORRELATION.pack(correlation_id)
+        if self._version >= THROTTLED_SINCE:
+            frame += CORRELATION.pack(throttle)
+        frame += self._answer_start
+        frame += OFFSET.pack(high)
+        frame += BATCH_SIZE.pack(len(records))
+        frame += records
+        BATCH_SIZE.pack_into(frame, 0, len(frame) - LENGTH_SIZE)
+        return frame
+
+
+class RepeatedFetches(dict[bytes, RepeatedFetch]):
+    """Those of one connection, by all bytes that are the same each time."""
+
+    def learn(
+        self,
+        frame: memoryview,
+        header: Header,
+        ask: Ask,
+        framed: Callable[[Ask], bytearray],
+        policy_of: Callable[[str], ConversionPolicy],
+        user: User,
+    ) -> None:
+        """The cluster is asked `ask` for this frame, which has its length. `framed`: makes a frame
+        of it."""
+        if ask.version != WITH_NAMES or len(frame) > FRAME_MAX:
+            return
+        body = decode("FetchRequest", header.version, frame[LENGTH_SIZE + header.size :])
+        if len(body.topics) != 1 or len(body.topics[0].partitions) != 1:
+            return
+        policy = policy_of(body.topics[0].topic)
+        if policy.size != "exact":
+            return
+        if len(self) >= REPEATED_MAX:
+            self.clear()
+        asked = framed(ask)
+        at = _offset_at(ask, asked, framed)
+        self[key_of(frame)] = RepeatedFetch(header.version, body, asked, at, policy, user)
+
+
+def _offset_at(ask: Ask, asked: bytearray, framed: Callable[[Ask], bytearray]) -> int:
+    """Where a frame has the offset: what differs in the frame of another one."""
+    assert ask.body is not None
+    partition = ask.body.topics[0].partitions[0]
+    offset = partition.fetch_offset
+    partition.fetch_offset = ~offset  # each byte of it differs
+    other = framed(ask)
+    partition.fetch_offset = offset
+    return next(at for at, byte in enumerate(asked) if byte != other[at])
+
+
+def offset_of(frame: memoryview) -> int:
+    """That a fetch of one partition asks for."""
+    (offset,) = OFFSET.unpack_from(frame, len(frame) - OFFSET_FROM_END)
+    return int(offset)
+
+
+def key_of(frame: memoryview) -> bytes:
+    """All but the correlation id and the offset, of a fetch of one partition."""
+    return b"".join(
+        (
+            frame[KIND],
+            frame[CORRELATION_AT + CORRELATION.size : -OFFSET_FROM_END],
+            frame[-LIMIT_SIZE:],
+        )
+    )

@@ -59,7 +59,10 @@ class Conversion:
     @property
     def stats(self) -> ConversionStats:
         """What has been done so far. `bytes_in` is where the next entry or record begins."""
-        return self._converter.stats(bytes_out=self._size)
+        converter = self._converter
+        return converter.counts.stats(
+            bytes_out=self._size, peak_buffer_bytes=converter.buffer_bytes
+        )
 
 
 def convert(
@@ -103,7 +106,7 @@ def eager(
             converted += converter.output.ready[:size]
     finally:
         converter.release()
-    if policy.size == "estimate" and converter.stats().records_converted == 0:
+    if policy.size == "estimate" and converter.counts.records == 0:
         converted = bytearray(records.size)
         del converted[records.read_into(memoryview(converted), 0) :]
     return bytes(converted)

@@ -30,7 +30,7 @@ from records.kernel import Buffer, Outcome
 
 from .aborted import AbortedTransactions
 from .compressed import CompressedEntries, CompressedEntry
-from .engine import Engine, Progress
+from .engine import COMPRESSED_WEIGHT, Engine, Progress
 from .output import Output
 from .oversize import Oversize
 from .policy import RESPONSE_SIZE_MAX
@@ -46,9 +46,8 @@ SOURCE, TARGET, BATCH, END, DAMAGE = (
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
-MADE_SIZE: Final = 32 * 1024  # of what the kernel makes by itself in a step
-# What is compressed again costs about as many times more, for each byte that goes through memory.
-COMPRESSED_WEIGHT: Final = 8
+MADE_SIZE: Final = 32 * 1024  # of what the kernel makes by itself in a step of a plan
+MESSAGES_SIZE: Final = 64 * 1024  # the same where nobody waits for a size: a millisecond or two
 
 
 class Converter:
@@ -133,9 +132,9 @@ class Converter:
         self.output.open()
 
     @property
-    def compresses(self) -> bool:
+    def has_compressed(self) -> bool:
         """Whether something has had to be compressed again."""
-        return self._compressed.has_compressed
+        return self._compressed.has_compressed or self._transcoder.decompressed > 0
 
     @property
     def position(self) -> int:
@@ -169,7 +168,7 @@ class Converter:
         compressed = self._compressed
         done = source_bytes + produced + copied + compressed.temporary_bytes
         done += self._oversize.copied_bytes
-        weight = COMPRESSED_WEIGHT if compressed.has_compressed else 1
+        weight = COMPRESSED_WEIGHT if self.has_compressed else 1
         return done * weight + compressed.decompressed * COMPRESSED_WEIGHT
 
     def pieces(self, end: int) -> Iterator[int]:
@@ -273,6 +272,14 @@ class Converter:
             return done.rest or b""
         size = next(pieces, None)
         return None if size is None else self.output.ready[:size]
+
+    def messages(self, end: int) -> Iterator[Buffer]:
+        """All messages up to `end`, some at a time, or parts of a large one. They are good until
+        the next ones are asked for."""
+        pieces = self.pieces(end)
+        while (piece := self.next_made(pieces, end, MESSAGES_SIZE)) is not None:
+            if piece:
+                yield piece
 
     def _measure_ahead(self, end: int) -> int:
         """Lets the kernel measure for as long as nothing has to be decided. Returns the size."""

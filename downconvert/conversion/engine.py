@@ -28,6 +28,10 @@ MEASURED_CHUNK_SIZE: Final = 128 * 1024
 MEASURED_SIZE: Final = 1024 * 1024
 
 
+# What is compressed again costs about as many times more, for each byte that goes through memory.
+COMPRESSED_WEIGHT: Final = 8
+
+
 class Progress(NamedTuple):
     """consumed: bytes of the records. size: bytes that the target took. rest: what a channel left
     of a chunk, or what was written to memory. error: why it took no more, as errno, or 0."""
@@ -106,6 +110,14 @@ class Engine:
                 MEASURED_SIZE,
             )
         )
+
+    @property
+    def work(self) -> int:
+        """What has been done so far: bytes that went through memory, those of what is compressed
+        again several times."""
+        _, _, source_bytes, produced, copied = self.transcoder.totals
+        weight = COMPRESSED_WEIGHT if self.transcoder.decompressed else 1
+        return (source_bytes + produced + copied) * weight
 
     def counts(self, consumed: int) -> Counts:
         """What the kernel has done so far, to convert so many bytes of the records."""

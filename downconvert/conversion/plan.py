@@ -21,7 +21,7 @@ from records.files.source import Records
 from records.kernel import Outcome
 from records.units import KiB
 
-from .converter import COMPRESSED_WEIGHT, MADE_SIZE, Converter
+from .converter import MADE_SIZE, Converter
 from .engine import Engine
 from .filler import NOTHING_LEFT_SIZE
 from .made import ENOUGH, Held, Made
@@ -110,7 +110,7 @@ def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | Non
         if done.outcome == Outcome.END and done.size <= ENOUGH:
             counts = engine.counts(position)
             held = Held.within_budget(first or b"", counts, clock() - started)
-            yield counts.temporary_bytes * COMPRESSED_WEIGHT + 1
+            yield engine.work or 1
             return Plan(size=done.size, end=end, is_exact=True, held=held)
     made = Made(ENOUGH, RESPONSE_SIZE_MAX)
     made.add(first or b"", is_whole=True)

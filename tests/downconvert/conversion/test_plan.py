@@ -10,7 +10,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
 from downconvert.conversion import plan, send
-from downconvert.conversion.converter import COMPRESSED_WEIGHT
+from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import WITHIN
 from records import Codec, FileRecords, Record, RecordsError, backend, build
 from records.backend import NAME, NATIVE
@@ -138,9 +138,9 @@ def test_a_small_answer_is_made_by_one_call_of_the_kernel(
             calls.append(1)
             return self._kernel.transfer(*arguments)
 
-        @property
-        def totals(self) -> Any:
-            return self._kernel.totals
+        def __getattr__(self, name: str) -> Any:
+            assert name in ("totals", "decompressed")
+            return getattr(self._kernel, name)
 
     with log_of(tmp_path / "log", small_log(codec)) as log:
         expected = eager(log, 1, 7, policy)
@@ -196,6 +196,16 @@ def test_a_small_answer_is_held_also_where_something_has_to_be_decided(
         monkeypatch.setattr(send, "Converter", None)  # nothing is converted again
         assert lazy.is_whole
         assert sent(lazy.to_send()) == expected
+
+
+@pytest.mark.parametrize("small_size_max", [0, plan.SMALL_SIZE_MAX])
+def test_what_the_kernel_compresses_again_is_work_as_well(
+    small_size_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SMALL_SIZE_MAX", small_size_max)
+    with log_of(tmp_path / "log", small_log(Codec.LZ4)) as log:
+        work = sum(LazyDownConvertRecords.in_steps(log, 1))
+        assert work >= COMPRESSED_WEIGHT * log.size
 
 
 def test_damage_ends_a_small_answer_before_it(tmp_path: Path) -> None:

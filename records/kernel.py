@@ -287,7 +287,8 @@ class Transcoder(Protocol):
         Comes back with: CHANNEL, where not all was taken that was written; what is left is in the
         result and is the caller's, and so is the channel's error, unless it would only have blocked
         (EINTR is one: the caller asks again). LIMIT, where `promised` bytes have been written, or
-        `budget` bytes have been consumed or written: no other chunk is begun then. END at `end`.
+        `budget` bytes have been consumed or written, or eight times as many decompressed: no other
+        chunk is begun then. END at `end`.
         Otherwise the outcome of transcode where that needs its caller: BATCH, DAMAGE, END, SOURCE
         for an item of more than two chunks (one, where chunks are of 64 KiB or more), TARGET for a
         message that does not fit. SOURCE also where nothing can be read or there is no memory.
@@ -372,6 +373,11 @@ class Transcoder(Protocol):
 
         A batch counts, and with all its bytes, when its first record is kept. An uncompressed
         message is a batch; so is what was entered, but its source bytes only the caller knows."""
+
+    @property
+    def decompressed(self) -> int:
+        """Since the beginning: bytes that the entries decompressed to that `recode` and `transfer`
+        have recoded."""
 
     @property
     def wrapper(self) -> tuple[int, int, int, int, int]:

@@ -23,7 +23,8 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Recodes, Transcoder
+from records.kernel import Transcoder
+from records.units import KiB
 
 from . import buffers
 from .body import Body
@@ -32,17 +33,13 @@ from .buffers import NO_BUFFER
 from .large import Steps
 from .large_inner import InnerFormat
 from .output import Output
-from .policy import CHUNK_SIZE_MIN
 from .request import Request
+from .rules import rules_for
 from .window import LogWindow
 
-KiB: Final = 1024
-ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of the compressed bytes, and of what they decompress to
 # Of the window over what decompresses to more. A record that does not fit is large.
 WINDOW_SIZE_MAX: Final = 64 * KiB
-_UNLIMITED: Final = 2**63 - 1
 NOTHING: Final[Iterator[int]] = iter(())
-_INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
 
 
 class CompressedEntry(NamedTuple):
@@ -65,7 +62,6 @@ class CompressedEntries:
         "_body",
         "_converter",
         "_decompressed",
-        "_inner_size_max",
         "_input",
         "_largest_body",
         "_largest_buffers",
@@ -73,6 +69,7 @@ class CompressedEntries:
         "_log",
         "_one_shot",
         "_output",
+        "_recodes",
         "_request",
         "_rest",
         "_source_bytes",
@@ -89,10 +86,8 @@ class CompressedEntries:
         output: Output,
         transcoder: Transcoder,
     ) -> None:
-        policy = request.policy
-        wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
-        # What is sent depends on these sizes, and so they do not depend on `chunk_size`.
-        self._one_shot = max(CHUNK_SIZE_MIN, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8))
+        self._recodes = rules_for(request.policy, request.to_magic).recodes
+        self._one_shot = self._recodes.body_size_max
         self._window_size = min(WINDOW_SIZE_MAX, self._one_shot)
         self._request = request
         self._log = window
@@ -105,8 +100,8 @@ class CompressedEntries:
         self._rest = NOTHING
         self._body: Body | None = None  # that is read a window at a time
         self._decompressed = 0  # of the bodies before
-        self._source_bytes = self._batches = 0
-        self._inner_size_max = min(wrapper_size_max, _INNER_SIZE_MAX)
+        self._source_bytes = 0
+        self._batches = transcoder.totals[1]  # that were converted before the entry
         self._largest_made = 0
         self.has_compressed = False
 
@@ -186,17 +181,17 @@ class CompressedEntries:
         source = self._compressed(0, entry.size)
         if source is None:
             return None
-        policy, transcoder = self._request.policy, self._transcoder
-        made = transcoder.recode(
+        how = self._recodes
+        made = self._transcoder.recode(
             source,
             0,
             entry.size,
             entry.target_codec,
-            policy.compression_level == "fast",
-            policy.trim_compressed,
-            policy.split_at_gaps,
-            self._one_shot,
-            self._inner_size_max,
+            how.fast,
+            how.trim,
+            how.split_at_gaps,
+            how.body_size_max,
+            how.inner_size_max,
         )
         if made is not None:
             self.counted_elsewhere()
@@ -219,19 +214,6 @@ class CompressedEntries:
             size = PREFIX.unpack_from(made, at)[1] + PREFIX.size
             yield self._output.wrapper(made[at : at + size])
             at += size
-
-    def recodes(self, target_codecs: bytes) -> Recodes:
-        """What a transfer needs to know to recode batches itself. `target_codecs`: by the batch's
-        codec."""
-        policy = self._request.policy
-        return Recodes(
-            target_codecs,
-            policy.compression_level == "fast",
-            policy.trim_compressed,
-            policy.split_at_gaps,
-            self._one_shot,
-            self._inner_size_max,
-        )
 
     def counted_elsewhere(self) -> None:
         """Entries that the kernel has converted by itself are counted in its own totals."""

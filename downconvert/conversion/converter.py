@@ -12,7 +12,6 @@ Not here: how far a conversion goes (plan.py), where its bytes go (send.py)."""
 from collections.abc import Iterator
 from typing import Final, Self
 
-from records import backend
 from records.batch import BatchHeader
 from records.batches.reader import read_batch
 from records.files.source import Records
@@ -31,31 +30,24 @@ from records.kernel import Buffer, Outcome
 
 from .aborted import AbortedTransactions
 from .compressed import CompressedEntries, CompressedEntry
-from .direct import MEMORY, Written, source_of
-from .made import Counts
+from .engine import COMPRESSED_WEIGHT, Engine, Progress
 from .output import Output
 from .oversize import Oversize
 from .policy import RESPONSE_SIZE_MAX
 from .request import Request
 from .rules import rules_for
-from .stats import ConversionStats
+from .stats import Counts
 from .window import LogWindow
 
 SOURCE, TARGET, BATCH, END, DAMAGE = (
     int(outcome)
     for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
 )
-CHANNEL, LIMIT = int(Outcome.CHANNEL), int(Outcome.LIMIT)
-GOES_ON = CHANNEL, LIMIT  # the kernel could have gone on by itself
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
-# What the kernel measures by itself: so much is read at a time, and so much is a piece.
-MEASURED_CHUNK_SIZE: Final = 128 * 1024
-MEASURED_SIZE: Final = 1024 * 1024
-MADE_SIZE: Final = 32 * 1024  # of what the kernel makes by itself in a step
-# What is compressed again costs about as many times more, for each byte that goes through memory.
-COMPRESSED_WEIGHT: Final = 8
+MADE_SIZE: Final = 32 * 1024  # of what the kernel makes by itself in a step of a plan
+MESSAGES_SIZE: Final = 64 * 1024  # the same where nobody waits for a size: a millisecond or two
 
 
 class Converter:
@@ -64,15 +56,13 @@ class Converter:
 
     __slots__ = (
         "_aborted",
-        "_committed_only",
         "_compressed",
+        "_engine",
         "_is_between",
         "_is_direct",
         "_oversize",
-        "_recodes",
         "_request",
         "_rules",
-        "_source",
         "_stops_to_make",
         "_transcoder",
         "chunk_size",
@@ -87,18 +77,17 @@ class Converter:
         window: LogWindow,
         output: Output,
         chunk_size: int,
+        engine: Engine | None = None,
     ) -> None:
-        """`chunk_size`: bytes of the window that are converted at a time."""
-        policy = request.policy
+        """`chunk_size`: bytes of the window that are converted at a time. `engine`: that has come
+        to the window's position."""
         self.window = window
         self.output = output
         self._request = request
         self.chunk_size = min(chunk_size, window.size)
-        self._rules = rules_for(policy, request.to_magic)
-        self._committed_only = policy.isolation == "read_committed"
-        self._transcoder = backend.Transcoder(
-            request.to_magic, request.first_offset, self._rules.pass_codecs, self._committed_only
-        )
+        self._rules = rules_for(request.policy, request.to_magic)
+        self._engine = Engine(window.records, request) if engine is None else engine
+        self._transcoder = self._engine.transcoder
         self._aborted = AbortedTransactions(request.aborted)
         shared = request, self.window, output, self._transcoder
         self._oversize = Oversize(*shared)
@@ -107,18 +96,19 @@ class Converter:
         self.has_stopped = False  # before something that has to be compressed again
         self._is_direct = True  # nothing has to be decided next, as far as is known
         self._is_between = True  # it stands between two pieces, and needs no buffer to go on
-        self._recodes = self._compressed.recodes(self._rules.target_codecs)
-        self._source = source_of(window.records)
 
     @classmethod
-    def converting(cls, records: Records, request: Request) -> Self:
+    def converting(
+        cls, records: Records, request: Request, engine: Engine | None = None, position: int = 0
+    ) -> Self:
         """Makes messages. Two small chunks are read at once, since a read costs as much as four
-        kilobytes do."""
+        kilobytes do. `engine`: that has come to `position`."""
         size = request.policy.chunk_size
         window = LogWindow(records, size * 2 if size < LARGE_CHUNK_SIZE else size)
+        window.position = position
         # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
         # every chunk's.
-        return cls(request, window, Output(2 * size), size)
+        return cls(request, window, Output(2 * size), size, engine)
 
     @classmethod
     def measuring(cls, records: Records, request: Request, *, first_only: bool = False) -> Self:
@@ -142,9 +132,9 @@ class Converter:
         self.output.open()
 
     @property
-    def compresses(self) -> bool:
+    def has_compressed(self) -> bool:
         """Whether something has had to be compressed again."""
-        return self._compressed.has_compressed
+        return self._compressed.has_compressed or self._transcoder.decompressed > 0
 
     @property
     def position(self) -> int:
@@ -164,30 +154,11 @@ class Converter:
             temporary + compressed.temporary_bytes + oversize.copied_bytes,
         )
 
-    def stats(
-        self,
-        *,
-        bytes_out: int = 0,
-        filler: int = 0,
-        seconds: float = 0.0,
-        held: Counts | None = None,
-    ) -> ConversionStats:
-        """What has been done so far, with what only the caller knows. `held`: what was done before
-        for this answer."""
-        counts, before = self.counts, held or Counts()
-        buffers = (
-            self.window.buffer_bytes + self.output.buffer_bytes + self._compressed.buffer_bytes
-        )
-        return ConversionStats(
-            records_converted=counts.records + before.records,
-            batches_converted=counts.batches + before.batches,
-            bytes_in=counts.bytes_in + before.bytes_in,
-            bytes_out=bytes_out,
-            filler_bytes=filler,
-            temporary_bytes=counts.temporary_bytes + before.temporary_bytes,
-            peak_buffer_bytes=buffers,
-            seconds_converting=seconds,
-        )
+    @property
+    def buffer_bytes(self) -> int:
+        """The most that its buffers have held."""
+        compressed = self._compressed.buffer_bytes
+        return self.window.buffer_bytes + self.output.buffer_bytes + compressed
 
     @property
     def work(self) -> int:
@@ -197,7 +168,7 @@ class Converter:
         compressed = self._compressed
         done = source_bytes + produced + copied + compressed.temporary_bytes
         done += self._oversize.copied_bytes
-        weight = COMPRESSED_WEIGHT if compressed.has_compressed else 1
+        weight = COMPRESSED_WEIGHT if self.has_compressed else 1
         return done * weight + compressed.decompressed * COMPRESSED_WEIGHT
 
     def pieces(self, end: int) -> Iterator[int]:
@@ -211,7 +182,7 @@ class Converter:
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
         step = chunk_size = self.chunk_size
         while window.position < end:
-            if is_measuring and self._is_direct and self._source is not None:
+            if is_measuring and self._is_direct and self._engine.can_run:
                 measured = self._measure_ahead(end)
                 if measured:
                     yield measured
@@ -275,65 +246,53 @@ class Converter:
             elif outcome == END:
                 return
 
-    def can_write(self, end: int) -> bool:
-        """Whether the kernel may convert and write what comes next: nothing has to be decided."""
+    def can_run(self, end: int) -> bool:
+        """Whether the kernel may convert what comes next by itself: nothing has to be decided."""
         return (
             self._is_direct
             and self._is_between
             and self.window.position < end
-            and self._source is not None
+            and self._engine.can_run
         )
 
-    def write(
-        self, end: int, descriptor: int, is_socket: bool, promised: int, budget: int
-    ) -> Written:
+    def write(self, end: int, channel: tuple[int, bool], promised: int, budget: int) -> Progress:
         """Lets the kernel convert and write for as long as nothing has to be decided, and up to
-        `end`: `promised` bytes at most, and no other chunk after `budget` bytes. Its caller has
-        asked `can_write`. ClosedRecordsError."""
-        window, source = self.window, self._source
-        assert source is not None
-        consumed, written, outcome, rest, error = source.call(
-            self._transcoder.transfer,
-            window.position,
-            end,
-            self.chunk_size,
-            descriptor,
-            is_socket,
-            promised,
-            budget,
-            self._recodes,
-        )
-        window.release()  # it has gone on without it
-        window.position += consumed
-        self._compressed.counted_elsewhere()
-        self._is_direct = outcome in GOES_ON
-        return Written(written, rest, error)
+        `end`, as `Engine.send`. Its caller has asked `can_run`. ClosedRecordsError."""
+        position = self.window.position
+        done = self._engine.send(position, end, self.chunk_size, channel, promised, budget)
+        return self._went_on(done)
 
     def next_made(self, pieces: Iterator[int], end: int, budget: int) -> Buffer | None:
         """The next messages, or a part of a large one, in memory: about `budget` bytes where the
         kernel makes them by itself, else the next of the `pieces`, which are those up to `end`.
         None: there is no other."""
-        if self.can_write(end):
-            return self.write(end, MEMORY, False, RESPONSE_SIZE_MAX, budget).rest or b""
+        if self.can_run(end):
+            position = self.window.position
+            done = self._went_on(self._engine.make(position, end, self.chunk_size, budget))
+            return done.rest or b""
         size = next(pieces, None)
         return None if size is None else self.output.ready[:size]
 
+    def messages(self, end: int) -> Iterator[Buffer]:
+        """All messages up to `end`, some at a time, or parts of a large one. They are good until
+        the next ones are asked for."""
+        pieces = self.pieces(end)
+        while (piece := self.next_made(pieces, end, MESSAGES_SIZE)) is not None:
+            if piece:
+                yield piece
+
     def _measure_ahead(self, end: int) -> int:
         """Lets the kernel measure for as long as nothing has to be decided. Returns the size."""
-        window, source = self.window, self._source
-        assert source is not None
-        consumed, size, outcome = source.call(
-            self._transcoder.measure_from,
-            window.position,
-            end,
-            MEASURED_CHUNK_SIZE,
-            RESPONSE_SIZE_MAX,
-            MEASURED_SIZE,
-        )
-        window.position += consumed
-        window.start = window.filled = 0
-        self._is_direct = outcome in GOES_ON
-        return size
+        return self._went_on(self._engine.measure(self.window.position, end)).size
+
+    def _went_on(self, done: Progress) -> Progress:
+        """The kernel has gone on without the window."""
+        window = self.window
+        window.release()
+        window.position += done.consumed
+        self._compressed.counted_elsewhere()
+        self._is_direct = done.goes_on
+        return done
 
     @property
     def can_rest(self) -> bool:
@@ -380,7 +339,7 @@ class Converter:
     def _is_left_out(self, attributes: int) -> bool:
         """Whether a batch is a marker, which converts to nothing, or belongs to an aborted
         transaction."""
-        if not self._committed_only:
+        if not self._rules.committed_only:
             return False
         window = self.window
         header = BatchHeader.parse(window.source, window.start, window.position)

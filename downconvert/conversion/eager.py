@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Self
 
 from records.files.source import Records
+from records.kernel import Buffer
 
 from .converter import Converter
 from .failed import Failed
@@ -19,16 +20,16 @@ from .stats import ConversionStats
 
 
 class Conversion:
-    """The converted bytes, a chunk at a time.
+    """The converted bytes, some chunks at a time.
 
     Raises RecordsError at damage or a refusal, after everything good before it, and again whenever
     it is asked for more: what is damaged does not look like what has ended."""
 
-    __slots__ = ("_converter", "_pieces", "_size")
+    __slots__ = ("_converter", "_messages", "_size")
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
-        self._pieces: Iterator[int] = converter.pieces(converter.window.records.size)
+        self._messages: Iterator[Buffer] = converter.messages(converter.window.records.size)
         self._size = 0
 
     def __iter__(self) -> Self:
@@ -36,19 +37,13 @@ class Conversion:
 
     def __next__(self) -> bytes:
         try:
-            while (size := next(self._pieces)) == 0:
-                pass
+            messages = bytes(next(self._messages))
         except BaseException as error:
-            self._pieces = Failed(error)
+            self._messages = Failed(error)
             self._converter.release()
             raise
-        self._size += size
-        return bytes(self._converter.output.ready[:size])
-
-    @property
-    def compresses(self) -> bool:
-        """Whether something has had to be compressed again."""
-        return self._converter.compresses
+        self._size += len(messages)
+        return messages
 
     @property
     def work(self) -> int:
@@ -59,7 +54,10 @@ class Conversion:
     @property
     def stats(self) -> ConversionStats:
         """What has been done so far. `bytes_in` is where the next entry or record begins."""
-        return self._converter.stats(bytes_out=self._size)
+        converter = self._converter
+        return converter.counts.stats(
+            bytes_out=self._size, peak_buffer_bytes=converter.buffer_bytes
+        )
 
 
 def convert(
@@ -99,11 +97,11 @@ def eager(
     converter = Converter.converting(records, request)
     converted = bytearray()
     try:
-        for size in converter.pieces(records.size):
-            converted += converter.output.ready[:size]
+        for messages in converter.messages(records.size):
+            converted += messages
     finally:
         converter.release()
-    if policy.size == "estimate" and converter.stats().records_converted == 0:
+    if policy.size == "estimate" and converter.counts.records == 0:
         converted = bytearray(records.size)
         del converted[records.read_into(memoryview(converted), 0) :]
     return bytes(converted)

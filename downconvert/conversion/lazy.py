@@ -1,8 +1,8 @@
 """Records that are converted only while they are sent.
 
 What a fetch handler holds between building its response and writing it: how many bytes the
-response's record set will have, and nothing converted. Kafka's LazyDownConversionRecords
-(KIP-283).
+response's record set will have, and of a large one nothing converted. Kafka's
+LazyDownConversionRecords (KIP-283).
 
 Not here: how the size is found (plan.py, size_cache.py), the sending (send.py)."""
 
@@ -13,12 +13,12 @@ from typing import Self
 from records.errors import RecordsError
 from records.files.source import Records
 
-from .converter import Converter
-from .plan import Steps, ends
+from .plan import Steps, at_once
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
-from .send import Clock, LazyDownConvertSend
+from .send import LazyDownConvertSend
 from .size_cache import sizes
+from .stats import Clock
 
 DEFAULT_POLICY = ConversionPolicy()
 
@@ -59,7 +59,7 @@ class LazyDownConvertRecords:
         self._records = records
         self._request = Request.of(to_magic, first_offset, policy, aborted)
         self._clock = clock
-        self._plan = sizes.plan(records, self._request)
+        self._plan = at_once(sizes.planning(records, self._request, clock))
 
     @classmethod
     def in_steps(
@@ -81,7 +81,7 @@ class LazyDownConvertRecords:
         lazy._records = records
         lazy._request = Request.of(to_magic, first_offset, policy, aborted)
         lazy._clock = clock
-        lazy._plan = yield from sizes.planning(records, lazy._request)
+        lazy._plan = yield from sizes.planning(records, lazy._request, clock)
         return lazy
 
     @property
@@ -104,14 +104,6 @@ class LazyDownConvertRecords:
 
     def to_send(self, size_max: int | None = None) -> LazyDownConvertSend:
         """A send of all of it, or of its first `size_max` bytes, from the beginning."""
-        plan = self._plan
-        size = plan.size if size_max is None else min(plan.size, size_max)
         return LazyDownConvertSend(
-            Converter.converting(self._records, self._request),
-            ends(self._records, self._request, plan),
-            size,
-            held=plan.held,
-            is_exact=plan.is_exact,
-            cuts_no_message=plan.cuts_no_message and size == plan.size,
-            clock=self._clock,
+            self._records, self._request, self._plan, size_max, clock=self._clock
         )

@@ -1,9 +1,9 @@
-"""Messages that were made before an answer begins, since their size cannot be known otherwise.
+"""Messages that were made before an answer begins.
 
-How large something is when it is compressed again shows only when it has been compressed. So an
-exact answer promises what has been made, and nothing else: however the batches differ, there is
-nothing to be filled up. Some hundred kilobytes are made, and the client's next fetch begins with
-what comes after them.
+A small answer is made once, while it is planned. Of a larger one what is compressed again is: how
+large that is shows only when it has been compressed. So an exact answer promises what has been
+made, and nothing else: however the batches differ, there is nothing to be filled up. Some hundred
+kilobytes are made, and the client's next fetch begins with what comes after them.
 
 The bytes wait here until they are sent. What all answers hold counts against one budget. Where that
 is used up, the same bytes are made again while they are sent.
@@ -11,11 +11,13 @@ is used up, the same bytes are made again while they are sent.
 Not here: how far an answer goes (plan.py), sending (send.py)."""
 
 from threading import Lock
-from typing import Final, NamedTuple
+from typing import Final, Self
 
 from records.formats import PREFIX
 from records.kernel import Buffer
 from records.units import KiB, MiB
+
+from .stats import Counts
 
 ENOUGH: Final = 512 * KiB  # bytes of messages for an answer, of which the last may end beyond
 HELD_SIZE_MAX: Final = 1 * MiB  # of one answer: what becomes larger is made again
@@ -42,27 +44,22 @@ class _Budget:
 budget: Final = _Budget(BUDGET)
 
 
-class Counts(NamedTuple):
-    """What the statistics say of a conversion. bytes_in, temporary_bytes: bytes."""
-
-    records: int = 0
-    batches: int = 0
-    bytes_in: int = 0
-    temporary_bytes: int = 0
-
-    def since(self, before: "Counts") -> "Counts":
-        return Counts(*(after - each for after, each in zip(self, before, strict=True)))
-
-
 class Held:
-    """Whole messages that are counted against the budget until this is collected."""
+    """Whole messages that are counted against the budget until this is collected. counts, seconds:
+    what was done to make them, and for how long."""
 
-    __slots__ = ("_size", "counts", "messages")
+    __slots__ = ("_size", "counts", "messages", "seconds")
 
-    def __init__(self, messages: bytes, counts: Counts) -> None:
+    def __init__(self, messages: bytes, counts: Counts, seconds: float) -> None:
         self.messages = messages
         self.counts = counts
+        self.seconds = seconds
         self._size = len(messages)
+
+    @classmethod
+    def within_budget(cls, messages: bytes, counts: Counts, seconds: float) -> Self | None:
+        """None: they are made again while they are sent."""
+        return cls(messages, counts, seconds) if budget.take(len(messages)) else None
 
     def __del__(self) -> None:
         budget.release(self._size)
@@ -72,9 +69,9 @@ class Made:
     """Messages in the making. `enough`: bytes of whole messages after which no other is begun.
     `room`: bytes that there is room for.
 
-    size: bytes of the whole messages that an answer has."""
+    size: bytes of the whole messages that an answer has. seconds: that it took to make them."""
 
-    __slots__ = ("_bytes", "_end", "_enough", "_room", "_total", "size")
+    __slots__ = ("_bytes", "_end", "_enough", "_room", "_total", "seconds", "size")
 
     def __init__(self, enough: int, room: int) -> None:
         self._enough = enough
@@ -83,6 +80,7 @@ class Made:
         self._end = 0  # of the last message that has begun
         self._total = 0
         self.size = 0
+        self.seconds = 0.0
 
     def add(self, piece: Buffer, *, is_whole: bool) -> None:
         """Adds messages, or a part of a large one, whose size is in the first part. `is_whole`: the
@@ -123,6 +121,7 @@ class Made:
 
     def hold(self, counts: Counts) -> Held | None:
         """The answer's messages, until they are sent. None: they are made again then."""
-        if not self.size or self._bytes is None or not budget.take(self.size):
+        if not self.size or self._bytes is None:
             return None
-        return Held(bytes(memoryview(self._bytes)[: self.size]), counts)
+        messages = bytes(memoryview(self._bytes)[: self.size])
+        return Held.within_budget(messages, counts, self.seconds)

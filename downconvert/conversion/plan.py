@@ -1,8 +1,9 @@
 """The size that is promised before anything is sent, and how far the conversion may then go.
 
-Exact: the conversion is measured, to its end or to the first damage or refusal after something
-good. From the first batch on that is compressed again, messages are made in the place of being
-measured (made.py), and when there are enough of them the answer ends.
+Exact: a small answer is made, all of it. The conversion of a larger one is measured, to its end or
+to the first damage or refusal after something good. From the first batch on that is compressed
+again, messages are made in the place of being measured (made.py), and when there are enough of them
+the answer ends.
 Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and where a
 codec is refused after the first batch, Kafka's way of leaving out the chunk that it is found in.
 
@@ -17,13 +18,17 @@ from typing import Final, TypeAlias, TypeVar
 
 from records.errors import ClosedRecordsError, RecordsError
 from records.files.source import Records
+from records.kernel import Outcome
+from records.units import KiB
 
 from .converter import MADE_SIZE, Converter
+from .engine import Engine
 from .filler import NOTHING_LEFT_SIZE
 from .made import ENOUGH, Held, Made
 from .policy import RESPONSE_SIZE_MAX
 from .request import Request
 from .rules import rules_for
+from .stats import Clock, Counts
 
 Found = TypeVar("Found")
 # Yields the work that each step has done: bytes that went through memory, those of what is
@@ -32,6 +37,9 @@ Steps: TypeAlias = Generator[int, None, Found]
 
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
+
+# Bytes of records. An answer of so many is made while it is planned: then its size costs nothing.
+SMALL_SIZE_MAX: Final = 64 * KiB
 
 # What a step in the midst of an entry counts at least. It takes Python about as long as it takes
 # the kernel to convert so many bytes.
@@ -56,15 +64,16 @@ class Plan:
     is_whole: bool = True
 
 
-def plan(records: Records, request: Request) -> Plan:
-    """Raises RecordsError where there is nothing good before the first damage or refusal."""
-    return at_once(planning(records, request))
-
-
-def planning(records: Records, request: Request) -> Steps[Plan]:
-    """As `plan`, in steps."""
-    by = _estimate if request.policy.size == "estimate" else _exact
-    return (yield from by(records, request))
+def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
+    """A plan, in steps. Raises RecordsError where there is nothing good before the first damage or
+    refusal. `clock`: measures how long it takes to make messages."""
+    if request.policy.size == "estimate":
+        return (yield from _estimate(records, request))
+    if records.size <= SMALL_SIZE_MAX:
+        small = yield from _small(records, request, clock)
+        if small is not None:
+            return small
+    return (yield from _exact(records, request, clock))
 
 
 def at_once(steps: Steps[Found]) -> Found:
@@ -90,7 +99,39 @@ def _work(converter: Converter, counted: int) -> int:
     return max(counted, 1 if converter.can_rest else WITHIN)
 
 
-def _exact(records: Records, request: Request) -> Steps[Plan]:
+def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
+    """All of it is made, mostly by one call of the kernel. None: it becomes much more than it is,
+    and the rules for a large answer say how much of it is sent."""
+    engine, end = Engine(records, request), records.size
+    started, position, first = clock(), 0, None
+    if engine.can_run:
+        done = engine.make(0, end, SMALL_SIZE_MAX, ENOUGH)
+        position, first = done.consumed, done.rest
+        if done.outcome == Outcome.END and done.size <= ENOUGH:
+            counts = engine.counts(position)
+            held = Held.within_budget(first or b"", counts, clock() - started)
+            yield engine.work or 1
+            return Plan(size=done.size, end=end, is_exact=True, held=held)
+    made = Made(ENOUGH, RESPONSE_SIZE_MAX)
+    made.add(first or b"", is_whole=True)
+    made.seconds = clock() - started
+    converter = Converter.converting(records, request, engine, position)
+    damage: RecordsError | None = None
+    is_done = False
+    try:
+        is_done = yield from _make(converter, made, end, clock)
+    except ClosedRecordsError:
+        raise
+    except RecordsError as error:
+        damage = error
+    finally:
+        converter.release()
+    if damage is None and not (is_done and made.is_all):
+        return None
+    return _planned(records, 0, 0, made, converter.counts, damage, is_cut=False)
+
+
+def _exact(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
     converter = Converter.planning(records, request)
     size = held_from = 0
     before = converter.counts
@@ -108,17 +149,35 @@ def _exact(records: Records, request: Request) -> Steps[Plan]:
         if held_from < records.size and converter.has_stopped and not is_cut:
             room = RESPONSE_SIZE_MAX - size
             made = Made(ENOUGH if request.policy.may_end_early else room, room)
-            is_done = yield from _make(converter, made, records.size)
+            is_done = yield from _make(converter, made, records.size, clock)
     except ClosedRecordsError:
         raise
     except RecordsError as error:
         damage = error
     finally:
         converter.release()
+    if made is not None:
+        is_cut = made.wanted <= 0 and not is_done
+    counts = converter.counts.since(before)
+    return _planned(records, size, held_from, made, counts, damage, is_cut=is_cut)
+
+
+def _planned(
+    records: Records,
+    size: int,
+    held_from: int,
+    made: Made | None,
+    counts: Counts,
+    damage: RecordsError | None,
+    *,
+    is_cut: bool,
+) -> Plan:
+    """A plan of what was measured, `size` bytes of messages, and made, from `held_from` on. Raises
+    the damage where nothing is good before it."""
     held = None
     if made is not None:
-        is_cut = not made.is_all or (made.wanted <= 0 and not is_done)
-        held = made.hold(converter.counts.since(before))
+        is_cut = is_cut or not made.is_all
+        held = made.hold(counts)
         size += made.size
     if damage is not None and not size:
         raise damage
@@ -134,13 +193,15 @@ def _exact(records: Records, request: Request) -> Steps[Plan]:
     )
 
 
-def _make(converter: Converter, made: Made, end: int) -> Steps[bool]:
+def _make(converter: Converter, made: Made, end: int, clock: Clock) -> Steps[bool]:
     """Makes messages until there are enough. Returns whether it has come to the end."""
     converter.make()
     pieces = converter.pieces(end)
     done = converter.work
     while made.wanted > 0:
+        started = clock()
         piece = converter.next_made(pieces, end, min(MADE_SIZE, made.wanted))
+        made.seconds += clock() - started
         if piece is None:
             return True
         made.add(piece, is_whole=converter.can_rest)

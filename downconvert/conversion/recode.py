@@ -36,7 +36,7 @@ from records.formats import (
 )
 from records.kernel import Buffer
 
-from .converter import COMPRESSED_WEIGHT
+from .engine import COMPRESSED_WEIGHT
 from .failed import Failed
 from .plan import Steps, at_once
 from .policy import Refuse

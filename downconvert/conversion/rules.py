@@ -6,12 +6,19 @@ a codec, a control batch or a transaction needs a decision.
 Not here: reading batches (converter.py), aborted transactions (aborted.py)."""
 
 from functools import lru_cache
+from typing import Final
 
 from records.batch import BatchHeader
 from records.errors import CorruptRecordsError, UnsupportedCodecError
 from records.formats import V0, V1, V2, Codec
+from records.kernel import Recodes
+from records.units import KiB
 
-from .policy import ConversionPolicy
+from .policy import CHUNK_SIZE_MIN, ConversionPolicy
+
+ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of an entry's compressed bytes, and of what is in it
+_UNLIMITED: Final = 2**63 - 1
+_INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
 
 
 @lru_cache(maxsize=64)
@@ -29,7 +36,8 @@ class Rules:
         self._policy = policy
         self._to_magic = to_magic
         self._chosen: dict[tuple[int, int], tuple[Codec, Codec]] = {}
-        self.target_codecs = bytes(self._target(codec) for codec in Codec)  # by a batch's
+        self.recodes = self._recodes()  # what the kernel does with compressed batches by itself
+        self.committed_only = policy.isolation == "read_committed"
         self.may_refuse = self._may_refuse()  # whether there is a codec that is refused
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
 
@@ -41,6 +49,19 @@ class Rules:
         magics = range(self._to_magic + 1)
         return codec is not Codec.ZSTD and all(
             self._policy.codec_for(codec, magic) is codec for magic in magics
+        )
+
+    def _recodes(self) -> Recodes:
+        """What is sent depends on these sizes, and so they do not depend on `chunk_size`."""
+        policy = self._policy
+        wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
+        return Recodes(
+            bytes(self._target(codec) for codec in Codec),
+            policy.compression_level == "fast",
+            policy.trim_compressed,
+            policy.split_at_gaps,
+            max(CHUNK_SIZE_MIN, min(ONE_SHOT_SIZE_MAX, wrapper_size_max // 8)),
+            min(wrapper_size_max, _INNER_SIZE_MAX),
         )
 
     def _target(self, codec: Codec) -> Codec:

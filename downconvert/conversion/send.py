@@ -9,20 +9,21 @@ Not here: what was promised (plan.py), the conversion (converter.py), how a chan
 
 import errno
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from records.errors import CorruptRecordsError
 from records.files.sends import PendingBytes
+from records.files.source import Records
 
 from .converter import Converter
-from .direct import descriptor_of
+from .engine import descriptor_of
 from .failed import Failed
 from .filler import filler
 from .made import Held
-from .stats import ConversionStats
-
-Clock = Callable[[], float]
+from .plan import Plan, ends
+from .request import Request
+from .stats import Clock, ConversionStats, Counts
 
 CHANGED: Final = "the records changed after they were measured"
 
@@ -38,12 +39,14 @@ class LazyDownConvertSend:
     """The bytes of one `LazyDownConvertRecords`, once. Not for two threads at a time."""
 
     __slots__ = (
+        "_chunk_size",
         "_clock",
         "_converter",
+        "_counts",
         "_cuts_no_message",
         "_end",
         "_filler_bytes",
-        "_held_counts",
+        "_held",
         "_is_exact",
         "_pending",
         "_pieces",
@@ -54,28 +57,32 @@ class LazyDownConvertSend:
 
     def __init__(
         self,
-        converter: Converter,
-        ends: Iterator[int],
-        size: int,
+        records: Records,
+        request: Request,
+        plan: Plan,
+        size_max: int | None = None,
         *,
-        held: Held | None,
-        is_exact: bool,
-        cuts_no_message: bool,
         clock: Clock,
     ) -> None:
-        """`held`: the messages that it ends with. `is_exact`: no filler. `cuts_no_message`: no
-        piece is cut."""
-        self.size = size
-        self._converter = converter
-        self._end = 0  # how far the conversion goes before the next of the `ends`
-        self._held_counts = None if held is None else held.counts
-        self._pieces: Iterator[int] = self._all_pieces(ends, held)
-        self._is_exact = is_exact
-        self._cuts_no_message = cuts_no_message
+        """The first `size_max` bytes of what was planned, or all of it."""
+        self.size = plan.size if size_max is None else min(plan.size, size_max)
+        self._chunk_size = request.policy.chunk_size
+        self._is_exact = plan.is_exact
+        self._cuts_no_message = plan.cuts_no_message and self.size == plan.size
         self._clock = clock
+        self._held = held = plan.held  # the messages that it ends with
         self._pending = PendingBytes()  # converted, and not taken by the channel
+        self._converter: Converter | None = None
+        self._end = 0  # how far the conversion goes before the next of the ends
+        self._pieces: Iterator[int] = iter(())
+        if held is not None and not plan.held_from:
+            self._pending.left = memoryview(held.messages)[: self.size]
+        else:
+            self._converter = Converter.converting(records, request)
+            self._pieces = self._all_pieces(self._converter, ends(records, request, plan), held)
         self._sent = self._filler_bytes = 0
-        self._seconds = 0.0
+        self._seconds = 0.0 if held is None else held.seconds
+        self._counts = Counts() if held is None else held.counts  # of what is held
 
     @property
     def remaining(self) -> int:
@@ -102,51 +109,58 @@ class LazyDownConvertSend:
             where they cannot be read. Whoever asks again gets the same error: a send that failed
             is never completed. What the channel raises is raised as it is, and the next call goes
             on; `remaining` tells what was written before."""
+        if self._converter is None:
+            return self._write_held(channel, self._chunk_size if budget is None else budget)
         descriptor = descriptor_of(channel)
         converter, window = self._converter, self._converter.window
         sent, position = self._sent, window.position
-        steps, steps_max = 0, max(UNPRODUCTIVE_MAX // converter.chunk_size, 1)
+        steps, steps_max = 0, max(UNPRODUCTIVE_MAX // self._chunk_size, 1)
         enough = ONE_CHUNK if budget is None else budget
-        enough_passed = max(enough, converter.chunk_size)
+        enough_passed = max(enough, self._chunk_size)
         try:
             while self._sent < self.size:
                 done, passed = self._sent - sent, window.position - position
                 if done >= enough or passed >= enough_passed or steps >= steps_max:
                     break
-                if descriptor is None or self._pending.left or not converter.can_write(self._end):
-                    steps += not self._write_piece(channel)
+                if descriptor is None or self._pending.left or not converter.can_run(self._end):
+                    steps += not self._write_piece(converter, channel)
                 else:
                     # To a socket the kernel writes several chunks at once, but whoever waits for a
                     # first byte gets it with the first.
                     is_first = descriptor[1] and not self._sent
                     left = ONE_CHUNK if is_first else max(enough - max(done, passed), ONE_CHUNK)
-                    steps += not self._write_directly(*descriptor, left)
+                    steps += not self._write_directly(converter, descriptor, left)
                 if self._pending.left:
                     break
         finally:
-            if budget is not None or self._pending.left:
-                self._wait()
+            if (budget is not None or self._pending.left) and converter.can_rest:
+                # Nothing is held but a copy of what the channel has not taken.
+                self._pending.copy()
+                converter.rest()
         return self._sent - sent
 
-    def _all_pieces(self, ends: Iterator[int], held: Held | None) -> Iterator[int]:
+    def _write_held(self, channel: Any, size_max: int) -> int:
+        """As `write_to`, of messages that are all held."""
+        written = self._pending.write_to(channel, size_max)
+        self._sent += written
+        if self._sent == self.size:
+            self._finish()
+        return written
+
+    def _all_pieces(
+        self, converter: Converter, ends: Iterator[int], held: Held | None
+    ) -> Iterator[int]:
         """All pieces of an answer. It ends with what was made before."""
-        converter = self._converter
         for self._end in ends:
             yield 0  # what comes next may be for the kernel
             yield from converter.pieces(self._end)
         if held is not None:
-            messages, chunk_size = memoryview(held.messages), converter.chunk_size
+            messages, chunk_size = memoryview(held.messages), self._chunk_size
             for at in range(0, len(messages), chunk_size):
                 converter.output.ready = messages[at:]
                 yield min(chunk_size, len(messages) - at)
 
-    def _wait(self) -> None:
-        """Releases the buffers, and holds nothing but a copy of what the channel has not taken."""
-        if self._converter.can_rest:
-            self._pending.copy()
-            self._converter.rest()
-
-    def _write_piece(self, channel: Any) -> int:
+    def _write_piece(self, converter: Converter, channel: Any) -> int:
         pending = self._pending
         if not pending.left:
             remaining = self.size - self._sent
@@ -156,11 +170,11 @@ class LazyDownConvertSend:
             try:
                 size = next(self._pieces, None)
                 if size is None:
-                    pending.left = self._filler(remaining)
+                    pending.left = self._filler(converter, remaining)
                 elif size > remaining:
-                    pending.left = self._cut(remaining)
+                    pending.left = self._cut(converter, remaining)
                 elif size:
-                    pending.left = self._converter.output.ready[:size]
+                    pending.left = converter.output.ready[:size]
             except BaseException as error:
                 self._fail(error)
                 raise
@@ -171,13 +185,11 @@ class LazyDownConvertSend:
             self._finish()
         return written
 
-    def _write_directly(self, descriptor: int, is_socket: bool, budget: int) -> int:
+    def _write_directly(self, converter: Converter, channel: tuple[int, bool], budget: int) -> int:
         """As much as the kernel converts and writes by itself. Returns the bytes written."""
         started = self._clock()
         try:
-            written = self._converter.write(
-                self._end, descriptor, is_socket, self.remaining, budget
-            )
+            written = converter.write(self._end, channel, self.remaining, budget)
         except BaseException as error:
             self._fail(error)
             raise
@@ -191,36 +203,39 @@ class LazyDownConvertSend:
         return written.size
 
     def _fail(self, error: BaseException) -> None:
+        self._finish()
         self._pieces = Failed(error)
         self._end = 0
-        self._converter.release()
 
     def _finish(self) -> None:
         self._pieces = iter(())
-        self._converter.release()
+        self._held = None
+        if self._converter is not None:
+            self._converter.release()
 
-    def _filler(self, remaining: int) -> memoryview:
+    def _filler(self, converter: Converter, remaining: int) -> memoryview:
         if self._is_exact:
-            raise self._changed()
+            raise CorruptRecordsError(CHANGED, converter.position)
         piece = memoryview(filler(remaining))
         self._filler_bytes += len(piece)
         return piece
 
-    def _cut(self, remaining: int) -> memoryview:
+    def _cut(self, converter: Converter, remaining: int) -> memoryview:
         """As much of a piece as was promised."""
         if self._cuts_no_message:
-            raise self._changed()
-        return self._converter.output.ready[:remaining]
-
-    def _changed(self) -> CorruptRecordsError:
-        return CorruptRecordsError(CHANGED, self._converter.position)
+            raise CorruptRecordsError(CHANGED, converter.position)
+        return converter.output.ready[:remaining]
 
     @property
     def stats(self) -> ConversionStats:
         """What has been done so far."""
-        return self._converter.stats(
+        counts, buffer_bytes = self._counts, 0
+        if self._converter is not None:
+            counts = self._converter.counts.plus(counts)
+            buffer_bytes = self._converter.buffer_bytes
+        return counts.stats(
             bytes_out=self._sent,
-            filler=self._filler_bytes,
-            seconds=self._seconds,
-            held=self._held_counts,
+            filler_bytes=self._filler_bytes,
+            peak_buffer_bytes=buffer_bytes,
+            seconds_converting=self._seconds,
         )

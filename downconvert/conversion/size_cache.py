@@ -1,9 +1,9 @@
 """Sizes that were measured once, for the next client that asks for the same records.
 
-An exact size costs a second parse of what is uncompressed, and compressing what is compressed
-again. A segment that is not written any more converts to the same size every time. So
-what was planned for a range of one is kept, whoever asks: one cache for the process, as all
-brokers in it share its memory.
+The exact size of a large answer costs a second parse of what is uncompressed, and compressing what
+is compressed again. A segment that is not written any more converts to the same size every time. So
+what was planned for a range of one is kept, whoever asks: one cache for the process, as all brokers
+in it share its memory. Small answers are not in it: whoever asks for one makes it once.
 
 Whoever hands a range out says that it does not change (`FileRecords.sealed`; a log says it of all
 segments but its last). Truncating a log makes an older segment its last one again: the time of the
@@ -27,9 +27,11 @@ from weakref import WeakKeyDictionary
 from records import FileRecords
 from records.files.source import Records
 
-from .plan import Plan, Steps, at_once, planning
+from . import plan
+from .plan import Plan, Steps
 from .policy import CHUNK_SIZE_MIN, ConversionPolicy
 from .request import Request
+from .stats import Clock
 
 # An entry takes half a KiB, since none holds messages, errors or transactions: 4 MiB in all. That
 # is as many answers of 1 MiB as there are in 8 GiB of log.
@@ -54,15 +56,11 @@ class SizeCache:
     def __len__(self) -> int:
         return len(self._plans)
 
-    def plan(self, records: Records, request: Request) -> Plan:
-        """As `plan.plan`. Where it was made for another client, nothing is read."""
-        return at_once(self.planning(records, request))
-
-    def planning(self, records: Records, request: Request) -> Steps[Plan]:
-        """As `plan`, in steps."""
-        key = _key(records, request)
+    def planning(self, records: Records, request: Request, clock: Clock) -> Steps[Plan]:
+        """As `plan.planning`. Where it was made for another client, nothing is read."""
+        key = None if records.size <= plan.SMALL_SIZE_MAX else _key(records, request)
         if key is None:
-            return (yield from planning(records, request))
+            return (yield from plan.planning(records, request, clock))
         with self._lock:
             found = self._plans.get(key)
             if found is not None:
@@ -70,7 +68,7 @@ class SizeCache:
                 self.hits += 1
                 return found
             self.misses += 1
-        made = yield from planning(records, request)
+        made = yield from plan.planning(records, request, clock)
         if made.damage is None:  # errors are not shared: each carries where it was raised
             with self._lock:
                 self._plans[key] = replace(made, held=None) if made.held else made

@@ -2,7 +2,11 @@
 
 The names on the right are Kafka's (BrokerTopicMetrics, RequestMetrics)."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+Clock: TypeAlias = Callable[[], float]  # seconds
 
 
 @dataclass(slots=True)
@@ -25,3 +29,38 @@ class ConversionStats:
     temporary_bytes: int = 0
     peak_buffer_bytes: int = 0
     seconds_converting: float = 0.0
+
+
+class Counts(NamedTuple):
+    """What the statistics say of a conversion or of a part of it."""
+
+    records: int = 0
+    batches: int = 0
+    bytes_in: int = 0
+    temporary_bytes: int = 0
+
+    def since(self, before: "Counts") -> "Counts":
+        return Counts(*(after - each for after, each in zip(self, before, strict=True)))
+
+    def plus(self, other: "Counts") -> "Counts":
+        return Counts(*(one + another for one, another in zip(self, other, strict=True)))
+
+    def stats(
+        self,
+        *,
+        bytes_out: int,
+        filler_bytes: int = 0,
+        peak_buffer_bytes: int = 0,
+        seconds_converting: float = 0.0,
+    ) -> ConversionStats:
+        """With what only the caller knows."""
+        return ConversionStats(
+            records_converted=self.records,
+            batches_converted=self.batches,
+            bytes_in=self.bytes_in,
+            bytes_out=bytes_out,
+            filler_bytes=filler_bytes,
+            temporary_bytes=self.temporary_bytes,
+            peak_buffer_bytes=peak_buffer_bytes,
+            seconds_converting=seconds_converting,
+        )

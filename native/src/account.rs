@@ -17,6 +17,8 @@ pub struct Totals {
     pub source_bytes: u64,
     pub produced_bytes: u64,
     pub copied_bytes: u64,
+    /// What entries that were recoded decompressed to.
+    pub decompressed_bytes: u64,
 }
 
 /// The records kept that go into one compressed message.

@@ -26,6 +26,10 @@ const READ_SIZE_MAX: usize = 128 * 1024;
 /// turns with the sender where both have one processor, and that costs more than a small conversion.
 const GATHERED_MAX: usize = 128 * 1024;
 
+/// A call ends where so many times its budget has been decompressed: a small batch may become as much
+/// as a large one.
+const EXPANSION_MAX: u64 = 8;
+
 /// Where messages go.
 pub trait Channel: Write {
     /// Bytes that it would take by one write, as far as it knows; None: it does not say.
@@ -45,7 +49,8 @@ pub struct Limits {
     pub chunk_size: usize,
     /// Not a byte more than this is written, and no message is cut: it is the room for chunks.
     pub promised: u64,
-    /// No other chunk is begun once so much has been consumed, or written.
+    /// No other chunk is begun once so much has been consumed, or written, or eight times as much
+    /// decompressed.
     pub budget: u64,
 }
 
@@ -256,9 +261,11 @@ impl Transcoder {
         let item_size_max = if is_small { chunk_size.saturating_mul(2) } else { chunk_size };
         let mut step = chunk_size;
         let mut done = 0; // bytes consumed
+        let before = self.decompressed();
         while limits.position + done < limits.end {
             let produced = outlet.produced();
-            if done.max(produced) >= limits.budget || produced >= limits.promised {
+            let expanded = (self.decompressed() - before) / EXPANSION_MAX;
+            if done.max(produced).max(expanded) >= limits.budget || produced >= limits.promised {
                 return (done, Outcome::Limit);
             }
             let position = limits.position + done;

@@ -25,6 +25,7 @@ class Account:
         self.source_bytes = 0
         self.produced_bytes = 0
         self.copied_bytes = 0
+        self.decompressed_bytes = 0  # of entries that were recoded
         self.wrapper: Wrapper = EMPTY_WRAPPER
         self.first_offset: int | None = None  # of this batch
         self.last_offset: int | None = None

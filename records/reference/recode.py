@@ -47,6 +47,9 @@ class Recoding(Transcoder, Protocol):
     def count_entry(self, size: int) -> None:
         """Counts the entry that has been entered, of so many bytes of the log."""
 
+    def count_decompressed(self, size: int) -> None:
+        """Counts the bytes that an entry has decompressed to."""
+
     def count_wrapper(self, size: int) -> None:
         """Counts the bytes that a compressed message has besides the messages inside."""
 
@@ -78,6 +81,7 @@ def recode(transcoder: Recoding, entry: memoryview, job: Recode) -> bytes:
     if body is None:
         return b""
     transcoder.count_entry(len(entry))
+    transcoder.count_decompressed(len(body))
     made = _messages(transcoder, body, job, counted=magic == V2)
     if job.made_size_max is not None and len(made) > job.made_size_max:
         raise NotAtOnce

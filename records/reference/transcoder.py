@@ -241,6 +241,10 @@ class Transcoder:
         assert place is not None
         place.source_size = size
 
+    def count_decompressed(self, size: int) -> None:
+        """Counts the bytes that an entry has decompressed to."""
+        self._state.account.decompressed_bytes += size
+
     def count_wrapper(self, size: int) -> None:
         """Counts the bytes that a compressed message has besides the messages inside."""
         self._state.account.produced_bytes += size
@@ -298,6 +302,10 @@ class Transcoder:
     @property
     def totals(self) -> tuple[int, int, int, int, int]:
         return self._state.account.totals
+
+    @property
+    def decompressed(self) -> int:
+        return self._state.account.decompressed_bytes
 
     @property
     def wrapper(self) -> tuple[int, int, int, int, int]:

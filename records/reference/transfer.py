@@ -22,6 +22,7 @@ from records.kernel import MEMORY, Buffer, Outcome, Progress, Recodes, Transcode
 from . import sources
 from .places import Header
 
+EXPANSION_MAX: Final = 8  # so many times its budget may be decompressed
 LARGE_CHUNK_SIZE: Final = 64 * 1024  # of smaller chunks two are read at once
 
 
@@ -59,13 +60,16 @@ class Transfer:
 
     def run(self, transcoder: Transferring) -> Transferred:
         target = memoryview(bytearray(2 * self.chunk_size))
+        before = transcoder.decompressed
         is_small = self.chunk_size < LARGE_CHUNK_SIZE
         sizes = (self.chunk_size, 2 * self.chunk_size) if is_small else (self.chunk_size,)
         while True:
             left = self.end - self.position - self.consumed
             if not left:
                 return self._done(Outcome.END)
-            if max(self.consumed, self.written) >= self.budget or self.written >= self.promised:
+            expanded = (transcoder.decompressed - before) // EXPANSION_MAX
+            work = max(self.consumed, self.written, expanded)
+            if work >= self.budget or self.written >= self.promised:
                 return self._done(Outcome.LIMIT)
             room = min(len(target), self.promised - self.written)
             for size in sizes:  # a larger window where an item is larger than a chunk

@@ -243,6 +243,7 @@ def test_the_account_holds_the_entry_and_the_wrappers_and_goes_on(kernel: Module
     wrappers = opened(made)
     temporary = sum(len(found.inner) + MESSAGE_OVERHEAD[V1] for found in wrappers)
     assert transcoder.totals == (5, 1, len(entry), temporary, 0)
+    assert transcoder.decompressed == len(batch(*RECORDS)) - BATCH_HEADER_SIZE
     plain = batch(record(0))
     target = bytearray(1000)
     transcoder.allow_next()
@@ -289,6 +290,7 @@ def test_what_is_damaged_is_left_to_the_stream_and_nothing_has_happened(
     transcoder = Job().transcoder(kernel)
     assert Job().run(transcoder, entries_for_a_stream()[what]) is None
     assert transcoder.totals == (0, 0, 0, 0, 0)
+    assert transcoder.decompressed == 0
     assert (transcoder.in_batch, transcoder.append_time, transcoder.damage) == (False, None, None)
     assert Job().run(transcoder, compressed_batch(Codec.GZIP, *RECORDS)) is not None
 
@@ -383,6 +385,9 @@ def test_both_recode_the_same(task: tuple[Job, bytes]) -> None:
     for kernel in KERNELS:
         transcoder = job.transcoder(kernel)
         made = job.run(transcoder, entry)
-        said = (transcoder.totals, transcoder.in_batch, transcoder.append_time, transcoder.damage)
+        said = (
+            *(transcoder.totals, transcoder.decompressed),
+            *(transcoder.in_batch, transcoder.append_time, transcoder.damage),
+        )
         told.append((None if made is None else opened(made), said))
     assert told[0] == told[1]

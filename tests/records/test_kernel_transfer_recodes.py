@@ -33,6 +33,7 @@ def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
 
 TCP_NOTSENT_LOWAT = 25
 RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 1 << 17, 1 << 20)
+ZEROS = record(0, None, bytes(100_000))
 RECORDS = [record(delta, b"key", b"value %d " % delta * 9) for delta in (*range(30), 40)]
 
 
@@ -62,6 +63,18 @@ def test_compressed_batches_are_recoded_on_the_way(
     assert ended == (len(log), Outcome.END)
     assert channel.taken == expected + converted(kernel, LOG)
     assert transcoder.totals[1] == 200 + 2 * len(entries)
+
+
+@each_kernel
+def test_a_call_ends_where_eight_times_its_budget_has_been_decompressed(kernel: ModuleType) -> None:
+    entry = batch(compressed=compress(Codec.ZSTD, ZEROS, magic=V2, compression_level="fast"),
+                  records_count=1, attributes=Codec.ZSTD)  # fmt: skip
+    log, budget = entry * 40, 8 * len(entry)
+    transcoder = kernel.Transcoder(V1, 0, 1, False)
+    done = transcoder.transfer(log, 0, len(log), CHUNK, MEMORY, False, EVERYTHING, budget, RECODES)
+    assert done[2] == Outcome.LIMIT
+    assert done[0] == len(entry)
+    assert transcoder.decompressed == len(ZEROS) >= 8 * budget
 
 
 @each_kernel

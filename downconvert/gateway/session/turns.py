@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from typing import Final, TypeVar
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
-from downconvert.conversion.converter import COMPRESSED_WEIGHT
+from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import Steps
 from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
 from downconvert.serving.fetch_assembly import (

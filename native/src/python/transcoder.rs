@@ -352,6 +352,11 @@ impl Transcoder {
     }
 
     #[getter]
+    fn decompressed(&self) -> u64 {
+        self.kernel.decompressed()
+    }
+
+    #[getter]
     fn wrapper(&self) -> (u64, i64, i64, i64, u64) {
         self.kernel.wrapper()
     }

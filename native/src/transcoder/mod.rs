@@ -272,6 +272,11 @@ impl Transcoder {
         )
     }
 
+    /// Bytes that recoded entries decompressed to.
+    pub fn decompressed(&self) -> u64 {
+        self.account.totals.decompressed_bytes
+    }
+
     /// Records, first offset, last offset, maximum timestamp, bytes.
     pub fn wrapper(&self) -> (u64, i64, i64, i64, u64) {
         let wrapper = &self.account.wrapper;

@@ -104,6 +104,7 @@ impl Transcoder {
         let read = self.messages(body, job, &mut buffers.inner, &mut buffers.made, other)?;
         // Bytes after the last record are damage, those after the last whole message are not.
         let is_all = !is_counted || read == body_size;
+        self.account.totals.decompressed_bytes += body_size as u64;
         (is_all && buffers.made.len() <= job.made_size_max).then_some(())
     }
 

@@ -1,19 +1,22 @@
 """A conversion is planned and sent in steps of bounded work, however large a batch is: counted, not
 timed."""
 
+import sys
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.conversion import send
-from downconvert.conversion.converter import COMPRESSED_WEIGHT
+from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
+from downconvert.conversion import plan, send
+from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import WITHIN
-from records import Codec, FileRecords, Record, RecordsError, build
+from records import Codec, FileRecords, Record, RecordsError, backend, build
+from records.backend import NAME, NATIVE
 from records.batches.compressed import Decompressed
 from records.units import KiB, MiB
+from tests.damage import damaged
 
 from .channels import sent
 
@@ -108,6 +111,127 @@ def test_a_small_wrapper_size_makes_steps_small_and_not_dear(
         done = COMPRESSED_WEIGHT * (counted.take() + log.size)
         assert done <= sum(work) <= done + WITHIN * len(work)
         assert sorted(work)[len(work) // 2] <= WITHIN  # the usual step
+
+
+def small_log(codec: Codec, count: int = 120, **options: Any) -> bytes:
+    """Batches of one record, as many producers write them."""
+    return b"".join(
+        build([Record(n, n, value=b"%d" % n * 40)], magic=2, codec=codec, **options)
+        for n in range(count)
+    )
+
+
+@pytest.mark.parametrize("policy", [EXACT, ConversionPolicy(trim_compressed=False)])
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_small_answer_is_made_by_one_call_of_the_kernel(
+    codec: Codec, policy: ConversionPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, native = list[int](), backend.Transcoder
+
+    class Counting:
+        """A kernel whose calls are counted, and that has no other function than one."""
+
+        def __init__(self, *settings: Any) -> None:
+            self._kernel = native(*settings)
+
+        def transfer(self, *arguments: Any) -> Any:
+            calls.append(1)
+            return self._kernel.transfer(*arguments)
+
+        def __getattr__(self, name: str) -> Any:
+            assert name in ("totals", "decompressed")
+            return getattr(self._kernel, name)
+
+    with log_of(tmp_path / "log", small_log(codec)) as log:
+        expected = eager(log, 1, 7, policy)
+        with monkeypatch.context() as patch:
+            patch.setattr(backend, "Transcoder", Counting)
+            sending = LazyDownConvertRecords(log, 1, 7, policy).to_send()
+            assert sent(sending) == expected
+        assert len(calls) == 1
+        assert sending.stats.bytes_in == log.size
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_small_answer_takes_few_calls_of_python(codec: Codec, tmp_path: Path) -> None:
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    with (
+        log_of(tmp_path / "log", small_log(codec)) as log,
+        (tmp_path / "out").open("wb", buffering=0) as channel,
+    ):
+        LazyDownConvertRecords(log, 1).to_send().write_to(channel)  # what is made once
+        sys.setprofile(count if NAME == NATIVE else None)
+        try:
+            sending = LazyDownConvertRecords(log, 1).to_send()
+            sending.write_to(channel, MiB)
+        finally:
+            sys.setprofile(None)
+        assert sending.completed
+        assert calls <= 60
+
+
+@pytest.mark.parametrize(
+    ("data", "policy"),
+    [
+        (small_log(Codec.LZ4, transactional=True, producer_id=7, producer_epoch=0,
+                   base_sequence=0), ConversionPolicy(isolation="read_committed")),
+        (small_log(Codec.ZSTD), ConversionPolicy(recode={"zstd": "none"})),
+        (build(MANY[:50], magic=1, codec=Codec.GZIP), EXACT),
+        (small_log(Codec.NONE, 50) + small_log(Codec.GZIP)[:-1], EXACT),
+        (b"", EXACT),
+    ],
+)  # fmt: skip
+def test_a_small_answer_is_held_also_where_something_has_to_be_decided(
+    data: bytes, policy: ConversionPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    to_magic = 0 if data[16:17] == b"\1" else 1
+    with log_of(tmp_path / "log", data) as log:
+        expected = eager(log, to_magic, 0, policy)
+        lazy = LazyDownConvertRecords(log, to_magic, 0, policy)
+        monkeypatch.setattr(send, "Converter", None)  # nothing is converted again
+        assert lazy.is_whole
+        assert sent(lazy.to_send()) == expected
+
+
+@pytest.mark.parametrize("small_size_max", [0, plan.SMALL_SIZE_MAX])
+def test_what_the_kernel_compresses_again_is_work_as_well(
+    small_size_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "SMALL_SIZE_MAX", small_size_max)
+    with log_of(tmp_path / "log", small_log(Codec.LZ4)) as log:
+        work = sum(LazyDownConvertRecords.in_steps(log, 1))
+        assert work >= COMPRESSED_WEIGHT * log.size
+
+
+def test_damage_ends_a_small_answer_before_it(tmp_path: Path) -> None:
+    good = small_log(Codec.LZ4, 10)
+    bad = damaged(small_log(Codec.LZ4, 1), field="records_count", to=-1)
+    with log_of(tmp_path / "log", good + bad + good) as log:
+        lazy = LazyDownConvertRecords(log, 1)
+        assert lazy.damage is not None
+        assert lazy.damage.position == len(good)
+        assert sent(lazy.to_send()) == eager(log.slice(0, len(good)), 1)
+        with pytest.raises(RecordsError):
+            LazyDownConvertRecords(log.slice(len(good), len(bad) + len(good)), 1)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_what_becomes_much_more_than_it_is_ends_as_a_large_answer_does(
+    codec: Codec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "ENOUGH", 3_000)
+    with log_of(tmp_path / "log", small_log(codec)) as log:
+        small = LazyDownConvertRecords(log, 1)
+        monkeypatch.setattr(plan, "SMALL_SIZE_MAX", 0)
+        large = LazyDownConvertRecords(log, 1)
+        assert (small.size, small.is_whole) == (large.size, large.is_whole)
+        assert small.is_whole == (codec is Codec.NONE)
+        assert sent(small.to_send()) == sent(large.to_send())
 
 
 def test_what_is_not_wanted_any_more_is_closed(tmp_path: Path) -> None:

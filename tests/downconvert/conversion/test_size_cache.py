@@ -4,18 +4,30 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from time import perf_counter
 
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert.conversion import plan
 from downconvert.conversion.request import Request
 from downconvert.conversion.size_cache import SizeCache, sizes
 from records import Codec, FileRecords, MemoryRecords, Record, RecordsError, build
+from records.files.source import Records
 
 from .channels import sent
 
 POLICY = ConversionPolicy()
 REQUEST = Request.of(1, 0, POLICY, ())
+
+
+@pytest.fixture(autouse=True)
+def _no_answer_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "SMALL_SIZE_MAX", 0)
+
+
+def planned(cache: SizeCache, records: Records, request: Request) -> plan.Plan:
+    return plan.at_once(cache.planning(records, request, perf_counter))
 
 
 def batch(offset: int, codec: Codec = Codec.NONE, size: int = 100) -> bytes:
@@ -57,10 +69,10 @@ def test_what_is_settled_is_measured_once_while_its_file_is_open(path: Path) -> 
         with path.open("ab") as file:
             file.write(batch(2))  # which changes nothing of what was there
         for _ in range(2):
-            cache.plan(log.settled(), REQUEST)
-            cache.plan(log.settled().slice(0, len(batch(0))), REQUEST)
+            planned(cache, log.settled(), REQUEST)
+            planned(cache, log.settled().slice(0, len(batch(0))), REQUEST)
     with FileRecords.open(path) as opened_anew:
-        cache.plan(opened_anew.settled().slice(0, log.size), REQUEST)
+        planned(cache, opened_anew.settled().slice(0, log.size), REQUEST)
     assert (cache.hits, cache.misses) == (2, 3)
 
 
@@ -94,9 +106,9 @@ def test_the_bytes_are_the_same_for_every_chunk_size(
 )
 def test_another_request_is_measured(log: FileRecords, other: Request) -> None:
     cache = SizeCache()
-    cache.plan(log, REQUEST)
-    cache.plan(log, other)
-    cache.plan(log.slice(0, log.size - 1), REQUEST)
+    planned(cache, log, REQUEST)
+    planned(cache, log, other)
+    planned(cache, log.slice(0, log.size - 1), REQUEST)
     assert (cache.hits, cache.misses) == (0, 3)
 
 
@@ -105,9 +117,9 @@ def test_what_may_change_is_measured_each_time(path: Path) -> None:
     committed = ConversionPolicy(isolation="read_committed")
     with FileRecords.open(path) as log:
         for _ in range(2):
-            cache.plan(log, REQUEST)
-            cache.plan(MemoryRecords(path.read_bytes()), REQUEST)
-            cache.plan(log.sealed(), Request.of(1, 0, committed, [AbortedTransaction(9, 0)]))
+            planned(cache, log, REQUEST)
+            planned(cache, MemoryRecords(path.read_bytes()), REQUEST)
+            planned(cache, log.sealed(), Request.of(1, 0, committed, [AbortedTransaction(9, 0)]))
     assert (cache.hits, cache.misses, len(cache)) == (0, 0, 0)
 
 
@@ -115,7 +127,7 @@ def test_a_file_that_was_cut_and_written_again_is_measured_again(
     log: FileRecords, path: Path
 ) -> None:
     cache = SizeCache()
-    before = cache.plan(log, REQUEST)
+    before = planned(cache, log, REQUEST)
     with path.open("r+b") as file:  # as a follower does whose leader had other records
         file.truncate(len(batch(0)))
         file.seek(0, os.SEEK_END)
@@ -123,21 +135,21 @@ def test_a_file_that_was_cut_and_written_again_is_measured_again(
         file.write(bytes(log.size - file.tell()))
     os.utime(path, ns=(0, 1))  # a clock's tick may be coarser than this test
     assert path.stat().st_size == log.size
-    after = cache.plan(log, REQUEST)
+    after = planned(cache, log, REQUEST)
     assert (cache.hits, cache.misses) == (0, 2)
     assert after.size != before.size
 
 
 def test_a_file_in_the_place_of_another_is_measured(log: FileRecords, path: Path) -> None:
     cache = SizeCache()
-    before = cache.plan(log, REQUEST)
+    before = planned(cache, log, REQUEST)
     cleaned = path.with_suffix(".log.cleaned")
     cleaned.write_bytes(batch(0) + batch(1, size=99) + b"\0")
     cleaned.rename(path)
     with FileRecords.open(path) as log_after:
         assert log_after.size == log.size
-        assert cache.plan(log_after.sealed(), REQUEST).size == before.size - 1
-    assert cache.plan(log, REQUEST) == before  # whoever reads the old one still may
+        assert planned(cache, log_after.sealed(), REQUEST).size == before.size - 1
+    assert planned(cache, log, REQUEST) == before  # whoever reads the old one still may
     assert (cache.hits, cache.misses) == (1, 2)
 
 
@@ -145,7 +157,7 @@ def test_the_sizes_used_last_are_kept_and_no_more(log: FileRecords) -> None:
     cache = SizeCache(entries_max=2)
     requests = [Request.of(1, offset, POLICY, ()) for offset in range(3)]
     for number in (0, 1, 0, 2, 0, 1):
-        cache.plan(log, requests[number])
+        planned(cache, log, requests[number])
     assert (cache.hits, cache.misses, len(cache)) == (2, 4, 2)
 
 
@@ -153,7 +165,7 @@ def test_damage_is_found_by_each(path: Path) -> None:
     cache = SizeCache()
     path.write_bytes(batch(0) + batch(1)[:-1] + b"?" + batch(2))
     with FileRecords.open(path) as log:
-        first, second = (cache.plan(log.sealed(), REQUEST) for _ in range(2))
+        first, second = (planned(cache, log.sealed(), REQUEST) for _ in range(2))
         assert first.size == second.size
         assert isinstance(first.damage, RecordsError)
         assert first.damage is not second.damage

@@ -306,7 +306,9 @@ class World:
         key = (asks.to_magic, offset, part, policy, limit)
         if key not in self._alone:
             records = MemoryRecords(self.bytes_of(*part))
-            lazy = LazyDownConvertRecords(records, asks.to_magic, offset, policy)
+            with self._patch.context() as patch:
+                patch.setattr(plan, "SMALL_SIZE_MAX", 0)  # small answers are what large ones are
+                lazy = LazyDownConvertRecords(records, asks.to_magic, offset, policy)
             send, channel = lazy.to_send(limit), BytesIO()
             while not send.completed:
                 send.write_to(channel)

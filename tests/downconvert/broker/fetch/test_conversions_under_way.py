@@ -9,6 +9,7 @@ from downconvert.broker import Broker, Client, Exchange, Owner
 from downconvert.broker.fetch import shared_range
 from downconvert.broker.fetch.conversions_under_way import ConversionsUnderWay
 from downconvert.broker.operating.gauges import StateCollector
+from downconvert.conversion import converter
 from records import Codec
 from tests.downconvert.broker.asking import sent
 from tests.downconvert.broker.fetching import broker_of, fetched, fetching, records_of
@@ -23,6 +24,7 @@ ROUNDS_MAX = 40
 @pytest.fixture(autouse=True)
 def a_batch_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_range, "WORK_A_TURN", 1)
+    monkeypatch.setattr(converter, "MESSAGES_SIZE", 1)
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from downconvert.broker.fetch import shared_range
 from downconvert.broker.fetch.conversion_cache import PLAIN_REACH, ConversionCache
 from downconvert.broker.fetch.converted_chunk import Chunk, Key
 from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
+from downconvert.conversion import converter
 from downconvert.serving.buffered_send import BufferedConversion, MemoryBudget
 from records import Codec, FileRecords
 from records.formats import BATCH_HEADER_SIZE, V1, V2
@@ -242,6 +243,7 @@ def test_work_is_done_in_turns_and_by_whoever_asks(
 ) -> None:
     monkeypatch.setattr(shared_range, "CHUNK_SIZE", MiB)
     monkeypatch.setattr(shared_range, "WORK_A_TURN", 10_000)
+    monkeypatch.setattr(converter, "MESSAGES_SIZE", 1)
     records = log_of(tmp_path, *PACKED)
     cache = ConversionCache(MemoryBudget(MiB))
     turns = 0

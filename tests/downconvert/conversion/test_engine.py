@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.conversion.direct import descriptor_of
+from downconvert.conversion.engine import descriptor_of
 from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build
 
 from .channels import Everything, OneByte, RandomSizes, sent

@@ -1,0 +1,146 @@
+"""A conversion as the kernel runs it by itself: from records to a channel, to memory, or only to
+their size. It comes back where a decision is due.
+
+From files, mappings and memory; to channels that are written through their descriptor: plain
+sockets, pipes, raw files. Not to a socket with a time-out, for which Python waits. The caller keeps
+the position.
+
+Not here: the decisions, and what the kernel leaves to its caller (converter.py)."""
+
+import io
+import sys
+from typing import Any, Final, NamedTuple, cast
+
+from records import backend
+from records.files.source import Records
+from records.files.zero_copy import FileRange
+from records.kernel import MEMORY, Buffer, Outcome
+
+from .policy import RESPONSE_SIZE_MAX
+from .request import Request
+from .rules import rules_for
+from .stats import Counts
+
+GOES_ON: Final = int(Outcome.CHANNEL), int(Outcome.LIMIT)  # the kernel could have gone on
+
+# What the kernel measures at a time: so much is read, and so much is a piece.
+MEASURED_CHUNK_SIZE: Final = 128 * 1024
+MEASURED_SIZE: Final = 1024 * 1024
+
+
+# What is compressed again costs about as many times more, for each byte that goes through memory.
+COMPRESSED_WEIGHT: Final = 8
+
+
+class Progress(NamedTuple):
+    """consumed: bytes of the records. size: bytes that the target took. rest: what a channel left
+    of a chunk, or what was written to memory. error: why it took no more, as errno, or 0."""
+
+    consumed: int
+    size: int
+    outcome: int
+    rest: bytes | None = None
+    error: int = 0
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the kernel can go on by itself."""
+        return self.outcome in GOES_ON
+
+
+class Engine:
+    """One conversion of a range of records.
+
+    can_run: whether the kernel can read the records by itself. Every call raises ClosedRecordsError
+    where the file has been closed; while it is read it stays open."""
+
+    __slots__ = ("_recodes", "_records", "_view", "can_run", "transcoder")
+
+    def __init__(self, records: Records, request: Request) -> None:
+        rules = rules_for(request.policy, request.to_magic)
+        self._recodes = rules.recodes
+        self._records = records
+        self._view = records.view
+        self.can_run = self._view is not None or hasattr(records, "file")
+        self.transcoder = backend.Transcoder(
+            request.to_magic, request.first_offset, rules.pass_codecs, rules.committed_only
+        )
+
+    def send(
+        self,
+        position: int,
+        end: int,
+        chunk_size: int,
+        channel: tuple[int, bool],
+        promised: int,
+        budget: int,
+    ) -> Progress:
+        """Converts from `position` up to `end` and writes to a channel, a descriptor and whether it
+        is a socket's: `promised` bytes at most, and no other chunk after `budget` bytes."""
+        source, origin, _open = self._source()
+        descriptor, is_socket = channel
+        return Progress(
+            *self.transcoder.transfer(
+                source,
+                origin + position,
+                origin + end,
+                chunk_size,
+                descriptor,
+                is_socket,
+                promised,
+                budget,
+                self._recodes,
+            )
+        )
+
+    def make(self, position: int, end: int, chunk_size: int, budget: int) -> Progress:
+        """The same into memory: all that is made is in `rest`."""
+        return self.send(position, end, chunk_size, (MEMORY, False), RESPONSE_SIZE_MAX, budget)
+
+    def measure(self, position: int, end: int) -> Progress:
+        """The size of what would be made, of up to `MEASURED_SIZE` bytes."""
+        source, origin, _open = self._source()
+        return Progress(
+            *self.transcoder.measure_from(
+                source,
+                origin + position,
+                origin + end,
+                MEASURED_CHUNK_SIZE,
+                RESPONSE_SIZE_MAX,
+                MEASURED_SIZE,
+            )
+        )
+
+    @property
+    def work(self) -> int:
+        """What has been done so far: bytes that went through memory, those of what is compressed
+        again several times."""
+        _, _, source_bytes, produced, copied = self.transcoder.totals
+        weight = COMPRESSED_WEIGHT if self.transcoder.decompressed else 1
+        return (source_bytes + produced + copied) * weight
+
+    def counts(self, consumed: int) -> Counts:
+        """What the kernel has done so far, to convert so many bytes of the records."""
+        records, batches, source_bytes, produced, copied = self.transcoder.totals
+        return Counts(records, batches, consumed, source_bytes + produced + copied)
+
+    def _source(self) -> tuple[int | Buffer, int, object]:
+        """What the kernel reads, where the records begin in it, and what keeps it open."""
+        if self._view is not None:
+            return self._view, 0, None
+        records = cast(FileRange, self._records)
+        file = records.file
+        return file.fileno(), records.origin, file
+
+
+def descriptor_of(channel: Any) -> tuple[int, bool] | None:
+    """The descriptor of a channel that the kernel can write to, and whether it is a socket; or
+    None."""
+    if type(channel) is io.FileIO:
+        return channel.fileno(), False
+    socket = sys.modules.get("socket")
+    if socket is None or type(channel) is not socket.socket:
+        return None
+    if channel.gettimeout() or channel.fileno() < 0:
+        return None
+    return channel.fileno(), True

@@ -1,0 +1,65 @@
+"""All of it at once, or some chunks at a time, is made by few calls of the kernel."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert import convert, eager
+from records import Codec, FileRecords, Record, build
+from records.backend import NAME, NATIVE
+
+
+def log_of(path: Path, codec: Codec, batches: int) -> FileRecords:
+    path.write_bytes(
+        b"".join(
+            build(
+                [Record(9 * n + i, 7, value=b"%d" % i * 60) for i in range(9)], magic=2, codec=codec
+            )
+            for n in range(batches)
+        )
+    )
+    return FileRecords.open(path)
+
+
+def calls_of(what: Callable[[], object]) -> int:
+    calls = 0
+
+    def count(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        what()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.skipif(NAME != NATIVE, reason="the reference is written in Python")
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize(
+    "convert_all", [lambda log: list(convert(log, 1)), lambda log: eager(log, 1)]
+)
+def test_more_batches_take_no_more_calls(
+    codec: Codec, convert_all: Callable[[FileRecords], object], tmp_path: Path
+) -> None:
+    with log_of(tmp_path / "few", codec, 2) as few, log_of(tmp_path / "many", codec, 100) as many:
+        convert_all(few)
+        calls = calls_of(lambda: convert_all(many))
+        assert calls <= calls_of(lambda: convert_all(few)) + 50
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+@pytest.mark.parametrize("first_offset", [0, 404])
+def test_what_is_converted_by_and_by_is_what_is_converted_at_once(
+    codec: Codec, first_offset: int, tmp_path: Path
+) -> None:
+    with log_of(tmp_path / "log", codec, 200) as log:
+        parts = list(convert(log, 1, first_offset))
+        assert b"".join(parts) == eager(log, 1, first_offset)
+        assert len(parts) < 20
+        assert all(parts)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from downconvert.spark.errors import DataLossError
-from downconvert.spark.jobs.export import export_noted
+from downconvert.spark.jobs.export import export_noted, export_stored
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.read.reader import Task
@@ -178,7 +178,7 @@ def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> No
 
 def _let_die(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
     """Kills the next export before or after its tasks write."""
-    whole = export_noted.write_records
+    whole = export_stored.write_records
     is_late = chance.random() < 0.5
 
     def write(*given: Any, **options: Any) -> Any:

@@ -55,6 +55,28 @@ def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) ->
         assert talk.receive()
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.0001, 0.001])
+def test_an_answer_may_be_given_while_its_request_is_handled(tmp_path: Path, delay: float) -> None:
+    """Whenever another thread answers, the answer goes out, and once."""
+    broker = Broker(LogDir.open(tmp_path))
+
+    def answer_elsewhere(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        def answer() -> None:
+            time.sleep(delay)
+            exchange.reply(Message(brokers=[], topics=[]))
+
+        threading.Thread(target=answer).start()
+        time.sleep(0.0001)
+
+    api = broker.apis[ApiKey.Metadata]
+    broker.apis = {**broker.apis, ApiKey.Metadata: type(api)(answer_elsewhere, api.versions)}
+    with serving_broker(broker) as server, Talk(server.address) as talk:
+        for _ in range(50):
+            talk.send(ApiKey.Metadata, 0, Message(topics=[]))
+            assert talk.receive()
+        assert talk.is_served()
+
+
 def test_a_defect_ends_one_connection_and_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

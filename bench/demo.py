@@ -120,7 +120,7 @@ def _old(folder: Path, bootstrap: str, cluster: str) -> Line:
         ended = limited.run(
             (*command, "--max-messages", str(RECORDS)), OLD_SECONDS, Path(temporary) / "log"
         )
-    records = sum(line.startswith(RECORD) for line in ended.said.splitlines())
+    records = sum(line.startswith(RECORD) for line in ended.output.splitlines())
     return Line(f"console consumer {OLD}", cluster, records, ended.seconds)
 
 

@@ -103,14 +103,15 @@ class RecoveredLog:
 
     def _set_damaged_swaps_aside(self, layout: Layout) -> bool:
         """A cleaner's file is complete before it becomes a swap. An incomplete one does not replace
-        its segment if that exists."""
+        its segment if that exists. A swap with other offsets is no segment of this log."""
         found = False
         for name in layout.swaps:
             live = self.path / file_name(name.offset, Kind.LOG)
-            if name.kind is not Kind.LOG or not live.exists():
+            if name.kind is not Kind.LOG:
                 continue
             segment = Segment(self.path, name.offset, self._open_files, State.SWAP)
-            if check_segment(segment).bytes_cut:
+            is_other = not _holds_its_offsets(segment)
+            if is_other or (live.exists() and check_segment(segment).bytes_cut):
                 found = True
                 self._set_aside(segment)
             segment.release()
@@ -208,3 +209,12 @@ class RecoveredLog:
         self.epochs = [entry for entry in self.epochs if entry.start_offset < end]
         if self.epochs != self._epochs_before:
             write_epochs(self._files, self.path / LEADER_EPOCHS, self.epochs)
+
+
+def _holds_its_offsets(segment: Segment) -> bool:
+    """Whether no batch, up to damage, lies before the offset in the segment's name."""
+    headers = segment.slice(0, segment.size).batches()
+    try:
+        return all(header.last_offset >= segment.base_offset for header in headers)
+    except CorruptRecordsError:
+        return True

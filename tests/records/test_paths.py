@@ -67,3 +67,11 @@ def test_nothing_but_a_regular_file_is_replaced(
     assert target.read_bytes() == b"of somebody else"
     assert not path.is_file() or path.is_symlink()
     assert {one.name for one in tmp_path.iterdir()} == {"f", "target"}
+
+
+def test_what_is_not_replaced_is_named_for_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    for name, what in (("link", "is a link, which"), ("pipe", "is no regular file, which")):
+        with pytest.raises(FileExistsError, match=what):
+            write(tmp_path / name, b"", lambda _: None)

@@ -197,6 +197,18 @@ def test_a_swap_that_is_not_whole_replaces_nothing(path: Path, content: bytes) -
     assert not list(path.glob("*.swap"))
 
 
+@pytest.mark.parametrize("base", [20, 30])
+def test_a_swap_of_other_offsets_is_set_aside(path: Path, base: int) -> None:
+    """Whether it would take the place of a segment, or be one more."""
+    before = (path / file_name(20, Kind.LOG)).read_bytes()
+    swap = file_name(base, Kind.LOG, State.SWAP)
+    (path / swap).write_bytes(batch(3) + batch(31))
+    log = recover(path)
+    assert (bases(log), log.end_offset) == ([0, 10, 20], 30)
+    assert (path / file_name(20, Kind.LOG)).read_bytes() == before
+    assert log.report.set_aside == [f"{swap}.aside"]
+
+
 def test_a_damaged_swap_whose_segment_is_gone_is_what_there_is(path: Path) -> None:
     whole = batch(3) + batch(17)
     (path / file_name(0, Kind.LOG)).unlink()

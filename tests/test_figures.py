@@ -18,7 +18,7 @@ FIGURES: Final = {
         r"[Ll]azy conversion takes [\d.]+ [KM]iB(?: of memory)?, eager ([\d.]+ [KM]iB)"
     ),
     "memory of one send": (
-        r"send (?:of uncompressed records|then) (?:holds|\| 4 × `chunk_size` =) ([\d.]+ [KM]iB)"
+        r"send (?:of uncompressed records|then) (?:holds|\| 4 . `chunk_size` =) ([\d.]+ [KM]iB)"
     ),
     "memory inside a batch": r"([\d.]+ KiB, and at most [\d.]+ MiB more)",
     "time of exact sizes": r"costs? ([\d.]+ to [\d.]+) times the time",

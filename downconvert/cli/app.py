@@ -166,7 +166,8 @@ def _usage(error: click.UsageError, arguments: Sequence[str]) -> str:
 
 def _named(arguments: Sequence[str]) -> str:
     """The program and the subcommands that the arguments begin with."""
-    words, command = [PROGRAM], app
+    words = [PROGRAM]
+    command: click.Group = app
     for argument in arguments:
         found = command.get_command(click.Context(command), argument)
         if found is None:

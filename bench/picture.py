@@ -21,7 +21,7 @@ from .screenshots import taken
 
 WORKLOAD: Final = "record=100,size=48MiB,seed=1"
 OPTIONS: Final = Options(max_bytes=4 * MiB, consumers=12, slow=4, modes=("lazy", "eager"))
-SIZE: Final = (1120, 470)  # pixels
+SIZE: Final = (1120, 425)  # pixels
 
 
 @click.command()

@@ -121,26 +121,28 @@ class History:
         (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
 
 
-def check_history(seed: int, path: Path) -> None:
-    """Checks one history, below an empty directory. AssertionError."""
+def check_history(seed: int, path: Path, uri: str | None = None) -> None:
+    """Checks one history, below an empty directory; `uri`: of that directory, if it is read by way
+    of a store. AssertionError."""
+    place = str(path / "logs") if uri is None else f"{uri}/logs"
     chance = random.Random(seed)
     history = History(chance)
     has_checkpoints, has_epochs = chance.random() < 0.5, chance.random() < 0.8
-    reader = _Reader(path / "logs")
+    reader = _Reader(place)
     for _ in range(STEPS):
         history.step()
         history.write(path / "logs", has_checkpoints=has_checkpoints, has_epochs=has_epochs)
         truth = history.truth()
-        found = {row["offset"]: row["value"] for row in rows(path / "logs")}
+        found = {row["offset"]: row["value"] for row in rows(place)}
         assert found == truth, f"seed {seed}: a query reads {_differences(found, truth)}"
         reader.read_on(history, seed)
         if chance.random() < 0.3:
             continue
         end = history.high_watermark if has_checkpoints else history.end
-        _export(history, path / "logs", path / "lake", end, seed)
+        _export(history, path / "logs", place, path / "lake", end, seed)
 
 
-def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> None:
+def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed: int) -> None:
     now = history.deleted | history.truth()
     new = {at: value for at, value in history.truth().items() if at < end}
     old = {at: value for at, value in history.archive.items() if now.get(at) == value}
@@ -157,7 +159,7 @@ def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> No
                 with patch.context() as dying:
                     if dies:
                         _let_die(dying, history.chance)
-                    exported(patch, logs, lake, repair=repair)
+                    exported(patch, place, lake, repair=repair)
             except (Died, JobError) as error:
                 if is_unclear and "not up to date" in str(error):
                     return
@@ -166,7 +168,7 @@ def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> No
             else:
                 break
         else:
-            exported(patch, logs, lake, repair=True)
+            exported(patch, place, lake, repair=True)
     there = [(row[2], row[3]) for row in archived(lake)]
     assert len(there) == len(dict(there)), f"seed {seed}: an export has records twice"
     history.archive = dict(there)
@@ -192,8 +194,8 @@ def _let_die(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
 class _Reader:
     """A stream that goes on in each step, and what it has read."""
 
-    def __init__(self, logs: Path) -> None:
-        self._logs = logs
+    def __init__(self, place: str) -> None:
+        self._path = place
         self._place: Json | None = None
         self._batches: list[Batch] = []
         self._read: Truth = {}
@@ -216,7 +218,7 @@ class _Reader:
         assert left == truth, f"seed {seed}: a stream has {_differences(left, truth)}"
 
     def _read_all(self, history: History, *, strict: bool) -> None:
-        source = stream(self._logs, failOnDataLoss=strict, stopAtHighWatermark=False)
+        source = stream(self._path, failOnDataLoss=strict, stopAtHighWatermark=False)
         if self._place is None:
             self._place = source.initialOffset()
         source.prepareForTriggerAvailableNow()

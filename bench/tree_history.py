@@ -5,6 +5,7 @@ A leader's log grows, is truncated by a new leader, loses its oldest segments an
 brokers that lag behind. After each step an export runs, and may die, and a stream reads on. The
 model knows what the export has to hold. No JVM: tasks run in this process."""
 
+import os
 import random
 import shutil
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ class History:
     epochs: list[tuple[int, int]] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
     high_watermark: int = 0
+    written_at: int = 1_700_000_000
     archive: Truth = field(default_factory=dict)
     deleted: Truth = field(default_factory=dict)  # what retention has removed
 
@@ -100,6 +102,9 @@ class History:
                 (path / f"b{number}" / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
             text = f"0\n1\na 0 {self.start}\n"
             (path / f"b{number}" / LOG_STARTS).write_text(text)
+        self.written_at += 1  # a store's times are whole seconds, and a reader keeps what is as old
+        for file in path.rglob("*"):
+            os.utime(file, (self.written_at, self.written_at))
 
     def _write_copy(self, broker: Path, batches: list[Batch], *, has_epochs: bool) -> None:
         directory = broker / NAME

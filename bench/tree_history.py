@@ -5,6 +5,7 @@ A leader's log grows, is truncated by a new leader, loses its oldest segments an
 brokers that lag behind. After each step an export runs, and may die, and a stream reads on. The
 model knows what the export has to hold. No JVM: tasks run in this process."""
 
+import os
 import random
 import shutil
 from dataclasses import dataclass, field
@@ -44,6 +45,7 @@ class History:
     epochs: list[tuple[int, int]] = field(default_factory=list)
     bases: list[int] = field(default_factory=list)
     high_watermark: int = 0
+    written_at: int = 1_700_000_000
     archive: Truth = field(default_factory=dict)
     deleted: Truth = field(default_factory=dict)  # what retention has removed
 
@@ -100,6 +102,9 @@ class History:
                 (path / f"b{number}" / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
             text = f"0\n1\na 0 {self.start}\n"
             (path / f"b{number}" / LOG_STARTS).write_text(text)
+        self.written_at += 1  # a store's times are whole seconds, and a reader keeps what is as old
+        for file in path.rglob("*"):
+            os.utime(file, (self.written_at, self.written_at))
 
     def _write_copy(self, broker: Path, batches: list[Batch], *, has_epochs: bool) -> None:
         directory = broker / NAME
@@ -121,26 +126,28 @@ class History:
         (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
 
 
-def check_history(seed: int, path: Path) -> None:
-    """Checks one history, below an empty directory. AssertionError."""
+def check_history(seed: int, path: Path, uri: str | None = None) -> None:
+    """Checks one history, below an empty directory; `uri`: of that directory, if it is read by way
+    of a store. AssertionError."""
+    place = str(path / "logs") if uri is None else f"{uri}/logs"
     chance = random.Random(seed)
     history = History(chance)
     has_checkpoints, has_epochs = chance.random() < 0.5, chance.random() < 0.8
-    reader = _Reader(path / "logs")
+    reader = _Reader(place)
     for _ in range(STEPS):
         history.step()
         history.write(path / "logs", has_checkpoints=has_checkpoints, has_epochs=has_epochs)
         truth = history.truth()
-        found = {row["offset"]: row["value"] for row in rows(path / "logs")}
+        found = {row["offset"]: row["value"] for row in rows(place)}
         assert found == truth, f"seed {seed}: a query reads {_differences(found, truth)}"
         reader.read_on(history, seed)
         if chance.random() < 0.3:
             continue
         end = history.high_watermark if has_checkpoints else history.end
-        _export(history, path / "logs", path / "lake", end, seed)
+        _export(history, path / "logs", place, path / "lake", end, seed)
 
 
-def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> None:
+def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed: int) -> None:
     now = history.deleted | history.truth()
     new = {at: value for at, value in history.truth().items() if at < end}
     old = {at: value for at, value in history.archive.items() if now.get(at) == value}
@@ -157,7 +164,7 @@ def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> No
                 with patch.context() as dying:
                     if dies:
                         _let_die(dying, history.chance)
-                    exported(patch, logs, lake, repair=repair)
+                    exported(patch, place, lake, repair=repair)
             except (Died, JobError) as error:
                 if is_unclear and "not up to date" in str(error):
                     return
@@ -166,7 +173,7 @@ def _export(history: History, logs: Path, lake: Path, end: int, seed: int) -> No
             else:
                 break
         else:
-            exported(patch, logs, lake, repair=True)
+            exported(patch, place, lake, repair=True)
     there = [(row[2], row[3]) for row in archived(lake)]
     assert len(there) == len(dict(there)), f"seed {seed}: an export has records twice"
     history.archive = dict(there)
@@ -192,8 +199,8 @@ def _let_die(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
 class _Reader:
     """A stream that goes on in each step, and what it has read."""
 
-    def __init__(self, logs: Path) -> None:
-        self._logs = logs
+    def __init__(self, place: str) -> None:
+        self._path = place
         self._place: Json | None = None
         self._batches: list[Batch] = []
         self._read: Truth = {}
@@ -216,7 +223,7 @@ class _Reader:
         assert left == truth, f"seed {seed}: a stream has {_differences(left, truth)}"
 
     def _read_all(self, history: History, *, strict: bool) -> None:
-        source = stream(self._logs, failOnDataLoss=strict, stopAtHighWatermark=False)
+        source = stream(self._path, failOnDataLoss=strict, stopAtHighWatermark=False)
         if self._place is None:
             self._place = source.initialOffset()
         source.prepareForTriggerAvailableNow()

@@ -20,6 +20,7 @@ from tests.downconvert.storage.logs import indexed_segment
 NAME: Final = "a-0"
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
 DAY: Final = 86_400_000
+KEYS: Final = 6
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,7 @@ def appended(chance: random.Random, start: int, epoch: int, count: int) -> list[
             start += 1
             continue
         records = tuple(
-            (at, f"k{chance.randrange(6)}".encode(), f"{epoch}/{at}".encode())
+            (at, f"k{chance.randrange(KEYS)}".encode(), f"{epoch}/{at}".encode())
             for at in range(start, start + size)
         )
         found.append(Batch(start, start + size - 1, epoch, records))

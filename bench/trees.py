@@ -3,53 +3,61 @@
 Makes directories of brokers from seeds (tree_model.py), and compares what a query, a stream and
 exports have of them with what the model says. No JVM: what tasks do is done in this process."""
 
+import os
 import random
 import shutil
 import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import pytest
 
 from downconvert.spark.errors import MixedClustersError
+from downconvert.spark.jobs import find, gap_report
 from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.completeness import State
 from downconvert.spark.logs.places import Json
 from downconvert.storage.names import TopicPartition
 from records import RecordsError
+from tests import object_store
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
-from .tree_model import Tree, generated, written
+from .tree_history import check_history
+from .tree_model import KEYS, Tree, generated, written
 
-PARTITION = TopicPartition("a", 0)
+PARTITION: Final = TopicPartition("a", 0)
+ALL: Final[dict[str, Any]] = {"topics": (), "skip_damaged": False}
 
 
 class WrongError(AssertionError):
     """What was read is neither the truth nor said to be less."""
 
 
-def check(seed: int, path: Path) -> bool:
-    """Checks one tree, made below an empty directory. Returns whether something was missing.
-    WrongError."""
+def check(seed: int, path: Path, uri: str | None = None) -> bool:
+    """Checks one tree, made below an empty directory. `uri`: of that directory, if it is read by
+    way of a store. Returns whether something was missing. WrongError."""
     tree = generated(seed)
     logs = path / "logs"
     written(tree, logs)
+    place = str(logs) if uri is None else f"{uri}/logs"
     if tree.is_refused:
         try:
-            rows(logs)
+            rows(place)
         except MixedClustersError:
             return False
         raise WrongError(f"seed {seed}: two topics of one name were read as one")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found, absent = _query(tree, logs)
-            _stream(tree, logs, found, is_whole=not absent)
-            _export(tree, logs, path / "lake", found, is_whole=not absent)
+            found, absent = _query(tree, place)
+            _jobs(tree, place, found, absent)
+            _stream(tree, place, found, is_whole=not absent)
+            _export(tree, logs, place, path / "lake", found, is_whole=not absent)
     except WrongError:
         raise
     except Exception as error:
@@ -57,11 +65,11 @@ def check(seed: int, path: Path) -> bool:
     return bool(absent)
 
 
-def _query(tree: Tree, logs: Path) -> tuple[list[int], list[tuple[int, int]]]:
+def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
     """The offsets that a query reads, and those that it reports."""
     found: list[int] = []
     absent: list[tuple[int, int]] = []
-    for row in rows(logs, mode="PERMISSIVE"):
+    for row in rows(place, mode="PERMISSIVE"):
         if row["_corrupt"] is None:
             _expect(tree, row["value"] == tree.truth.get(row["offset"]), f"{row} is not the record")
             found.append(row["offset"])
@@ -79,7 +87,7 @@ def _query(tree: Tree, logs: Path) -> tuple[list[int], list[tuple[int, int]]]:
         had = {at for at in tree.had() if any(start <= at < end for start, end in absent)}
         _expect(tree, not had, f"nothing is damaged, and {absent} are reported")
     try:
-        strict = [row["offset"] for row in rows(logs)]
+        strict = [row["offset"] for row in rows(place)]
     except RecordsError:
         _expect(tree, bool(absent), "FAILFAST fails, and PERMISSIVE reports nothing")
     else:
@@ -87,13 +95,13 @@ def _query(tree: Tree, logs: Path) -> tuple[list[int], list[tuple[int, int]]]:
     return found, absent
 
 
-def _stream(tree: Tree, logs: Path, found: list[int], *, is_whole: bool) -> None:
+def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:
     """In any steps, with restarts."""
     chance = random.Random(tree.seed)
     place: Json = {"a": {"0": 0}}
     streamed: list[int] = []
     try:
-        source = stream(logs, failOnDataLoss=True)
+        source = stream(path, failOnDataLoss=True)
         place = source.initialOffset()
         source.prepareForTriggerAvailableNow()
         while True:
@@ -104,7 +112,7 @@ def _stream(tree: Tree, logs: Path, found: list[int], *, is_whole: bool) -> None
             streamed += [int(row.rpartition(":")[2]) for row in read(source, place, end)]
             place = end
             if chance.random() < 0.3:
-                source = stream(logs)
+                source = stream(path)
                 source.prepareForTriggerAvailableNow()
     except RecordsError:
         # The driver cannot tell damage from what is still copied in a segment that was cleaned.
@@ -115,17 +123,49 @@ def _stream(tree: Tree, logs: Path, found: list[int], *, is_whole: bool) -> None
     _expect(tree, streamed == found, f"a stream reads {streamed}, and a query {found}")
 
 
-def _export(tree: Tree, logs: Path, lake: Path, found: list[int], *, is_whole: bool) -> None:
+def _jobs(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]]) -> None:
+    """Find and gaps, whose tasks are what an audit counts, too."""
+    keys = [f"k{number}".encode() for number in range(KEYS)]
+    try:
+        strict = [row for task in find.plan_of([place], keys, **ALL) for row in find.search(task)]
+    except RecordsError:
+        _expect(tree, bool(absent), "find fails, and a query reports nothing")
+    else:
+        _expect(tree, not absent, "find leaves something out without an error")
+        _expect(tree, [row["offset"] for row in strict] == found, "find has other records")
+    tasks = find.plan_of([place], keys, **(ALL | {"skip_damaged": True}))
+    left = [row["offset"] for task in tasks for row in find.search(task)]
+    _expect(tree, left == found, f"find has {left} without what is damaged, a query {found}")
+    told = [row for task in gap_report.plan_of([place]) for row in gap_report.look(task)]
+    gaps = [row for row in gap_report.joined(told) if row["state"] != State.SUPERSEDED]
+    named = [(row["from"], 2**63 if row["to"] is None else row["to"]) for row in gaps]
+    _expect(tree, _ends(named) == _ends(absent), f"gaps are {named}, a query reports {absent}")
+
+
+def _ends(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges, those joined that touch each other."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found
+
+
+def _export(
+    tree: Tree, logs: Path, place: str, lake: Path, found: list[int], *, is_whole: bool
+) -> None:
     """Strictly, without what is damaged, and once more when it is not damaged any more."""
     with pytest.MonkeyPatch.context() as patch:
         try:
-            exported(patch, logs, lake)
+            exported(patch, place, lake)
         except (RecordsError, JobError):
             _expect(tree, not is_whole, "an export fails, and a query reports nothing")
             _expect(tree, not archived(lake), "a run that failed has left records")
         else:
             _expect(tree, _offsets(lake) == found, "an export has other records than a query")
-        there = exported(patch, logs, lake, skip_damaged=True)
+        there = exported(patch, place, lake, skip_damaged=True)
         _expect(tree, _offsets(lake) == found, "without what is damaged it is not what is read")
         noted = there.ranges.get(PARTITION, [])
         lies = {
@@ -134,10 +174,10 @@ def _export(tree: Tree, logs: Path, lake: Path, found: list[int], *, is_whole: b
         _expect(tree, not lies, f"a note names {sorted(lies)}, which were not written")
         shutil.rmtree(logs)
         written(tree, logs, is_healed=True)
-        healed = rows(logs, mode="PERMISSIVE")  # retention may still have left something out
+        healed = rows(place, mode="PERMISSIVE")  # retention may still have left something out
         whole = [row["offset"] for row in healed if row["_corrupt"] is None]
         start = whole[0] if whole else 0
-        exported(patch, logs, lake, skip_damaged=len(whole) < len(healed))
+        exported(patch, place, lake, skip_damaged=len(whole) < len(healed))
         late = [at for at in _offsets(lake) if at >= start]
         is_right = set(late) >= (tree.had() & set(whole)) and len(set(late)) == len(late)
         if not any(copy.cleaned for copy in tree.copies):
@@ -157,14 +197,32 @@ def _expect(tree: Tree, holds: bool, otherwise: str) -> None:
 @click.command()
 @click.option("--cases", default=1000, show_default=True)
 @click.option("--seed", default=0, show_default=True, help="Of the first one.")
-def main(cases: int, seed: int) -> None:
+@click.option("--histories", is_flag=True, help="Logs that change between two exports.")
+@click.option("--store", "is_stored", is_flag=True, help="Read by way of an object store.")
+def main(cases: int, seed: int, histories: bool, is_stored: bool) -> None:
     """Check CASES trees."""
+    warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory(prefix="trees-") as scratch:
+        bucket = Path(scratch) / "buckets" / "bucket"
+        bucket.mkdir(parents=True)
+        if not is_stored:
+            _check_all(cases, seed, bucket, None, histories=histories)
+        with object_store.running(bucket.parent, Path(scratch) / "requests.log") as store:
+            os.environ |= store.environment
+            _check_all(cases, seed, bucket, "s3://bucket", histories=histories)
+
+
+def _check_all(cases: int, seed: int, place: Path, uri: str | None, *, histories: bool) -> None:
     began, wrong, missing = time.monotonic(), 0, 0
     for one in range(seed, seed + cases):
-        with tempfile.TemporaryDirectory(prefix="trees-") as scratch:
+        with tempfile.TemporaryDirectory(prefix="tree-", dir=place) as scratch:
+            at = None if uri is None else f"{uri}/{Path(scratch).name}"
             try:
-                missing += check(one, Path(scratch))
-            except WrongError as error:
+                if histories:
+                    check_history(one, Path(scratch), at)
+                else:
+                    missing += check(one, Path(scratch), at)
+            except AssertionError as error:
                 wrong += 1
                 click.echo(error)
     seconds = time.monotonic() - began

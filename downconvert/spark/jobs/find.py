@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
+from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.spark.options.schemas import TIMESTAMP
@@ -150,11 +151,11 @@ def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:
     """Adds to each row its batch: the first one whose last offset is not lower."""
     if not found:
         return
-    segment = split.segment.open()
+    segment = opened(split)
     try:
-        path = str(segment.path())
-        headers = segment.slice(split.start, split.segment.size - split.start).batches()
-        header, position, following = None, None, split.start
+        path, start = split.segment.path, segment.start
+        headers = segment.records.slice(start, segment.records.size - start).batches()
+        header, position, following = None, None, start
         for row in sorted(found, key=lambda row: int(row["offset"])):
             try:
                 while header is None or header.last_offset < row["offset"]:
@@ -173,4 +174,4 @@ def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:
                 **row,
             }
     finally:
-        segment.release()
+        segment.close()

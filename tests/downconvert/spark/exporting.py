@@ -17,7 +17,7 @@ from .in_process import SESSION, without_spark
 
 
 def exported(
-    patch: pytest.MonkeyPatch, source: Path, target: Path | Table, **settings: Any
+    patch: pytest.MonkeyPatch, source: Path | str, target: Path | Table, **settings: Any
 ) -> Exported:
     """What is there after a run."""
     logs = chosen([str(source)], ())

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from bench import trees
+from bench.tree_history import check_history
 from bench.tree_model import generated
+from tests.object_store import ObjectStore
 
 
 @pytest.mark.parametrize("first", range(0, 24, 4))
@@ -23,6 +25,23 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 @pytest.mark.parametrize("seed", [76, 82, 97, 1084, 2141, 2379, 2986, 10833, 31164])
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
     assert trees.check(seed, tmp_path) in (False, True)
+
+
+@pytest.mark.parametrize("first", range(0, 24, 4))
+def test_an_export_and_a_stream_follow_a_log_that_changes(tmp_path: Path, first: int) -> None:
+    for seed in range(first, first + 4):
+        (tmp_path / str(seed)).mkdir()
+        check_history(seed, tmp_path / str(seed))
+
+
+@pytest.mark.others
+@pytest.mark.parametrize("first", [0, 8])
+def test_a_store_gives_the_same(store: tuple[ObjectStore, Path], first: int) -> None:
+    for seed in range(first, first + 8):
+        for name, check in (("tree", trees.check), ("history", check_history)):
+            path = store[1] / f"{name}-{seed}"
+            path.mkdir()
+            check(seed, path, f"s3://bucket/{name}-{seed}")
 
 
 def test_the_model_notices_what_is_left_out(

@@ -17,6 +17,7 @@ from downconvert.spark.read.rows import read_records
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import V0, V1, V2
+from tests.downconvert.spark.reading import packed
 
 KEYS = (b"k3", b"\xff\x00")
 
@@ -104,3 +105,12 @@ def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
     assert found(tmp_path, b"nobody") == []
     with pytest.raises(JobError, match="others: no such topic"):
         found(tmp_path, b"k3", topics=("others",))
+
+
+def test_a_key_is_found_in_a_log_that_is_not_mounted(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    log(tmp_path / "logs", *(entry(first, 5, V2) for first in range(0, 20, 5)))
+    expected = [(row["offset"], row["position"]) for row in found(tmp_path / "logs", b"k8")]
+    rows = found(packed(tmp_path / "logs"), b"k8")
+    assert [(row["offset"], row["position"]) for row in rows] == expected
+    assert len(rows) == 2

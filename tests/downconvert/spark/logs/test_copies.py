@@ -1,6 +1,7 @@
 """Planning asks copies of a partition for as few files as tell which is the leader's."""
 
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -75,6 +76,7 @@ def asked_for(store: ObjectStore, path: str, **options: str) -> Counter[str]:
     return Counter(kind for kind, _ in store.requests()[before:])
 
 
+@pytest.mark.others
 def test_planning_one_topic_of_300_copies_takes_at_most_60_requests(
     store: tuple[ObjectStore, Path],
 ) -> None:
@@ -86,6 +88,28 @@ def test_planning_one_topic_of_300_copies_takes_at_most_60_requests(
     assert asked.total() <= 3 * 300 / 2
 
 
+def test_planning_opens_files_of_wanted_partitions_only(tmp_path: Path) -> None:
+    """As in a store, where each file is a request (below), without a server."""
+    brokers(tmp_path, 3, 4, lag=1)
+    read: list[str] = []
+    seen: dict[str, bool] = {"is_counting": True}
+
+    def note(event: str, given: tuple[object, ...]) -> None:
+        if seen["is_counting"] and event == "open" and str(given[0]).startswith(str(tmp_path)):
+            read.append(os.path.relpath(str(given[0]), tmp_path))
+
+    sys.addaudithook(note)
+    try:
+        options = Options.parse({"path": str(tmp_path), "topics": "t00"}, streaming=False)
+        plan(options, Bounds())
+    finally:
+        seen["is_counting"] = False  # a hook cannot be removed
+    of_partitions = [path for path in read if path.count("/") == 2]
+    assert {path.split("/")[1] for path in of_partitions} == {f"t00-{n}" for n in range(4)}
+    assert len(of_partitions) <= 5 * 3 * 4  # a log twice, an index, leader epochs and the topic id
+
+
+@pytest.mark.others
 def test_planning_copies_that_differ_takes_at_most_3_requests_a_copy(
     store: tuple[ObjectStore, Path],
 ) -> None:

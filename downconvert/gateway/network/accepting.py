@@ -14,12 +14,12 @@ from typing import Final
 
 from records.logged import log_of
 
-from .listeners import BACKLOG
-
 LOG: Final = log_of(__name__)
 # The client has gone meanwhile, which is its own affair.
 GONE: Final = (BlockingIOError, InterruptedError, ConnectionError)
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# A turn of the loop: who is connected already has to wait for what is done for that many.
+A_TURN: Final = 16
 PAUSE: Final = 1.0  # seconds without accepting where the system has no more descriptors or memory
 
 
@@ -54,7 +54,7 @@ class Accepting:
         self._loop.add_reader(self._listening, self._accept)
 
     def _accept(self) -> None:
-        for _ in range(BACKLOG):
+        for _ in range(A_TURN):
             try:
                 channel, peer = self._listening.accept()
             except GONE:

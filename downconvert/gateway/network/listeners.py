@@ -12,7 +12,7 @@ from errno import EADDRINUSE
 from threading import Lock
 from typing import Final, Protocol
 
-BACKLOG: Final = 512
+BACKLOG: Final = 4096  # clients that wait to be accepted: systems have such a limit, too
 
 
 class ListensFor(Protocol):

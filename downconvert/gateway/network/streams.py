@@ -137,8 +137,10 @@ class Stream(asyncio.BufferedProtocol):
         self._wake(self._writer)
         self._wake(self._spliced)
         self.on_end()
-        # Who is called refers to this stream: else thousands would wait for the cycle collector.
+        # Who is called refers to this stream, and asyncio's transport to itself: else thousands
+        # would wait for the cycle collector.
         self.on_end, self.on_arrival = _nothing, None
+        vars(self.transport).pop("_read_ready_cb", None)
 
     def pause_writing(self) -> None:
         self._may_write = False

@@ -2,8 +2,9 @@
 
 What a poll asks is the same each time, but for its correlation id and its offset. What the exchange
 has found out for the first one (the policy, what the cluster is asked, what stands around the
-records) holds for the next ones. An answer with one batch, or with nothing, is answered without a
-message object. Any other answer is left to the exchange, and so is all that is refused or damaged.
+records) holds for the next ones. An answer is made without a message object where it has one batch,
+several that are not compressed, or nothing. Any other answer is left to the exchange, and so is all
+that is refused or damaged.
 
 Not here: what the exchange does (fetching.py), how a poll is under way (translating.py)."""
 
@@ -57,7 +58,8 @@ NO_TAGS: Final = bytes(3)  # of the partition, the topic and the answer
 BATCH: Final = Struct(">qiiBiHi")  # up to the last offset's delta, of format 2
 BATCH_SIZE: Final = Struct(">i")
 LENGTH_END: Final = 12  # of a batch: after its length, which counts what follows
-CONTROL: Final = 1 << 5
+CONTROL: Final = 1 << 5  # of a batch's attributes
+CODECS: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +171,12 @@ class RepeatedFetch:
     def _converted(
         self, records: memoryview, offset: int, bound: int, size_max: int
     ) -> tuple[bytearray, int] | None:
-        """One batch, as the client reads it, and how many records of it were converted."""
+        """Whole batches as the client reads them, and how many records of them were converted."""
         size = len(records)
-        if size < BATCH.size:
+        following = _following(records)
+        if following is None:
             return None
-        base, length, _, magic, _, attributes, delta = BATCH.unpack_from(records)
-        if magic != V2 or LENGTH_END + length != size or attributes & CONTROL:
-            return None
-        if joins_more(size, self._limit - size) and offset < base + delta + 1 < bound:
+        if joins_more(size, self._limit - size) and offset < following < bound:
             return None  # more is asked for
         log = MemoryRecords(records)
         converter = Converter.converting(log, Request(self._magic, offset, self._policy))
@@ -236,6 +236,24 @@ class RepeatedFetches(dict[bytes, RepeatedFetch]):
         asked = framed(ask)
         at = _offset_at(ask, asked, framed)
         self[key_of(frame)] = RepeatedFetch(header.version, body, asked, at, policy, user)
+
+
+def _following(records: memoryview) -> int | None:
+    """The offset after whole batches, of which one may be compressed if it is the only one. None:
+    it is something else."""
+    at, size, following = 0, len(records), None
+    while at < size:
+        if size - at < BATCH.size:
+            return None
+        base, length, _, magic, _, attributes, delta = BATCH.unpack_from(records, at)
+        end = at + LENGTH_END + length
+        is_alone = not at and end == size
+        if magic != V2 or attributes & CONTROL or (attributes & CODECS and not is_alone):
+            return None
+        if not at + BATCH.size <= end <= size:
+            return None
+        at, following = end, max(base + delta + 1, following or 0)
+    return following
 
 
 def _offset_at(ask: Ask, asked: bytearray, framed: Callable[[Ask], bytearray]) -> int:

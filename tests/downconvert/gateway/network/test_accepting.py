@@ -49,3 +49,31 @@ def test_where_nothing_is_left_it_goes_on_when_there_is(
     with caplog.at_level(logging.ERROR, "downconvert.gateway"):
         assert asyncio.run(accepted()) == LOOPBACK
     assert sum("no client is accepted" in record.getMessage() for record in caplog.records) == 2
+
+
+def test_who_is_connected_has_its_turn_between_clients_that_come_at_once() -> None:
+    count = 3 * accepting.A_TURN + 1
+    turns: list[int] = []
+
+    async def accept_all() -> None:
+        loop, welcomed = asyncio.get_running_loop(), 0
+        listening = socket.create_server((LOOPBACK, 0), backlog=count)
+        listening.setblocking(False)
+
+        def welcome(channel: socket.socket, _: str) -> None:
+            nonlocal welcomed
+            channel.close()
+            welcomed += 1
+
+        taking = Accepting(loop, listening, welcome)
+        clients = [socket.create_connection(taking.address) for _ in range(count)]
+        while sum(turns) < count:
+            before = welcomed
+            await asyncio.sleep(0)
+            turns.append(welcomed - before)
+        taking.close()
+        for client in clients:
+            client.close()
+
+    asyncio.run(asyncio.wait_for(accept_all(), 30))
+    assert max(turns) == accepting.A_TURN

@@ -4,6 +4,7 @@ The oracle is a client that connects for each request: the first of a connection
 
 import gc
 import ssl
+from asyncio import Transport
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -292,7 +293,7 @@ def test_connections_that_have_ended_leave_their_memory_at_once(
                     for _ in range(2):
                         client.ask(ApiKey.Fetch, version, fetch_body(0))
             wait_for(lambda: not running.places)
-            kept = (Connection, Session, Stream)
+            kept = (Connection, Session, Stream, Transport)
             wait_for(lambda: sum(isinstance(one, kept) for one in gc.get_objects()) <= 3)
         finally:
             gc.enable()

@@ -226,8 +226,17 @@ def test_one_batch_becomes_what_the_exchange_makes_of_it(version: int, codec: Co
         of_cluster(build([Record(offset=1, timestamp=0, value=b"v")], magic=2)),  # below the offset
     ],
 )
-def test_what_is_not_one_batch_is_left_to_the_exchange(data: bytes) -> None:
+def test_what_is_not_so_simple_is_left_to_the_exchange(data: bytes) -> None:
     assert not same(2, COMMITTED, data)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_batches_that_are_not_compressed_are_converted_together(version: int) -> None:
+    two = batch() + batch(first=8)
+    for high, limit in ((16, 1000), (16, 200), (20, len(two))):
+        assert same(version, COMMITTED, of_cluster(two, high_watermark=high), limit)
+    for other in (batch() + batch(Codec.LZ4, first=8), two[:-1], two + two[:40]):
+        assert not same(version, COMMITTED, of_cluster(other, high_watermark=16))
 
 
 @pytest.mark.parametrize("records", [b"", None])
@@ -238,7 +247,8 @@ def test_nothing_is_answered_with_nothing(records: bytes | None) -> None:
 @pytest.mark.parametrize("version", [0, 3])
 def test_damaged_answers_are_left_to_the_exchange_or_answered_alike(version: int) -> None:
     random = Random(SEED + version)
-    whole = of_cluster(batch(Codec.LZ4 if version else Codec.NONE), high_watermark=8)
+    records = batch(Codec.LZ4) if version else batch() + batch(first=8)
+    whole = of_cluster(records, high_watermark=8 if version else 16)
     for at in range(4, len(whole)):
         changed = bytearray(whole)
         changed[at] ^= 1 << random.randrange(8)

@@ -1,5 +1,6 @@
 """A rolling update of two gateways under load, as Kubernetes does it with deploy/kubernetes.yaml:
-the new pod is ready, the old one leaves the Service, preStop, SIGTERM, and at most the grace period."""
+the new pod is ready, the old one leaves the Service, preStop, SIGTERM, and at most the grace
+period."""
 
 import subprocess
 import time

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 
 from downconvert.gateway.settings import build
@@ -30,6 +31,16 @@ def test_the_gateway_takes_its_settings() -> None:
     hosts = re.findall(r"host: ([\w.-]+)", TEXT)
     assert hosts[0] in config.server_names
     assert [config.advertised.node_of(host) for host in hosts[1:]] == [0, 1, 2]
+
+
+def test_every_object_fits_the_schema_of_the_kubernetes_api() -> None:
+    schemas = pytest.importorskip("kubernetes_validate")
+    newest = schemas.latest_version()
+    for one in objects().values():
+        schemas.validate(one, newest, strict=True)
+        misspelt = {**one, "metadata": {**one["metadata"], "nam": "gateway"}}
+        with pytest.raises(schemas.ValidationError):
+            schemas.validate(misspelt, newest, strict=True)
 
 
 def objects() -> dict[str, Any]:

@@ -134,7 +134,7 @@ class Connection:
         self.incoming = incoming
         self.place = place
         self.exchange: Exchange | None = None  # from the request's last byte to its answer's
-        self.frame: memoryview | None = None  # a request for another thread
+        self.frame: memoryview | None = None  # a request that is not handled yet
         self.ahead = NOTHING  # what came with the request before, and has not been looked at
         self.send: ResponseSend | None = None  # the answer, while it is sent
         self.started = now

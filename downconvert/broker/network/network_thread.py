@@ -114,8 +114,7 @@ class NetworkThread:
 
     def _on_done(self, exchange: Exchange) -> None:
         self._done.append(exchange)
-        if get_ident() != self._ident:
-            self._wake.ring()
+        self._ring()
 
     def _ring(self) -> None:
         """Wakes the thread, unless it is the caller."""
@@ -229,10 +228,8 @@ class NetworkThread:
 
     def _add(self, connection: Connection) -> None:
         self._served.add(connection)
-        if connection.frame is not None:
-            self._served.guarded(connection, self._handle_moved)
-        else:
-            self._served.guarded(connection, self._served.watch)
+        is_moved = connection.frame is not None  # with a request, from another thread
+        self._served.guarded(connection, self._handle if is_moved else self._served.watch)
 
     def _takes_more(self, connection: Connection) -> None:
         connection.waits_to_write = False
@@ -259,28 +256,23 @@ class NetworkThread:
             else:
                 self._served.watch(connection)
             return
-        connection.request_started = None
+        connection.request_started, connection.frame = None, frame
         if (
             self._converting is not None
             and not connection.authenticates
             and (connection.client.is_converting or self._broker.converts(frame))
         ):
-            connection.frame = frame
             self._served.leave(connection)
             next(self._converting).take(connection)
         else:
-            self._handle(connection, frame, now)
+            self._handle(connection)
 
-    def _handle_moved(self, connection: Connection) -> None:
-        """Handles the request with which a connection has come from another thread."""
+    def _handle(self, connection: Connection) -> None:
+        """Handles the request: from here on there is an exchange, which this thread owns."""
         frame, connection.frame = connection.frame, None
         assert frame is not None
-        self._handle(connection, frame, self._now)
-
-    def _handle(self, connection: Connection, frame: memoryview, now: float) -> None:
-        """Handles the request: from here on there is an exchange, which this thread owns."""
         exchange = connection.exchange = self._broker.handle(
-            connection.client, frame, now, None, self._owner
+            connection.client, frame, self._now, None, self._owner
         )
         if exchange.is_done:
             self._answer(connection)

@@ -15,7 +15,8 @@ from typing import Any, Final
 import pytest
 
 from downconvert.spark.errors import DataLossError
-from downconvert.spark.jobs.export import export_noted, export_stored
+from downconvert.spark.jobs.export import export_noted
+from downconvert.spark.jobs.export.export_stored import write_records
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.read.reader import Task
@@ -185,12 +186,11 @@ def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed
 
 def _let_die(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
     """Kills the next export before or after its tasks write."""
-    whole = export_stored.write_records
     is_late = chance.random() < 0.5
 
     def write(*given: Any, **options: Any) -> Any:
         if is_late:
-            whole(*given, **options)
+            write_records(*given, **options)
         raise Died
 
     patch.setattr(export_noted, "write_records", write)

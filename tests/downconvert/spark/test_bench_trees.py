@@ -8,6 +8,7 @@ import pytest
 from bench import trees
 from bench.tree_history import check_history
 from bench.tree_model import generated
+from tests.downconvert.spark.reading import rows
 from tests.object_store import ObjectStore
 
 
@@ -47,8 +48,7 @@ def test_a_store_gives_the_same(store: tuple[ObjectStore, Path], first: int) -> 
 def test_the_model_notices_what_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = trees.rows
-    monkeypatch.setattr(trees, "rows", lambda *path, **options: read(*path, **options)[1:])
+    monkeypatch.setattr(trees, "rows", lambda *path, **options: rows(*path, **options)[1:])
     seed = next(seed for seed in range(20) if not generated(seed).is_refused)
     with pytest.raises(trees.WrongError, match=r"nothing says so|were not read"):
         trees.check(seed, tmp_path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
-from downconvert.spark.logs.completeness import State, scan
+from downconvert.spark.logs.completeness import State, is_damaged_after, scan
 from downconvert.spark.logs.isolation import committed_of as what_is_committed
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
@@ -161,7 +161,8 @@ def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
                 tail.advance()
             finally:
                 segment.release()
-        end, is_sound = tail.next_offset, tail.damage is None
+        end = tail.next_offset
+        is_sound = tail.damage is None and not is_damaged_after(last, end)
         if not is_sound and settings.skip_damaged:
             pieces = scan(last, end, OFFSET_MAX)
             end = max((one.end for one in pieces if one.state is State.WHOLE), default=end)

@@ -6,6 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from downconvert.spark.errors import CorruptSegmentError
 from downconvert.spark.jobs.export.export_delta import DeltaTarget
 from downconvert.spark.jobs.export.export_iceberg import IcebergTarget
 from downconvert.spark.jobs.export.export_manifest import Exported, parse
@@ -236,6 +237,22 @@ def test_no_note_names_what_was_not_written(
     there = exported(monkeypatch, source, lake)
     assert there.ranges == {A: [(0, 12)]}
     assert [row[2] for row in archived(lake)] == list(range(12))
+
+
+def test_zeros_over_a_batch_end_a_run_although_a_log_may_end_in_zeros(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 4)), tmp_path / "lake"
+    path = source / "a-0" / file_name(0, Kind.LOG)
+    whole = path.read_bytes()
+    size = len(whole) // 4
+    path.write_bytes(whole[:size] + bytes(size) + whole[2 * size :])
+    with pytest.raises(CorruptSegmentError):
+        exported(monkeypatch, source, lake)
+    assert archived(lake) == []
+    path.write_bytes(whole[: 2 * size] + bytes(2 * size))
+    exported(monkeypatch, source, lake)
+    assert [row[2] for row in archived(lake)] == [0, 1]
 
 
 @pytest.mark.parametrize("timestamp", [1_700_000_000_000_000, -(2**62), 2**63 - 1])

@@ -1,5 +1,6 @@
 """An audit on Spark adds up to what one look on one machine finds."""
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Final
@@ -84,6 +85,7 @@ def test_the_report_is_one_file_that_loads_nothing(topics: list[Topic], tmp_path
     write_report(path, topics, Heading(["/logs"], "downconvert spark audit /logs", is_sample=True))
     page = path.read_text()
     assert "Not ready for Kafka 4: 6 of 18 topics hold" in page
+    assert re.search(r"<small>v\d \w+ [\d.]+ %", page)  # beside colours, words
     for forbidden in ("<script", "http://", "https://", "<link", "a <b> &"):
         assert forbidden not in page
     assert [file.name for file in tmp_path.iterdir()] == ["audit.html"]

@@ -15,6 +15,7 @@ from .connection import Connection
 
 LOG: Final = log_of(__name__)
 WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
+AUDIT: Final = log_of("downconvert.audit")
 UNKNOWN: Final = "unknown software"
 
 
@@ -38,6 +39,8 @@ def log_end(
     who = session.client_id, session.software or UNKNOWN, principal
     said = (session.address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
+    if reason is End.LOGIN:
+        AUDIT.info("client %s: %s", *said[:2], extra={"fields": {"event": "refused", **fields}})
     if reason in WARNED:
         lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
     else:
@@ -48,6 +51,9 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
     """A connection is closed as it comes; at INFO where the client has only gone."""
     fields = {"client": address, "reason": str(reason)}
     message = "client %s is refused: %s [%s]"
+    if reason is End.REFUSED:
+        extra = {"fields": {"event": "refused", **fields}}
+        AUDIT.info("client %s: %s", address, why, extra=extra)
     if reason is End.CLIENT:
         LOG.info(message, address, why, reason, extra={"fields": fields})
     else:

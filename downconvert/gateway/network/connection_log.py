@@ -40,7 +40,7 @@ def log_end(
     said = (session.address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
     if reason is End.LOGIN:
-        AUDIT.info("client %s: %s", *said[:2], extra={"fields": {"event": "refused", **fields}})
+        _audit(lines, session.address, text, fields, now)
     if reason in WARNED:
         lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
     else:
@@ -52,8 +52,7 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
     fields = {"client": address, "reason": str(reason)}
     message = "client %s is refused: %s [%s]"
     if reason is End.REFUSED:
-        extra = {"fields": {"event": "refused", **fields}}
-        AUDIT.info("client %s: %s", address, why, extra=extra)
+        _audit(lines, address, why, fields, now)
     if reason is End.CLIENT:
         LOG.info(message, address, why, reason, extra={"fields": fields})
     else:
@@ -61,6 +60,14 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
             *(LOG, now, logging.WARNING, "refused", message, address, why, reason),
             extra={"fields": fields},
         )
+
+
+def _audit(
+    lines: LineBudget, address: str, why: str, fields: dict[str, object], now: float
+) -> None:
+    """A client was refused. Anybody can have it so, and must not fill the disk with that."""
+    extra = {"fields": {"event": "refused", **fields}}
+    lines.write(AUDIT, now, logging.INFO, "audit", "client %s: %s", address, why, extra=extra)
 
 
 def log_handshake(

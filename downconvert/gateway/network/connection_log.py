@@ -4,6 +4,7 @@ Of lines at WARNING there are few: where a broker fails, or somebody knocks agai
 rest is counted. Times in seconds of the event loop's clock."""
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from downconvert.access.identity import in_line
@@ -63,7 +64,7 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
 
 
 def _audit(
-    lines: LineBudget, address: str, why: str, fields: dict[str, object], now: float
+    lines: LineBudget, address: str, why: str, fields: Mapping[str, object], now: float
 ) -> None:
     """A client was refused. Anybody can have it so, and must not fill the disk with that."""
     extra = {"fields": {"event": "refused", **fields}}

@@ -23,7 +23,7 @@ from .config_file import ConfigFile, config_file, config_option
 from .config_file import read as read_file
 from .failure import CommandError
 from .gateway_flags import merged, settings_of
-from .logs import level_of, show_logs
+from .logs import keep_audit, level_of, show_logs
 from .open_files import allow_files
 from .serve_options import RECODE
 from .terminal import REFERENCE_NOTICE
@@ -37,6 +37,7 @@ AT_START: Final = (
     "http",
     "workers",
     "history",
+    "audit",
     "verbose",
     "quiet",
     "json",
@@ -160,6 +161,12 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     type=click.Path(path_type=Path),
     help="Keep there, over restarts, when old versions were seen last.",
 )
+@click.option(
+    "--audit",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Append there, as JSON lines, who has logged in and who was refused.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
 @click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
@@ -195,6 +202,7 @@ def gateway(
     as_json: bool,
     check: bool,
     history: Path | None,
+    audit: Path | None,
     report: tuple[str, ...],
     by: str | None,
     html: Path | None,
@@ -252,8 +260,12 @@ def gateway(
         later = file if config is None else read_file(context, config, AT_START)
         return built(later), file.differing(later)
 
-    log = partial(show_logs, LOGS, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
-    context.call_on_close(log())
+    level = level_of(verbose=verbose, quiet=quiet)
+    log = partial(_logs, audit, as_json=as_json, level=level)
+    try:
+        context.call_on_close(log())
+    except OSError as error:
+        raise CommandError(f"--audit {audit}: {error.strerror or error}") from None
     allow_files()
     stop = Event()
     running: Running
@@ -286,6 +298,15 @@ def gateway(
             kept.store(running.figures().last_old)
         kept.store(running.figures().last_old)
         LOG.info("closing: requests under way are finished")
+
+
+def _logs(audit: Path | None, *, as_json: bool, level: int) -> Callable[[], None]:
+    """Sets up what each process logs. Returns what ends that. OSError: of the file."""
+    stack = ExitStack()
+    if audit is not None:
+        stack.callback(keep_audit(audit))
+    stack.callback(show_logs(LOGS, as_json=as_json, level=level))
+    return stack.close
 
 
 def _announce(

@@ -6,10 +6,13 @@ import json
 import logging
 import time
 from collections.abc import Callable, Sequence
+from logging.handlers import WatchedFileHandler
+from pathlib import Path
 from typing import Any, Final
 
 from records.logged import LINE_MAX, shown
 
+AUDIT: Final = "downconvert.audit"
 FORMAT: Final = "%(asctime)s %(message)s"
 INDENT: Final = "    "  # before each line of a trace
 
@@ -49,6 +52,26 @@ def level_of(*, verbose: bool, quiet: bool) -> int:
     if verbose:
         return logging.DEBUG
     return logging.WARNING if quiet else logging.INFO
+
+
+def keep_audit(path: Path) -> Callable[[], None]:
+    """Appends who logs in, and who is refused, to a file, as lines of JSON. Returns what ends that.
+    OSError: the file cannot be opened."""
+    handler = WatchedFileHandler(path, encoding="utf-8")
+    handler.setFormatter(JsonLines())
+    log = logging.getLogger(AUDIT)
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+
+    def end() -> None:
+        log.removeHandler(handler)
+        handler.close()
+        log.setLevel(before[0])
+        log.propagate = before[1]
+
+    return end
 
 
 def show_logs(

@@ -4,6 +4,7 @@ Of lines at WARNING there are few: where a broker fails, or somebody knocks agai
 rest is counted. Times in seconds of the event loop's clock."""
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 from downconvert.access.identity import in_line
@@ -15,6 +16,7 @@ from .connection import Connection
 
 LOG: Final = log_of(__name__)
 WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
+AUDIT: Final = log_of("downconvert.audit")
 UNKNOWN: Final = "unknown software"
 
 
@@ -38,6 +40,8 @@ def log_end(
     who = session.client_id, session.software or UNKNOWN, principal
     said = (session.address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
+    if reason is End.LOGIN:
+        _audit(lines, session.address, text, fields, now)
     if reason in WARNED:
         lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
     else:
@@ -48,6 +52,8 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
     """A connection is closed as it comes; at INFO where the client has only gone."""
     fields = {"client": address, "reason": str(reason)}
     message = "client %s is refused: %s [%s]"
+    if reason is End.REFUSED:
+        _audit(lines, address, why, fields, now)
     if reason is End.CLIENT:
         LOG.info(message, address, why, reason, extra={"fields": fields})
     else:
@@ -55,6 +61,14 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
             *(LOG, now, logging.WARNING, "refused", message, address, why, reason),
             extra={"fields": fields},
         )
+
+
+def _audit(
+    lines: LineBudget, address: str, why: str, fields: Mapping[str, object], now: float
+) -> None:
+    """A client was refused. Anybody can have it so, and must not fill the disk with that."""
+    extra = {"fields": {"event": "refused", **fields}}
+    lines.write(AUDIT, now, logging.INFO, "audit", "client %s: %s", address, why, extra=extra)
 
 
 def log_handshake(

@@ -3,15 +3,20 @@
 Not here: its login (login.py), the rules (access/identity.py), what a rule allows
 (access/permissions.py)."""
 
+from typing import Final
+
 from downconvert.access.credentials import Proved
 from downconvert.access.identity import principal_of
 from downconvert.access.rights import Access
 from downconvert.gateway.identity import Identified
 from downconvert.gateway.security import Credentials
+from records.logged import log_of
 
 from .exchanges import HangUp, Reply
 from .login import Login
 from .shared import Shared
+
+AUDIT: Final = log_of("downconvert.audit")
 
 
 class ClientIdentity:
@@ -96,6 +101,10 @@ class ClientIdentity:
         if known is not None and known != self.identified:
             # Its connection to the cluster, and what it was offered, are those of the former.
             return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
+        fields = {"client": self.address, "principal": self.principal, "rule": self.rule}
+        text = "client %s: has logged in as %r"
+        extra = {"fields": {"event": "logged_in", **fields}}
+        AUDIT.info(text, self.address, self.principal, extra=extra)
         return reply
 
     def _matching(self, proved: Proved | None) -> Identified | None:

@@ -69,3 +69,19 @@ def test_each_end_says_who_the_client_was_or_claimed_to_be(
     assert all("client id 'test', " in one.getMessage() for one in ends)  # a failed login's, too
     rows = [(row["principal"], row["rule"]) for row in running.census.rows()]
     assert rows == [("ann", "rule 1"), ("rule 2", "rule 2")]
+
+
+def test_a_flood_of_refused_clients_makes_few_lines_of_the_audit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "downconvert.audit")
+    access = Access(networks=(parse_network("10.0.0.0/8"),))
+    with cluster(tmp_path, "t") as (_, port), gateway(port, access=access) as running:
+        for _ in range(CLIENTS):
+            with Wire(running.address) as client:
+                assert client.has_ended()
+    ours = [record for record in caplog.records if record.name == "downconvert.audit"]
+    seconds = ours[-1].created - ours[0].created
+    assert 1 <= len(ours) <= (LINES_MAX + 1) * (seconds + 2)
+    assert len(ours) < CLIENTS
+    assert "its network is not allowed" in ours[0].getMessage()

@@ -8,8 +8,9 @@ import pytest
 from bench import trees
 from bench.tree_history import check_history
 from bench.tree_model import generated
-from tests.downconvert.spark.reading import rows
 from tests.object_store import ObjectStore
+
+from .reading import rows
 
 
 @pytest.mark.parametrize("first", range(0, 24, 4))

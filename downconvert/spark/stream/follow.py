@@ -8,7 +8,7 @@ record.
 The result does not depend on the order of copying either. If offsets are missing between segments,
 and one of these is new, a stream waits for them for a limited time (gaps.py).
 
-Not here: the logs themselves (followed_mounted.py, followed_stored.py), Spark's interface
+Not here: the logs themselves (followed.py), Spark's interface
 (stream.py), reading (rows.py, batches.py)."""
 
 import time
@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from downconvert.spark.errors import DataLossError, SegmentChangedError
 from downconvert.spark.logs.places import Place, Places, Wait
@@ -27,65 +27,12 @@ from downconvert.spark.plan.gaps import Gap
 from downconvert.storage.names import TopicPartition
 from records.batch import NONE
 
+from .followed import FollowedLog, FollowedLogs
+
 # A file was removed or changed since it was found.
 GONE: Final = (FileNotFoundError, SegmentChangedError)
 Made = TypeVar("Made")
 Offsets: TypeAlias = dict[TopicPartition, int]
-
-
-class FollowedLog(Protocol):
-    """The log of one partition, as it is now, or as it was at the last listing."""
-
-    @property
-    def directory(self) -> str:
-        """The log's name in messages."""
-
-    @property
-    def topic_id(self) -> str | None:
-        """The id of its topic, as text; None: not known."""
-
-    @property
-    def start_offset(self) -> int: ...
-
-    @property
-    def end_offset(self) -> int: ...
-
-    def starting(self, end: int) -> int:
-        """The offset at which a stream begins that first reads up to `end`."""
-
-    def epoch_of(self, offset: int) -> int:
-        """The leader epoch of the record before an offset; -1: not known."""
-
-    def changed_from(self, place: Place) -> int | None:
-        """The first offset at which the log differs from what was read up to a place; None: it does
-        not."""
-
-    def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
-        """The offset after as many batches as fit in `bytes_max` bytes, at least one, but at most
-        `end`; and their approximate size in bytes."""
-
-    def is_damaged_at_end(self) -> bool:
-        """Whether something follows `end_offset` that is not the end of a log."""
-
-    def gap(self, start: int, end: int, since: int) -> Gap | None:
-        """The first gap from `start` up to `end` next to a segment that is newer than `since`, in
-        nanoseconds since the epoch."""
-
-    def splits(self, start: int, end: int) -> Iterator[Split]:
-        """The splits with the offsets from `start` up to `end`."""
-
-
-class FollowedLogs(Protocol):
-    """The logs below a stream's paths."""
-
-    @property
-    def costs(self) -> bool:
-        """Whether looking again costs requests."""
-
-    def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
-        """Each wanted log, and the offset up to which it can be read now."""
-
-    def close(self) -> None: ...
 
 
 class LogFollower:

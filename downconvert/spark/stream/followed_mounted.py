@@ -26,7 +26,7 @@ from downconvert.storage.names import TopicPartition
 from records import CorruptRecordsError
 from records.batch import NONE
 
-from .follow import FollowedLog
+from .followed import FollowedLog
 from .followed_stored import StoredLog
 
 # Otherwise a stream of ten thousand partitions would keep a file of each open.

@@ -35,7 +35,8 @@ from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicParti
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
-from .follow import GONE, FollowedLog
+from .follow import GONE
+from .followed import FollowedLog
 
 Made = TypeVar("Made")
 

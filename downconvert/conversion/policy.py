@@ -13,9 +13,7 @@ from typing import Any, Final, Literal, Self
 
 from records.codecs import CompressionLevel
 from records.formats import Codec
-
-KiB: Final = 1024
-MiB: Final = 1024 * KiB
+from records.units import KiB, MiB
 
 CHUNK_SIZE: Final = (
     16 * KiB

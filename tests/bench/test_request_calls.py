@@ -10,8 +10,8 @@ from bench.small_requests import KINDS
 CALLS_MAX: Final = {
     "Fetch v11 none": 120,
     "Fetch v11 lz4": 120,
-    "Fetch v2 none": 240,
-    "Fetch v2 lz4": 320,
+    "Fetch v2 none": 255,
+    "Fetch v2 lz4": 270,
     "ApiVersions": 60,
     "Metadata": 70,
     "Heartbeat": 100,

@@ -15,6 +15,7 @@ import pytest
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
 from downconvert.conversion.send import LazyDownConvertSend
 from records import MemoryRecords, UnsupportedCodecError
+from records.units import KiB
 from tests import corpus
 from tests.corpus import Conversion
 
@@ -22,7 +23,6 @@ from .channels import sent
 from .comparable import comparable
 
 KAFKA: Final = ConversionPolicy.kafka()
-KiB: Final = 1024
 CHUNK_SIZES: Final = (KiB, 128 * KiB, 1024 * KiB)  # compared with 16 KiB, the default
 REFUSED: Final = "UnsupportedCompressionTypeException"
 KAFKA_FILLER_MAX: Final = 128 * KiB

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.engine import descriptor_of
 from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build
+from records.units import KiB
 
 from .channels import Everything, OneByte, RandomSizes, sent
 
-KiB = 1024
 POLICIES = [ConversionPolicy(), ConversionPolicy(size="estimate"), ConversionPolicy.kafka()]
 
 

@@ -12,10 +12,10 @@ from records import (
     build,
     read,
 )
+from records.units import KiB
 
 from .channels import sent, until_error
 
-KiB = 1024
 HEADERS = (("h", b"x" * 3000), ("", None), ("h", b""))
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 

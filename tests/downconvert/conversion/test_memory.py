@@ -12,10 +12,10 @@ from bench.bombs import bomb
 from downconvert import LazyDownConvertRecords
 from records import Codec, MemoryRecords, Record, build
 from records.backend import NAME, NATIVE
+from records.units import KiB, MiB
 
 from .channels import Everything
 
-KiB, MiB = 1024, 1024 * 1024
 MB = 1_000_000
 GROWTH_MAX = 8 * MiB
 EXPANDED = 80  # MB: many times what may be held

@@ -18,11 +18,11 @@ from records import (
 )
 from records import read as read_records
 from records.formats import BATCH_HEADER, BATCH_HEADER_SIZE, BATCH_SIZE_MIN, V2
+from records.units import KiB, MiB
 from records.varint import varint
 
 from .channels import Everything, sent
 
-KiB, MiB = 1024, 1024 * 1024
 RESPONSE_SIZE_MAX = 2**31 - 1
 PRODUCER = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
 

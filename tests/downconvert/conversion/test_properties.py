@@ -17,6 +17,7 @@ from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRec
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.batches.control import ControlRecordType
 from records.formats import NO_TIMESTAMP, V0, V1, V2
+from records.units import KiB
 from tests import backends
 from tests.other_readers import OTHER_READERS, OtherReader, as_others_tell
 from tests.strategies import TODAY, Segment, segments
@@ -25,7 +26,6 @@ from .channels import Everything, OneByte, RandomSizes, sent
 from .comparable import comparable
 from .fetching import fetched
 
-KiB: Final = 1024
 ENOUGH: Final = 1_000  # bytes
 TARGETS: Final = st.sampled_from([V1, V0])
 CHUNK_SIZES: Final = st.sampled_from([16 * KiB, 128, KiB, 128 * KiB])

@@ -11,10 +11,10 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion import buffers
 from records import Codec, MemoryRecords, Record, build
 from records.backend import NAME, NATIVE
+from records.units import KiB
 
 from .channels import Everything, sent
 
-KiB = 1024
 SENDS = 1000 if NAME == NATIVE else 30  # the reference takes its time
 HELD_MAX = 4 * KiB if NAME == NATIVE else 8 * KiB  # of the reference, a state in Python objects
 REST = 500  # bytes that the channel does not take

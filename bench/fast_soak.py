@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any, Final
 
 from downconvert.conversion.size_cache import sizes
+from downconvert.protocol.known_requests import COUNT_MAX
 from downconvert.serving.process_figures import resident_bytes
 from downconvert.serving.series import CLIENTS_MAX, TOPICS_MAX
 from records.units import MiB
@@ -35,6 +36,7 @@ SLACK: Final = {"descriptors": 8, "memory": 8 * MiB, "lines": 1.0}  # in additio
 TABLE_SLACK: Final = 60  # entries
 # Tables that the code bounds, and that fill up within days: they may grow up to this.
 BOUNDS: Final = {
+    "KnownRequests._known": COUNT_MAX,
     "BoundedLabels._known": 2 * TOPICS_MAX + CLIENTS_MAX,
     "Counter._metrics": 4 * TOPICS_MAX,
     "ConversionCache._chunks": 16 * 1024,  # 16 MiB in all, and none is smaller than a KiB here

@@ -44,6 +44,8 @@ API: Final = Struct(">hh")  # the first fields of a request: API key and version
 class Broker(BrokerState):
     """The state of a broker, and the entry of requests into it."""
 
+    exchange_type: type[Exchange] = Exchange  # a simulation measures the responses of its own
+
     def __init__(self, log_dir: LogDir, config: BrokerConfig | None = None) -> None:
         super().__init__(log_dir, config)
         self.apis = APIS
@@ -101,7 +103,7 @@ class Broker(BrokerState):
             request = self._parsed(header, frame)
         else:
             request = known
-        exchange = Exchange(client, request, now, on_done, mine)
+        exchange = self.exchange_type(client, request, now, on_done, mine)
         self.metrics.received(exchange)
         if access is not None and access.has_rates:
             exchange.quota = self._quota(exchange, access)

@@ -165,21 +165,21 @@ class Exchange:
             self._charge(send.size)
             if self.throttle:
                 send = throttled(self.request.header, body, self.throttle, version)
-        self._finish(send)
+        self.finish(send)
 
     def reply_bytes(self, frame: bytes) -> None:
         """Responds with a frame without a header: a token of an authentication."""
-        self._finish(ResponseSend([bytearray(len(frame).to_bytes(LENGTH_SIZE) + frame)]))
+        self.finish(ResponseSend([bytearray(len(frame).to_bytes(LENGTH_SIZE) + frame)]))
 
     def reply_nothing(self) -> None:
         """The client expects no response."""
         self._charge(0)
-        self._finish(None)
+        self.finish(None)
 
     def hang_up(self, why: str, end: End = End.REQUEST) -> None:
         """Closes the connection: the only way to refuse where there is no response."""
         self.close(why, end)
-        self._finish(None)
+        self.finish(None)
 
     def close(self, why: str, end: End = End.REQUEST) -> None:
         """The connection is closed after the response."""
@@ -189,7 +189,8 @@ class Exchange:
         if self.quota is not None:
             self.throttle = self.quota(size, self.now)
 
-    def _finish(self, send: ResponseSend | None) -> None:
+    def finish(self, send: ResponseSend | None) -> None:
+        """The exchange is done. None: nothing is to be sent."""
         assert not self.is_done, f"{self.request.api.name} is answered twice"
         self.send, self.is_done = send, True
         if self.on_done is not None:

@@ -149,7 +149,7 @@ class _MeasuredBroker(Broker):
     ) -> None:
         super().__init__(log_dir, config)
         self._phases = phases
-        self._is_eager = is_eager
+        self.exchange_type = _measured(phases, is_eager=is_eager)
 
     def handle(
         self,
@@ -159,14 +159,9 @@ class _MeasuredBroker(Broker):
         on_done: Callable[[Exchange], None] | None = None,
         owner: Owner | None = None,
     ) -> Exchange:
-        def done(exchange: Exchange) -> None:
-            self._watch(exchange)
-            if on_done is not None:
-                on_done(exchange)
-
         started = thread_time()
         try:
-            return super().handle(client, frame, now, done, owner)
+            return super().handle(client, frame, now, on_done, owner)
         finally:
             self._phases.found(thread_time() - started)
 
@@ -191,17 +186,22 @@ class _MeasuredBroker(Broker):
         finally:
             self._phases.found(thread_time() - started)
 
-    def _watch(self, exchange: Exchange) -> None:
-        request, send = exchange.request, exchange.send
-        if send is None:
-            return
-        is_converted = request.api is ApiKey.Fetch and magic_of(request.version) is not None
-        watched: Any
-        if is_converted and self._is_eager:
-            watched = _EagerSend(send, self._phases)
-        else:
-            watched = _MeasuredSend(send, self._phases, is_converted=is_converted)
-        exchange.send = watched
+
+def _measured(phases: _Phases, *, is_eager: bool) -> type[Exchange]:
+    """Exchanges whose responses are measured; `is_eager`: those of old fetches are made whole."""
+
+    class Measured(Exchange):
+        def finish(self, send: ResponseSend | None) -> None:
+            super().finish(None if send is None else self._watched(send))
+
+        def _watched(self, send: ResponseSend) -> Any:
+            request = self.request
+            is_converted = request.api is ApiKey.Fetch and magic_of(request.version) is not None
+            if is_converted and is_eager:
+                return _EagerSend(send, phases)
+            return _MeasuredSend(send, phases, is_converted=is_converted)
+
+    return Measured
 
 
 def serve(parent: Parent, directory: Path, mode: Mode, options: LoadOptions) -> Served:

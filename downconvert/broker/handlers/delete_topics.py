@@ -46,13 +46,14 @@ def _checked(broker: BrokerState, asked: Iterable[Message]) -> Iterator[tuple[Me
     answered = {name for name, count in counts.items() if count > 1}
     for name in answered:
         yield _topic(name), "the topic comes more than once"
-    for name in counts.keys() - answered:
+    for name in [one for one in counts if one not in answered]:
         topic = broker.topics.get(name) if isinstance(name, str) else None
         if topic is not None and topic.id in counts:
             answered |= {name, topic.id}
             yield Message(name=name, topic_id=topic.id), "the topic comes by its id, too"
-    for name in counts.keys() - answered:
-        yield _topic(name), ""
+    for name in counts:
+        if name not in answered:
+            yield _topic(name), ""
 
 
 def _topic(name: str | bytes) -> Message:

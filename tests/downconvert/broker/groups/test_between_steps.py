@@ -11,7 +11,7 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.joining import NEW_MEMBER_TIMEOUT
 from downconvert.broker.groups.member import MemberIdentity
-from downconvert.broker.groups.rebalance import Limits, State
+from downconvert.broker.groups.rebalance import GroupLimits, State
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask as ask_broker
 from tests.downconvert.broker.writable import writable_broker
@@ -222,7 +222,7 @@ def test_a_member_that_asks_twice_for_its_assignment_is_answered_twice() -> None
 def test_an_assignment_that_cannot_be_stored_is_none_and_all_join_again() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     code = ErrorCode.NONE
-    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: code)
+    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: code)
     for person in (leader, follower):
         ask(group, person, 0.0)
     for now in (DELAY, 2 * DELAY):
@@ -252,7 +252,7 @@ def test_a_group_notes_since_when_it_has_no_members() -> None:
 def test_a_group_of_absent_static_members_is_looked_at_once_a_second_at_most() -> None:
     """All are away, none can lead, and their rebalance timeout is nothing."""
     people = [Someone(joining(instance_id=name, rebalance_timeout=0.0)) for name in "ab"]
-    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
     for person in people:
         ask(group, person, 0.0)
     group.advance(DELAY)
@@ -282,7 +282,7 @@ def test_who_names_an_instance_in_a_transaction_has_to_be_its_member() -> None:
 
 
 def test_a_group_that_is_deleted_waits_for_nobody() -> None:
-    group = Group("g", Limits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
+    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: ErrorCode.NONE)
     ask(group, Someone(joining(needs_known_id=True)), 0.0)
     assert group.next_deadline() == SESSION
     group.kill()

@@ -125,8 +125,9 @@ def where_changed(
     noted: Callable[[], Iterable[EpochEntry]],
     headers: Callable[[], Iterable[BatchHeader]],
 ) -> int | None:
-    """As `changed_from`, for any log. `epoch`: of the record before the place, now. `noted`: the
-    broker's leader epochs. `headers`: of all batches, read once, after a truncation."""
+    """As `changed_from`, for any log. `epoch`: the current leader epoch of the record before the
+    place. `noted`: the broker's leader epochs. `headers`: those of all batches, read at most once,
+    and only after a truncation."""
     if place.epoch == NONE or epoch() in (NONE, place.epoch):
         return None
     for entry in noted():

@@ -30,7 +30,7 @@ from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from .bounds import INT64_MIN, Bounds
 from .gather import MICROSECONDS
 
-TOPICS_TOLD: Final = 20  # of the existing ones, in the error for an unknown topic
+TOPICS_TOLD: Final = 20  # existing topics in the error for an unknown one
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:

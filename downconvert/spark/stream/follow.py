@@ -57,7 +57,7 @@ class LogFollower:
         return dict(self._ends)
 
     def known(self) -> Offsets:
-        """As `refresh`, but without looking again if that costs requests."""
+        """As `refresh`, but the latest result if a new look needs requests to a store."""
         if self._ends is None or not self._logs.costs:
             return self.refresh()
         return dict(self._ends)
@@ -309,8 +309,8 @@ class LogFollower:
     def _within(
         self, bytes_max: int, ready: list[TopicPartition], starts: Offsets, ends: Offsets
     ) -> Offsets:
-        """The offsets at which `bytes_max` bytes end. Bytes are shared evenly; partitions that need
-        less leave the rest to the others."""
+        """The offsets up to which `bytes_max` bytes can be read. Bytes are shared evenly.
+        Partitions that need less leave the rest to the others."""
         reached: Offsets = {}
         left = bytes_max
         for index, name in enumerate(ready):

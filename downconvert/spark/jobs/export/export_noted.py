@@ -85,7 +85,7 @@ def add(
         plan = plan_of(logs, bounds, tried)
         if not plan.ranges:
             return there, added
-        # First up to records of another copy that the target has, then on after them.
+        # A step ends where the target has records of another copy. The next step begins after them.
         until = {
             log: min(end, tried.start_after(log, start))
             for log, (start, end) in plan.ranges.items()

@@ -73,7 +73,7 @@ def find_partitions(
     earlier searches. `takes`: selects partitions by name; the files of others are not read.
 
     OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
-    clusters below them. CorruptFileError: a tar or a manifest."""
+    clusters below them. CorruptFileError: a tar or a manifest is damaged."""
     kept = kept or Kept()
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)

@@ -85,7 +85,7 @@ class Options:
     ending_timestamp: int | None = None
     starting_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
     ending_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
-    must_find_timestamp: bool = False  # error if no record is as young as the starting timestamp
+    must_find_timestamp: bool = False  # error if no record is at or after the starting timestamp
     committed: bool = False
     max_partition_bytes: int = 128 * MiB
     min_partitions: int | None = None

@@ -227,7 +227,8 @@ class LogFollower:
     def _before_gap(
         self, _: Places, starts: Offsets, ends: Offsets, name: TopicPartition
     ) -> tuple[int, None]:
-        """The offset up to which a stream that does not wait reads one of these partitions."""
+        """The offset up to which one of these partitions is read now, if the stream does not
+        wait."""
         first, log = starts[name], self._current[name]
         since = 1_000_000 * (now() - self._options.gap_timeout_ms)
         while (gap := log.gap(first, ends[name], since)) is not None:
@@ -258,7 +259,8 @@ class LogFollower:
         passed: list[Gap] = []
 
         def found() -> Gap | None:
-            """The gap of the current wait, even if its segments are old by now; or another gap."""
+            """The gap that the stream waits for, even if its segments are no longer new; or else
+            another gap."""
             waited = None if wait is None else log.gap(first, min(first + 1, end), 0)
             return waited or log.gap(first, end, 1_000_000 * (time_now - timeout))
 

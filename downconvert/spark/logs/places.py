@@ -52,8 +52,8 @@ Json: TypeAlias = dict[str, dict[str, Any]]
 
 
 def to_json(places: Mapping[TopicPartition, Place]) -> Json:
-    """The places in the form of Spark's checkpoints. Without epochs it is what Spark's Kafka source
-    writes."""
+    """The places in the form of Spark's checkpoints. Without epochs the form is that of Spark's
+    Kafka source."""
     found: Json = {}
     for (topic, partition), place in sorted(places.items()):
         found.setdefault(topic, {})[str(partition)] = _json(place)

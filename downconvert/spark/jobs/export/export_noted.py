@@ -1,5 +1,5 @@
-"""Adds records to a target that has notes: a directory, a store, or a table, whose commits are its
-notes.
+"""Adds records to a target that has notes: a directory, a store, or a table. A table's commits are
+its notes.
 
 A note makes all files of a step valid at once. If another copy of the logs was exported before, the
 offsets before its records are one step with a note, and the offsets after them another. Unreadable

@@ -1,6 +1,7 @@
-"""A client that costs less than any server: C, compiled when it is needed.
+"""A client in C that uses less CPU than any server. It is compiled when it is needed.
 
-Not here: what is asked (small_requests.py), of whom (small_fetches.py)."""
+Not here: the requests (small_requests.py), the servers (small_servers.py), measuring
+(small_fetches.py)."""
 
 import subprocess
 import tempfile
@@ -17,13 +18,13 @@ from downconvert.protocol.schemas import ApiKey
 from .draining import LENGTH, Wire, parsed
 
 SOURCE: Final = Path(__file__).with_name("small_client.c")
-START: Final = Struct(">hh")  # of a request: its API and version
+START: Final = Struct(">hh")  # a request's API key and version
 SECONDS_MAX: Final = 300.0  # of a run
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How many connections ask, and how many requests each of them has under way."""
+    """The number of connections, and of requests in flight on each."""
 
     connections: int
     pipelined: int
@@ -35,7 +36,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Seconds by the wall clock, and of the client's own CPU."""
+    """A run's wall-clock seconds, and the client's own CPU seconds."""
 
     seconds: float
     cpu_seconds: float
@@ -51,8 +52,9 @@ class SmallClient:
         subprocess.run(compiler, check=True)
 
     def run(self, port: int, shape: Shape, count: int, request: bytes, answer_size: int) -> Ran:
-        """Asks `count` times. RuntimeError: an answer has another size than `answer_size`, which
-        counts its length's four bytes, or the server went away."""
+        """Sends `count` requests. `answer_size`: bytes of each response, including the four bytes
+        of its length. RuntimeError: a response has another size, or the server closed the
+        connection."""
         self._request.write_bytes(request)
         numbers = (port, shape.connections, shape.pipelined, count, answer_size)
         done = subprocess.run(
@@ -69,13 +71,15 @@ class SmallClient:
 
 @contextmanager
 def small_client() -> Iterator[SmallClient]:
-    """The client, while it is needed. OSError, CalledProcessError: there is no compiler."""
+    """Compiles the client, and removes it after the block. OSError, CalledProcessError: there is no
+    compiler."""
     with tempfile.TemporaryDirectory(prefix="small-client-") as directory:
         yield SmallClient(Path(directory))
 
 
 def size_of_answer(port: int, frame: bytes) -> int:
-    """Bytes of the answer to a request, with its length. RuntimeError: it tells an error."""
+    """The bytes of the response to a request, including its length. RuntimeError: it has an error
+    code."""
     key, version = START.unpack_from(frame, LENGTH.size)
     with Wire(("127.0.0.1", port)) as wire:
         wire.send(frame)

@@ -1,12 +1,12 @@
-"""What does one small request cost a server's CPU, beside Kafka's?
+"""Measures the CPU cost of one small request, compared with Kafka.
 
 A consumer at the tail of a log gets one batch, one request at a time. Kafka 3.9.1 and `downconvert
-serve` have the same records and are asked the same: fetches of one batch of 16 KiB, as it is and
-converted, and what clients ask besides. A client in C asks, on eight connections: *8x16* has 16
-requests under way on each, *8x1* one. All have been asked before: a JVM 60,000 times the same,
-since a JVM that is half warm costs three times as much. Rounds of the servers alternate; the table
-has medians, and the ratios of rounds that followed one another. CPU is that of all threads of a
-server's process, as /proc has it.
+serve` have the same records and get the same requests: fetches of one batch of 16 KiB, as it is and
+converted, and clients' other requests. A client in C sends them on eight connections: *8x16* has 16
+requests in flight on each, *8x1* has one. All servers are warmed up. A JVM gets each request 60,000
+times first: half warm, it costs three times as much. Rounds of the servers alternate. The table has
+medians, and the ratios of consecutive rounds. CPU is that of all threads of a server's process,
+from /proc.
 
     python -m bench.small_fetches [--only "Fetch v11"] [--rounds 5] [--json FILE] [--smoke]
 
@@ -35,7 +35,7 @@ MICRO: Final = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """For one response: microseconds of the server's CPU, of the clock, of the client's CPU."""
+    """Microseconds for one response: the server's CPU, wall clock, the client's CPU."""
 
     cpu: float
     wall: float
@@ -44,14 +44,14 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One server, shape and kind of request: medians, and ratios to the baseline of the kind; None
-    for the baseline itself. `rate_ratio`: of responses a second."""
+    """Results for one server, shape and kind of request: medians, and ratios to the kind's baseline
+    (None for the baseline itself). `rate_ratio`: the ratio of responses per second."""
 
     server: str
     shape: str
     request: str
     cpu: float
-    rate: float  # responses a second
+    rate: float  # responses per second
     client: float
     cpu_ratio: float | None
     rate_ratio: float | None
@@ -66,7 +66,7 @@ class Row:
 
 
 class Asked:
-    """A server that is asked one kind of request."""
+    """Sends one kind of request to a server."""
 
     def __init__(self, client: SmallClient, contender: Contender, kind: Kind) -> None:
         self.contender = contender
@@ -76,7 +76,7 @@ class Asked:
         self._size = size_of_answer(contender.port, self._frame)
 
     def round(self, shape: Shape, count: int) -> Round:
-        """Asks so often."""
+        """Sends `count` requests, and measures them."""
         before = self.contender.cpu_seconds
         ran = self._client.run(self.contender.port, shape, count, self._frame, self._size)
         cpu = self.contender.cpu_seconds - before
@@ -86,7 +86,7 @@ class Asked:
 def compared(
     client: SmallClient, servers: Sequence[Contender], kind: Kind, rounds: int, count: int
 ) -> Iterator[Row]:
-    """The rows of one kind of request: of each shape, and of each server that is asked it."""
+    """The rows of one kind of request, for each shape and each server that gets it."""
     asked = [Asked(client, one, kind) for one in servers if one.answers(kind)]
     for one in asked:
         one.round(SHAPES[0], one.contender.warm_up)

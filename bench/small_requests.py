@@ -1,8 +1,8 @@
-"""The small requests that servers are asked: one frame each, sent again and again.
+"""The small requests to servers: one frame each, sent repeatedly.
 
 A frame may differ from server to server: a heartbeat names the member that the server knows.
 
-Not here: who asks (small_client.py), whom (small_servers.py)."""
+Not here: the client (small_client.py), the servers (small_servers.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,19 +22,19 @@ FETCHED: Final = (
     Shape("none", Codec.NONE, MiB, plain(100)),
     Shape("lz4", Codec.LZ4, MiB, plain(100), batch_size=26_000),
 )
-WRITTEN: Final = "written"  # the topic of what writes, and of metadata
+WRITTEN: Final = "written"  # the topic of writing requests and of Metadata
 GROUP: Final = "small"
-FETCH_SIZE: Final = 16 * KiB  # bytes that a fetch asks for; its first batch comes whole
-BATCH: Final = 8  # the one that is asked for: neither the first nor the last
-OLD, NEW = 2, 11  # versions of Fetch: with messages of v1, and with what is on disk
-SESSION_SECONDS: Final = 1_500  # of a member: longer than any run
+FETCH_SIZE: Final = 16 * KiB  # the bytes that a fetch requests; the first batch is always complete
+BATCH: Final = 8  # the fetched one: neither the first nor the last
+OLD, NEW = 2, 11  # versions of Fetch: with v1 messages, and with the batches on disk
+SESSION_SECONDS: Final = 1_500  # a member's session timeout: longer than any run
 
-Frame = Callable[[Wire], bytes]  # what makes a request's frame, with its length, for one server
+Frame = Callable[[Wire], bytes]  # makes a request's frame, with its length, for one server
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A request. `writes`: only a server that may write answers it without an error."""
+    """A request. `writes`: only a writable server answers it without an error."""
 
     name: str
     frame: Frame
@@ -42,7 +42,7 @@ class Kind:
 
 
 def fetching(version: int, shape: Shape) -> Kind:
-    """From the beginning of one batch."""
+    """A fetch from the beginning of one batch."""
     found = batches(shape, shape.size)
     offset = next(islice(found, BATCH, None))[0].offset
     frame = fetch(version, shape.name, offset, FETCH_SIZE)
@@ -55,7 +55,7 @@ def always(name: str, api: ApiKey, version: int, body: Message, *, writes: bool)
 
 
 def _heartbeat(wire: Wire) -> bytes:
-    """As the only member of a group, which has joined."""
+    """A heartbeat of the only member of a group. The member has joined."""
     subscription = (
         b"\0\0" + (1).to_bytes(4) + len(WRITTEN).to_bytes(2) + WRITTEN.encode() + b"\0" * 4
     )

@@ -1,9 +1,8 @@
-"""The servers that are asked for small responses, as processes: how to reach them, what of the CPU
-they take.
+"""The servers that get small requests, as processes: their ports, and the CPU time that they use.
 
-Another server is one more `Contender` of `contenders`; Kafka writes the logs that all of them read.
+To add a server, add a `Contender` to `contenders`. Kafka writes the logs that all servers read.
 
-Not here: what is asked (small_requests.py), measuring (small_fetches.py)."""
+Not here: the requests (small_requests.py), measuring (small_fetches.py)."""
 
 import tempfile
 from collections.abc import Iterator
@@ -24,13 +23,13 @@ from .small_requests import FETCHED, GROUP, WRITTEN, Kind
 
 KAFKA: Final = "Kafka 3.9.1"
 SERVE: Final = "serve"
-WARM_UP: Final = 2_000  # requests, where nothing is compiled while it runs
+WARM_UP: Final = 2_000  # requests, for servers without a JIT compiler
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server. `warm_up`: how often it is asked before it is measured. `writes`: of which kinds it
-    is asked; None: all."""
+    """A server. `warm_up`: the number of requests before it is measured. `writes`: it gets only the
+    kinds with this value of `writes`; None: all kinds."""
 
     name: str
     port: int
@@ -39,12 +38,12 @@ class Contender:
     writes: bool | None = None
 
     def answers(self, kind: Kind) -> bool:
-        """Whether it is asked this."""
+        """Whether this server gets requests of this kind."""
         return self.writes is None or self.writes == kind.writes
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU seconds of all its threads that still run."""
+        """The CPU seconds of all its threads that still run."""
         nanoseconds = 0
         for thread in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
             with suppress(OSError):  # it has ended
@@ -54,8 +53,8 @@ class Contender:
 
 @contextmanager
 def contenders(warm_up: int) -> Iterator[list[Contender]]:
-    """All servers, until the end. `warm_up`: requests that a JVM is asked before it is measured;
-    the others need few."""
+    """Runs all servers during the block. `warm_up`: requests to a JVM before it is measured. The
+    others need few."""
     with tempfile.TemporaryDirectory(prefix="small-fetches-") as temporary:
         log_dir, own = Path(temporary) / "kafka", Path(temporary) / "own"
         log_dir.mkdir()
@@ -92,7 +91,7 @@ def create_written(address: Address) -> None:
 
 
 def _await_coordinator(address: Address) -> None:
-    """Until it has made the topic of offsets. TimeoutError."""
+    """Waits until the broker has created the topic of offsets. TimeoutError."""
     give_up = monotonic() + PATIENCE
     with Wire(address) as wire:
         while wire.ask(ApiKey.FindCoordinator, 0, Message(key=GROUP)).error_code:

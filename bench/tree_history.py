@@ -1,9 +1,10 @@
-"""Does an export hold what a log has, however the log changes between two runs, and a stream every
-record once?
+"""Random tests: a log changes between runs. An export must hold its records, and a stream must read
+each record once.
 
 A leader's log grows, is truncated by a new leader, loses its oldest segments and is copied to
-brokers that lag behind. After each step an export runs, and may die, and a stream reads on. The
-model knows what the export has to hold. No JVM: tasks run in this process."""
+brokers that lag behind. After each step an export runs, which may be killed, and a stream
+continues. The model knows the records that the export has to hold. There is no JVM: tasks run in
+this process."""
 
 import os
 import random
@@ -38,8 +39,8 @@ class Died(BaseException):
 
 @dataclass
 class History:
-    """A leader's log as it is now. `bases`: of its segments. `archive`: what exports have to
-    hold."""
+    """A leader's log as it is now. `bases`: base offsets of its segments. `archive`: the records of
+    the latest export."""
 
     chance: random.Random
     batches: list[Batch] = field(default_factory=list)
@@ -48,7 +49,7 @@ class History:
     high_watermark: int = 0
     written_at: int = 1_700_000_000
     archive: Truth = field(default_factory=dict)
-    deleted: Truth = field(default_factory=dict)  # what retention has removed
+    deleted: Truth = field(default_factory=dict)  # records that retention has removed
 
     @property
     def start(self) -> int:
@@ -59,7 +60,7 @@ class History:
         return self.batches[-1].last + 1 if self.batches else self.start
 
     def truth(self) -> Truth:
-        """The records that are there now."""
+        """The records that the log has now."""
         return {at: value for one in self.batches for at, _, value in one.records}
 
     def step(self) -> None:
@@ -103,7 +104,7 @@ class History:
                 (path / f"b{number}" / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
             text = f"0\n1\na 0 {self.start}\n"
             (path / f"b{number}" / LOG_STARTS).write_text(text)
-        self.written_at += 1  # a store's times are whole seconds, and a reader keeps what is as old
+        self.written_at += 1  # a store's times are whole seconds, and readers cache by time
         for file in path.rglob("*"):
             os.utime(file, (self.written_at, self.written_at))
 
@@ -115,12 +116,12 @@ class History:
         make = indexed_segment if self.chance.random() < 0.6 else segment
         for base, after in zip(bases, [*bases[1:], 2**63], strict=True):
             make(directory, base, *(one.data for one in batches if base <= one.base < after))
-        if batches and self.chance.random() < 0.2:  # what was being copied or written
+        if batches and self.chance.random() < 0.2:  # an unfinished copy or write
             log = directory / file_name(bases[-1], Kind.LOG)
             torn = Batch(end, end, self.epochs[-1][0], ((end, b"k0", b"torn"),)).data
             log.write_bytes(log.read_bytes() + torn[: self.chance.randrange(len(torn))])
         if has_epochs:
-            is_leader = len(batches) == len(self.batches)  # it notes its epoch before it writes
+            is_leader = len(batches) == len(self.batches)  # it stores its epoch before it writes
             noted = [one for one in self.epochs if one[1] < end or is_leader]
             text = "".join(f"{epoch} {start}\n" for epoch, start in noted)
             (directory / LEADER_EPOCHS).write_text(f"0\n{len(noted)}\n{text}")
@@ -128,8 +129,8 @@ class History:
 
 
 def check_history(seed: int, path: Path, uri: str | None = None) -> None:
-    """Checks one history, below an empty directory; `uri`: of that directory, if it is read by way
-    of a store. AssertionError."""
+    """Checks one history, below an empty directory. `uri`: that directory in a store, if it is read
+    from there. AssertionError: a result is wrong."""
     place = str(path / "logs") if uri is None else f"{uri}/logs"
     chance = random.Random(seed)
     history = History(chance)
@@ -154,9 +155,9 @@ def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed
     old = {at: value for at, value in history.archive.items() if now.get(at) == value}
     has_epochs = (logs / "b0" / NAME / LEADER_EPOCHS).exists()
     is_unclear = not has_epochs and history.epochs[-1][1] >= history.end
-    if is_unclear:  # nothing shows that the end of the log is of a later leader
+    if is_unclear:  # nothing shows that a later leader truncated the log
         old |= {at: value for at, value in history.archive.items() if at >= history.end}
-    if not has_epochs:  # nor of which leaders the records were that retention has deleted
+    if not has_epochs:  # nor which leaders wrote the deleted records
         old |= {at: value for at, value in history.archive.items() if at < history.start}
     with pytest.MonkeyPatch.context() as patch:
         for repair in (False, True):
@@ -197,7 +198,7 @@ def _let_die(patch: pytest.MonkeyPatch, chance: random.Random) -> None:
 
 
 class _Reader:
-    """A stream that goes on in each step, and what it has read."""
+    """A stream that continues in each step, and the records that it has read."""
 
     def __init__(self, place: str) -> None:
         self._path = place

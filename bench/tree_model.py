@@ -1,8 +1,8 @@
-"""Directories of brokers as they may be found, and what is in them: a partition with copies that
-lag, were truncated, cleaned, cut off, damaged, or are another topic's.
+"""Generates brokers' directories from seeds. They hold copies of one partition that lag, were
+truncated, cleaned, cut off or damaged, or belong to another topic.
 
-The model knows every record: which of them must be read, which one copy or another still has, and
-which may be missing without a trace, since nothing that is left says that they were there."""
+The model knows every record: which records must be read, which some copy still has, and which may
+be missing silently, because nothing that is left shows that they existed."""
 
 import random
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ KEYS: Final = 6
 
 @dataclass(frozen=True)
 class Batch:
-    """Records by their offsets, up to `last`; none: a control record."""
+    """Records by offset, up to `last`. Without records it is a control batch."""
 
     base: int
     last: int
@@ -50,13 +50,13 @@ class Batch:
 
 @dataclass
 class Piece:
-    """A segment's file: its batches, and what has become of it."""
+    """A segment's file: its batches, and how it was damaged."""
 
     base: int
     batches: list[Batch]
     is_indexed: bool
     keep: int | None = None  # bytes that were copied; None: all
-    broken: dict[int, str] = field(default_factory=dict)  # batches: "body" or "header"
+    broken: dict[int, str] = field(default_factory=dict)  # by batch number: "body" or "header"
     is_gone: bool = False
 
     @property
@@ -64,7 +64,7 @@ class Piece:
         return self.keep is not None or bool(self.broken) or self.is_gone
 
     def whole(self) -> Iterator[tuple[int, Batch]]:
-        """The batches that were copied whole, and their numbers."""
+        """The batches that were copied completely, with their numbers."""
         size = 0
         for number, one in enumerate(self.batches):
             size += len(one.data)
@@ -82,7 +82,7 @@ class Piece:
 
 @dataclass
 class Copy:
-    """A broker's copy. `is_valid`: it is of the leader's log, as far as it goes."""
+    """A broker's copy. `is_valid`: all of it is also in the leader's log."""
 
     broker: str
     pieces: list[Piece]
@@ -90,14 +90,14 @@ class Copy:
     is_valid: bool
     end: int
     cleaned: int = 0
-    deleted: int = 0  # the log start that a request has noted
+    deleted: int = 0  # the log start offset after a DeleteRecords request
 
     def covers(self, offset: int) -> bool:
         """Whether an offset is within the copy, as it was before it was damaged."""
         return self.pieces[0].base <= offset < self.end
 
     def held(self) -> set[int]:
-        """The records that it had."""
+        """The offsets of the records that the copy had before it was damaged."""
         batches = (one for piece in self.pieces for one in piece.batches)
         return {offset for one in batches for offset, _, _ in one.records}
 
@@ -107,7 +107,8 @@ class Copy:
 
 @dataclass
 class Tree:
-    """`truth`: the records of the leader's log before anything was removed, by offset."""
+    """The copies of a partition. `truth`: the records of the leader's log before anything was
+    removed, by offset."""
 
     seed: int
     truth: dict[int, bytes]
@@ -119,7 +120,7 @@ class Tree:
         return any(piece.is_hurt for copy in self.copies for piece in copy.pieces)
 
     def seen(self) -> tuple[int, int]:
-        """From where up to where there is a log, by what is left of it."""
+        """The start and end offset of the log that the remaining files show."""
         valid = [copy for copy in self.copies if copy.is_valid and copy.present()]
         floor = max((copy.deleted for copy in self.copies), default=0)
         start = min((copy.present()[0].base for copy in valid), default=0)
@@ -130,13 +131,13 @@ class Tree:
             for number, one in last.whole():
                 is_broken = last.broken.get(number) == "header"
                 if is_broken and (not last.is_indexed or one is last.batches[-1]):
-                    break  # where such a copy ends cannot be told
+                    break  # the end of such a copy is unknown
                 ends.append(one.last + 1)
         return max(floor, start), max(ends)
 
     def had(self) -> set[int]:
-        """The records that copies of the leader's log had, of which something is left that says so,
-        and that no cleaner has removed from one of them."""
+        """The records that copies of the leader's log had. Excludes those that a cleaner has
+        removed from a copy, and those outside the log that the remaining files show."""
         start, end = self.seen()
         found: set[int] = set()
         cleaned: set[int] = set()
@@ -148,7 +149,7 @@ class Tree:
         return {offset for offset in found - cleaned if start <= offset < end}
 
     def readable(self) -> set[int]:
-        """Those that a copy still has, where they can be found."""
+        """The records of `had` that a copy still has and a reader can find."""
         found = {
             offset
             for copy in self.copies
@@ -161,7 +162,7 @@ class Tree:
 
 
 def generated(seed: int) -> Tree:
-    """A tree, which is the same for the same seed."""
+    """Generates a tree. The same seed gives the same tree."""
     chance = random.Random(seed)
     is_compacted = chance.random() < 0.3
     log: list[Batch] = []
@@ -169,7 +170,7 @@ def generated(seed: int) -> Tree:
     stale: list[tuple[list[Batch], list[tuple[int, int]]]] = []
     epoch = 0
     for _ in range(chance.randrange(1, 4)):
-        if log and chance.random() < 0.6:  # this leader lacks some of what the one before had
+        if log and chance.random() < 0.6:  # this leader lacks records of the previous one
             stale.append((list(log), list(epochs)))
             del log[chance.randrange(max(1, len(log) - 6), len(log) + 1) :]
         start = log[-1].last + 1 if log else 0
@@ -246,7 +247,7 @@ def _copy(
 
 
 def _clean(pieces: list[Piece], end: int) -> None:
-    """Of each key the last record before `end` is left."""
+    """Compacts segments: keeps the last record of each key, if its offset is below `end`."""
     latest = {
         key: offset for piece in pieces for one in piece.batches for offset, key, _ in one.records
     }
@@ -284,7 +285,7 @@ def _hurt(chance: random.Random, tree: Tree) -> None:
 
 
 def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
-    """Makes the directories; `is_healed`: as they were before anything was damaged."""
+    """Writes the directories. `is_healed`: as they were before the damage."""
     chance = random.Random(tree.seed)
     for copy in tree.copies:
         directory = path / copy.broker / NAME

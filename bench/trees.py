@@ -1,7 +1,8 @@
-"""Does the Spark reader read every record of whatever is left of a log, or name what is missing?
+"""Random tests: the Spark reader must read every remaining record of a log, or report what is
+missing.
 
-Makes directories of brokers from seeds (tree_model.py), and compares what a query, a stream and
-exports have of them with what the model says. No JVM: what tasks do is done in this process."""
+Makes brokers' directories from seeds (tree_model.py). Compares the records that a query, a stream,
+jobs and exports read there with the model. There is no JVM: tasks run in this process."""
 
 import os
 import random
@@ -39,8 +40,8 @@ class WrongError(AssertionError):
 
 
 def check(seed: int, path: Path, uri: str | None = None) -> bool:
-    """Checks one tree, made below an empty directory. `uri`: of that directory, if it is read by
-    way of a store. Returns whether something was missing. WrongError."""
+    """Checks one tree, made below an empty directory. `uri`: that directory in a store, if it is
+    read from there. Returns whether something was missing. WrongError: a result is wrong."""
     tree = generated(seed)
     logs = path / "logs"
     written(tree, logs)
@@ -66,7 +67,7 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
 
 
 def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
-    """The offsets that a query reads, and those that it reports."""
+    """The offsets that a query reads, and the ranges that it reports as missing."""
     found: list[int] = []
     absent: list[tuple[int, int]] = []
     for row in rows(place, mode="PERMISSIVE"):
@@ -83,7 +84,7 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
     _expect(tree, not silent, f"offsets {sorted(silent)} are absent, and nothing says so")
     lost = tree.readable() - set(found)
     _expect(tree, not lost, f"offsets {sorted(lost)} are in a copy, and were not read")
-    if not tree.is_hurt:  # though retention may have left something out between two copies
+    if not tree.is_hurt:  # but retention may have made a gap between two copies
         had = {at for at in tree.had() if any(start <= at < end for start, end in absent)}
         _expect(tree, not had, f"nothing is damaged, and {absent} are reported")
     try:
@@ -96,7 +97,7 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:
-    """In any steps, with restarts."""
+    """Checks a stream, with random limits and restarts."""
     chance = random.Random(tree.seed)
     place: Json = {"a": {"0": 0}}
     streamed: list[int] = []
@@ -115,7 +116,7 @@ def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:
                 source = stream(path)
                 source.prepareForTriggerAvailableNow()
     except RecordsError:
-        # The driver cannot tell damage from what is still copied in a segment that was cleaned.
+        # In a cleaned segment the driver cannot distinguish damage from an unfinished copy.
         is_unclear = tree.is_hurt and any(copy.cleaned for copy in tree.copies)
         _expect(tree, not is_whole or is_unclear, "a stream fails, and a query reports nothing")
         return
@@ -124,7 +125,7 @@ def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:
 
 
 def _jobs(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]]) -> None:
-    """Find and gaps, whose tasks are what an audit counts, too."""
+    """Checks the jobs find and gaps. An audit counts the rows of gaps too."""
     keys = [f"k{number}".encode() for number in range(KEYS)]
     try:
         strict = [row for task in find.plan_of([place], keys, **ALL) for row in find.search(task)]
@@ -143,7 +144,7 @@ def _jobs(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]
 
 
 def _ends(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Ranges, those joined that touch each other."""
+    """Joins ranges that overlap or are adjacent."""
     found: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if found and start <= found[-1][1]:
@@ -156,7 +157,8 @@ def _ends(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def _export(
     tree: Tree, logs: Path, place: str, lake: Path, found: list[int], *, is_whole: bool
 ) -> None:
-    """Strictly, without what is damaged, and once more when it is not damaged any more."""
+    """Checks three exports: one that fails at damage, one that skips it, and one after it was
+    repaired."""
     with pytest.MonkeyPatch.context() as patch:
         try:
             exported(patch, place, lake)
@@ -175,7 +177,7 @@ def _export(
         _expect(tree, not lies, f"a note names {sorted(lies)}, which were not written")
         shutil.rmtree(logs)
         written(tree, logs, is_healed=True)
-        healed = rows(place, mode="PERMISSIVE")  # retention may still have left something out
+        healed = rows(place, mode="PERMISSIVE")  # retention may still have made a gap
         whole = [row["offset"] for row in healed if row["_corrupt"] is None]
         start = whole[0] if whole else 0
         exported(patch, place, lake, skip_damaged=len(whole) < len(healed))

@@ -1,6 +1,6 @@
 """Kafka's segments on Spark: a data source over log directories, and jobs over what it reads.
 
-Importing this package imports neither Spark nor Arrow, which are of the extra `spark`."""
+Importing this package imports neither Spark nor Arrow, which the extra `spark` installs."""
 
 import os
 import sys
@@ -22,8 +22,8 @@ def register(session: "SparkSession") -> None:
     """Makes the format known to a session that has not found it by itself.
 
     On this machine the session's tasks then run in the driver's Python, unless PYSPARK_PYTHON names
-    another one: Spark would take the `python3` of the path, which has none of what is in a virtual
-    environment that was not activated. Warnings of lost records are warnings of the driver's.
+    another one. Spark's own choice is the first `python3` in PATH, which lacks the packages of a
+    virtual environment that was not activated. Warnings of lost records appear in the driver.
 
         register(spark)
         records = spark.read.format("kafka-segments").load("/backup/broker-1")
@@ -41,7 +41,7 @@ def register(session: "SparkSession") -> None:
     try:
         session.dataSource.register(SegmentSource)
     except AnalysisException as error:
-        if error.getCondition() != _FOUND:  # by way of pyspark_kafka_segments
+        if error.getCondition() != _FOUND:  # _FOUND: pyspark_kafka_segments did it
             raise
 
 
@@ -49,15 +49,16 @@ def count(session: "SparkSession", *paths: str, **options: str) -> int:
     """How many records a query with these options reads. In v2 the headers of batches have the
     count, so no record is read.
 
-    A DataFrame's own `count()` reads all records: Spark does not tell a source in Python that no
-    column is wanted."""
+    A DataFrame's own `count()` reads all records: Spark does not let a source in Python know that
+    no column is wanted."""
     found = _rows(session, "count", paths, options).groupBy().sum("records").collect()
     return int(found[0][0] or 0)
 
 
 def splits(session: "SparkSession", *paths: str, **options: str) -> "DataFrame":
-    """The plan of a query with these options: a row for each split, with its task, and one for each
-    segment of its partitions that is left out, with the reason (`pruned`)."""
+    """The plan of a query with these options. It has a row for each split, with its task. It also
+    has a row for each segment of the query's partitions that is left out, with the reason
+    (`pruned`)."""
     return _rows(session, "split", paths, options)
 
 

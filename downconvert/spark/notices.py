@@ -30,7 +30,7 @@ def is_sparks() -> bool:
 
 
 def name_place() -> None:
-    """Puts the socket's path into the environment of a driver, for its JVM and that one's
+    """Puts the socket's path into the environment of a driver, for its JVM and the JVM's child
     processes. The socket does not exist yet."""
     if not is_sparks():
         folder = os.environ.get("TMPDIR") or "/tmp"
@@ -59,7 +59,7 @@ def listen() -> None:
 
 
 def _warn(heard: "socket") -> None:
-    """Warns of each text that arrives, while the driver lives."""
+    """Issues a warning for each text that arrives, as long as the driver runs."""
     while True:
         text = heard.recv(TEXT_MAX).decode(errors="replace")
         with suppress(RuntimeWarning):  # the user may have turned warnings into errors
@@ -68,7 +68,7 @@ def _warn(heard: "socket") -> None:
 
 @cache
 def forward() -> None:
-    """Sends each warning of a process that Spark has started to the driver."""
+    """Sends the warnings of this process to the driver, if Spark has started the process."""
     import socket
 
     if not is_sparks():

@@ -146,8 +146,8 @@ def watched(session: SparkSession, what: str, step: Step, *, skips: bool = False
     """Calls `step` with the number of finished tasks, and of all tasks, while jobs run in the
     block.
 
-    `skips`: the job has an option that leaves damage out. JobError: a job failed; has the reason in
-    one line."""
+    `skips`: the job has an option that leaves damage out. JobError: a job failed. Its text has the
+    reason in one line."""
     try:
         with polled(session, what, step):
             yield

@@ -15,7 +15,7 @@ HEADER_SIZE: Final = 5
 def schema_id(column: Column | str) -> Column:
     """The schema id of keys or values, as a long; null where they have no such header.
 
-    `column`: what holds them, or its name."""
+    `column`: the column of the keys or values, or its name."""
     value = _column(column)
     digits = F.hex(F.substring(value, 2, HEADER_SIZE - 1))
     return F.when(_has_header(value), F.conv(digits, 16, 10).cast("long"))
@@ -24,7 +24,7 @@ def schema_id(column: Column | str) -> Column:
 def payload(column: Column | str) -> Column:
     """Keys or values without the header. Those without a header stay as they are.
 
-    `column`: what holds them, or its name."""
+    `column`: the column of the keys or values, or its name."""
     value = _column(column)
     rest = value.substr(F.lit(HEADER_SIZE + 1), F.length(value) - HEADER_SIZE)
     return F.when(_has_header(value), rest).otherwise(value)

@@ -68,9 +68,9 @@ def open_session(
 ) -> Iterator[SparkSession]:
     """A session that ends with the block. An existing session stays open.
 
-    `master` is Spark's, or the URL of a Spark Connect server (`sc://host:15002`), as `remote` is.
-    None: SPARK_REMOTE, or spark-submit's master, or this machine. JobError: there is no Java, or
-    neither master nor server can be reached."""
+    `master`: Spark's master, or the URL of a Spark Connect server (`sc://host:15002`). `remote`:
+    such a URL. If both are None: SPARK_REMOTE, or spark-submit's master, or this machine. JobError:
+    there is no Java, or neither master nor server can be reached."""
     existing = SparkSession.getActiveSession()
     if remote is None and CONNECT.fullmatch(master or ""):
         master, remote = None, master

@@ -1,13 +1,13 @@
-"""Finds the offsets of a partition that its copies have, and those that no copy has.
+"""Finds which offsets of a partition its copies have, and which no copy has.
 
-All copies of a partition are one log. Offsets that one copy lacks are read from another, if their
+All copies of a partition form one log. Offsets that one copy lacks are read from another, if their
 leader epochs agree. The remaining gaps are reported by offset: nothing is left out silently.
 
 A segment that is not the last of its log extends to the next one's base offset. If its records end
-earlier, a cleaner removed the rest, or the file is incomplete. It counts as compacted if a
-cleaner's checkpoint reaches that far, if the topic is known to be compacted, or if offsets inside
-the segment are missing too: only a cleaner removes these. It does not count as compacted if the
-segment's indexes point beyond its end. All other gaps count as missing.
+earlier, a cleaner removed the rest, or the file is incomplete. The gap counts as missing if the
+segment's indexes point beyond its end. Otherwise it counts as compacted if a cleaner's checkpoint
+reaches that far, if the topic is known to be compacted, or if offsets inside the segment are
+missing too: only a cleaner removes these. All other gaps count as missing.
 
 Not here: which copies there are (trees.py, replicas.py), reading them (rows.py, batches.py)."""
 
@@ -42,7 +42,7 @@ ZEROS_AT_ONCE: Final = 1024 * 1024
 
 
 class State(StrEnum):
-    """What the copies have of a range of offsets."""
+    """The state of a range of offsets in the copies of a partition."""
 
     WHOLE = "whole"
     COMPACTED = "compacted"  # a cleaner has removed them
@@ -72,8 +72,8 @@ class CleanerPoints:
         self._noted: dict[Path, dict[TopicPartition, int]] = {}
 
     def of(self, name: TopicPartition, noted: Iterable[str]) -> int:
-        """The offset up to which one of the copies was cleaned; 0: no copy was. `noted`: paths
-        beside which brokers' checkpoints are."""
+        """The highest offset up to which a copy was cleaned; 0: no copy was. `noted`: paths of the
+        copies. The brokers' checkpoints are beside them."""
         if name.topic in COMPACTED:
             return OFFSET_MAX
         return max((self._of(Path(path).parent).get(name, 0) for path in noted), default=0)
@@ -93,8 +93,8 @@ def is_last(file: SegmentFile) -> bool:
 
 
 def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
-    """The segments that may have the offsets that one of a log's segments lacks: those of other
-    copies, and the preceding one, into which a cleaner may have merged it."""
+    """The segments that may have offsets that `file` lacks: those of other copies, and the
+    preceding one of this log. A cleaner may have merged `file` into that one."""
     found = [
         one
         for other in log.others
@@ -108,10 +108,9 @@ def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
 
 
 def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:
-    """The offset up to which compaction has removed the records between the end of a segment's
-    records and the next segment; `end` if it has not. `end`: the offset after the segment's
-    records. `cleaned`: how far a cleaner has cleaned. `headers`: of the segment, read only as far
-    as needed."""
+    """The offset up to which compaction has removed everything after a segment's records; `end` if
+    it has removed nothing there. `end`: the offset after the segment's records. `cleaned`: how far
+    a cleaner has cleaned. `headers`: the segment's batch headers, read only as far as needed."""
     if is_indexed_beyond(file, end):
         return end
     if cleaned > file.base_offset:  # it has not removed anything after `cleaned`
@@ -186,8 +185,8 @@ def is_unwritten(records: Records, position: int) -> bool:
 
 
 def is_damaged_after(file: SegmentFile, offset: int) -> bool:
-    """Whether something follows the last batches of a log that is not its end: more than a batch
-    that is cut off, or zeros. `offset`: of the end, so reading begins close to it.
+    """Whether a log is damaged at its end. A cut-off batch or zeros are no damage if no batch
+    follows. `offset`: the log's end offset. Reading begins shortly before it.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     found = opened(Split("", 0, file, 0, file.size, offset, OFFSET_MAX))
@@ -292,8 +291,8 @@ def _header_at(records: Records, position: int) -> BatchHeader | None:
 
 
 def mended(split: Split, start: int, end: int) -> list[Stretch]:
-    """The offsets from `start` up to `end` as the other copies of a split's log have them, in
-    order: stretches of their segments, and the stretches that no copy has."""
+    """The offsets from `start` up to `end`, as far as other copies of a split's log have them. In
+    order: stretches of the copies' segments, and stretches that no copy has."""
     found: list[Stretch] = []
     own = split.segment.directory, split.segment.base_offset
     others = {

@@ -36,7 +36,7 @@ Made = TypeVar("Made")
 # Larger than a batch of a producer with Kafka's default batch.size.
 END_SIZE: Final = 16 * 1024  # bytes
 
-# A cleaner renames while a directory is listed.
+# A cleaner may rename files while a directory is listed.
 ATTEMPTS: Final = 8
 
 
@@ -45,8 +45,8 @@ def chosen(
     kept: Kept,
     again: Callable[[PartitionLog], PartitionLog],
 ) -> dict[TopicPartition, PartitionLog]:
-    """The log that the copies of each partition form together. `again`: finds a log in a mounted
-    directory anew.
+    """The log that the copies of each partition form together. `again`: lists a log in a mounted
+    directory again.
 
     MixedClustersError: they are not copies of one topic. FileNotFoundError, StoreError."""
     several = {name: logs for name, logs in found.items() if len(logs) > 1}

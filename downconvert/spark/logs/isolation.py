@@ -23,8 +23,9 @@ from .staging import last_with_records, staged
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """`end`: the last stable offset. `aborted`: in the order of their first offsets. `open`:
-    transactions without an end, as if they were aborted at the end of the log."""
+    """The committed part of a log. `end`: the last stable offset. `aborted`: aborted transactions,
+    in the order of their first offsets. `open`: transactions without an end, as if they were
+    aborted at the end of the log."""
 
     end: int
     aborted: tuple[AbortedTransaction, ...] = ()

@@ -62,7 +62,7 @@ def _mounted(split: Split) -> OpenedSegment:
 
 
 def _inflated(split: Split) -> OpenedSegment:
-    """A gzipped segment is one stretch. It is decompressed to a file without a name."""
+    """A gzipped segment is one stretch. It is decompressed to an unnamed file."""
     file = split.segment
     log = file.blob_of_log
     descriptor = SharedFile(inflated(log))

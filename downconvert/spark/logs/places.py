@@ -52,8 +52,8 @@ Json: TypeAlias = dict[str, dict[str, Any]]
 
 
 def to_json(places: Mapping[TopicPartition, Place]) -> Json:
-    """The places in the form of Spark's checkpoints. Without epochs it is what Spark's Kafka source
-    writes."""
+    """The places in the form of Spark's checkpoints. Without epochs the form is that of Spark's
+    Kafka source."""
     found: Json = {}
     for (topic, partition), place in sorted(places.items()):
         found.setdefault(topic, {})[str(partition)] = _json(place)
@@ -125,8 +125,9 @@ def where_changed(
     noted: Callable[[], Iterable[EpochEntry]],
     headers: Callable[[], Iterable[BatchHeader]],
 ) -> int | None:
-    """As `changed_from`, for any log. `epoch`: of the record before the place, now. `noted`: the
-    broker's leader epochs. `headers`: of all batches, read once, after a truncation."""
+    """As `changed_from`, for any log. `epoch`: the current leader epoch of the record before the
+    place. `noted`: the broker's leader epochs. `headers`: those of all batches, read at most once,
+    and only after a truncation."""
     if place.epoch == NONE or epoch() in (NONE, place.epoch):
         return None
     for entry in noted():

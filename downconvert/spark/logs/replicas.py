@@ -25,8 +25,9 @@ from records.batch import NONE
 class Copy:
     """How far one copy of a partition goes.
 
-    `epochs`: from its leader epoch checkpoint. `epoch`: the latest one, also by its last batch; -1
-    if there is none (v0, v1). `end_offset`: after its last complete batch."""
+    `epochs`: from its leader epoch checkpoint. `epoch`: the latest one, of the checkpoint or the
+    last batch; -1 if there is none (v0, v1). `end_offset`: the offset after its last complete
+    batch."""
 
     directory: str
     start_offset: int
@@ -42,7 +43,7 @@ class Copy:
 
 
 def leader_epochs(directory: Path) -> list[EpochEntry]:
-    """The leader epochs in the broker's checkpoint; empty if there is none that can be read."""
+    """The leader epochs in the broker's checkpoint; empty if it is missing or unreadable."""
     try:
         return sorted(read_epochs(directory / LEADER_EPOCHS))
     except (OSError, CorruptFileError):
@@ -84,7 +85,7 @@ def _check_topic(name: TopicPartition, copies: Iterable[Copy]) -> None:
 
 
 def topic_id_of(directory: str) -> UUID | None:
-    """The id of the topic; None if there is none that can be read."""
+    """The id of the topic; None if it is missing or unreadable."""
     try:
         return read_topic_id(Path(directory))
     except (OSError, CorruptFileError):
@@ -92,6 +93,6 @@ def topic_id_of(directory: str) -> UUID | None:
 
 
 def id_text_of(directory: str) -> str | None:
-    """The topic id as text; None if there is none that can be read."""
+    """The topic id as text; None if it is missing or unreadable."""
     topic_id = topic_id_of(directory)
     return None if topic_id is None else topic_id_text(topic_id)

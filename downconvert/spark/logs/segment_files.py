@@ -94,5 +94,5 @@ class PartitionLog:
 
     @property
     def noted(self) -> str:
-        """A path of this machine beside which the broker's checkpoints are."""
+        """A path of this machine. The broker's checkpoints are beside it."""
         return self.directory if self.broker is None else f"{self.broker}/{self.topic_partition}"

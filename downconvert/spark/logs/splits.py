@@ -107,9 +107,9 @@ def _cut(boundaries: Boundaries, position: int, whole: Split) -> int:
 
 
 def task_size(sizes: Sequence[int], size_max: int, tasks_min: int | None = None) -> int:
-    """The bytes that each task should read, of stretches of these sizes. This is `size_max`, less
-    to get at least `tasks_min` tasks (if these are not too small), or more to get at most TASKS_MAX
-    tasks."""
+    """The number of bytes that each task should read. `sizes`: of the stretches. The result is
+    `size_max`, or less to get at least `tasks_min` tasks (if these are not too small), or more to
+    get at most TASKS_MAX tasks."""
     total = sum(sizes) + OPEN_COST * len(sizes)
     if tasks_min is not None:
         size_max = min(size_max, max(SIZE_MIN, sum(sizes) // tasks_min))

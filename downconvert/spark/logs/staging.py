@@ -46,8 +46,8 @@ def trimmed(log: PartitionLog, bases: Collection[int]) -> PartitionLog:
 def staged(log: PartitionLog, whole: Collection[int], *, tail: bool = False) -> Iterator[Path]:
     """A directory with the files of a log. It is the log's own directory if that is mounted.
 
-    `whole`: base offsets of the segments whose logs and indexes are copied. `tail`: of these logs
-    only the part after the last index entry is copied; the rest is zeros. FileNotFoundError: a
+    `whole`: base offsets of the segments whose logs and indexes are copied. `tail`: only the part
+    of these logs after the last index entry is copied; the rest is zeros. FileNotFoundError: a
     segment is gone. StoreError."""
     if log.is_mounted:
         yield Path(log.directory)

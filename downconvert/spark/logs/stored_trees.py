@@ -127,8 +127,8 @@ def unpacked(items: Iterable[Item]) -> Iterator[Item]:
 def found_among(
     items: Iterable[Item], keys: DataKeys, kept: Kept, takes: Callable[[TopicPartition], bool]
 ) -> Found:
-    """The partitions among items. `kept`: what was read of them before. `takes`: selects the
-    partitions whose tier manifests are read.
+    """The partitions among items. `kept`: the cache of earlier searches. `takes`: selects
+    partitions by name; the tier manifests of others are not read.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}

@@ -41,7 +41,7 @@ from .segment_files import SegmentFile
 ID: Final = r"[a-zA-Z0-9_-]{22}"
 TOPIC: Final = r"[a-zA-Z0-9._-]{1,249}"
 FILE: Final = re.compile(rf"([0-9]{{1,20}})-({ID})\.([a-z_-]+)")
-# a folder, above the one named by the partition
+# Aiven names the topic in the folder above the partition's, Kafka in the partition's own folder.
 OF_AIVEN: Final = re.compile(rf"(?:.*?)({TOPIC})-({ID})")
 OF_KAFKA: Final = re.compile(rf"({TOPIC})-([0-9]{{1,10}})-({ID})")
 MANIFEST: Final = "rsm-manifest"

@@ -69,11 +69,11 @@ def find_partitions(
 ) -> list[PartitionLog]:
     """The partitions below the paths, by topic and number; those of one cluster if it is named.
 
-    `keys`: of encrypted tiered storage; None: those of the environment. `kept`: what earlier
-    searches have read. `takes`: selects partitions by name; the files of others are not read.
+    `keys`: those of encrypted tiered storage; None: those of the environment. `kept`: the cache of
+    earlier searches. `takes`: selects partitions by name; the files of others are not read.
 
     OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
-    clusters below them. CorruptFileError: a tar or a manifest."""
+    clusters below them. CorruptFileError: a tar or a manifest is damaged."""
     kept = kept or Kept()
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
@@ -165,8 +165,8 @@ class _Clusters:
         self._first: tuple[str, str] | None = None  # a cluster, and a directory of it
 
     def take(self, directory: str, noted: str) -> bool:
-        """Whether to read a partition's directory. `noted`: the path of this machine beside which
-        the broker's files are."""
+        """Whether to read a partition's directory. `noted`: a path of this machine. The broker's
+        files are beside it."""
         broker = os.path.dirname(directory)  # noqa: PTH120
         if broker not in self._of:
             self._of[broker] = cluster_of(os.path.dirname(noted))  # noqa: PTH120

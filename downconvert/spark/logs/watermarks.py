@@ -32,7 +32,7 @@ class HighWatermarks:
         """The high watermark of the partition in this directory; OFFSET_MAX if there is no
         checkpoint.
 
-        As for a broker it is 0 if the checkpoint lists other partitions, but not this one.
+        It is 0 if the checkpoint lists other partitions, but not this one, as it is for a broker.
         CorruptFileError."""
         broker = Path(directory).parent
         if broker not in self._noted:

@@ -27,7 +27,7 @@ class StartingPoint:
 
     @classmethod
     def parse(cls, text: str, name: str) -> "StartingPoint":
-        """ValueError names the option, `name`."""
+        """Parses offsets. ValueError names the option, `name`."""
         words = {"earliest": EARLIEST, "latest": LATEST}
         if text.lower() in words:
             return words[text.lower()]
@@ -63,7 +63,7 @@ def _is_offsets(value: object) -> bool:
 
 
 def parse_timestamps(text: str, name: str) -> TopicTimestamps:
-    """ValueError names the option, `name`."""
+    """Parses timestamps. ValueError names the option, `name`."""
     found = _json(text)
     if not isinstance(found, dict) or not all(map(_is_timestamps, found.values())):
         raise ValueError(
@@ -73,7 +73,7 @@ def parse_timestamps(text: str, name: str) -> TopicTimestamps:
 
 
 def parse_assigned(text: str, name: str) -> frozenset[tuple[str, int]]:
-    """Topics and partitions. ValueError names the option, `name`."""
+    """Parses topics and partitions. ValueError names the option, `name`."""
     found = _json(text)
     if not isinstance(found, dict) or not all(map(_is_partitions, found.values())):
         raise ValueError(f'{name} is JSON such as {{"topic":[0,1]}}, not {text[:200]!r}')

@@ -85,7 +85,7 @@ class Options:
     ending_timestamp: int | None = None
     starting_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
     ending_offsets_by_timestamp: TopicTimestamps = field(default_factory=dict)
-    must_find_timestamp: bool = False  # error if no record is as young as the starting timestamp
+    must_find_timestamp: bool = False  # error if no record is at or after the starting timestamp
     committed: bool = False
     max_partition_bytes: int = 128 * MiB
     min_partitions: int | None = None
@@ -278,8 +278,8 @@ class _Reader:
             raise ValueError(f"unknown option {', '.join(names)}")
 
     def paths(self) -> tuple[str, ...]:
-        """`path`: one, or a JSON list. `paths`, set by `load([...])`: a JSON list. For a table
-        created with a path `location`: that path, unless Spark chose it."""
+        """The paths to read. `path`: one, or a JSON list. `paths`, set by `load([...])`: a JSON
+        list. For a table created with a path `location`: that path, unless Spark chose it."""
         found: list[str] = []
         for name in ("path", "paths"):
             text = self.take(name)
@@ -319,7 +319,7 @@ class _Reader:
         return int(text)
 
     def size(self, name: str, default: Any, *, minimum: int = 1, maximum: int = 2**62) -> Any:
-        """Bytes: a number, or one followed by k, m or g."""
+        """A size in bytes: a number, or one followed by k, m or g."""
         text = self.take(name)
         if text is None:
             return default
@@ -332,7 +332,7 @@ class _Reader:
         return size
 
     def settings(self, **names: str) -> tuple[tuple[str, str], ...]:
-        """The given ones of some options, by other names."""
+        """Some options, if given, by other names."""
         taken = {name: self.take(option) for option, name in names.items()}
         return tuple((name, text) for name, text in taken.items() if text)
 
@@ -359,7 +359,7 @@ class _Reader:
         return text
 
     def integers(self, name: str) -> frozenset[int] | None:
-        """`0,3-5`."""
+        """Integers and ranges, such as `0,3-5`."""
         names = self.names(name)
         if not names:
             return None

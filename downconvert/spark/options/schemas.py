@@ -58,7 +58,7 @@ BATCH: Final = StructType(
         StructField("baseTimestamp", TimestampType()),  # null: there is none
         StructField("maxTimestamp", TimestampType()),
         StructField("recordsCount", IntegerType()),  # null: unknown in compressed v0 or v1
-        StructField("leaderEpoch", IntegerType()),  # null: none, as all that follow
+        StructField("leaderEpoch", IntegerType()),  # null: none; so are all that follow
         StructField("producerId", LongType()),
         StructField("producerEpoch", IntegerType()),
         StructField("baseSequence", IntegerType()),
@@ -77,7 +77,7 @@ OFFSET: Final = StructType(
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),
-        StructField("leaderEpoch", IntegerType()),  # null: none, as of all that follow
+        StructField("leaderEpoch", IntegerType()),  # null: none; so are all that follow
         StructField("metadata", StringType()),
         StructField("commitTimestamp", TimestampType()),
         StructField("expireTimestamp", TimestampType()),  # if the client has set it
@@ -102,7 +102,7 @@ GROUP: Final = StructType(
         StructField("group", StringType()),
         StructField("type", StringType()),  # classic, consumer, share, streams
         StructField("records", ArrayType(StringType())),  # Kafka's names of its records
-        # null if the type is not classic, as all that follow
+        # This column and all that follow are null if the type is not classic.
         StructField("protocolType", StringType()),
         StructField("protocol", StringType()),
         StructField("generation", IntegerType()),
@@ -203,7 +203,7 @@ def schema_of(options: Options) -> StructType:
 
 
 def check_wanted(wanted: Sequence[StructField], options: Options) -> None:
-    """ValueError: a schema names an unknown column, or one of another type."""
+    """Checks a given schema. ValueError: it names an unknown column, or one of another type."""
     there = {field.name: field.dataType for field in schema_of(options).fields}
     for field in wanted:
         if field.name not in there:

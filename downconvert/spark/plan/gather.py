@@ -27,8 +27,8 @@ MICROSECONDS: Final = 1000  # in a millisecond
 TIMESTAMP_MAX: Final = (2**63 - 1) // MICROSECONDS
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
-# Of a record batch: large enough to outweigh the cost of passing it on, and small enough for the
-# processor's cache.
+# Limits of a record batch: large enough to outweigh the cost of passing it on, and small enough for
+# the processor's cache.
 ROWS_MAX: Final = 8192
 BYTES_MAX: Final = 1024 * 1024  # one record may be larger
 

@@ -30,7 +30,7 @@ from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from .bounds import INT64_MIN, Bounds
 from .gather import MICROSECONDS
 
-TOPICS_TOLD: Final = 20  # of the existing ones, in the error for an unknown topic
+TOPICS_TOLD: Final = 20  # existing topics in the error for an unknown one
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
@@ -168,9 +168,9 @@ def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
 
 
 def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
-    """The offsets from which, and up to which, the options select records of a partition.
+    """The start and end offset of the records that the options select in a partition.
 
-    ValueError: no record is as young as the starting timestamp, and the options make this an
+    ValueError: no record is at or after the starting timestamp, and the options make this an
     error."""
     name = log.topic_partition
     start = max(options.starting.bound(*name, log.start_offset, OFFSET_MAX), log.start_offset)

@@ -151,8 +151,8 @@ class Inflation:
     def _check_messages(
         self, header: BatchHeader, window: DecompressedWindow, consumed: int, produced: int
     ) -> CorruptRecordsError | None:
-        """Does what the kernel leaves out for messages inside a message: verifies their checksums,
-        and keeps those of v0 without a timestamp, even if the outer message has one."""
+        """Handles inner messages where the kernel does not: verifies their checksums. Messages of
+        v0 stay without a timestamp, even if the outer message has one."""
         rows_start = self._accumulator.rows_size - produced
         rows = np.frombuffer(self._accumulator.rows, np.int64, produced // 8, rows_start)
         table = rows.reshape(-1, FIELDS)

@@ -39,7 +39,7 @@ class Task(InputPartition):
 
 
 class SegmentReader(DataSourceReader):
-    """Reads the files as they were at planning. Call `load` again for later ones."""
+    """Reads the files that existed at planning. Call `load` again to include later ones."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check_wanted(schema.fields, options)
@@ -51,7 +51,7 @@ class SegmentReader(DataSourceReader):
 
     def narrow(self, filters: Iterable[Any]) -> None:
         """Leaves out rows that these filters would drop."""
-        if self._options.state_topic is None:  # otherwise columns of these names are not the log's
+        if self._options.state_topic is None:  # else such columns are not the log's
             self._bounds = self._bounds.narrowed(filters)
 
     def partitions(self) -> list[InputPartition]:

@@ -114,7 +114,7 @@ class StateTable:
         return pa.RecordBatch.from_pylist(rows, schema=self._schema)
 
 
-# --- each level: what a key is, and the rows of what there is
+# --- each level: its keys and rows
 
 Decoded = tuple[Last, Row | UnreadableRecordError]
 

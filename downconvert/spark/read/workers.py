@@ -9,11 +9,10 @@ from pyspark import TaskContext
 
 
 def spare_what_is_loaded() -> None:
-    """Excludes the modules that this worker has loaded from garbage collection, from the first task
-    on.
+    """Excludes this worker's loaded modules from garbage collection, from the first task on.
 
     Spark collects after each task. Scanning all objects of the loaded modules takes longer than
-    reading 20 MB of log, and frees nothing. Without effect outside of a task."""
+    reading 20 MB of log, and frees nothing. It has no effect outside a task."""
     if TaskContext.get() is not None:
         _freeze()
 

@@ -38,8 +38,8 @@ class Blob:
     """`size` bytes of an object or a file from `start` on, as they are stored.
 
     path: a URI, or a path of this machine. modified: nanoseconds since the epoch. is_gzipped: the
-    content is what they decompress to. chunks: how they were cut, compressed and encrypted; then
-    `size` is the size of the content."""
+    bytes are gzipped, and the content is the decompressed bytes. chunks: how the content was cut,
+    compressed and encrypted; then `size` is the size of the content."""
 
     path: str
     size: int
@@ -122,8 +122,7 @@ def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def inflated(blob: Blob) -> int:
-    """A descriptor of a file without a name that holds the decompressed content of a gzipped
-    blob."""
+    """Decompresses a gzipped blob to an unnamed file. Returns the file's descriptor."""
     with tempfile.TemporaryFile() as file:
         for piece in blob.pieces():
             file.write(piece)

@@ -80,7 +80,7 @@ def has_rename(scheme: str) -> bool:
 
 @cache
 def _file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
-    """One for each process: connections do not survive a fork."""
+    """Opens a file system for each process: connections do not survive a fork."""
     uri = urlunsplit((scheme, netloc, "/", query, ""))
     settings = dict(parse_qsl(query))
     with told(f"{scheme}://{netloc}"):
@@ -117,7 +117,7 @@ def _s3(bucket: str, settings: Mapping[str, str]) -> Any:
 
 
 def _region(bucket: str, settings: Mapping[str, str]) -> str | None:
-    """The region of an Amazon bucket, which S3 tells without credentials; None: use the
+    """The region of an Amazon bucket, which S3 returns without credentials; None: use the
     environment's."""
     named = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
     if named or "endpoint_override" in settings:

@@ -9,7 +9,7 @@ Made = TypeVar("Made")
 
 
 class Kept:
-    """Values by their inputs. A value stays for the next round if it is used in this one."""
+    """Cached values by key. A value is kept for the next round if it is used in this one."""
 
     def __init__(self) -> None:
         self._before: dict[Hashable, Any] = {}

@@ -103,7 +103,7 @@ class Blocks:
         return data
 
     def _forget(self, block: "Future[memoryview]") -> None:
-        """Takes a buffer back, if no thread writes into it any more."""
+        """Keeps a block's buffer for reuse, unless a thread may still write into it."""
         if block.cancel() or not block.done() or block.exception() is not None:
             return
         buffer = block.result().obj

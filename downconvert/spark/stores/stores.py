@@ -127,7 +127,7 @@ class ObjectReader:
     """An open object. Several threads may read it."""
 
     def __init__(self, uri: str) -> None:
-        """FileNotFoundError: it is gone; the first read may be what raises it. StoreError: it
+        """FileNotFoundError: it is gone. (The first read may raise this instead.) StoreError: it
         cannot be read."""
         self._uri = uri
         self._name = shown(uri)

@@ -57,7 +57,7 @@ class LogFollower:
         return dict(self._ends)
 
     def known(self) -> Offsets:
-        """As `refresh`, but without looking again if that costs requests."""
+        """As `refresh`, but the latest result if a new look needs requests to a store."""
         if self._ends is None or not self._logs.costs:
             return self.refresh()
         return dict(self._ends)
@@ -227,7 +227,8 @@ class LogFollower:
     def _before_gap(
         self, _: Places, starts: Offsets, ends: Offsets, name: TopicPartition
     ) -> tuple[int, None]:
-        """The offset up to which a stream that does not wait reads one of these partitions."""
+        """The offset up to which one of these partitions is read now, if the stream does not
+        wait."""
         first, log = starts[name], self._current[name]
         since = 1_000_000 * (now() - self._options.gap_timeout_ms)
         while (gap := log.gap(first, ends[name], since)) is not None:
@@ -258,7 +259,8 @@ class LogFollower:
         passed: list[Gap] = []
 
         def found() -> Gap | None:
-            """The gap of the current wait, even if its segments are old by now; or another gap."""
+            """The gap that the stream waits for, even if its segments are no longer new; or else
+            another gap."""
             waited = None if wait is None else log.gap(first, min(first + 1, end), 0)
             return waited or log.gap(first, end, 1_000_000 * (time_now - timeout))
 
@@ -309,8 +311,8 @@ class LogFollower:
     def _within(
         self, bytes_max: int, ready: list[TopicPartition], starts: Offsets, ends: Offsets
     ) -> Offsets:
-        """The offsets at which `bytes_max` bytes end. Bytes are shared evenly; partitions that need
-        less leave the rest to the others."""
+        """The offsets up to which `bytes_max` bytes can be read. Bytes are shared evenly.
+        Partitions that need less leave the rest to the others."""
         reached: Offsets = {}
         left = bytes_max
         for index, name in enumerate(ready):

@@ -29,7 +29,7 @@ class FollowedLog(Protocol):
     def end_offset(self) -> int: ...
 
     def starting(self, end: int) -> int:
-        """The offset at which a stream begins that first reads up to `end`."""
+        """The offset at which a stream begins. It first reads up to `end`."""
 
     def epoch_of(self, offset: int) -> int:
         """The leader epoch of the record before an offset; -1: not known."""
@@ -58,7 +58,7 @@ class FollowedLogs(Protocol):
 
     @property
     def costs(self) -> bool:
-        """Whether looking again costs requests."""
+        """Whether a new look needs requests to a store."""
 
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
         """Each wanted log, and the offset up to which it can be read now."""

@@ -1,7 +1,7 @@
 """The logs that a stream follows in stores, tars and tiered storage.
 
-They are listed once for each micro-batch. Only new and changed files are read: of a log's last
-segment, and of other new ones, the index and the part after its last entry.
+They are listed once for each micro-batch. Only new and changed files are read. From a log's last
+segment, and from other new segments, that is the index and the part after its last entry.
 
 Not here: how much of them is read (follow.py), listing (trees.py)."""
 
@@ -54,7 +54,7 @@ class StoredLog:
     """A log as it was at the last listing."""
 
     def __init__(self, log: PartitionLog, options: Options, kept: Kept) -> None:
-        """OSError, StoreError: its end cannot be read."""
+        """Reads the end of the log. OSError, StoreError: it cannot be read."""
         self._log = log
         self._options = options
         self._kept = kept
@@ -215,7 +215,8 @@ class StoredLogs:
         """Does nothing: no file is open."""
 
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
-        """FileNotFoundError: there is nothing below the paths, and never was. StoreError."""
+        """Lists the logs again. FileNotFoundError: there is nothing below the paths, and never was.
+        StoreError."""
         for attempt in range(ATTEMPTS):
             found = self._listed()
             try:
@@ -262,9 +263,9 @@ class StoredLogs:
 
 
 def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
-    """The offset after as many batches from an offset on as fit in `bytes_max` bytes, as exactly as
-    the segment's index allows, and their approximate size in bytes. There is at least one batch.
-    Without an index it is the whole segment."""
+    """The offset after as many batches from `offset` on as fit in `bytes_max` bytes, but at least
+    one; and their approximate size in bytes. The segment's index limits how exact this is. Without
+    an index it is the whole segment."""
     if not file.blobs or file.is_gzipped:
         return _hopped(file, offset, bytes_max)
     blocks = Blocks(file.blob_of_log, file.size)

@@ -82,7 +82,8 @@ def audit(
     verify_crc: bool = True,
 ) -> DataFrame:
     """A row for each topic, partition, format and codec below the paths: the columns of `Share`
-    (audit_segment.py), summed over segments. A partition without batches has one without magic.
+    (audit_segment.py), summed over segments. A partition without batches has one row, without
+    magic.
 
     `everything`: all records are read and converted, not a sample. `verify_crc`: the checksums of
     all batches are verified, not only those of the sample. Each action runs it again."""

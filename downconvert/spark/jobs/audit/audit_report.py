@@ -120,7 +120,7 @@ def _readiness(topics: Sequence[Topic]) -> Iterator[str]:
     yield "</tbody></table></section>"
 
 
-# --- what there is
+# --- contents
 
 
 def _contents(topics: Sequence[Topic]) -> Iterator[str]:
@@ -162,7 +162,7 @@ def _colour(kind: tuple[int, str]) -> str:
     return f"background:{COLOURS.get(magic, '#000')};opacity:{OPACITY.get(codec, 1.0)}"
 
 
-# --- what old clients cost and miss
+# --- costs and losses of old clients
 
 
 def _costs(topics: Sequence[Topic]) -> Iterator[str]:

@@ -40,7 +40,7 @@ SAMPLED_RECORD_MAX: Final = 4 * 1024 * 1024  # bytes; a stretch with a larger on
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Segments to read, by their base offsets, of one partition's directory.
+    """Segments of one partition's directory to read, by base offset.
 
     stretches: how many are sampled of each format and codec; 0: everything is. verify_crc: whether
     all batches' checksums are verified, so that all bytes are read. log: where the segments are, if

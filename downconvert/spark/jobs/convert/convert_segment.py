@@ -135,7 +135,7 @@ def _described(task: Task) -> Entry:
 
 
 def _is_same(known: Entry, entry: Entry) -> bool:
-    """Whether a note is of this source and these settings, by size and time, as in rsync."""
+    """Whether a note belongs to this source and these settings, by size and time, as in rsync."""
     return (known.settings, known.source_size, known.source_modified) == (
         entry.settings,
         entry.source_size,

@@ -56,7 +56,7 @@ def convert_stored(stored: StoredTask, *, attempt: str) -> Entry:
         if not to_store:
             return entry
         if known is not None:
-            remove([note_uri])  # it is of another source, or its log is missing or differs
+            remove([note_uri])  # it belongs to another source, or its log is missing or differs
         uri = below(task.target, file_name(task.base_offset, Kind.LOG))
         if entry.status != "failed":
             entry = replace(entry, target=shown(uri))
@@ -83,7 +83,8 @@ def _note(uri: str) -> Entry | None:
 
 
 def _is_done(known: Entry, stored: StoredTask) -> bool:
-    """Whether a note is of this source and these settings, and its log has its digest."""
+    """Whether a note belongs to this source and these settings, and the log has the note's
+    digest."""
     task, file = stored.task, _file(stored)
     if file is None or known.settings != str(task.settings) or known.status == "failed":
         return False

@@ -40,7 +40,8 @@ def compare(
     aborted: list[AbortedTransaction],
     record_size_max: int,
 ) -> tuple[Literal["records", "stream"], int]:
-    """How they were compared, and how many records there are (-1 if they were not counted).
+    """Compares source and target. Returns how they were compared, and the number of records (-1 if
+    they were not counted).
 
     `aborted`: transactions that were left out. VerificationError: they differ."""
     try:

@@ -30,7 +30,7 @@ from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, unc
 
 APPLICATION: Final = "kafka-segments"
 RECORDS: Final = f"{APPLICATION}.records"  # its version is the table's number of records
-HISTORY: Final = (10, 1_000, None)  # sizes of the history that are requested, one after the other
+HISTORY: Final = (10, 1_000, None)  # commits requested, step by step
 FOLDERS: Final = ["topic", "date"]
 
 

@@ -48,7 +48,7 @@ STAGING: Final = "_run-"  # readers of a directory skip names with this prefix
 def directory_of(target: str) -> Path:
     """The directory of a target that is not in a store: a path, or a URI of `file`.
 
-    JobError: its scheme is another one, and it names no host. ValueError: it is empty."""
+    JobError: it has another scheme, and no host. ValueError: it is empty."""
     found = SCHEME.match(target)
     if found is None:
         return named(target).absolute()

@@ -44,7 +44,7 @@ class Truncated(NamedTuple):
 
 
 def facts_of(log: PartitionLog) -> Facts:
-    """OSError, StoreError: it cannot be read."""
+    """Reads a partition's facts. OSError, StoreError: they cannot be read."""
     sides = tuple((name, blob) for name, blob in log.sides if name in OF_PARTITION)
     with staged(replace(log, segments=(), sides=sides), ()) as directory:
         topic_id = log.topic_id or id_text_of(str(directory))
@@ -52,9 +52,9 @@ def facts_of(log: PartitionLog) -> Facts:
 
 
 def epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
-    """The leader epoch of the record before an offset, from its batch. If compaction has removed
-    the record, or the log ends before it, from the broker's checkpoint, or of the last batch that
-    is there. -1: not known. StoreError."""
+    """The leader epoch of the record before an offset, from its batch; -1: not known. Compaction
+    may have removed the record, or the log may end before it. Then the epoch is from the broker's
+    checkpoint, or else from the last batch that is there. StoreError."""
     last = None
     for file in log.segments:
         if file.base_offset < offset and file.size:

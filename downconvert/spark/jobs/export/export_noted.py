@@ -1,5 +1,5 @@
-"""Adds records to a target that has notes: a directory, a store, or a table, whose commits are its
-notes.
+"""Adds records to a target that has notes: a directory, a store, or a table. A table's commits are
+its notes.
 
 A note makes all files of a step valid at once. If another copy of the logs was exported before, the
 offsets before its records are one step with a note, and the offsets after them another. Unreadable
@@ -85,7 +85,7 @@ def add(
         plan = plan_of(logs, bounds, tried)
         if not plan.ranges:
             return there, added
-        # First up to records of another copy that the target has, then on after them.
+        # A step ends where the target has records of another copy. The next step begins after them.
         until = {
             log: min(end, tried.start_after(log, start))
             for log, (start, end) in plan.ranges.items()

@@ -72,7 +72,7 @@ class Settings:
 
 
 class Bound(NamedTuple):
-    """The offsets of a log that may be exported, and whether no damage must end the run.
+    """The offsets of a log that may be exported. `is_sound`: False if damage must end the run.
     `log_end`: the end of the log, wherever an export may end."""
 
     start: int
@@ -94,7 +94,8 @@ class Plan:
 def bounds_of(logs: Sequence[PartitionLog], settings: Settings) -> dict[TopicPartition, Bound]:
     """Which offsets of each log may be exported. Warns if no high watermark is known.
 
-    CorruptFileError: a checkpoint is damaged. ValueError: no record is as young as wanted."""
+    CorruptFileError: a checkpoint is damaged. ValueError: no record is at or after the starting
+    timestamp."""
     options = settings.selected()
     with ThreadPoolExecutor(_threads(logs)) as pool:
         ends = list(pool.map(partial(end_of, settings=settings), logs))
@@ -146,8 +147,8 @@ def plan_of(
 
 
 def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
-    """The offset after the last record (or the last committed one), and whether the log ends there
-    without damage that must end the run."""
+    """The offset after the last record (or the last committed one); and whether the end of the log
+    is sound, that is, has no damage that must end the run."""
     if not log.segments:
         return log.start_offset, True
     last = log.segments[-1]

@@ -22,7 +22,8 @@ def text_of(exported: Exported) -> str:
 
 
 def exported_of(text: str, isolation: str, table: str) -> Exported:
-    """JobError: the text cannot be read, or the table was filled with the other isolation level."""
+    """Parses the text of a commit. JobError: it cannot be read, or the table was filled with the
+    other isolation level."""
     try:
         found = parse(text.encode())
     except ValueError as error:

@@ -182,7 +182,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of what is available."""
-        self.available = self.available[size:] or NOTHING  # which holds no bytes
+        self.available = self.available[size:] or NOTHING  # NOTHING holds no buffer
         if not self.available:
             self._resume()
 

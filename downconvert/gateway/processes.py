@@ -43,7 +43,7 @@ RESTART_SECONDS: Final = 1.0  # until a child that died is started again
 
 
 def _as_it_is() -> None:
-    """Leaves logging as it is."""
+    """Leaves logging unchanged."""
 
 
 class Processes(Startable):

@@ -293,7 +293,7 @@ class Connection:
                     said, begun = await self._ask(upstream, step, request, correlation_id), None
                     self._is_small &= upstream.answer_size <= MEMORY_MAX
                     takes_time = not self._is_small
-                    # A turn of a fetch is short; a producer's batch is written again in one.
+                    # A turn of a fetch is short. A producer's batch is rewritten in a single turn.
                     is_short = self._is_small and step.api is ApiKey.Fetch
                     until = perf_counter() + SOON if is_short else 0.0
                 case _:

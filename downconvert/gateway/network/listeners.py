@@ -16,7 +16,7 @@ BACKLOG: Final = 4096  # clients that wait to be accepted; the system has a limi
 
 
 class ListensFor(Protocol):
-    """Where a gateway's loop gets its listening sockets from."""
+    """The source of listening sockets for a gateway's loop."""
 
     def copies(self, node_id: int, port: int) -> list[socket.socket]:
         """The sockets of a node, one for each address of the host, to be closed by the caller.

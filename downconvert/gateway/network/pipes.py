@@ -12,7 +12,7 @@ _free = deque["Pipe"]()
 
 
 class Pipe(NamedTuple):
-    """Its two files, neither of which blocks."""
+    """Its two non-blocking files."""
 
     outlet: int
     inlet: int

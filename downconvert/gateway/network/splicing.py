@@ -1,6 +1,6 @@
 """Moves bytes from one socket to another without copying them to user space [splice(2)].
 
-The operating system moves a response through a pipe. For plain sockets on Linux only; others are
+The operating system moves a response through a pipe, for plain sockets on Linux only. Others are
 copied (streams.py). Not here: pipes (pipes.py)."""
 
 import asyncio
@@ -107,7 +107,7 @@ class Splice:
     def _move(self) -> int | None:
         """Moves bytes. Returns the file to wait for. None: all is moved, or the source ended."""
         moved = 0
-        # A watched file would end the wait at once: the loop itself sees it ready.
+        # A watched file is useless to wait for: the loop has work as soon as it is ready.
         may_wait = self._can_wait and self._watched is None
         for _ in range(ROUNDS):
             if not self._in_pipe:

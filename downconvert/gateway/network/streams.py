@@ -181,7 +181,7 @@ class Stream(asyncio.BufferedProtocol):
             self.consume(self.on_arrival(self.available))
 
     def consume(self, size: int) -> None:
-        """Discards bytes from the beginning of what is available."""
+        """Discards bytes from the beginning of `available`."""
         self.available = self.available[size:] or NOTHING  # NOTHING holds no buffer
         if not self.available:
             self._resume()

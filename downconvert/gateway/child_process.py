@@ -75,7 +75,7 @@ def serve(
         gateway = Gateway(config, HandedListeners(sockets), ledgers)
         gateway.start()
     except (OSError, ConfigError) as error:
-        LOG.error("it cannot serve: %s", error)  # a restarted child may get no question
+        LOG.error("it cannot serve: %s", error)  # a restarted child may never be asked
         control.send((FIRST, error))
         return
     with suppress(EOFError, OSError):

@@ -130,8 +130,8 @@ def _limits(figures: Figures) -> Iterator[Metric]:
 def _by(
     called: str, labels: tuple[str, ...], kept: BoundedLabels, rows: list[dict[str, Any]]
 ) -> Iterator[Metric]:
-    """The counts of the census by these columns. A series never disappears: the first ones keep
-    theirs."""
+    """The counts of the census by these columns. A series never disappears: the first rows keep
+    their own."""
     totals: dict[tuple[str, ...], Counter[str]] = {}
     for row in rows:
         known = totals.setdefault(kept.of(*(row[label] for label in labels)), Counter())

@@ -1,4 +1,4 @@
-"""Finds the broker that a connecting client wants, until its TLS handshake is over.
+"""Finds the broker that a connecting client wants, before its TLS handshake is over.
 
 The port that it connected to identifies the broker. If brokers share a port, the requested server
 name (SNI) does.

@@ -33,7 +33,7 @@ class Pouring:
         return not self.left or self.failure is not None or not self._goes_on()
 
     def take(self, piece: memoryview) -> bool:
-        """Hands a piece to the sink. Returns whether it was the last."""
+        """Hands a piece to the sink. Returns whether no more is taken."""
         try:
             self._sink(piece)
         except (OSError, ConnectionEndedError) as error:

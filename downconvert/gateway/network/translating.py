@@ -1,8 +1,8 @@
 """Translates an old fetch in the callbacks that receive it and its answer.
 
-Its exchange translates it. If the client has sent the same fetch before, the saved result of that
-exchange does (repeated.py). The connection's task takes over if an answer is large, if conversion
-takes more than a moment, or if the exchange ends in anything but an answer.
+Its exchange translates it. If the client repeats a fetch, the saved results of its first exchange
+suffice (repeated.py). The connection's task takes over if an answer is large, if conversion takes
+more than a moment, or if the exchange ends in anything but an answer.
 
 Not here: when a translation begins (passing.py), how the task goes on (connection.py)."""
 

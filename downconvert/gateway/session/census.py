@@ -5,8 +5,8 @@ client may use another client id in every request, and a scheduler gives its pod
 years. If it is full, clients that need the gateway are kept longest:
 
 1. Clients that do not need the gateway are counted as `(others)`, least recently seen first.
-2. If none of these is left, clients are merged whose ids differ only in generated parts, and then
-   those whose ids have the same beginning. The first and the last date are kept.
+2. If none of these is left, ids that differ only in generated parts are merged, and then ids with
+   the same beginning. The first and the last date are kept.
 3. Last, the half with the fewest requests is counted as `(others)`, too.
 
 Not here: generated parts of ids (client_names.py)."""

@@ -122,9 +122,8 @@ class Connection:
         return self.session.identity.refusal if is_refused else str(error) or type(error).__name__
 
     async def serve(self) -> None:
-        """Serves the client until `finish` is called or either side closes. Raises why it ended:
-        ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, RecordsError or
-        OSError."""
+        """Serves the client until `finish` is called or either side closes. ConnectionEndedError,
+        BadRequestError, TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
         limits = self.session.shared.config.limits
         self._client.patience = limits.idle_timeout
         self._client.on_end = self._client_ended
@@ -258,9 +257,8 @@ class Connection:
             request.release()
 
     async def _handle(self, request: ClientRequest, size: int, begun: Translation | None) -> Reply:
-        """Runs the session's exchange for a request and returns its reply. Handing work to a thread
-        costs more than converting a small answer. So small answers are converted here, for a
-        moment."""
+        """Runs the session's exchange for a request and returns its reply. Small answers are
+        converted here, for a moment: handing them to a thread would cost more than converting."""
         step: Step | None = None
         if begun is None:
             steps = self.session.exchange(request.prefix, size, self._clock())
@@ -301,8 +299,8 @@ class Connection:
             step = None
 
     async def _reached(self) -> Upstream:
-        """The connection to the broker. The first request that needs it opens it, so unidentified
-        clients open none."""
+        """The connection to the broker. It is opened when first needed; unidentified clients never
+        need it."""
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended

@@ -150,8 +150,7 @@ class Session:
         return Forward(header, expects_response, throttle)
 
     def learn(self, frame: memoryview, ask: Ask, framed: Callable[[Ask], bytearray]) -> None:
-        """Remembers an old fetch, for repeats. `frame`: the client's request, with its length.
-        `ask`: the request to the cluster."""
+        """Remembers an old fetch (`frame`, with its length) and its request to the cluster."""
         if LOG.isEnabledFor(logging.DEBUG) or is_checked(self.identity.access, ApiKey.Fetch):
             return
         header, client = headers.parse(frame[CORRELATION_SIZE:]), self._client
@@ -180,8 +179,7 @@ class Session:
         return 0.0
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
-        """Answers ApiVersions from the last response of any broker. No broker is asked for an
-        unidentified client."""
+        """Answers an unidentified client's ApiVersions from the last response of any broker."""
         if self.shared.topology.hello is None:
             return HangUp("the cluster has not yet said what it serves")
         self._cluster, known = self.shared.topology.hello, self._cluster
@@ -288,8 +286,7 @@ class Session:
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
     def _throttle_field(self, header: Header) -> ThrottleField | None:
-        """The position of the throttle time in a fetch's answer. None: the client has no rate, or
-        the answer has no such field."""
+        """The position of a fetch's throttle time. None: no rate applies, or no such field."""
         has_rate = self.identity.access.consumer_byte_rate is not None
         if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
             return None
@@ -360,8 +357,7 @@ class Session:
         return self._answered(header, replica_ids.refusal(api, body))
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
-        """Asks the cluster for the permitted part of a request. Returns the permitted part of the
-        answer."""
+        """Asks the cluster for the permitted part. Returns the permitted part of its answer."""
         api, version, access = header.api, header.version, self.identity.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)

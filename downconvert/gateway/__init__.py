@@ -1,4 +1,4 @@
-"""Old clients in front of a Kafka cluster that no longer takes their requests.
+"""A gateway for old clients to a Kafka cluster that no longer takes their requests.
 
 >>> from downconvert.gateway.server import Gateway
 >>> from downconvert.gateway.settings import build

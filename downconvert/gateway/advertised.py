@@ -1,13 +1,14 @@
-"""At which names and ports clients are told to find a broker of the cluster.
+"""The names and ports that the gateway advertises for the cluster's brokers.
 
-A pattern, such as `broker-{id}.kafka.example.com:{9100+id}`: `{id}` stands for the broker's id, in
-the host and in the port, and a number may be added to the port's. Without a port it is the one that
-the gateway listens at for the broker. So the ports outside need not be those inside.
+They are given by a pattern, such as `broker-{id}.kafka.example.com:{9100+id}`. `{id}` stands for
+the broker's id, in the host and in the port. A number may be added to it in the port. Without a
+port, the gateway's own port for the broker is advertised. So advertised ports may differ from
+listening ports.
 
-With one port for all, as in `broker-{id}.kafka.example.com:9093`, clients that speak TLS are told
-apart by the name that they ask for (SNI).
+With one port for all brokers, as in `broker-{id}.kafka.example.com:9093`, the server name that a
+TLS client requests (SNI) identifies the broker.
 
-Not here: what is listened at (topology.py, listeners.py)."""
+Not here: the listening ports (topology.py, listeners.py)."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +28,7 @@ PORT_MAX: Final = 65_535
 
 @dataclass(frozen=True)
 class Advertised:
-    """Of all brokers. `port`: of all; `port_first`: of broker 0, and the others' follow."""
+    """The brokers' pattern. `port`: of all. `port_first`: of broker 0; others add their id."""
 
     host: str
     port: int | None = None
@@ -35,7 +36,7 @@ class Advertised:
 
     @classmethod
     def parse(cls, text: str) -> "Advertised":
-        """`HOST`, or `HOST:PORT`; each may hold the broker's id. ConfigError."""
+        """Parses `HOST` or `HOST:PORT`. Each may hold the broker's id. ConfigError."""
         text = text.strip()
         host, colon, port = text.rpartition(":")
         if not colon or (host.count(":") and not host.startswith("[")):  # or an IPv6 address
@@ -57,7 +58,7 @@ class Advertised:
 
     @property
     def goes_by_name(self) -> bool:
-        """Whether nothing but the name says which broker a client wants."""
+        """Whether only the server name identifies the broker that a client wants."""
         return self.port is not None
 
     @property
@@ -66,8 +67,8 @@ class Advertised:
         return ID in self.host
 
     def address(self, node_id: int, inside: Callable[[int], int]) -> tuple[str, int]:
-        """Of a broker. `inside`: the port that is listened at for it. BadRequestError: it has no
-        such port."""
+        """The advertised address of a broker. `inside`: gives its listening port. BadRequestError:
+        it has no such port."""
         host = self.host.replace(ID, str(node_id))
         if self.port is not None:
             return host, self.port
@@ -79,7 +80,7 @@ class Advertised:
         return host, port
 
     def node_of(self, name: str) -> int | None:
-        """The broker that has this name; None: it is no broker's."""
+        """The broker with this name. None: there is none."""
         found = self._names.fullmatch(name.removesuffix("."))
         ids = set() if found is None else set(found.groups())
         return int(ids.pop()) if len(ids) == 1 else None

@@ -1,9 +1,9 @@
-"""The gateway's TLS: towards its clients and towards the cluster, and the files that it is made of.
+"""The gateway's TLS contexts, towards its clients and towards the cluster, and their files.
 
-Who renews a certificate writes its file anew, renames another over it, or has a symbolic link lead
-elsewhere, as Kubernetes does. That is noticed by looking, in the event loop, without a thread.
+A renewed certificate is written to the same file, renamed over it, or put behind a symbolic link,
+as Kubernetes does. The event loop checks the files for changes, without a thread.
 
-Not here: handshakes (reception.py), what a certificate says (expiry.py)."""
+Not here: handshakes (reception.py), reading a certificate's end (expiry.py)."""
 
 import ssl
 import warnings
@@ -18,7 +18,7 @@ from .expiry import valid_until
 from .security import tls_context
 
 LOG: Final = log_of(__name__)
-# What OpenSSL 3 asks for before it speaks TLS 1.0 and 1.1, whose signatures are of SHA-1.
+# OpenSSL 3 requires this for TLS 1.0 and 1.1, because their signatures use SHA-1.
 OLD_CIPHERS: Final = "DEFAULT:@SECLEVEL=0"
 VERSIONS: Final = {
     "1.0": ssl.TLSVersion.TLSv1,
@@ -31,10 +31,10 @@ FileState = tuple[int, ...] | None
 
 
 class Certificates:
-    """Contexts for later connections. ConfigError: a file is of no use."""
+    """Contexts for later connections. ConfigError: a file is invalid."""
 
-    server: ssl.SSLContext | None  # for clients that speak TLS; None: they do not
-    cluster: ssl.SSLContext | None  # likewise, for connections to the cluster
+    server: ssl.SSLContext | None  # for clients; None: they do not use TLS
+    cluster: ssl.SSLContext | None  # for connections to the cluster, likewise
     valid_until: float | None  # seconds since the epoch; None: there is no listener with TLS
 
     def __init__(self, config: GatewayConfig) -> None:
@@ -42,7 +42,7 @@ class Certificates:
         self.read(config)
 
     def read(self, config: GatewayConfig) -> None:
-        """Reads all files. ConfigError: nothing has changed."""
+        """Reads all files. ConfigError: a file is invalid; the contexts are unchanged."""
         states = _states(config)  # before they are read: what changes meanwhile is read again
         server, cluster = server_context(config), tls_context(config.security)
         until = None if config.tls_cert is None else valid_until(Path(config.tls_cert))
@@ -53,8 +53,8 @@ class Certificates:
             LOG.warning("clients may speak TLS %s, which is not safe", config.tls_min_version)
 
     def look(self, config: GatewayConfig) -> None:
-        """Reads the files again if one of them has changed. Until they are right, as between a new
-        certificate and its key, all stays as it was."""
+        """Reads the files again if one of them has changed. The old contexts stay while the files
+        do not fit, such as a new certificate before its new key is written."""
         states = _states(config)
         if states == self._states:
             return
@@ -69,7 +69,7 @@ class Certificates:
 
 
 def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
-    """For clients that speak TLS; None: they do not. ConfigError: a file is of no use."""
+    """The context for clients. None: they do not use TLS. ConfigError: a file is invalid."""
     if config.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -96,9 +96,9 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
 
 
 def _limit(context: ssl.SSLContext, config: GatewayConfig) -> None:
-    """The lowest version, and the ciphers. ConfigError: OpenSSL knows none of them."""
+    """Sets the lowest version and the ciphers. ConfigError: OpenSSL knows none of the ciphers."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of old versions, which is the point
+        warnings.simplefilter("ignore", DeprecationWarning)  # old versions are wanted here
         context.minimum_version = VERSIONS[config.tls_min_version]
     ciphers = config.tls_ciphers or (OLD_CIPHERS if config.takes_old_tls else None)
     if ciphers is not None:
@@ -116,7 +116,7 @@ def _states(config: GatewayConfig) -> list[FileState]:
 
 
 def _state(path: str) -> FileState:
-    """What a file is, through symbolic links; None: there is none now."""
+    """The state of a file, through symbolic links. None: there is no file now."""
     try:
         found = Path(path).stat()
     except OSError:

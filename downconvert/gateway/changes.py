@@ -1,6 +1,6 @@
-"""What settings that are read again apply to, and which of them wait for a restart.
+"""Finds which changed settings apply on a reload, and which wait for a restart.
 
-Not here: how they are applied (server.py, processes.py)."""
+Not here: applying them (server.py, processes.py)."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
@@ -8,7 +8,7 @@ from typing import Any, Final
 from .config import GatewayConfig, Limits
 from .identity import Identities
 
-# Fields of the configuration that are not named as in its file.
+# Fields of the configuration with other names in its file.
 CALLED: Final = {
     "advertised": "advertise",
     "advertised_without_name": "advertise_without_name",
@@ -38,7 +38,7 @@ class Changes:
 
 
 def changes(former: GatewayConfig, later: GatewayConfig) -> Changes:
-    """From the settings that apply to those that were read."""
+    """The changes from the current settings to the newly read ones."""
     names = [one.name for one in fields(GatewayConfig) if one.name not in ("limits", "identities")]
     changed = [name for name in names if getattr(former, name) != getattr(later, name)]
     applied = [CALLED.get(name, name) for name in changed if name not in NEEDS_RESTART]
@@ -52,13 +52,13 @@ def changes(former: GatewayConfig, later: GatewayConfig) -> Changes:
 
 
 def applicable(former: GatewayConfig, later: GatewayConfig) -> GatewayConfig:
-    """The later settings, without what waits for a restart."""
+    """The later settings, but the former ones for all that waits for a restart."""
     limits = {name: getattr(former.limits, name) for name in LIMITS_AT_START}
     kept = {name: getattr(former, name) for name in NEEDS_RESTART}
     return replace(later, limits=replace(later.limits, **limits), **kept)
 
 
 def _of_identities(identities: Identities) -> tuple[Any, ...]:
-    """With what comparing leaves out."""
+    """The identities, and the parts that comparing them ignores."""
     users, tokens = identities.users, identities.tokens
     return identities, users and users.passwords, tokens and tokens.settings

@@ -1,8 +1,8 @@
 """One of several processes of a gateway: serves, and answers its parent.
 
-Two channels lead to the parent. On one the parent asks for figures, tells of new settings, and says
-when to stop; questions have numbers, and so have their answers. On the other the child asks for
-listening sockets.
+Two channels lead to the parent. On one, the parent asks for figures, sends new settings, and says
+when to stop. Questions and their answers are numbered. On the other, the child asks for listening
+sockets.
 
 Not here: the parent (processes.py)."""
 
@@ -23,12 +23,12 @@ from .session.shared import Ledgers
 
 LOG: Final = log_of(__name__)
 REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
-# errno of the failure or 0; length of the failure's text, or how many sockets there are
+# errno of the failure, or 0; length of the failure's text, or the number of sockets
 ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
 FIRST: Final = 0  # the number of the parent's first question
-LOOK_SECONDS: Final = 1.0  # between two looks at whether it still serves
-Configure = Callable[[], object]  # sets logging up
+LOOK_SECONDS: Final = 1.0  # between two checks whether it still serves
+Configure = Callable[[], object]  # sets up logging
 
 
 class HandedListeners:
@@ -67,7 +67,7 @@ def serve(
     ledgers: Ledgers,
 ) -> None:
     """Runs a child process: serves until the parent tells it to stop, or has died."""
-    # A terminal and a service manager signal all processes; the parent decides what it means.
+    # Terminals and service managers signal all processes. The parent decides what to do.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     configure()
@@ -75,11 +75,11 @@ def serve(
         gateway = Gateway(config, HandedListeners(sockets), ledgers)
         gateway.start()
     except (OSError, ConfigError) as error:
-        LOG.error("it cannot serve: %s", error)  # nobody may ask one that was started again
+        LOG.error("it cannot serve: %s", error)  # a restarted child may never be asked
         control.send((FIRST, error))
         return
     with suppress(EOFError, OSError):
-        while gateway.is_alive:  # or the parent starts another process in place of this one
+        while gateway.is_alive:  # if it ends, the parent starts another process
             if not control.poll(LOOK_SECONDS):
                 continue
             number, what, value = control.recv()

@@ -1,7 +1,7 @@
 """The configuration of a gateway: listeners, the cluster, security, limits.
 
-From flags, or from a TOML file with the same names. Credentials come from a file or from the
-environment, and are shown nowhere."""
+It comes from flags, or from a TOML file with the same names. Credentials come from a file or from
+the environment, and are never shown."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -50,23 +50,23 @@ class GatewayConfig:
     listen: Address = DEFAULT_LISTEN
     advertised: Advertised | None = None  # None: the address that the client connected to
     advertised_without_name: Advertised | None = None  # to clients that send no server name
-    server_names: tuple[str, ...] = ()  # that clients may ask for, beside brokers'; empty: any
+    server_names: tuple[str, ...] = ()  # allowed besides brokers' names; empty: any
     node_port_first: int | None = None  # the port of broker 0; None: the listener's + 1
     node_ports: Mapping[int, int] = field(default_factory=dict)
     security: ClusterSecurity = field(default_factory=ClusterSecurity)
     tls_cert: str | None = None  # of the listeners
     tls_key: str | None = None
-    tls_min_version: str = TLS_DEFAULT  # that clients may speak, of TLS_VERSIONS
-    tls_ciphers: str | None = None  # as OpenSSL writes them, up to TLS 1.2; None: the default
-    proxy_networks: tuple[Network, ...] = ()  # whose connections begin with a PROXY header
+    tls_min_version: str = TLS_DEFAULT  # lowest of clients, one of TLS_VERSIONS
+    tls_ciphers: str | None = None  # in OpenSSL's syntax, up to TLS 1.2; None: the default
+    proxy_networks: tuple[Network, ...] = ()  # their connections begin with a PROXY header
     access: Access = field(default_factory=Access)  # of clients that no rule matches
     identities: Identities = field(default_factory=Identities)
     limits: Limits = Limits()
     policy: ConversionPolicy = field(default_factory=ConversionPolicy)
     recode_rules: tuple[RecodeRule, ...] = DEFAULT_RULES  # for some clients or topics
     is_observing: bool = False
-    shares_ports: bool = False  # with other gateways, of the same cluster
-    refresh_seconds: float = 30.0  # between two looks at which brokers there are
+    shares_ports: bool = False  # with other gateways of the same cluster
+    refresh_seconds: float = 30.0  # between two requests for the cluster's brokers
     spool_dir: str | None = None
 
     def __post_init__(self) -> None:
@@ -117,12 +117,12 @@ class GatewayConfig:
 
     @property
     def takes_old_tls(self) -> bool:
-        """Whether clients may speak a version of TLS that is not safe any more [RFC 8996]."""
+        """Whether clients may use deprecated versions of TLS [RFC 8996]."""
         return self.tls_min_version in OLD_TLS
 
     @property
     def goes_by_name(self) -> bool:
-        """Whether brokers share a port, and are told apart by names."""
+        """Whether brokers share a port, so that server names identify them."""
         return self.advertised is not None and self.advertised.goes_by_name
 
     @property
@@ -131,18 +131,19 @@ class GatewayConfig:
         return not self.goes_by_name or self.advertised_without_name is not None
 
     def ports(self, port: int) -> Ports:
-        """Which port stands for which broker. `port`: where clients bootstrap, as it was bound."""
+        """The ports of the brokers. `port`: the bound bootstrap port."""
         first = port + 1 if self.node_port_first is None else self.node_port_first
         return Ports(first, self.node_ports)
 
     def advertised_to(self, name: str | None, reached: str) -> Advertised:
-        """What a client is told that asks for this name, or for none, and reached us there."""
+        """The advertised addresses for a client. `name`: its requested server name, if any.
+        `reached`: the address that it connected to."""
         if self.goes_by_name and name is None and self.advertised_without_name is not None:
             return self.advertised_without_name
         return self.advertised or Advertised(reached)
 
     def expects_proxy_header(self, address: str) -> bool:
-        """Whether a load balancer connects from there, which says who its client is."""
+        """Whether connections from this address begin with a PROXY header."""
         return bool(self.proxy_networks) and is_in(address, self.proxy_networks)
 
     @property
@@ -152,8 +153,8 @@ class GatewayConfig:
 
 
 def parse_address(text: str, default_port: int | None = 9092) -> Address:
-    """`host`, `host:port`, `[::1]:port`. ConfigError; where no port is the default, it must be
-    said."""
+    """Parses `host`, `host:port` or `[::1]:port`. ConfigError: invalid, or without a port although
+    there is no default."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or (host and host.count(":") and not host.startswith("[")):
         host, port = text.strip(), str(default_port or "")

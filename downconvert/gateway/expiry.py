@@ -1,6 +1,6 @@
-"""Until when certificates are valid: the end that a file in PEM says, read from its DER [RFC 5280].
+"""Reads the end of a certificate's validity from a PEM file, by its DER [RFC 5280].
 
-Python's ssl module tells what others have shown, and not what it has loaded itself."""
+Python's ssl module gives this for certificates of peers, but not for loaded ones."""
 
 import re
 from base64 import b64decode
@@ -9,20 +9,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-# OpenSSL takes certificates by all three names.
+# OpenSSL accepts certificates under all three names.
 PEM: Final = re.compile(
     r"-----BEGIN ((?:X509 |TRUSTED )?CERTIFICATE)-----(.*?)-----END \1-----", re.DOTALL
 )
-VERSION: Final = 0xA0  # the tag of a certificate's version, which one of version 1 has not
-VALIDITY: Final = 3  # behind the version: serial number, algorithm, issuer
-GENERALIZED: Final = 0x18  # the tag of a time with four digits of its year
-LONG: Final = 0x80  # the bit of a length that says how many bytes of it follow
-CENTURY_BEGINS: Final = 50  # of two digits: 1950 to 2049
+VERSION: Final = 0xA0  # the tag of a certificate's version; version 1 has none
+VALIDITY: Final = 3  # fields between version and validity: serial number, algorithm, issuer
+GENERALIZED: Final = 0x18  # the tag of a time with a four-digit year
+LONG: Final = 0x80  # the bit of a length's first byte that announces further length bytes
+CENTURY_BEGINS: Final = 50  # two-digit years are 1950 to 2049
 
 
 def valid_until(path: Path) -> float:
-    """When the first of a file's certificates, which OpenSSL has taken, ceases to be valid; seconds
-    since the epoch."""
+    """When the first certificate of a file expires, in seconds since the epoch. OpenSSL must have
+    loaded the file before."""
     text = path.read_text(encoding="ascii", errors="replace")
     return min(_end(b64decode(found[2])) for found in PEM.finditer(text))
 
@@ -39,7 +39,7 @@ def _end(der: bytes) -> float:
 
 
 def _parts(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tags and contents, one after the other."""
+    """The tags and contents, in order."""
     at = 0
     while at < len(data):
         tag, size, at = data[at], data[at + 1], at + 2

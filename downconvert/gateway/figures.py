@@ -1,6 +1,6 @@
-"""What a gateway counts, and how the counts of several processes become those of one gateway.
+"""The counts of a gateway, and the sum over its processes.
 
-Plain values: they travel between processes. Not here: how they are shown (observing.py), which
+They are plain values that are sent between processes. Not here: showing them (observing.py), which
 clients use old versions (census.py)."""
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from .session.census import merged
 from .session.last_old import LastOld, Row
 
 Number = TypeVar("Number", int, float)
-BROKERS_MAX: Final = 100  # addresses: where brokers are replaced, others come for ever
+BROKERS_MAX: Final = 100  # addresses: replaced brokers bring ever new ones
 
 
 class End(StrEnum):
@@ -37,7 +37,7 @@ class End(StrEnum):
 
 @dataclass(slots=True)
 class Latency:
-    """A histogram: how many took at most a bucket's bound, and longer than the one before."""
+    """A histogram. A bucket counts values up to its bound and above the one before."""
 
     counts: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
     seconds: float = 0.0
@@ -49,7 +49,7 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """What one of several processes takes at one moment."""
+    """The resources of one of several processes at one moment."""
 
     connections: int
     resident_bytes: int
@@ -61,7 +61,7 @@ class Figures:
 
     processes: int = 1
     restarted: int = 0  # processes, because they died
-    each: dict[int, Process] = field(default_factory=dict)  # where there are several, by number
+    each: dict[int, Process] = field(default_factory=dict)  # if there are several, by number
     connections: int = 0
     brokers: int = 0
     unready: list[str] = field(default_factory=list)  # why clients should use another gateway
@@ -71,7 +71,7 @@ class Figures:
     cluster_seconds: dict[str, float] = field(default_factory=dict)  # until answers began, by API
     latencies: dict[str, Latency] = field(default_factory=dict)  # of requests, by API
     broker_latencies: dict[str, Latency] = field(default_factory=dict)  # of answers, by address
-    errors: Counter[tuple[str, int]] = field(default_factory=Counter)  # told, by API and code
+    errors: Counter[tuple[str, int]] = field(default_factory=Counter)  # in answers, by API and code
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
     last_old: list[Row] = field(default_factory=list)  # when old versions were seen last
     cpu_seconds: float = 0.0
@@ -80,14 +80,14 @@ class Figures:
     certificate_until: float | None = None  # of the listener, seconds since the epoch
 
     def lasting(self) -> "Figures":
-        """What stays counted when the process has ended: all that only grows."""
+        """The counts that outlive the process: those that only grow."""
         return replace(
             self, processes=0, each={}, connections=0, brokers=0, unready=[], resident_bytes=0
         )
 
 
 class Counters:
-    """What the connections of one process count. Thread-safe."""
+    """The counts of one process's connections. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -107,19 +107,19 @@ class Counters:
             self._failures[address] = self._failures.pop(address, 0) + 1
 
     def broker_answered(self, address: str, seconds: float, api: str) -> None:
-        """So long after it had been asked for a client, its answer began. `api`: as of
+        """Counts a broker's answer that began so many seconds after the request. `api`: as in
         `request_served`."""
         table = self._broker_latencies
         with self._lock:
             if address in table:
-                table[address] = table.pop(address)  # it is the last one that was counted
+                table[address] = table.pop(address)  # moves it to the end: it was counted last
             elif (oldest := _oldest(table, address)) is not None:
                 _add({OTHERS: table.pop(oldest)}, table)
             _add_one(table, address, seconds)
             self._cluster_seconds[api] = self._cluster_seconds.get(api, 0.0) + seconds
 
     def errors_told(self, api: str, codes: Mapping[int, int]) -> None:
-        """How often an answer says each. `api`: as of `request_served`."""
+        """Counts the error codes of an answer. `api`: as in `request_served`."""
         with self._lock:
             self._errors.update({(api, code): times for code, times in codes.items()})
 
@@ -128,12 +128,12 @@ class Counters:
             self._ends[reason] += 1
 
     def request_served(self, api: str, seconds: float) -> None:
-        """`api`: a name of which there are few: that of an API that is known, or "other"."""
+        """Counts a request. `api`: the name of a known API, or "other", so that names are few."""
         with self._lock:
             _add_one(self._latencies, api, seconds)
 
     def throttled(self, api: str, seconds: float) -> None:
-        """A client is not read from for so long."""
+        """Counts the seconds for which a client is muted."""
         with self._lock:
             self._throttled[api] = self._throttled.get(api, 0.0) + seconds
 
@@ -149,8 +149,8 @@ class Counters:
 
 
 def _oldest(table: Mapping[str, Any], name: str) -> str | None:
-    """What is to be counted as one of the others, so that this broker has a row; None: it has one,
-    or there is room. The last that was counted is the last in the table."""
+    """The broker whose row is merged into the others, so that this one gets a row. None: it has
+    one, or there is room. The table is ordered by the last count."""
     if name in table or len(table) < BROKERS_MAX:
         return None
     return next(one for one in table if one != OTHERS)

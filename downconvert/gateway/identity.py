@@ -1,4 +1,4 @@
-"""Who a client of the gateway is, and as whom the cluster is asked for it."""
+"""The identity of a gateway's client, and the credentials used at the cluster for it."""
 
 from typing import TypeAlias
 

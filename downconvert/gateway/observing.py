@@ -1,6 +1,6 @@
-"""What a running gateway shows over HTTP: health, metrics, which clients use old versions.
+"""The HTTP pages of a running gateway: health, metrics, which clients use old versions.
 
-/healthz    200 while it runs, of several processes one at least: to be restarted if not
+/healthz    200 while at least one process runs; restart the gateway otherwise
 /readyz     200 while the cluster answers and each broker has its port, else 503 and why
 /metrics    for Prometheus
 /history    when old versions were seen last, by topic and principal, as JSON
@@ -33,7 +33,7 @@ from .topology import Address
 
 PREFIX: Final = "downconvert_gateway"
 VERSION: Final = installed_version()
-# From the start on: Prometheus does not see a series begin with 1 as an increase.
+# Exported from the start: Prometheus sees no increase in a series that begins with 1.
 NO_ENDS: Final = dict.fromkeys(map(str, End), 0)
 COUNTERS: Final = (
     ("requests", "requests", "Requests of clients."),
@@ -44,7 +44,7 @@ COUNTERS: Final = (
 
 
 class GatewayCollector(Collector):
-    """The gateway's figures as they are when they are asked for."""
+    """Collects the gateway's current figures at each scrape."""
 
     def __init__(self, gateway: Running) -> None:
         self._gateway = gateway
@@ -107,7 +107,7 @@ class GatewayCollector(Collector):
 
 
 def _limits(figures: Figures) -> Iterator[Metric]:
-    """What runs, and what will be used up."""
+    """Running processes, and resources that can run out."""
     build = GaugeMetricFamily(f"{PREFIX}_build_info", "1, by the version.", labels=("version",))
     build.add_metric([VERSION], 1)
     free = GaugeMetricFamily(f"{PREFIX}_spool_free_bytes", "Free bytes on the disk of --spool-dir.")
@@ -130,8 +130,8 @@ def _limits(figures: Figures) -> Iterator[Metric]:
 def _by(
     called: str, labels: tuple[str, ...], kept: BoundedLabels, rows: list[dict[str, Any]]
 ) -> Iterator[Metric]:
-    """The counts of the census by these columns. A series that is there once stays there: those
-    that came first keep theirs."""
+    """The counts of the census by these columns. A series never disappears: the first rows keep
+    their own."""
     totals: dict[tuple[str, ...], Counter[str]] = {}
     for row in rows:
         known = totals.setdefault(kept.of(*(row[label] for label in labels)), Counter())
@@ -146,7 +146,7 @@ def _by(
 
 
 def _by_process(figures: Figures) -> Iterator[Metric]:
-    """How evenly the system distributes clients over processes."""
+    """Metrics of each process. They show how evenly the system distributes clients."""
     connections = GaugeMetricFamily(
         f"{PREFIX}_process_connections",
         "Connections of clients, by process where there are several.",
@@ -212,7 +212,7 @@ class Observation(Pages):
         address: Address,
         history: Callable[[list[Row]], object] = lambda rows: rows,
     ) -> None:
-        """`history`: what is shown of the times at which old versions were seen."""
+        """`history`: gives the shown times at which old versions were seen."""
         registry = CollectorRegistry()
         registry.register(GatewayCollector(gateway))
         pages = {

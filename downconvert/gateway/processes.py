@@ -1,11 +1,11 @@
 """Several processes behind one port: a gateway for more clients than one core can serve.
 
 The parent serves no clients. It opens each port once and hands copies to its children, so that the
-kernel distributes clients over them. It adds up their figures, tells them new settings, and
+kernel distributes clients over them. It adds up their figures, sends them new settings, and
 restarts a child that died. A child whose parent died ends by itself.
 
-Limits of connections and memory are for the whole gateway: each child has an equal share. Rates of
-clients, and waits after failed logins, are kept in one place for all (shared_ledger.py)."""
+Limits of connections and memory are for the whole gateway: each child has an equal share. All
+children share clients' rates, and waits after failed logins (shared_ledger.py)."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -36,18 +36,18 @@ from .topology import BOOTSTRAP, Address
 LOG: Final = log_of(__name__)
 # A process that has threads must not fork: a lock that another thread holds stays locked.
 CONTEXT: Final = get_context("spawn")
-ANSWER_SECONDS: Final = 10.0  # for a child to say something
-FIGURES_SECONDS: Final = 5.0  # likewise, where Prometheus waits, ten seconds by default
+ANSWER_SECONDS: Final = 10.0  # for a child's answer
+FIGURES_SECONDS: Final = 5.0  # for figures: Prometheus waits ten seconds by default
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
 
 
 def _as_it_is() -> None:
-    """Leaves logging as it is."""
+    """Leaves logging unchanged."""
 
 
 class Processes(Startable):
-    """A running gateway of several processes. `configure` sets logging up in each.
+    """A running gateway of several processes. `configure` sets up logging in each.
 
     ConfigError: a setting is invalid; the first child finds that."""
 
@@ -58,7 +58,7 @@ class Processes(Startable):
         self._listeners = Listeners(config.listen.host, shares_ports=config.shares_ports)
         self._ledgers = Ledgers(SharedLedger(), SharedLedger())
         self._children: list[_Child] = []
-        self._past = Figures(processes=0)  # what children have counted that died
+        self._past = Figures(processes=0)  # counts of children that died
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
         self._lock = Lock()
         self._stopping = Event()
@@ -67,7 +67,7 @@ class Processes(Startable):
 
     def start(self) -> None:
         """Returns when clients can connect. OSError: a port cannot be bound."""
-        Gateway(self.config).pool.close()  # finds what is wrong before there are processes
+        Gateway(self.config).pool.close()  # finds errors before processes start
         try:
             bootstrap = self._listeners.copies(BOOTSTRAP, self.config.listen.port)
             self.address = Address(*bootstrap[0].getsockname()[:2])
@@ -82,7 +82,7 @@ class Processes(Startable):
         self._watcher.start()
 
     def stop(self) -> None:
-        """Lets requests under way be finished, for as long as the limits say."""
+        """Stops. Requests under way may finish within the limits' time."""
         self._stopping.set()
         for child in self._children:
             child.tell("stop")
@@ -93,7 +93,7 @@ class Processes(Startable):
         self._listeners.close_all()
 
     def reload(self, config: GatewayConfig) -> None:
-        """Applies other settings to all of them. ConfigError: the first refused; nothing has
+        """Applies other settings to all processes. ConfigError: the first refused them; nothing has
         changed."""
         for child in self._children:
             child.ask("reload", _share(config, self._count))
@@ -101,12 +101,12 @@ class Processes(Startable):
 
     @property
     def is_alive(self) -> bool:
-        """While some are restarted the others serve."""
+        """Whether it serves. While some children are restarted, the others serve."""
         return not self._stopping.is_set() and any(one.is_alive for one in self._children)
 
     def figures(self) -> Figures:
-        """The figures of all children together. What only grows includes those that have died, and
-        those that do not answer, as they were when they answered last."""
+        """The sum of all children's figures. Counts that only grow include children that have died.
+        A child that does not answer counts as in its last answer."""
         with self._lock:
             children, past = list(self._children), self._past
         with ThreadPoolExecutor(max(len(children), 1), "figures") as pool:
@@ -177,8 +177,8 @@ class Processes(Startable):
                 one.close()
 
     def _release(self, child: "_Child", node_id: int) -> None:
-        """The parent's own socket is closed with the last child's: until then nobody else may
-        have the port, nor need this gateway open it a second time."""
+        """Closes the parent's socket with the last child's. Until then no other program gets the
+        port, and this gateway need not open it again."""
         with self._lock:
             holders = self._holders.get(node_id, set())
             holders.discard(child.number)
@@ -199,7 +199,7 @@ class _Child:
         self, config: GatewayConfig, number: int, configure: Configure, ledgers: Ledgers
     ) -> None:
         self.number = number
-        self.last = Figures(processes=0)  # what it counted when it answered last
+        self.last = Figures(processes=0)  # its counts in its last answer
         self._questions = count(FIRST)
         self._control, control = CONTEXT.Pipe()
         self.sockets, sockets = socket.socketpair()
@@ -218,17 +218,17 @@ class _Child:
         return self.process.is_alive()
 
     def ask(self, what: str, value: object = None, seconds: float = ANSWER_SECONDS) -> Any:
-        """Asks the child. Returns its answer, or raises what it raised. OSError: it has died, or
+        """Asks the child. Returns its answer, or raises the child's error. OSError: it has died, or
         does not answer."""
         with self._lock:
             return self._ask(what, value, seconds)
 
     def figures(self) -> Figures:
-        """What it has counted; where it does not answer, what lasts of its last answer."""
+        """Its counts. If it does not answer, the lasting counts of its last answer."""
         with self._lock:
             try:
                 figures: Figures = self._ask("figures", None, FIGURES_SECONDS)
-            except (OSError, ConfigError):  # a process that was started again, and cannot serve
+            except (OSError, ConfigError):  # a restarted child that cannot serve
                 return self.last
             self.last = figures.lasting()
         process = Process(figures.connections, figures.resident_bytes)
@@ -240,7 +240,7 @@ class _Child:
         try:
             self._control.send((number, what, value))
             answered = None
-            while answered != number:  # an answer that came too late is nobody's
+            while answered != number:  # drops late answers to earlier questions
                 if not self._control.poll(max(deadline - monotonic(), 0.0)):
                     raise TimeoutError(f"process {self.process.pid} of the gateway is silent")
                 answered, answer = self._control.recv()

@@ -1,6 +1,6 @@
-"""How the gateway speaks to the cluster: TLS, and credentials.
+"""The gateway's security towards the cluster: TLS and credentials.
 
-Not here: what clients may do (access/)."""
+Not here: rights of clients (access/)."""
 
 import ssl
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What the gateway shows the cluster. Its text never shows the secret."""
+    """The gateway's credentials at the cluster. Their `repr` never shows the secret."""
 
     mechanism: str
     username: str = ""
@@ -27,7 +27,7 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSecurity:
-    """How the gateway speaks to the cluster."""
+    """The gateway's security settings towards the cluster."""
 
     tls: bool = False
     ca_file: str | None = None
@@ -38,7 +38,8 @@ class ClusterSecurity:
 
 
 def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
-    """For connections to the cluster; None: they are plain. ConfigError: a file is invalid."""
+    """The context for connections to the cluster. None: they are plain. ConfigError: a file is
+    invalid."""
     if not security.tls:
         return None
     try:

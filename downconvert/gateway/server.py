@@ -1,4 +1,4 @@
-"""A gateway in one process: its settings, its limits, what it knows of the cluster, its counts.
+"""A gateway in one process: its settings, its limits, its view of the cluster, its counts.
 
 Not here: the event loop (loop.py), several processes behind one port (processes.py)."""
 
@@ -47,10 +47,10 @@ class Running(AbstractContextManager[object], Protocol):
 
     @property
     def is_alive(self) -> bool:
-        """Whether all of it runs."""
+        """Whether it runs."""
 
     def figures(self) -> Figures:
-        """What it has counted."""
+        """Its counts."""
 
     def reload(self, config: GatewayConfig) -> None:
         """Applies these settings to later connections. ConfigError: nothing has changed."""
@@ -60,8 +60,8 @@ class Gateway(Startable):
     """A running gateway. ConfigError: a certificate is invalid.
 
     `config` may be replaced: it applies to later connections. Certificates and addresses of the
-    cluster need `reload`. `listeners`: None: it opens its ports itself. `ledgers`: None: it has
-    its own. `clock`: seconds, as those of its event loop."""
+    cluster need `reload`. `listeners` None: it opens its ports itself. `ledgers` None: it has its
+    own. `clock`: seconds, as in its event loop."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class Gateway(Startable):
             raise
 
     def stop(self) -> None:
-        """Lets requests under way be finished, for as long as the limits say."""
+        """Stops. Requests under way may finish within the limits' time."""
         self._loop.ask_to_stop()
         self._loop.join()
         self.listeners.close_all()
@@ -114,7 +114,7 @@ class Gateway(Startable):
         """Applies other settings from the next connection on: addresses of the cluster,
         certificates, users, lists, limits. ConfigError: they are invalid; nothing has changed.
 
-        What changes with a restart only stays as it was (changes.py)."""
+        Settings that need a restart stay unchanged (changes.py)."""
         if (config.tls_cert is None) != (self.config.tls_cert is None):
             raise ConfigError("TLS of the listener begins or ends with a restart only")
         self.certificates.read(config)
@@ -129,7 +129,7 @@ class Gateway(Startable):
         return self._loop.is_alive
 
     def unready(self) -> list[str]:
-        """Why clients should use another gateway; empty: they need not."""
+        """Reasons why clients should use another gateway. Empty: there are none."""
         reasons = [] if self.is_alive else ["it is not running"]
         if self.cluster_failure is not None:
             reasons.append(f"the cluster: {self.cluster_failure}")
@@ -174,7 +174,7 @@ class Gateway(Startable):
 
     @property
     def shared(self) -> Shared:
-        """What new sessions share."""
+        """The objects that new sessions share."""
         return Shared(
             self.config,
             self.topology,
@@ -187,13 +187,13 @@ class Gateway(Startable):
         )
 
     def admit(self, address: str) -> Place:
-        """The place of a connection, until it is released. NoPlaceError: it is refused."""
+        """Gives a connection a place, to be released by the caller. NoPlaceError: it is refused."""
         if not self.config.access.admits(address):
             raise NoPlaceError("its network is not allowed")
         limits = self.config.limits
         return self.places.take(address, limits.connections, limits.connections_per_address)
 
     def admit_balancer(self, address: str) -> Place:
-        """The place of a load balancer's connection until it has said who its client is."""
+        """Gives a load balancer's connection a place until its PROXY header has been read."""
         limit = self.config.limits.connections
         return self.places.take(address, limit, limit)

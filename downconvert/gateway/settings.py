@@ -1,4 +1,4 @@
-"""A gateway's settings as an operator writes them: a TOML file, overridden by flags.
+"""Reads a gateway's settings from a TOML file, overridden by flags.
 
     bootstrap = ["kafka-1:9092", "kafka-2:9092"]
     listen = "0.0.0.0:9092"
@@ -14,7 +14,7 @@
     client = "sarama*"
     lz4 = "gzip"
 
-Not here: what they mean (config.py)."""
+Not here: their meaning (config.py)."""
 
 import os
 from collections.abc import Mapping
@@ -147,7 +147,7 @@ def _advertised(settings: Mapping[str, Any], name: str) -> Advertised | None:
 
 
 def _towards_cluster(table: Mapping[str, Any], default: Credentials | None) -> Credentials | None:
-    """Of a rule for clients."""
+    """The credentials at the cluster from a rule for clients."""
     if "sasl" not in table:
         return default
     if "secret_file" not in table:

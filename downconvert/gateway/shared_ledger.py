@@ -1,9 +1,9 @@
-"""A ledger that the processes of one gateway share, so that a client's limit is one limit however
-its connections are distributed over them.
+"""A ledger that the processes of one gateway share. It makes a client's limit apply to all its
+connections, whichever processes serve them.
 
-It is a file, which is not on disk where the system offers that. It is cut into sets of a few
-entries. A name has its place in one set, and only that set is locked while it is changed. The lock
-is the system's: a process that dies leaves none behind."""
+It is a file, in memory if the system supports that. The file is cut into sets of a few entries.
+Each name belongs to one set, and only that set is locked while the name's entry is changed. The
+operating system's locks are used: they end with a process that dies."""
 
 import fcntl
 import os
@@ -28,17 +28,17 @@ FREE: Final = bytes(DIGEST_SIZE)
 
 
 class SharedLedger:
-    """Of several processes: handed to a process that is started, it is the same there. In a set
-    that is full, the name of the oldest time is forgotten."""
+    """A shared ledger. A process that gets it at its start uses the same one. A full set forgets
+    the name with the oldest time."""
 
     def __init__(self) -> None:
-        # The key: so that nobody can choose names that push another's out of its set.
+        # The secret key prevents clients from choosing names that evict others from their set.
         self._open(secrets.token_bytes(DIGEST_SIZE), _nameless_file(SETS * SET_SIZE))
 
     def _open(self, key: bytes, file: int) -> None:
         self._key = key
         self._file = file
-        self._lock = Lock()  # the system's locks are between processes, not between threads
+        self._lock = Lock()  # the system's locks work between processes, not between threads
         finalize(self, os.close, file)
 
     def __getstate__(self) -> tuple[bytes, Any]:
@@ -72,7 +72,7 @@ class SharedLedger:
 
 
 def _nameless_file(size: int) -> int:
-    """A file of zeros that ends with its last descriptor. OSError: there is no space."""
+    """A file of zeros, deleted with its last descriptor. OSError: there is no space."""
     if sys.platform == "linux":
         file = os.memfd_create("ledger")
     else:

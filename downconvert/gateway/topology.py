@@ -1,9 +1,9 @@
-"""Where the cluster's brokers are, and at which addresses of the gateway clients reach them.
+"""The addresses of the cluster's brokers, and the gateway's addresses that stand for them.
 
-Each broker has a listening port of its own: the first port plus the broker's id. That depends on
-the id only, so that several gateways of one cluster need no coordination.
+Each broker has a listening port of its own: the first port plus the broker's id. It depends on the
+id only, so several gateways of one cluster need no coordination.
 
-Not here: what clients are told instead (advertised.py)."""
+Not here: advertised addresses that differ from these (advertised.py)."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Ports:
     pinned: Mapping[int, int]  # node id: port
 
     def of(self, node_id: int) -> int:
-        """BadRequestError: there is no such port."""
+        """The port of a broker. BadRequestError: it has none."""
         port = self.pinned.get(node_id, self.first + node_id)
         if not 0 < port <= PORT_MAX:
             raise BadRequestError(
@@ -51,19 +51,19 @@ class Topology:
     def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
         self.bootstrap = tuple(bootstrap)
         self.ports = ports
-        self.hello: Message | None = None  # what a broker said last that it serves
-        self.unserved: dict[int, str] = {}  # brokers whose port cannot be had, and why
+        self.hello: Message | None = None  # the last ApiVersions response of any broker
+        self.unserved: dict[int, str] = {}  # brokers whose port cannot be bound, and why
         self._lock = Lock()
         self._nodes: dict[int, Address] = {}
         self._failed: set[Address] = set()
 
     def hear(self, hello: Message) -> Message:
-        """What a broker says that it serves: the same object where one said the same before, as
+        """Takes a broker's ApiVersions response. Returns the last one if that is equal, because
         thousands of connections keep it."""
         known = self.hello
         if known is not None and known == hello:
             return known
-        self.hello = hello  # another thread may hear another broker now
+        self.hello = hello  # another thread may set another one now
         return hello
 
     @property
@@ -72,7 +72,7 @@ class Topology:
             return dict(self._nodes)
 
     def addresses(self, node_id: int) -> tuple[Address, ...]:
-        """Where to try to reach a broker, best first."""
+        """The addresses at which to try to reach a broker, best first."""
         if node_id == BOOTSTRAP:
             every = dict.fromkeys((*self.bootstrap, *self.nodes.values()))
             with self._lock:
@@ -81,7 +81,8 @@ class Topology:
         return () if known is None else (known,)
 
     def note(self, address: Address, *, has_failed: bool) -> bool:
-        """Notes whether a broker has failed; those are tried last. Returns whether that is new."""
+        """Notes whether a broker has failed. Failed ones are tried last. Returns whether that is
+        new."""
         with self._lock:
             is_news = (address in self._failed) != has_failed
             (self._failed.add if has_failed else self._failed.discard)(address)
@@ -89,17 +90,17 @@ class Topology:
         return is_news
 
     def learn(self, brokers: Iterable[Message]) -> None:
-        """Takes over the brokers of a Metadata or DescribeCluster response: all that are alive."""
+        """Takes the brokers of a Metadata or DescribeCluster response as all that are alive."""
         nodes = {_id(broker): Address(broker.host, broker.port) for broker in brokers}
         if nodes:  # a broker that has just started knows of none
             with self._lock:
                 self._nodes = nodes
 
     def rewrite(self, api: ApiKey, response: Message, advertised: Advertised) -> None:
-        """Puts the gateway's addresses in place of the brokers', as the client is told them.
+        """Replaces the brokers' addresses by the advertised ones.
 
-        A broker for which the gateway has no port is left out: another program listens there,
-        perhaps the gateway of another cluster."""
+        A broker without a port at the gateway is left out: another program listens there, perhaps
+        the gateway of another cluster."""
         unserved = {} if advertised.goes_by_name else self.unserved
         if api is ApiKey.Metadata or api is ApiKey.DescribeCluster:
             self.learn(response.brokers)

@@ -1,9 +1,9 @@
-"""Takes what connects to one listening socket, until it is closed.
+"""Accepts connections on one listening socket, until it is closed.
 
-asyncio's own servers know of a client when its TLS handshake is over. Here it is counted, and may
-be refused, before that.
+asyncio's own servers report a client after its TLS handshake. Here a client is counted, and may be
+refused, before that.
 
-Not here: what becomes of a client (loop.py)."""
+Not here: serving a client (loop.py)."""
 
 import asyncio
 import errno
@@ -15,16 +15,17 @@ from typing import Final
 from records.logged import log_of
 
 LOG: Final = log_of(__name__)
-# The client has gone meanwhile, which is its own affair.
+# The client has gone meanwhile, which is no error.
 GONE: Final = (BlockingIOError, InterruptedError, ConnectionError)
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-# A turn of the loop: who is connected already has to wait for what is done for that many.
+# Accepted clients per turn of the loop. Connected clients have to wait for these.
 A_TURN: Final = 16
-PAUSE: Final = 1.0  # seconds without accepting where the system has no more descriptors or memory
+PAUSE: Final = 1.0  # seconds without accepting if the system lacks descriptors or memory
 
 
 class Accepting:
-    """`welcome` is handed each connection, which does not block, and the client's address."""
+    """Accepts clients. `welcome` gets each connection, a non-blocking socket, and the client's
+    address."""
 
     def __init__(
         self,
@@ -67,6 +68,6 @@ class Accepting:
                 self._waiting = self._loop.call_later(PAUSE, self._resume)
                 return
             channel.setblocking(False)
-            with suppress(OSError):  # it has gone, which is noticed
+            with suppress(OSError):  # it has gone, which is noticed later
                 channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._welcome(channel, peer[0])

@@ -1,7 +1,7 @@
-"""A client's request, of which perhaps only the beginning has arrived.
+"""A client's request, perhaps only its beginning so far.
 
-That is enough to forward most requests. Others are read whole, into memory: each up to a limit,
-and all together up to another."""
+The beginning is enough to forward most requests. Others are read whole into memory. One limit
+applies to each of them, and another to all together."""
 
 from asyncio import sleep, timeout
 from struct import Struct
@@ -16,12 +16,12 @@ from .streams import Stream
 
 LENGTH: Final = Struct(">i")
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is read on
-PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are looked at before it is passed on
+PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are examined before it is forwarded
 
 
 class ClientRequest:
-    """`prefix`: its beginning, or all of it after `whole`. `memory`: of all that are read whole.
-    `frame`: all of it, where it has been taken already."""
+    """One request. `prefix`: its beginning, or all of it after `whole`. `memory`: the budget of all
+    requests that are read whole. `frame`: all of it, if it has been taken already."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class ClientRequest:
         self._client = client
         self._limits = limits
         self._memory = memory
-        self._taken = 0  # bytes of that
+        self._taken = 0  # bytes of that budget
         self.size = size
         if frame is None:
             frame = memoryview(bytes(client.available[: min(size, PREFIX_SIZE)]))
@@ -51,7 +51,7 @@ class ClientRequest:
             return "a request"
 
     async def whole(self) -> memoryview:
-        """All of it, in memory. BadRequestError: it is too large for that."""
+        """Reads all of it into memory. BadRequestError: it is too large for that."""
         if self.size > self._limits.translated_size:
             raise BadRequestError(
                 f"a request of {self.size} bytes is too large to be translated: the limit is "
@@ -72,13 +72,13 @@ class ClientRequest:
         return self.prefix
 
     def release(self) -> None:
-        """It is over: its bytes are not needed any more."""
+        """Returns its memory to the budget. Its bytes are no longer needed."""
         taken, self._taken = self._taken, 0
         if taken:
             self._memory.release(self, taken)
 
     async def pass_to(self, other: Stream) -> None:
-        """Passes it on as it is."""
+        """Forwards it unchanged."""
         other.send(LENGTH.pack(self.size) + bytes(self.prefix))
         if self._left or not other.takes():
             async with timeout(self._limits.receive_timeout):

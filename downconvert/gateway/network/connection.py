@@ -1,7 +1,7 @@
 """Serves one client, from its first byte to its last: reads requests, runs sessions, sends answers.
 
-The client's connection and the one to the cluster are closed together: a client whose broker has
-gone must notice, so that it asks for metadata as it does with any broker."""
+The client's connection and the one to the cluster are closed together. A client must notice that
+its broker has gone, so that it asks for metadata as it does with any broker."""
 
 from asyncio import Future, get_running_loop, timeout
 from collections.abc import Awaitable, Callable, Coroutine
@@ -54,7 +54,7 @@ Answered = TypeVar("Answered")
 class Connection:
     """A client's connection and the broker's connection that was made for it."""
 
-    __slots__ = (  # thousands of them wait
+    __slots__ = (  # thousands of idle connections exist
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
         *("_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
         *("_mute", "_muted_until", "_passing", "_pool"),
@@ -72,35 +72,35 @@ class Connection:
         counters: Counters,
         place: Place,
     ) -> None:
-        self._served = 0  # requests that did not pass by themselves
+        self._served = 0  # requests not handled by `_passing`
         self.place = place
         place.on_evicted = self._evict
         self._counters = counters
-        self._broker_ended = False  # between two requests
-        self._client_gone = False  # while it waited, so that the broker's connection was closed
+        self._broker_ended = False  # the broker closed between two requests
+        self._client_gone = False  # it left while waiting, so the broker's connection was closed
         self._client = client
         self.session = session
         self._passing = Passing(client, session, counters, clock, monotonic)
         self._reach = reach
         self._clock = clock
-        self._before_answer = before_answer  # so that what an answer names can be reached
+        self._before_answer = before_answer  # makes brokers named in an answer reachable
         self._pool = pool
         self._upstream: Upstream | None = None
         self._waits = Waits()
         self._is_idle = True
-        self._is_over = False  # the client has gone, or is to go
-        self._mute: Future[None] | None = None  # set when it is, while no request is read
-        self._muted_until = 0.0  # by perf_counter: it is over its rate
-        self._is_small = True  # the cluster's answers to the request: they are in memory
+        self._is_over = False  # the client has gone, or will be disconnected
+        self._mute: Future[None] | None = None  # while muted; done when the connection is over
+        self._muted_until = 0.0  # by perf_counter: the client exceeds its rate
+        self._is_small = True  # the cluster's answers to the request are in memory
         self._is_waiting = False  # for the cluster's answer
         self._is_last = False
-        self._pause: Future[None] | None = None  # set when it is, while a login has to wait
-        self.is_evicted = False  # its place is another's
+        self._pause: Future[None] | None = None  # a delayed login; done when the client goes
+        self.is_evicted = False  # another connection took its place
         self._settle()
 
     @property
     def requests(self) -> int:
-        """That were answered."""
+        """The number of answered requests."""
         return self._served + self._passing.requests
 
     def end(self, error: BaseException) -> End:
@@ -115,14 +115,14 @@ class Connection:
         return end_of(error) or (End.CLUSTER if self._broker_ended else End.CLIENT)
 
     def why(self, error: BaseException) -> str:
-        """The words for it."""
+        """The reason as text for logs."""
         if self.is_evicted:
             return EVICTED
         is_refused = self.end(error) is End.LOGIN and isinstance(error, ConnectionEndedError)
         return self.session.identity.refusal if is_refused else str(error) or type(error).__name__
 
     async def serve(self) -> None:
-        """Serves the client until it is to finish, or either side closes. ConnectionEndedError,
+        """Serves the client until `finish` is called or either side closes. ConnectionEndedError,
         BadRequestError, TimeoutError, UnreachableError, RecordsError, OSError: why it ended."""
         limits = self.session.shared.config.limits
         self._client.patience = limits.idle_timeout
@@ -147,13 +147,13 @@ class Connection:
                 await self._client.ensure(min(size, PREFIX_SIZE), limit)
                 await self._serve(size, monotonic())
         except ConnectionEndedError:
-            if not (self._is_last and self._is_idle):  # else it was ended here
+            if not (self._is_last and self._is_idle):  # else `finish` closed it
                 raise
         finally:
             self.close()
 
     async def _serve(self, size: int, started: float, begun: Translation | None = None) -> None:
-        """One request, of which perhaps some has been done."""
+        """Serves one request. `begun`: its translation, if that has begun."""
         await self._exchange(size, begun)
         self._settle()
         self._served += 1
@@ -163,7 +163,7 @@ class Connection:
             await self._stay_mute(seconds)
 
     def _settle(self) -> None:
-        """It keeps its place once it is known who the client is."""
+        """The connection keeps its place once the client is identified."""
         if self.session.identity.identified is not None:
             self.place.settle()
 
@@ -172,11 +172,11 @@ class Connection:
         self.close()
 
     async def _wait(self, seconds: float) -> None:
-        """Before a login is looked at. ConnectionEndedError: its client has not waited so long;
-        what it has sent beyond is of no use to it."""
+        """Delays a login. ConnectionEndedError: the client has gone meanwhile. Its further
+        requests are dropped."""
         self._pause = get_running_loop().create_future()
         try:
-            self._client_ended()  # perhaps it has, before
+            self._client_ended()  # it may have gone before
             with suppress(TimeoutError):
                 async with timeout(seconds):
                     await self._pause
@@ -185,7 +185,7 @@ class Connection:
             self._pause = None
 
     async def _stay_mute(self, seconds: float) -> None:
-        """Reads no request for so long, or until there is nobody to read from."""
+        """Reads no request for so many seconds, or until the connection is over."""
         if self._is_over:
             return
         self._mute = get_running_loop().create_future()
@@ -199,7 +199,7 @@ class Connection:
             self._mute.set_result(None)
 
     def finish(self) -> None:
-        """Ends it when the request under way has been answered; at once where there is none."""
+        """Ends the connection after the current request, or at once if there is none."""
         self._is_last = True
         if not self._passing.is_idle:
             self._passing.finish()
@@ -207,7 +207,7 @@ class Connection:
             self.close()
 
     def close(self) -> None:
-        """Closes the connection; what has been written is still sent."""
+        """Closes the connection. Written bytes are still sent."""
         self._set_over()
         self._client.close()
         if self._upstream is not None:
@@ -237,7 +237,7 @@ class Connection:
         frame = None if begun is None else begun.frame
         request = ClientRequest(self._client, size, shared.config.limits, shared.requests, frame)
         try:
-            # While it is sent, which may take long, nothing but it and the request is held.
+            # Sending may take long. Only the answer and the request are held meanwhile.
             answer = await self._reply(
                 await self._handle(request, size, begun), request, partial(self._charge, size)
             )
@@ -245,7 +245,7 @@ class Connection:
                 send, end = answer
                 try:
                     await self._send(send)
-                except ConnectionEndedError:  # what the client sent before it closed is handled
+                except ConnectionEndedError:  # requests sent before it closed are handled
                     if not (self._client.has_ended and self._client.available):
                         raise
                 if end is not None:
@@ -257,16 +257,15 @@ class Connection:
             request.release()
 
     async def _handle(self, request: ClientRequest, size: int, begun: Translation | None) -> Reply:
-        """What becomes of a request, once the cluster has been asked what the session wants to
-        know. To hand work to a thread costs more than to convert a small answer. So that is done
-        here, for as long as it takes little."""
+        """Runs the session's exchange for a request and returns its reply. Small answers are
+        converted here, for a moment: handing them to a thread would cost more than converting."""
         step: Step | None = None
         if begun is None:
             steps = self.session.exchange(request.prefix, size, self._clock())
         else:
             steps, step = begun.steps, begun.step
         said: Callable[[], Any] = nothing
-        takes_time = False  # what the session does next
+        takes_time = False  # whether the next step goes to a thread
         self._is_small, until = True, 0.0
         while True:
             if step is not None:
@@ -292,7 +291,7 @@ class Connection:
                     said, begun = await self._ask(upstream, step, request, correlation_id), None
                     self._is_small &= upstream.answer_size <= MEMORY_MAX
                     takes_time = not self._is_small
-                    # A turn of a fetch is short; a producer's batch is written again in one.
+                    # A turn of a fetch is short. A producer's batch is rewritten in a single turn.
                     is_short = self._is_small and step.api is ApiKey.Fetch
                     until = perf_counter() + SOON if is_short else 0.0
                 case _:
@@ -300,8 +299,8 @@ class Connection:
             step = None
 
     async def _reached(self) -> Upstream:
-        """The connection to the broker. It is made for the first request that needs it, so that
-        clients that have not identified themselves cause none."""
+        """The connection to the broker. It is opened when first needed; unidentified clients never
+        need it."""
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
@@ -312,11 +311,12 @@ class Connection:
     async def _ask(
         self, upstream: Upstream, asked: Ask, request: ClientRequest, correlation_id: int | None
     ) -> Callable[[], Message]:
-        """What reads the cluster's answer. `correlation_id`: where it has been asked already."""
+        """Asks the cluster. Returns the function that reads its answer. `correlation_id`: of the
+        request, if it has been sent already."""
         if asked is HELLO and upstream.hello is not None:
-            hello, upstream.hello = upstream.hello, None  # a session asks once
+            hello, upstream.hello = upstream.hello, None  # a session asks for it once
             return lambda: hello
-        # It is sent even where the client has gone: brokers handle all that they have been sent.
+        # It is sent even if the client has gone: brokers handle all requests they have received.
         if asked.body is not None:
             wait = self._waits.of_body(asked.api, asked.body)
             if correlation_id is None:
@@ -333,14 +333,14 @@ class Connection:
     async def _while_waiting(self, answer: Coroutine[Any, Any, Answered]) -> Answered:
         self._is_waiting = True
         try:
-            self._client_ended()  # perhaps it has, before
+            self._client_ended()  # it may have gone before
             return await answer
         finally:
             self._is_waiting = False
 
     def _charge(self, received: int, sent: int) -> float:
-        """Seconds in which no further request is read: the client has sent so many bytes, and is
-        about to be sent so many. They begin now, so that the answer can say how many there are."""
+        """Returns the seconds for which the client is muted after it sent `received` bytes and
+        before it is sent `sent` bytes. They begin now, so that the answer can state them."""
         now = perf_counter()
         seconds = self.session.charge(received, sent, now)
         if seconds:
@@ -351,7 +351,8 @@ class Connection:
     async def _reply(
         self, reply: Reply, request: ClientRequest, charge: Callable[[int], float]
     ) -> tuple[ResponseSend, BadRequestError | None] | None:
-        """Forwards the request, or returns what is to be sent, and why the connection ends then."""
+        """Forwards the request, or returns the response to send and the error that then ends the
+        connection, if any."""
         match reply:
             case Answer(send, ends, is_login, throttled, errors):
                 await self._before_answer()
@@ -381,7 +382,7 @@ class Connection:
         return None
 
     async def _send(self, send: ResponseSend) -> None:
-        self._client.deadline.close()  # it may take long, and costs as little as it can
+        self._client.deadline.close()  # sending may take long; hold no timer
         try:
             if converts(send):
                 if self._is_small and send.size <= PIECE_SIZE:

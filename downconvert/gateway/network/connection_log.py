@@ -1,7 +1,7 @@
-"""What is logged of clients' connections: how each of them ended, or why it did not begin.
+"""Logs clients' connections: how each of them ended, or why it was refused.
 
-Of lines at WARNING there are few: where a broker fails, or somebody knocks again and again, the
-rest is counted. Times in seconds of the event loop's clock."""
+Lines at WARNING are limited. If a broker fails, or a client connects again and again, further
+lines are only counted. Times in seconds of the event loop's clock."""
 
 import logging
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ UNKNOWN: Final = "unknown software"
 def log_end(
     lines: LineBudget, connection: Connection, reason: End, text: str, seconds: float, now: float
 ) -> None:
-    """A connection has ended after so long: its client, why it ended, what it did."""
+    """Logs the end of a connection: its client, why it ended, its duration and its requests."""
     session, identity = connection.session, connection.session.identity
     fields = {
         "client": session.address,
@@ -49,7 +49,7 @@ def log_end(
 
 
 def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: float) -> None:
-    """A connection is closed as it comes; at INFO where the client has only gone."""
+    """Logs a connection that is refused at once. INFO: the client has only gone."""
     fields = {"client": address, "reason": str(reason)}
     message = "client %s is refused: %s [%s]"
     if reason is End.REFUSED:
@@ -66,7 +66,8 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
 def _audit(
     lines: LineBudget, address: str, why: str, fields: Mapping[str, object], now: float
 ) -> None:
-    """A client was refused. Anybody can have it so, and must not fill the disk with that."""
+    """Logs a refused client for the audit. Lines are limited: anybody can cause refusals, and must
+    not be able to fill the disk."""
     extra = {"fields": {"event": "refused", **fields}}
     lines.write(AUDIT, now, logging.INFO, "audit", "client %s: %s", address, why, extra=extra)
 
@@ -74,7 +75,7 @@ def _audit(
 def log_handshake(
     lines: LineBudget, address: str, text: str, reason: End, server_name: str | None, now: float
 ) -> None:
-    """A TLS handshake has failed; at INFO where the client has only gone."""
+    """Logs a failed TLS handshake. INFO: the client has only gone."""
     fields = {"client": address, "reason": str(reason), "server_name": server_name}
     message = "client %s: its TLS handshake has failed: %s [%s]"
     extra = {"fields": fields}
@@ -87,6 +88,6 @@ def log_handshake(
 
 
 def log_defect(lines: LineBudget, address: str, now: float) -> None:
-    """While an exception is handled that nobody expects."""
+    """Logs the unexpected exception that is being handled."""
     message = "client %s: a defect of the gateway"
     lines.write(LOG, now, logging.ERROR, "a defect", message, address, exc_info=True)

@@ -1,12 +1,12 @@
 """Threads that convert, so that the event loop never does.
 
-A turn (exchanges.py) is short. Where anybody waits for a thread, a conversion that has more to do
-queues again after it, so that no client waits for more than one turn of each other client that
-converts; where nobody does, it goes on. Not short are the turns of conversions whose buffers there
-is no room for between two turns (turns.py): they come to their end in one. The native calls of a
-conversion run without the interpreter's lock.
+A turn (exchanges.py) is short. If another job waits for a thread, an unfinished conversion queues
+again after its turn. So a client waits for at most one turn of each other converting client. If no
+job waits, the conversion goes on at once. If there is no room for a conversion's buffers between
+two turns (turns.py), it runs to its end in one long turn. The native calls of a conversion run
+without the interpreter's lock.
 
-A job is for one thread at a time: its connection waits for one turn before it asks for the next."""
+A job runs on one thread at a time: its connection awaits one turn before it asks for the next."""
 
 import asyncio
 import os
@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 THREADS_MAX: Final = 4
-TURNS_MAX: Final = 16  # one after the other: a gateway that ends waits for them
-NAME: Final = "conversion"  # what the names of its threads begin with
+TURNS_MAX: Final = 16  # in succession: a gateway that stops waits for them
+NAME: Final = "conversion"  # prefix of its threads' names
 Result = TypeVar("Result")
 
 
@@ -27,17 +27,18 @@ class ConversionPool:
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or min(os.cpu_count() or 1, THREADS_MAX)
         self._executor = ThreadPoolExecutor(self.threads, NAME)
-        self._waiting = deque[None]()  # as long as there are jobs that no thread has begun
+        self._waiting = deque[None]()  # one entry for each job that no thread has begun
 
     def goes_on(self, turns: int) -> bool:
-        """Whether a job that has had so many turns may have the next one at once."""
+        """Whether a job may have its next turn at once. `turns`: those that it has had."""
         return turns < TURNS_MAX and not self._waiting
 
     async def run(self, turn: Callable[[], Result]) -> Result:
-        """What a turn returns or raises, but StopIteration, which no future can hold.
+        """Runs a turn. Returns its result, or raises its error. It must not raise StopIteration,
+        which no future can hold.
 
-        A turn that has begun is waited for also where its connection is cancelled: what it uses is
-        not closed before it has ended."""
+        A turn that has begun is awaited even if its connection is cancelled. So nothing that it
+        uses is closed before it has ended."""
         self._waiting.append(None)
         job = self._executor.submit(self._begin, turn)
         ended = asyncio.wrap_future(job)
@@ -48,7 +49,7 @@ class ConversionPool:
                 self._waiting.pop()
             else:
                 await asyncio.wait([ended])
-                ended.exception()  # nobody wants it any more
+                ended.exception()  # marks the error as retrieved: nobody else will read it
             raise
 
     def _begin(self, turn: Callable[[], Result]) -> Result:

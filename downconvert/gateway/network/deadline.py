@@ -1,13 +1,13 @@
-"""When a wait has taken too long.
+"""Time-outs of waits.
 
-One timer serves for many waits: it is set anew when it goes off too early, and not for each wait of
-a connection that is served thousands of times before any of them takes too long."""
+One timer serves many waits. It is set again only when it fires too early, not for each wait: most
+connections wait thousands of times before one wait takes too long."""
 
 import asyncio
 
 
 class Deadline:
-    """Of one who waits for one thing at a time."""
+    """The time-out of one task, which waits for one thing at a time."""
 
     __slots__ = ("_limit", "_timer", "_timer_at", "_waiter")
 
@@ -18,7 +18,8 @@ class Deadline:
         self._waiter: asyncio.Future[None] | None = None
 
     async def wait(self, waiter: "asyncio.Future[None]", limit: float | None) -> None:
-        """Waits until then at most, by the loop's clock. TimeoutError: it is not done by then."""
+        """Waits for the future. `limit`: by the loop's clock. TimeoutError: it is not done by
+        then."""
         if limit is not None:
             self._waiter = waiter
             self.move(limit)
@@ -28,7 +29,7 @@ class Deadline:
             self._waiter = None
 
     def move(self, limit: float) -> None:
-        """Whoever waits does so until then."""
+        """Moves the limit of the current wait."""
         self._limit = limit
         if self._timer is None or self._timer_at > limit:
             self._set(limit)
@@ -48,7 +49,7 @@ class Deadline:
             self._set(self._limit)
 
     def close(self) -> None:
-        """Sets no timer any more; whoever waits does so without one."""
+        """Cancels the timer. A current wait goes on without a limit."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

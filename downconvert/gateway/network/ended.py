@@ -1,6 +1,6 @@
-"""What ends connections, and the end that each error stands for.
+"""Errors that end connections, and the `End` that each of them stands for.
 
-Not here: whose side closed a connection (connection.py)."""
+Not here: which side closed a connection (connection.py)."""
 
 from downconvert.gateway.figures import End
 from downconvert.gateway.topology import Address
@@ -36,7 +36,7 @@ class ExpiredSessionError(BadRequestError):
 
 
 def hang_up(reason: str, *, is_login: bool, has_expired: bool = False) -> BadRequestError:
-    """What is raised where a session ends its connection."""
+    """The error to raise when a session ends its connection."""
     if has_expired:
         return ExpiredSessionError(reason)
     return RefusedLoginError(reason) if is_login else BadRequestError(reason)

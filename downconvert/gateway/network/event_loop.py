@@ -1,7 +1,7 @@
-"""The event loop of a gateway, which can say that nobody else has anything to do for it.
+"""The event loop of a gateway. A callback may block briefly in it while the loop is idle.
 
-Whoever is in the midst of a transfer may then wait where it is, for a moment: a turn of the loop
-for each of its pieces costs more than what it does in that turn."""
+A transfer in progress may then wait for its next piece without returning to the loop. One turn of
+the loop for each piece would cost more than moving the piece."""
 
 import asyncio
 import select
@@ -14,7 +14,7 @@ WRITABLE: Final = select.POLLOUT
 
 
 class EventLoop(asyncio.SelectorEventLoop):
-    """An event loop of asyncio's that a callback can ask whether it may wait."""
+    """asyncio's event loop, in which a callback may wait briefly."""
 
     _ready: deque[asyncio.Handle]  # asyncio's: callbacks whose turn has come
 
@@ -23,14 +23,14 @@ class EventLoop(asyncio.SelectorEventLoop):
         super().__init__(self._watching)
 
     def wait_here(self, file: int, event: int, milliseconds: int) -> bool:
-        """Waits in a callback until a file is ready. False: it is not in so long, or somebody else
-        has to be served first: it ends as soon as there is anything to do for the loop.
+        """Waits in a callback until a file is ready. False: it is not ready in time, or the loop
+        has other work. The wait ends as soon as the loop has any.
 
-        Timers are late by as much."""
+        Timers may be late by the length of the wait."""
         if self._ready:
             return False
         poll = select.poll()
         poll.register(file, event)
-        poll.register(self._watching, select.POLLIN)  # as soon as any file that it watches is
+        poll.register(self._watching, select.POLLIN)  # ready as soon as any of its files is
         ready = poll.poll(milliseconds)
         return len(ready) == 1 and ready[0][0] == file

@@ -1,7 +1,7 @@
-"""A client that has connected, until its TLS handshake is over: which broker it wants.
+"""Finds the broker that a connecting client wants, before its TLS handshake is over.
 
-That says the port that it connected to, or the name that it asks for (SNI), where brokers are told
-apart by names.
+The port that it connected to identifies the broker. If brokers share a port, the requested server
+name (SNI) does.
 
 Not here: names and patterns (advertised.py)."""
 
@@ -15,16 +15,17 @@ from typing import Final
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.topology import BOOTSTRAP
 
-# A fatal alert, unrecognized_name [RFC 8446, 5.1 and 6; RFC 6066, 3], as a record of its own:
-# nothing is encrypted yet. asyncio closes the connection without sending what OpenSSL has to say.
+# A fatal alert, unrecognized_name [RFC 8446, 5.1 and 6; RFC 6066, 3], as a record of its own.
+# Nothing is encrypted yet. asyncio closes the connection without sending OpenSSL's alert.
 ALERT: Final = bytes.fromhex("15 0303 0002 02 70")
-NAME_SHOWN_MAX: Final = 100  # characters of what a client says
+NAME_SHOWN_MAX: Final = 100  # characters of a requested name
 
 
 @dataclass(slots=True)
 class Greeting:
-    """node_id: the broker that it wants. refusal: why its handshake is ended. send: writes to the
-    client what it takes at once. reached: the address that it connected to; None: the socket's."""
+    """One handshake. node_id: the broker that the client wants. refusal: why the handshake is
+    ended. send: writes to the client without waiting. reached: the address that it connected to;
+    None: the socket's."""
 
     node_id: int = BOOTSTRAP
     send: Callable[[bytes], int] = len
@@ -33,7 +34,7 @@ class Greeting:
     reached: str | None = None
 
     def hear(self, name: str | None, config: GatewayConfig, nodes: Container[int]) -> None:
-        """The name in its ClientHello; None: there is none. `nodes`: the brokers that are known."""
+        """Takes the name in the ClientHello; None: there is none. `nodes`: the known brokers."""
         self.name = name
         advertised = config.advertised
         if name is None or advertised is None or not advertised.goes_by_name:
@@ -53,8 +54,8 @@ class Greeting:
 
 @contextmanager
 def no_traceback_for_names() -> Iterator[None]:
-    """CPython writes a traceback to standard error for each server name that is not ASCII, and
-    ends the handshake, which is logged. Here the traceback is left out."""
+    """Suppresses the traceback that CPython writes to standard error for each server name that is
+    not ASCII. CPython also ends the handshake, which is logged."""
     former = sys.unraisablehook
 
     def hook(what: "sys.UnraisableHookArgs") -> None:
@@ -70,5 +71,5 @@ def no_traceback_for_names() -> Iterator[None]:
             sys.unraisablehook = former
 
 
-# Of the task whose handshake this is: its callbacks have the task's context.
+# The greeting of the task that shakes hands: its callbacks have the task's context.
 GREETING: Final[ContextVar[Greeting]] = ContextVar("greeting")

@@ -1,8 +1,8 @@
 """The sockets that clients connect to: one for the listener, and one for each broker.
 
-A socket is opened once, and each process of a gateway has a copy of it: whichever is free accepts
+A socket is opened once, and each process of a gateway has a copy of it. Any free process accepts
 the next client. A port in use is an error, even if the other program is a gateway: the kernel would
-distribute clients over two clusters. Only gateways that are both configured to do so share ports.
+distribute clients over two clusters. Gateways share ports only if both are configured to do so.
 
 Not here: how copies are sent to another process (processes.py)."""
 
@@ -12,11 +12,11 @@ from errno import EADDRINUSE
 from threading import Lock
 from typing import Final, Protocol
 
-BACKLOG: Final = 4096  # clients that wait to be accepted: systems have such a limit, too
+BACKLOG: Final = 4096  # clients that wait to be accepted; the system has a limit, too
 
 
 class ListensFor(Protocol):
-    """Where a gateway's loop gets its listening sockets from."""
+    """The source of listening sockets for a gateway's loop."""
 
     def copies(self, node_id: int, port: int) -> list[socket.socket]:
         """The sockets of a node, one for each address of the host, to be closed by the caller.
@@ -24,7 +24,7 @@ class ListensFor(Protocol):
         OSError: the port cannot be bound."""
 
     def close(self, node_id: int) -> None:
-        """The node is gone: its port is free once all copies are closed."""
+        """The node is gone. Its port is free once all copies are closed."""
 
     def close_all(self) -> None: ...
 
@@ -48,7 +48,7 @@ class Listeners:
             return [one.dup() for one in self._sockets[node_id]]
 
     def close(self, node_id: int) -> None:
-        """Listens no longer once all copies are closed."""
+        """Stops listening once all copies are closed."""
         with self._lock:
             for one in self._sockets.pop(node_id, ()):
                 one.close()
@@ -71,7 +71,7 @@ class Listeners:
                     one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 if self._shares_ports:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                # Port 0 is any: the first address says which, the others have the same.
+                # For port 0 the system chooses the first address's port; the others reuse it.
                 one.bind((address[0], opened[0].getsockname()[1] or port, *address[2:]))
                 one.listen(BACKLOG)
                 one.setblocking(False)
@@ -86,5 +86,5 @@ def why(error: OSError) -> str:
     """Why a port cannot be bound, for error messages."""
     if error.errno == EADDRINUSE:
         return f"{os.strerror(EADDRINUSE)} by another program, perhaps another gateway"
-    number = error.errno or 0  # a name that is not known has one below 0
+    number = error.errno or 0  # for an unknown name it is negative
     return os.strerror(number) if number > 0 else str(error)

@@ -1,8 +1,8 @@
 """The event loop of a gateway: listens, accepts clients, keeps up with the cluster's brokers.
 
-It does nothing that takes time: conversions run in threads (conversion_pool.py).
+It does no slow work: conversions run in threads (conversion_pool.py).
 
-Not here: what comes before a client's first request (reception.py), what one connection does
+Not here: steps before a client's first request (reception.py), serving one connection
 (connection.py), listening sockets (listeners.py)."""
 
 import asyncio
@@ -43,13 +43,13 @@ from .streams import Stream
 from .upstream import Upstream, reach
 
 LOG: Final = log_of(__name__)
-METADATA_VERSION: Final = 1  # the first in which one can ask for no topics
+METADATA_VERSION: Final = 1  # the first that can ask for no topics
 EXPECTED: Final = (ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError, OSError)
-RETRY_SECONDS: Final = 1.0  # until a cluster that did not answer is asked again; then twice as long
+RETRY_SECONDS: Final = 1.0  # until a silent cluster is asked again; doubled each time
 
 
 class Owner(Host, Protocol):
-    """What the loop needs of its gateway (server.py)."""
+    """The parts of a gateway (server.py) that the loop needs."""
 
     pool: ConversionPool
     budget: MemoryBudget
@@ -166,8 +166,7 @@ class ServingLoop:
         self._gateway.listeners.close(node_id)
 
     async def _listen_for_nodes(self) -> None:
-        """Opens a port for each broker of the cluster, and closes those of brokers that have
-        gone."""
+        """Opens a port for each broker of the cluster. Closes ports of brokers that have gone."""
         async with self._listening:
             topology = self._gateway.topology
             nodes = topology.nodes if self._gateway.config.has_node_ports else {}
@@ -190,7 +189,8 @@ class ServingLoop:
     async def _know_nodes(self) -> None:
         """Opens the ports of new brokers, before a response that may name them is sent.
 
-        UnreachableError: it names one whose port cannot be bound; the next response will not."""
+        UnreachableError: it names a broker whose port cannot be bound. Later responses leave that
+        broker out."""
         topology = self._gateway.topology
         if not self._gateway.config.has_node_ports:
             return
@@ -203,7 +203,7 @@ class ServingLoop:
                 raise UnreachableError(f"cannot listen for {'; '.join(reasons)}")
 
     async def _refresh(self) -> None:
-        """Asks for the cluster's brokers from time to time, also while no client does."""
+        """Asks for the cluster's brokers periodically, even if no client does."""
         retry = RETRY_SECONDS
         while True:
             seconds = self._gateway.config.refresh_seconds
@@ -231,8 +231,7 @@ class ServingLoop:
             await asyncio.sleep(seconds)
 
     async def _tell(self) -> None:
-        """Writes how many lines were left out, and reads certificates that have changed, once a
-        second."""
+        """Once a second, logs how many lines were left out and reads changed certificates."""
         while True:
             await asyncio.sleep(SECOND)
             self._gateway.lines.tell(self._loop.time())
@@ -264,7 +263,7 @@ class ServingLoop:
     def _connection(
         self, client: Stream, place: Place, greeting: Greeting, reached: str
     ) -> Connection:
-        """Of a client that has shaken hands, and connected to this address."""
+        """Makes the connection of a client after its handshake. The client reached this address."""
         gateway = self._gateway
         certificate = common_name(client.transport.get_extra_info("peercert"))
         tls = client.transport.get_extra_info("ssl_object")

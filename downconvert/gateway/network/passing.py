@@ -1,14 +1,14 @@
-"""Requests that pass as they are, in the call that receives them, and their answers likewise.
+"""Forwards requests and answers unchanged, in the callback that receives them.
 
-No task hears of them, and they have no timer of their own: the time-out of the client's connection
-is moved. A client may send further requests before the first one is answered. They go on at once,
-and a broker answers them in their order. An old fetch is translated likewise (translating.py),
-while no other request is under way.
+No task is woken for them, and they have no timer of their own: the time-out of the client's
+connection is moved. A client may send further requests before the first one is answered. They are
+forwarded at once, and the broker answers them in order. An old fetch is translated in the same way
+(translating.py), while no other request is under way.
 
-The connection's task takes over where a request has to be looked at, where an answer is large (it
-is spliced), and where the client does not take what it is sent.
+The connection's task takes over if a request must be examined, if an answer is large (it is
+spliced), or if the client does not read its answers.
 
-Not here: which requests pass (passed_kind.py), what is done with others (connection.py)."""
+Not here: which requests pass (passed_kind.py), handling of others (connection.py)."""
 
 from collections import deque
 from collections.abc import Callable
@@ -40,15 +40,15 @@ from .upstream import (
 
 REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
 ANSWER: Final = Struct(">ii")  # length, correlation id
-ASKED_MAX: Final = 32  # requests of one client that a broker has not answered
+ASKED_MAX: Final = 32  # unanswered requests of one client
 
-# A request that has passed: its correlation id, its kind, when it arrived, and for how many seconds
-# the broker may wait.
+# A forwarded request: correlation id, kind, arrival time, and the seconds that the broker may wait.
 Asked: TypeAlias = tuple[int, PassedKind, float, float]
 
 
 class Passing:
-    """Of one connection. `clock`: the time of day; `monotonic`: the event loop's time.
+    """The forwarded requests of one connection. `clock`: the time of day. `monotonic`: the event
+    loop's time.
 
     `requests`: how many were answered."""
 
@@ -74,43 +74,43 @@ class Passing:
         self._monotonic = monotonic
         self._limits: Limits = session.shared.config.limits
         self._asked: deque[Asked] = deque()
-        self._since = 0.0  # when the first of them was the broker's to answer
-        self._left = 0  # bytes of the answer to it that have not come, where some have been sent
-        self._limit = 0.0  # when it has taken too long: the answer, or a client that asks nothing
+        self._since = 0.0  # when the broker could begin to answer the first of them
+        self._left = 0  # bytes that are missing of an answer that is partly sent
+        self._limit = 0.0  # when the answer, or the client's next request, is overdue
         self._is_open = False  # whether requests may pass now
         self._is_last = False
         self._waits_for_client = False  # so that no more is sent to it
         self._failure: Exception | None = None
-        self._time = 0.0  # of day, at which that has come
+        self._time = 0.0  # time of day at which the translated fetch arrived
         self._translation: Translation | None = None  # under way, while no other request is
         self._upstream: Upstream | None = None
         client.on_arrival = self._take_requests
 
     @property
     def is_idle(self) -> bool:
-        """Whether none is under way."""
+        """Whether no request is under way."""
         return not self._asked and self._translation is None
 
     def reach(self, upstream: Upstream) -> None:
-        """The connection to the broker is there."""
+        """Sets the connection to the broker."""
         self._upstream = upstream
         upstream.stream.on_arrival = self._take_answers
 
     def finish(self) -> None:
-        """Lets no more pass; what is under way is answered."""
+        """Forwards no more requests. Those under way are still answered."""
         self._is_last = True
         self._client.wake()
 
     def broker_ended(self) -> None:
-        """While requests are under way."""
+        """The broker closed while requests were under way."""
         assert self._upstream is not None
         self._fail(ConnectionEndedError(self._upstream.stream.peer))
 
     async def run(self) -> Translation | None:
-        """Lets requests pass until one has to be looked at, of which the beginning is there, or
-        until it is to finish. Returns a translation that has to go on.
+        """Forwards requests until the beginning of one that must be examined has arrived, or until
+        `finish` is called. Returns a translation that the task must continue, if any.
 
-        ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: why none comes."""
+        ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: no request comes."""
         client = self._client
         self._is_open, self._limit = (
             not self._is_last,
@@ -125,7 +125,7 @@ class Passing:
                     return self._hand_over()
                 elif self.is_idle and (client.available or self._is_last):
                     return None
-                # Nobody waits for the last answer; before that, brokers handle what they are sent.
+                # Nobody waits for the last answer. Brokers still handle the requests before it.
                 elif client.has_ended and not client.available and len(self._asked) <= 1:
                     raise ConnectionEndedError(CLIENT)
                 else:
@@ -142,7 +142,7 @@ class Passing:
     # --- requests
 
     def _take_requests(self, data: memoryview) -> int:
-        """Passes on what can be of all that has arrived. Returns its size."""
+        """Forwards the received requests that can pass. Returns their size."""
         if not self._is_open or self._is_last or self._translation is not None:
             return 0
         session, asked, upstream = self._session, self._asked, self._upstream
@@ -178,7 +178,7 @@ class Passing:
         return at
 
     def _translate(self, upstream: Upstream, data: memoryview, now: float, time: float) -> int:
-        """Begins to translate an old fetch. Returns its size; 0: it is for the task."""
+        """Begins to translate an old fetch. Returns its size; 0: the task handles it."""
         if len(data) < REQUEST.size or self._waits_for_client:
             return 0
         size, kind, _ = REQUEST.unpack_from(data)
@@ -203,7 +203,7 @@ class Passing:
         return stop
 
     def _expect(self, now: float) -> None:
-        """The first request is the broker's to answer from now on."""
+        """The broker can answer the first request from now on."""
         self._since = now
         wait = self._asked[0][3] if self._translation is None else self._translation.wait
         self._move(now + self._limits.request_timeout + wait)
@@ -211,7 +211,7 @@ class Passing:
     # --- answers
 
     def _take_answers(self, data: memoryview) -> int:
-        """Sends what has arrived to the client, if it can be. Returns its size."""
+        """Sends received bytes to the client if possible. Returns how many were taken."""
         asked = self._asked
         if self.is_idle or self._waits_for_client or self._failure is not None:
             return 0
@@ -245,7 +245,7 @@ class Passing:
         return at
 
     def _take_answer(self, translation: Translation, data: memoryview, now: float) -> int:
-        """The cluster's, once all of it has arrived. Returns its size."""
+        """Takes the cluster's answer once all of it has arrived. Returns its size."""
         if translation.is_for_task or len(data) < LENGTH.size:
             return 0
         (size,) = LENGTH.unpack_from(data)
@@ -297,7 +297,7 @@ class Passing:
 
     def _send(self, data: memoryview, now: float) -> None:
         client = self._client
-        if not client.has_ended:  # else it hears nothing
+        if not client.has_ended:  # else nobody receives it
             try:
                 client.send(data)
             except ConnectionEndedError as error:
@@ -313,7 +313,7 @@ class Passing:
             self._go_on(now)
 
     def _go_on(self, now: float) -> None:
-        """No answer is half sent."""
+        """Goes on after a whole answer was sent."""
         client = self._client
         if self._asked:
             self._expect(now)
@@ -342,7 +342,7 @@ class Passing:
     # --- what takes longer, or fails
 
     async def _send_rest(self) -> None:
-        """The rest of an answer, as fast as the client takes it."""
+        """Sends the rest of an answer, as fast as the client takes it."""
         assert self._upstream is not None
         await self._client.drain()
         if self._left:
@@ -354,7 +354,7 @@ class Passing:
         self._upstream.stream.look_again()
 
     def _hand_over(self) -> Translation:
-        """To the task."""
+        """Hands the translation to the task."""
         assert self._translation is not None
         translation, self._translation = self._translation, None
         translation.look()
@@ -368,15 +368,15 @@ class Passing:
         return f"{known.name} of client id {known.client_id!r:.100}"
 
     def _fail(self, error: Exception) -> None:
-        """The task raises it."""
+        """Makes the task raise the error."""
         self._failure = error
         self._client.wake()
 
     def _silence(self, error: TimeoutError) -> Exception:
-        """Whose, for the request that is under way."""
+        """The error that a time-out means for the request under way."""
         assert self._upstream is not None
         if str(error):
-            return error  # it says that
+            return error  # the client's own time-out
         stream, limit = self._upstream.stream, self._limits.request_timeout
         if self._left or stream.available:
             return stream.silence()

@@ -1,7 +1,7 @@
-"""Responses on their way to a client: large ones in pieces, so that all have their turns.
+"""Sends responses to clients: large ones in pieces, so that all clients have their turns.
 
-What has to be converted goes from where its records are to a plain socket within the kernel; to a
-TLS connection in pieces, so that one call sends what many writes made."""
+Converted records go to a plain socket within the native kernel. To a TLS connection they go in
+pieces, so that one call sends the bytes of many writes."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -20,8 +20,9 @@ SOON: Final = 0.001  # seconds that the event loop may convert for one client at
 
 async def send_small(send: ResponseSend, client: Stream) -> None:
     """Sends a response of at most PIECE_SIZE bytes whose records are in memory, or as much of it as
-    is converted SOON. The event loop does so itself. ConnectionEndedError, TimeoutError: of the
-    client. RecordsError: as from the send."""
+    is converted within SOON. The event loop does so itself.
+
+    ConnectionEndedError, TimeoutError: of the client. RecordsError: as from the send."""
     channel, until = _Piece(), perf_counter() + SOON
     while not send.completed and perf_counter() < until:
         send.write_to(channel)
@@ -45,7 +46,7 @@ async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPoo
         while not send.completed:
             try:
                 is_full = await pool.run(turns)
-            except (ConnectionError, TimeoutError) as error:  # the system's, of the socket
+            except (ConnectionError, TimeoutError) as error:  # raised by the socket
                 client.abort()
                 raise ConnectionEndedError(client.peer) from error
             if is_full:
@@ -53,7 +54,7 @@ async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPoo
 
 
 def _write_in_turns(send: ResponseSend, direct: Any, pool: ConversionPool) -> bool:
-    """Turn after turn, while nobody else waits for one and the client takes what there is. Whether
+    """Writes turn after turn, while no other job waits and the client takes bytes. Returns whether
     the client takes no more."""
     turns, written = 1, send.write_to(direct, TURN_SIZE)
     while written >= TURN_SIZE and not send.completed and pool.goes_on(turns):
@@ -62,9 +63,9 @@ def _write_in_turns(send: ResponseSend, direct: Any, pool: ConversionPool) -> bo
 
 
 def pieces(send: ResponseSend) -> Iterator[memoryview]:
-    """All of it, PIECE_SIZE bytes at a time, each made when it is asked for.
+    """The whole response, PIECE_SIZE bytes at a time, each made when it is asked for.
 
-    What was yielded is its reader's: none of it is held here. RecordsError: as from the send."""
+    The caller owns each piece; none is held here. RecordsError: as from the send."""
     channel = _Piece()
     while not send.completed:
         while len(channel.data) < PIECE_SIZE and not send.completed:
@@ -75,7 +76,7 @@ def pieces(send: ResponseSend) -> Iterator[memoryview]:
 class _Piece:
     """A channel that takes PIECE_SIZE bytes.
 
-    One serves for a whole response: sends keep how they have written to their last channel."""
+    One object serves a whole response: sends keep state about their last channel."""
 
     def __init__(self) -> None:
         self.data = bytearray()

@@ -1,5 +1,4 @@
-"""Pipes through which bytes are spliced, kept for the next answer: making one costs as much as
-moving 64 KiB."""
+"""Pipes for splicing. They are kept for reuse: making one costs as much as moving 64 KiB."""
 
 import fcntl
 import os
@@ -8,12 +7,12 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 PIPE_SIZE: Final = 256 * 1024  # bytes that are moved at a time
-KEPT_MAX: Final = 16  # free ones, of a process
+KEPT_MAX: Final = 16  # free pipes of a process
 _free = deque["Pipe"]()
 
 
 class Pipe(NamedTuple):
-    """Its two files, neither of which blocks."""
+    """Its two non-blocking files."""
 
     outlet: int
     inlet: int
@@ -24,17 +23,17 @@ class Pipe(NamedTuple):
 
 
 def take() -> Pipe:
-    """An empty pipe of PIPE_SIZE bytes, or of fewer where the user has too many. OSError."""
+    """An empty pipe of PIPE_SIZE bytes, or of fewer if the user has too many pipes. OSError."""
     with suppress(IndexError):
         return _free.pop()
     pipe = Pipe(*os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC))
-    with suppress(OSError):  # the user has too many pipes: it stays at 64 KiB
+    with suppress(OSError):  # too many pipes of this user: it stays at 64 KiB
         fcntl.fcntl(pipe.inlet, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
     return pipe
 
 
 def give_back(pipe: Pipe, *, is_empty: bool) -> None:
-    """Keeps it for somebody else, unless it has something in it or there are enough."""
+    """Keeps the pipe for reuse, unless it is not empty or enough pipes are free."""
     if is_empty and len(_free) < KEPT_MAX:
         _free.append(pipe)
     else:

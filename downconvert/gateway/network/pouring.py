@@ -1,4 +1,4 @@
-"""What is left to be handed to a sink, while it arrives."""
+"""Hands bytes to a sink as they arrive."""
 
 from collections.abc import Callable
 
@@ -33,7 +33,7 @@ class Pouring:
         return not self.left or self.failure is not None or not self._goes_on()
 
     def take(self, piece: memoryview) -> bool:
-        """Whether that was all."""
+        """Hands a piece to the sink. Returns whether no more is taken."""
         try:
             self._sink(piece)
         except (OSError, ConnectionEndedError) as error:

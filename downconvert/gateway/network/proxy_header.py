@@ -1,10 +1,10 @@
-"""What a load balancer says of a client before the client's own first byte: the PROXY protocol,
-versions 1 and 2, as HAProxy specifies it.
+"""The PROXY protocol, versions 1 and 2, as HAProxy specifies it.
 
-A header is to be read to its last byte and not beyond: what follows may be a TLS handshake. A
-balancer that asks for itself (LOCAL, UNKNOWN) is its own client.
+A load balancer sends such a header before the client's first byte and names the client in it. A
+reader must stop at its last byte: a TLS handshake may follow. A balancer that connects for itself
+(LOCAL, UNKNOWN) is its own client.
 
-Not here: from whom a header is expected (config.py), and where it is read (reception.py)."""
+Not here: which addresses send a header (config.py), reading it (reception.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,25 +30,25 @@ UNSPECIFIED: Final = 0x00
 TCP4: Final = 0x11
 TCP6: Final = 0x21
 ADDRESSES: Final = {TCP4: Struct(">4s4sHH"), TCP6: Struct(">16s16sHH")}
-SHOWN: Final = 40  # bytes of what is no header
+SHOWN: Final = 40  # bytes of an invalid header in error messages
 assert len(TEXT_MIN) < BINARY.size
 
 
 @dataclass(frozen=True, slots=True)
 class Proxied:
-    """A client behind a balancer: its address, and the one that it reached there."""
+    """A client behind a balancer: its address, and the balancer's address that it reached."""
 
     address: str
     reached: str
 
 
 def parse(header: bytes) -> Proxied | None:
-    """A whole header; None: the balancer is the client. BadRequestError."""
+    """Parses a whole header. None: the balancer is the client. BadRequestError."""
     return parse_text(header) if header.startswith(TEXT) else parse_binary(header)
 
 
 def bytes_missing(data: bytes) -> int:
-    """How many bytes of the header follow at least; 0: it is whole. BadRequestError."""
+    """How many more bytes the header has at least; 0: it is whole. BadRequestError."""
     if not (data[: len(TEXT)] == TEXT[: len(data)] or SIGNATURE.startswith(data[: len(SIGNATURE)])):
         raise BadRequestError(f"no PROXY header: {data[:SHOWN]!r}")
     if len(data) < len(TEXT_MIN):
@@ -68,22 +68,22 @@ def bytes_missing(data: bytes) -> int:
 
 
 def parse_text(line: bytes) -> Proxied | None:
-    """A whole header of version 1. BadRequestError."""
+    """Parses a whole header of version 1. BadRequestError."""
     parts = line[len(TEXT) : -len(LINE_END)].split(b" ")
     if parts[0] == UNKNOWN:
         return None
     kind = TEXT_FAMILIES.get(parts[0])
     try:
-        has_zone = b"%" in line  # of a machine's interface, which says nothing elsewhere
+        has_zone = b"%" in line  # an interface's name, meaningless on other machines
         if kind is None or len(parts) != 5 or has_zone or not all(map(_is_port, parts[3:])):
             raise ValueError
         return _proxied(kind(parts[1].decode("ascii")), kind(parts[2].decode("ascii")))
-    except ValueError:  # of an address, or of bytes that are no text
+    except ValueError:  # an invalid address, or bytes that are no text
         raise BadRequestError(f"a PROXY header that says {line[:SHOWN]!r}") from None
 
 
 def parse_binary(data: bytes) -> Proxied | None:
-    """A whole header of version 2; what it says beyond addresses is left out. BadRequestError."""
+    """Parses a whole header of version 2. TLVs are ignored. BadRequestError."""
     _, command, family, size = BINARY.unpack_from(data)
     if command == LOCAL or (command == PROXY and family == UNSPECIFIED):
         return None
@@ -100,7 +100,7 @@ def parse_binary(data: bytes) -> Proxied | None:
 
 
 def _proxied(*addresses: IPv4Address | IPv6Address) -> Proxied:
-    """An IPv4 address that is written as one of IPv6 is the same client."""
+    """An IPv4-mapped IPv6 address counts as the IPv4 address: it is the same client."""
     texts = (str(getattr(one, "ipv4_mapped", None) or one) for one in addresses)
     return Proxied(*texts)
 

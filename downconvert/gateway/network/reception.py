@@ -1,8 +1,8 @@
-"""From a connection to a client: its place, what a load balancer says of it, its TLS handshake.
+"""Prepares a new connection for serving: its place, its PROXY header, its TLS handshake.
 
 A connection is counted before anything is done for it.
 
-Not here: what becomes of it afterwards (loop.py), headers of balancers (proxy_header.py)."""
+Not here: serving it afterwards (loop.py), the format of PROXY headers (proxy_header.py)."""
 
 import asyncio
 import socket
@@ -26,13 +26,13 @@ from .greeting import GREETING, Greeting
 from .proxy_header import Proxied, bytes_missing, parse
 from .streams import CLIENT, Stream
 
-# A client that goes in the midst of its handshake: one that only looks whether somebody listens.
+# The client leaves during its handshake, as probes of an open port do.
 GONE: Final = (ConnectionResetError, BrokenPipeError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 UNWELCOME: Final = (ConnectionEndedError, BadRequestError, NoPlaceError, OSError)
 
 
 class Host(Protocol):
-    """What it needs of its gateway (server.py)."""
+    """The parts of a gateway (server.py) that it needs."""
 
     config: GatewayConfig
     topology: Topology
@@ -45,8 +45,8 @@ class Host(Protocol):
 
 
 class Reception:
-    """Of one event loop. `connection` makes one of a client that has shaken hands, and `serve`
-    serves it to its end."""
+    """The new connections of one event loop. `connection` makes a connection after the handshake,
+    and `serve` serves it to its end."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Reception:
         self._spawn = spawn
         self._connection = connection
         self._serve = serve
-        self._tasks: set[asyncio.Task[None]] = set()  # of clients that are not served yet
+        self._tasks: set[asyncio.Task[None]] = set()  # of clients before or in their handshake
 
     def welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
-        """A client has connected, or a load balancer for one."""
+        """Admits a client, or a load balancer that connects for one, and begins to serve it."""
         config = self._gateway.config
         has_header = config.expects_proxy_header(address)
         try:
@@ -86,18 +86,19 @@ class Reception:
         task.add_done_callback(self._tasks.discard)
 
     def close(self) -> None:
-        """Ends connections of whom nothing is known yet."""
+        """Ends connections that have not finished their handshake."""
         for task in self._tasks:
             task.cancel()
 
     def _keep(self, place: Place, task: "asyncio.Task[None]") -> None:
-        """Until its place is another's; for good, where clients need not say who they are."""
+        """Lets the connection keep its place until another takes it, or for good if clients need
+        no identity."""
         if not self._gateway.config.identities.is_needed:
             place.settle()
         place.on_evicted = partial(self._evict, task)
 
     def _evict(self, task: "asyncio.Task[None]") -> None:
-        """In the midst of a handshake: its place is another's."""
+        """Ends a handshake: another connection took its place."""
         self._gateway.counters.connection_ended(End.REFUSED)
         task.cancel()
 
@@ -122,12 +123,12 @@ class Reception:
             self._keep(place, task)
         connection = await self._handshake(channel, place, greeting)
         self._tasks.discard(task)
-        del channel, greeting, task  # there may be ten thousand
+        del channel, greeting, task  # ten thousand connections may hold them
         if connection is not None:
             await self._serve(connection)
 
     async def _find(self, channel: socket.socket, place: Place, greeting: Greeting) -> Place | None:
-        """The place of a client behind a load balancer, which says who it is; None: it is
+        """The place of a client behind a load balancer, from its PROXY header. None: the client is
         refused."""
         address = place.address
         try:
@@ -147,7 +148,7 @@ class Reception:
             place.release()
 
     async def _read_header(self, channel: socket.socket) -> Proxied | None:
-        """Reads no byte beyond it."""
+        """Reads the PROXY header and no byte beyond it."""
         data = b""
         while missing := bytes_missing(data):
             piece = await self._loop.sock_recv(channel, missing)
@@ -159,7 +160,7 @@ class Reception:
     async def _handshake(
         self, channel: socket.socket, place: Place, greeting: Greeting
     ) -> Connection | None:
-        """Shakes hands; None: that has failed."""
+        """Shakes hands. None: the handshake has failed."""
         gateway = self._gateway
         client = Stream(CLIENT)
         tls, limit = gateway.certificates.server, None
@@ -190,15 +191,15 @@ class Reception:
         log_handshake(lines, address, text, reason, greeting.name, now)
 
     def _hear(self, _: object, name: str | None, __: object) -> int | None:
-        """In the midst of a handshake: the name that the client asks for. Returns the alert that
-        ends it; None: it goes on."""
+        """Called during a handshake with the requested server name. Returns the alert that ends
+        the handshake; None: it goes on."""
         greeting, gateway = GREETING.get(), self._gateway
         greeting.hear(name, gateway.config, gateway.topology.nodes)
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if greeting.refusal else None
 
 
 def _end_of(error: Exception) -> End:
-    """Why a connection ends about whose client nothing is known yet."""
+    """Why a connection ended before its handshake was finished."""
     match error:
         case NoPlaceError():
             return End.REFUSED

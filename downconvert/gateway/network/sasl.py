@@ -1,4 +1,4 @@
-"""How the gateway authenticates itself to the cluster: which tokens it sends, and what it checks.
+"""Authenticates the gateway to the cluster by SASL.
 
 PLAIN [RFC 4616], SCRAM-SHA-256 and -512 [RFC 5802, by scramp], OAUTHBEARER [RFC 7628]."""
 

@@ -1,6 +1,6 @@
 """Moves bytes from one socket to another without copying them to user space [splice(2)].
 
-The operating system moves a response through a pipe. For plain sockets on Linux only; others are
+The operating system moves a response through a pipe, for plain sockets on Linux only. Others are
 copied (streams.py). Not here: pipes (pipes.py)."""
 
 import asyncio
@@ -16,8 +16,8 @@ from .unsent import unsent
 IS_POSSIBLE: Final = hasattr(os, "splice")
 WORTHWHILE: Final = 128 * 1024  # bytes: below that, a pipe costs more than the copies
 TURN_SIZE: Final = 1024 * 1024  # bytes, until others have their turn
-ROUNDS: Final = 16  # likewise, where each brings little
-WAIT_MS: Final = 1  # milliseconds that a turn waits for more, while nobody else has anything to do
+ROUNDS: Final = 16  # likewise, if each round moves few bytes
+WAIT_MS: Final = 1  # milliseconds that a turn waits for more, while the loop is idle
 
 
 class TargetEndedError(Exception):
@@ -33,13 +33,13 @@ class SilenceError(Exception):
 
 
 class Splice:
-    """A pipe between two non-blocking sockets, for a response of `size` bytes, of which `head` has
-    been read.
+    """A pipe between two non-blocking sockets, for a response of `size` bytes. `head`: the part
+    that has been read already.
 
-    The event loop's own callbacks move them: a task would hear of every piece a turn of the loop
-    later. `patience`: seconds without a byte after which the source has failed, and those for the
-    target; None: no limit. `ended`: set when nothing more is moved, also by whoever knows of one of
-    the two connections that it has ended; their files may be closed from then on."""
+    Callbacks of the event loop move the bytes: a task would handle each piece one turn of the loop
+    later. `patience`: seconds without a byte after which the source, and after which the target,
+    has failed; None: no limit. `ended`: done when nothing more is moved. The owner of either
+    connection may set it when that connection has ended. The files may be closed from then on."""
 
     def __init__(
         self,
@@ -53,15 +53,15 @@ class Splice:
         self._can_wait = isinstance(self._loop, EventLoop)
         self.ended: asyncio.Future[None] = self._loop.create_future()
         self._source, self._target = source, target
-        self._head = head  # what of it is not in the pipe
+        self._head = head  # the part of `head` that is not in the pipe yet
         self._left = size - len(head)  # bytes that have not been taken from the source
         self._in_pipe = 0
         self._patience = patience
         self._moved_at = self._loop.time()
         self._unsent = 0  # bytes that the target had not taken when it had no room
         self._timer: asyncio.TimerHandle | None = None
-        self._watched: int | None = None  # the one of the two that the loop watches
-        # The loop watches a file for one purpose, and has the sockets: copies are other files.
+        self._watched: int | None = None  # the socket that the loop watches
+        # The loop has one watcher per file, and already watches the sockets. So copies are used.
         self._copies: dict[int, int] = {}
         self._pipe = pipes.take()
 
@@ -76,9 +76,9 @@ class Splice:
         return self._in_pipe > 0
 
     async def run(self) -> bool:
-        """Moves all of it. False: the source, or `ended`, ended before.
+        """Moves the whole response. False: the source ended before, or `ended` was set.
 
-        SourceEndedError, TargetEndedError, SilenceError; OSError: there are too many files."""
+        SourceEndedError, TargetEndedError, SilenceError. OSError: there are too many files."""
         self._advance()
         self._look_again()
         try:
@@ -90,7 +90,7 @@ class Splice:
         return not self.pending
 
     def _advance(self) -> None:
-        """Moves what can be moved now. The loop calls it again when more can."""
+        """Moves all bytes that can move now. The loop calls it again when more can."""
         if self.ended.done():
             return
         try:
@@ -105,9 +105,9 @@ class Splice:
             self.ended.set_result(None)
 
     def _move(self) -> int | None:
-        """The file that has to be waited for; None: all is moved, or the source has ended."""
+        """Moves bytes. Returns the file to wait for. None: all is moved, or the source ended."""
         moved = 0
-        # What the loop watches is ready for it at the same moment.
+        # A watched file is useless to wait for: the loop has work as soon as it is ready.
         may_wait = self._can_wait and self._watched is None
         for _ in range(ROUNDS):
             if not self._in_pipe:
@@ -138,12 +138,12 @@ class Splice:
         return self._source if self.pending else None
 
     def _fill(self) -> bool:
-        """Takes what there is into the pipe, which is empty. False: the source has ended.
+        """Fills the empty pipe with available bytes. False: the source has ended.
 
-        BlockingIOError: there is nothing yet."""
+        BlockingIOError: there are none yet."""
         if self._head:
             self._in_pipe = os.write(self._pipe.inlet, self._head)
-            self._head = self._head[self._in_pipe :] or NOTHING  # which holds no buffer
+            self._head = self._head[self._in_pipe :] or NOTHING  # NOTHING holds no buffer
         if self._left and not self._head:
             try:
                 size = os.splice(self._source, self._pipe.inlet, min(self._left, pipes.PIPE_SIZE))
@@ -163,8 +163,8 @@ class Splice:
         return self._loop.wait_here(file, event, WAIT_MS)
 
     def _look_again(self) -> None:
-        """Ends it if whoever it waits for has been silent for too long, and else looks again when
-        that may be."""
+        """Ends the transfer if the awaited side has been silent for too long. Otherwise sets the
+        timer for the next check."""
         if self.ended.done():
             return
         patience = self._patience[self.waits_for_target]
@@ -174,13 +174,13 @@ class Splice:
             if not (self.waits_for_target and self._unsent < before):
                 self.ended.set_exception(SilenceError)
                 return
-            self._moved_at, left = self._loop.time(), patience  # it takes bytes, though few
+            self._moved_at, left = self._loop.time(), patience  # the target takes bytes, though few
         limits = [one for one in (left, *self._patience) if one is not None]
         if limits:
             self._timer = self._loop.call_later(min(limits), self._look_again)
 
     def _watch(self, file: int | None) -> None:
-        """Has the loop call when one of the two is ready. OSError: there are too many files."""
+        """Has the loop call `_advance` when the file is ready. OSError: too many files are open."""
         if file == self._watched:
             return
         if self._watched is not None:
@@ -196,7 +196,7 @@ class Splice:
             self._watched = file
 
     def close(self) -> None:
-        """Once; after its end."""
+        """Closes the copies and returns the pipe. To be called once, after the end."""
         for copy in self._copies.values():
             os.close(copy)
         pipes.give_back(self._pipe, is_empty=not self._in_pipe)

@@ -1,7 +1,7 @@
 """A connection as the gateway reads and writes it: small fixed buffers, and back-pressure.
 
-Plain or TLS, towards a client or towards the cluster. While what has arrived is not
-consumed, no more is read from the socket."""
+Plain or TLS, towards a client or towards the cluster. The socket is not read while received bytes
+are not consumed."""
 
 import asyncio
 import os
@@ -18,13 +18,13 @@ from .ended import ConnectionEndedError
 from .pouring import Pouring
 from .unsent import unsent
 
-BUFFER_SIZE: Final = 16 * 1024  # bytes that have arrived and wait for their reader
-PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may have to wait
+BUFFER_SIZE: Final = 16 * 1024  # received bytes that wait for their reader
+PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may be queued
 SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for reading
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
-LINGER: Final = 10.0  # seconds after closing for what has been written to be sent
+LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent
 KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
     "TCP_KEEPIDLE": 60,  # seconds without a byte until the system asks
     "TCP_KEEPINTVL": 10,  # seconds between two questions
@@ -44,17 +44,17 @@ def scratch() -> memoryview:
 
 
 def _nothing() -> None:
-    """What is called where nobody wants to know."""
+    """The default callback."""
 
 
 class Stream(asyncio.BufferedProtocol):
-    """One connection, for one task that reads and one that writes. It is read into the thread's
-    buffer. What nobody has taken by then is kept, in as many bytes as it has.
+    """One connection, for one task that reads and one that writes. The socket is read into the
+    thread's buffer. Bytes that are not taken at once are copied to a buffer of just their size.
 
     `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
     transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader."""
 
-    __slots__ = (  # thousands of them wait
+    __slots__ = (  # thousands of idle streams exist
         *("_buffer_size", "_file", "_is_eof", "_is_paused", "_is_plain", "_may_write"),
         *("_pouring", "_reader", "_spliced", "_writer"),
         *("available", "deadline", "on_arrival", "on_end", "patience", "peer", "transport"),
@@ -69,10 +69,10 @@ class Stream(asyncio.BufferedProtocol):
         self.peer = peer
         self.patience = patience
         self.on_end: Callable[[], None] = _nothing  # called when the other side has gone
-        # Called with all that waits as soon as there is more of it. Returns the bytes that it has
-        # taken; their content is valid until then.
+        # Called with all waiting bytes whenever more arrive. Returns how many it has taken. Their
+        # content is valid until it returns.
         self.on_arrival: Callable[[memoryview], int] | None = None
-        self.available = NOTHING  # what has arrived and was not taken
+        self.available = NOTHING  # received bytes that were not taken
         self._buffer_size = buffer_size
         self._is_paused = self._is_eof = False
         self.deadline = Deadline()
@@ -83,7 +83,7 @@ class Stream(asyncio.BufferedProtocol):
         self._pouring: Pouring | None = None
         self.transport: asyncio.Transport
         self._file: int
-        self._is_plain: bool  # whether what is written goes out as it is
+        self._is_plain: bool  # whether written bytes go out unencrypted
 
     # --- what the event loop calls
 
@@ -100,7 +100,7 @@ class Stream(asyncio.BufferedProtocol):
         if self._pouring is not None:
             return scratch()[: self._pouring.read_size]
         waiting = len(self.available)
-        if waiting:  # what arrives is looked at together with it
+        if waiting:  # new bytes are handled together with these
             scratch()[:waiting] = self.available
         return scratch()[waiting : self._buffer_size]
 
@@ -137,8 +137,8 @@ class Stream(asyncio.BufferedProtocol):
         self._wake(self._writer)
         self._wake(self._spliced)
         self.on_end()
-        # Who is called refers to this stream, and asyncio's transport to itself: else thousands
-        # would wait for the cycle collector.
+        # The callbacks refer to this stream, and asyncio's transport refers to itself. These
+        # reference cycles are cut here, or thousands would wait for the cycle collector.
         self.on_end, self.on_arrival = _nothing, None
         vars(self.transport).pop("_read_ready_cb", None)
 
@@ -165,24 +165,24 @@ class Stream(asyncio.BufferedProtocol):
             await self.more(limit)
 
     async def more(self, limit: float | None) -> None:
-        """Waits until more has arrived than `on_arrival` has taken, the other side has gone, or
-        somebody wakes it. TimeoutError."""
+        """Waits until `on_arrival` leaves bytes, the other side has gone, or `wake` is called.
+        TimeoutError."""
         self._resume()
         self._reader = asyncio.get_running_loop().create_future()
         await self.deadline.wait(self._reader, limit)
 
     def wake(self) -> None:
-        """Whoever waits for more looks again."""
+        """Resumes the task that waits in `more`."""
         self._wake(self._reader)
 
     def look_again(self) -> None:
-        """Calls `on_arrival` with what waits: it may take now what it has left before."""
+        """Calls `on_arrival` again with the waiting bytes, which it may take now."""
         if self.on_arrival is not None and self.available:
             self.consume(self.on_arrival(self.available))
 
     def consume(self, size: int) -> None:
-        """Discards bytes from the beginning of what is available."""
-        self.available = self.available[size:] or NOTHING  # which holds no bytes
+        """Discards bytes from the beginning of `available`."""
+        self.available = self.available[size:] or NOTHING  # NOTHING holds no buffer
         if not self.available:
             self._resume()
 
@@ -193,11 +193,11 @@ class Stream(asyncio.BufferedProtocol):
         piece_size: int = SCRATCH_SIZE,
         goes_on: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Passes what arrives to a sink, up to `size` bytes, while `goes_on()`. Returns the bytes
+        """Passes up to `size` received bytes to a sink, while `goes_on()`. Returns the bytes
         passed.
 
-        It is read into the thread's buffer and not into the connection's. ConnectionEndedError,
-        TimeoutError, and what the sink raises."""
+        They are read into the thread's buffer and not into the connection's. ConnectionEndedError,
+        TimeoutError, and errors of the sink."""
         piece = self.available[:size]
         if piece:
             sink(piece)
@@ -226,13 +226,13 @@ class Stream(asyncio.BufferedProtocol):
     # --- writing
 
     def send(self, data: memoryview | bytes | bytearray) -> int:
-        """Takes all of it; the caller drains afterwards. ConnectionEndedError."""
+        """Takes all the data. The caller drains afterwards. ConnectionEndedError."""
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
         rest = data
         is_large = self._is_plain and len(data) >= DIRECT_MIN
         if is_large and not self.transport.get_write_buffer_size():
-            # Past the transport, which copies, or keeps what is overwritten soon.
+            # Written past the transport, which copies data or keeps a buffer that is reused soon.
             try:
                 rest = data[os.write(self._file, data) :]
             except BlockingIOError:
@@ -245,7 +245,7 @@ class Stream(asyncio.BufferedProtocol):
         return len(data)
 
     async def drain(self) -> None:
-        """Waits until little is left to be written. ConnectionEndedError, TimeoutError."""
+        """Waits until few bytes are queued for writing. ConnectionEndedError, TimeoutError."""
         while not self._may_write:
             if self.transport.is_closing():
                 raise ConnectionEndedError(self.peer)
@@ -256,8 +256,8 @@ class Stream(asyncio.BufferedProtocol):
             )
 
     async def flushed(self) -> None:
-        """Waits until nothing is left to be written; for plain sockets, since one of TLS always has
-        something. ConnectionEndedError, TimeoutError."""
+        """Waits until the write queue is empty. Plain sockets only: that of TLS is never empty.
+        ConnectionEndedError, TimeoutError."""
         assert self._is_plain
         self.transport.set_write_buffer_limits(high=0)
         try:
@@ -266,11 +266,11 @@ class Stream(asyncio.BufferedProtocol):
             self.transport.set_write_buffer_limits(high=WRITE_MAX)
 
     async def direct(self) -> socket.socket | None:
-        """A copy of its socket, for whoever writes past the transport, which has nothing left to
-        write then; None: what is written to it would not go out as it is. The caller closes it.
+        """A copy of its socket, for writing past the transport, whose queue is empty then. None:
+        the connection is not plain. The caller closes the copy.
 
-        A copy, since the number of a file that was closed as the other side went may be that of
-        another connection by then. ConnectionEndedError, TimeoutError."""
+        It is a copy because the original may be closed when the other side goes. Its file number
+        may then belong to another connection. ConnectionEndedError, TimeoutError."""
         if not self._is_plain:
             return None
         await self.flushed()
@@ -281,7 +281,7 @@ class Stream(asyncio.BufferedProtocol):
         return copy
 
     async def takes_again(self, direct: socket.socket) -> None:
-        """Waits until a direct copy takes something. ConnectionEndedError, TimeoutError."""
+        """Waits until a direct copy is writable. ConnectionEndedError, TimeoutError."""
         loop = asyncio.get_running_loop()
         self._writer = loop.create_future()
         loop.add_writer(direct.fileno(), self._wake, self._writer)
@@ -294,7 +294,7 @@ class Stream(asyncio.BufferedProtocol):
             raise ConnectionEndedError(self.peer)
 
     async def _moves(self, future: "asyncio.Future[None]", progress: Callable[[], int]) -> None:
-        """Waits for a future, or for a while in which there was progress. TimeoutError: none."""
+        """Waits for a future for as long as there is progress. TimeoutError: there is none."""
         before = progress()
         try:
             async with asyncio.timeout(self.patience):
@@ -304,7 +304,7 @@ class Stream(asyncio.BufferedProtocol):
                 raise self.silence() from None
 
     def silence(self) -> TimeoutError:
-        """Why it is given up."""
+        """The error of a transfer without progress."""
         return TimeoutError(f"{self.peer} has neither sent nor taken a byte in {self.patience:g} s")
 
     async def copy_to(self, other: "Stream", size: int) -> None:
@@ -335,10 +335,10 @@ class Stream(asyncio.BufferedProtocol):
             files, patience = (self._file, other._file), (self.patience, other.patience)
             head = self.available[:size]
             splice = splicing.Splice(*files, size, patience, head)
-            # Without `consume`, which would read on.
+            # Not by `consume`, which would resume reading.
             self.available = self.available[size:] or NOTHING
             del head
-            for stream in (self, other):  # it ends with either connection
+            for stream in (self, other):  # the splice ends with either connection
                 stream._spliced = splice.ended
             if not await splice.run():
                 self._check_open(other)
@@ -364,18 +364,18 @@ class Stream(asyncio.BufferedProtocol):
                 raise ConnectionEndedError(stream.peer)
 
     def takes(self) -> bool:
-        """Whether little is left to be written."""
+        """Whether few bytes are queued for writing."""
         return self._may_write
 
     def close(self) -> None:
-        """What has been written is still sent, if the other side takes it soon."""
+        """Closes. Written bytes are still sent, if the other side takes them soon."""
         if not self.transport.is_closing():  # a TLS transport that is closed again is of no use
             self.transport.close()
         if self.transport.get_write_buffer_size():
             asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
 
     def abort(self) -> None:
-        """Closes at once; what has been written may be lost."""
+        """Closes at once. Written bytes may be lost."""
         self.transport.abort()
 
     @staticmethod
@@ -387,5 +387,5 @@ class Stream(asyncio.BufferedProtocol):
 def _keep_alive(raw: socket.socket) -> None:
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in KEEPALIVE.items():
-        if hasattr(socket, name):  # where the system lets one say so
+        if hasattr(socket, name):  # not all systems have these options
             raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -1,10 +1,10 @@
-"""An old fetch that is translated in the calls that receive it and its answer: by its exchange, or,
-where the client has sent the same before, by what is known of it (repeated.py).
+"""Translates an old fetch in the callbacks that receive it and its answer.
 
-That is how it begins. Its connection's task takes over where an answer is large, where more has to
-be converted than in a moment, and where anything but an answer comes of it.
+Its exchange translates it. If the client repeats a fetch, the saved results of its first exchange
+suffice (repeated.py). The connection's task takes over if an answer is large, if conversion takes
+more than a moment, or if the exchange ends in anything but an answer.
 
-Not here: when one begins (passing.py), how the task goes on (connection.py)."""
+Not here: when a translation begins (passing.py), how the task goes on (connection.py)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,19 +30,19 @@ from .pieces import SOON, pieces
 from .streams import PIECE_SIZE
 from .upstream import CORRELATION, LENGTH, Upstream
 
-# API and version of the requests that are translated so.
+# API and version of the requests that are translated in this way.
 OLD_FETCHES: Final = frozenset(
     ApiKey.Fetch.to_bytes(2) + version.to_bytes(2) for version in range(AS_ON_DISK_SINCE)
 )
 
 
 class Translation:
-    """Of one request. `exchange`: begins its exchange, with what holds when it came; `whole`: the
-    request, with its length; `started`: when it came. `repeated`: what is known of its kind, so
-    that the exchange begins only where that does not do.
+    """The translation of one request. `exchange`: begins its exchange, with the session's state at
+    its arrival. `whole`: the request, with its length. `started`: its arrival time. `repeated`:
+    what is known of such requests. The exchange then begins only if that does not suffice.
 
-    `steps`: the exchange. `step`: what that has yielded, or returned. `correlation_id`: of a
-    question that the cluster has been asked. `answered`: the client's answer, if it needed no
+    `steps`: the exchange. `step`: the last value that it yielded or returned. `correlation_id`: of
+    the request to the cluster that is under way. `answered`: the client's answer, if it needed no
     exchange."""
 
     __slots__ = (
@@ -65,7 +65,7 @@ class Translation:
         self.steps: Steps
         self.step: Step
         self.correlation_id: int | None = None
-        self.is_large = False  # the answer that is on its way
+        self.is_large = False  # whether the expected answer is
 
     @property
     def is_for_task(self) -> bool:
@@ -90,7 +90,8 @@ class Translation:
         return min(max(getattr(body, "max_wait_ms", 0), 0) / 1000, LONGEST)
 
     def begin(self, upstream: Upstream) -> bool:
-        """Whether the cluster has been asked. What the exchange raises; ConnectionEndedError."""
+        """Asks the cluster. Returns whether it has been asked. Raises errors of the exchange and
+        ConnectionEndedError."""
         if self.repeated is not None and upstream.stream.takes():
             self.correlation_id = upstream.next_id()
             upstream.stream.send(self.repeated.ask(self.correlation_id, offset_of(self._whole)))
@@ -99,14 +100,16 @@ class Translation:
         return self._goes_on(nothing, upstream)
 
     def look(self) -> None:
-        """The exchange is needed after all. The cluster has been asked what it asks."""
+        """Begins the exchange if it was not needed so far. The cluster has already received its
+        request."""
         if self.repeated is not None:
             self.repeated, self.steps = None, self._exchange()
             self.step = advance(self.steps, nothing)
             assert isinstance(self.step, Ask)
 
     def take(self, data: memoryview, upstream: Upstream) -> bool:
-        """Takes the whole answer, a frame. Whether the cluster has been asked again. Likewise."""
+        """Takes the whole answer, a frame. Returns whether the cluster has been asked again. Raises
+        as `begin` does."""
         asked_id = self.correlation_id
         assert asked_id is not None
         if self.repeated is not None:
@@ -135,7 +138,7 @@ class Translation:
         return self.correlation_id is not None
 
     def whole_answer(self) -> tuple[ResponseSend, memoryview] | None:
-        """The client's, which may be sent at once, and its bytes; None: the task is to send it."""
+        """The client's answer and its bytes, if it may be sent at once. None: the task sends it."""
         if not isinstance(self.step, Answer) or self.step.ends is not None:
             return None
         send = self.step.send
@@ -145,5 +148,5 @@ class Translation:
 
 
 def is_small(size: int) -> bool:
-    """Whether an answer of the cluster, of so many bytes after its length, is taken in one call."""
+    """Whether an answer of the cluster is taken in one call. `size`: its bytes after its length."""
     return CORRELATION.size <= size <= min(MEMORY_MAX, PIECE_SIZE) - LENGTH.size

@@ -1,7 +1,7 @@
-"""How much of what was written to a connection its other side has not taken.
+"""Counts the written bytes that the other side of a connection has not taken.
 
-The system says that a connection takes more when a third of its buffer is free, which may be
-megabytes. A reader that is slow has taken bytes long before, and is not silent."""
+The system reports a socket as writable when a third of its buffer is free, which may be megabytes.
+A slow reader has taken bytes long before, and is not silent."""
 
 import fcntl
 import sys
@@ -11,8 +11,8 @@ NUMBER_SIZE = 4
 
 
 def unsent(file: int) -> int:
-    """Bytes in the system's buffer; of TCP, those that have not been acknowledged. 0 where the
-    system does not say, or the file is closed."""
+    """Bytes in the system's buffer; for TCP, those that have not been acknowledged. 0: the system
+    does not tell, or the file is closed."""
     try:
         number = fcntl.ioctl(file, termios.TIOCOUTQ, bytes(NUMBER_SIZE))
     except OSError:

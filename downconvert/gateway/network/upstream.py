@@ -1,6 +1,6 @@
 """A client's connection to one broker of the cluster: asks, forwards, keeps large responses.
 
-Not here: what is asked (session.py), how it is authenticated (sasl.py)."""
+Not here: which requests are sent (session.py), authentication (sasl.py)."""
 
 import ssl
 from asyncio import get_running_loop, timeout
@@ -38,7 +38,7 @@ OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 class Upstream:
     """A connection to a broker. One request at a time.
 
-    `wait`: seconds that a request lets the broker wait, on top of the time-out of all requests."""
+    `wait`: seconds that a request lets the broker wait, in addition to the request time-out."""
 
     __slots__ = (
         *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
@@ -59,16 +59,16 @@ class Upstream:
         self.hello: Message | None = None  # what the broker answered to HELLO
         self.answer_size = 0  # bytes of the last answer that was read
         self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
-        self.asked_for = OTHER  # a name of which there are few
+        self.asked_for = OTHER  # an API's name or OTHER, for metrics
         self._pool = pool
-        self._budget = budget  # for answers that are kept in memory
+        self._budget = budget  # for answers kept in memory
         self._request_timeout = config.limits.request_timeout
         self._spool_dir = config.spool_dir
         self._correlation_id = 0
 
     async def ask(self, ask: Ask, wait: float = 0.0) -> Message:
-        """Asks a request of the gateway's own. Returns the response. BadRequestError: it is
-        invalid."""
+        """Sends a request of the gateway's own and returns the response. BadRequestError: the
+        response is invalid."""
         correlation_id = await self.send(ask)
         if not ask.expects_response:
             return Message()
@@ -82,7 +82,7 @@ class Upstream:
         return correlation_id
 
     def write(self, ask: Ask) -> int:
-        """As `send`, for callers that drain afterwards, or have seen that the broker takes it."""
+        """As `send`, for callers that drain afterwards or have checked `takes` before."""
         correlation_id = self.next_id()
         self.stream.send(framed(ask, correlation_id))
         return correlation_id
@@ -93,18 +93,18 @@ class Upstream:
         return self._correlation_id
 
     async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Callable[[], Message]:
-        """Receives the response to what has been sent, into a file where it is large. Returns what
-        reads it; that takes time where `answer_size` is more than INLINE_MAX."""
+        """Receives the response to a sent request. A large one goes to a file. Returns a function
+        that parses it. That takes time if `answer_size` exceeds INLINE_MAX."""
         spool = Spool(await self._begun(wait), self._spool_dir, self._budget)
         self.stream.consume(LENGTH.size)
         while spool.received < spool.size:
             await self.stream.receive_into(spool.write, spool.size - spool.received)
-        self.stream.deadline.close()  # no timer is held while its client takes what it becomes
+        self.stream.deadline.close()  # no timer is held while the client receives the result
         self.answer_size = spool.size
         return partial(ask.answer, spool, correlation_id)
 
     async def _begun(self, wait: float) -> int:
-        """The length of the next response, which begins with it. SilentBrokerError: none comes."""
+        """Reads the length of the next response. SilentBrokerError: none comes."""
         started = perf_counter()
         await self._arrived(LENGTH.size, wait)
         if self.on_answer is not None:
@@ -130,16 +130,16 @@ class Upstream:
         charge: Callable[[int], float],
         throttle: ThrottleField | None = None,
     ) -> None:
-        """Passes the response that comes next on, byte for byte but for its throttle time.
+        """Forwards the next response, byte for byte except for its throttle time.
 
-        `charge`: called with the bytes of its frame, before any of them is sent; the seconds for
-        which its client is not read from then."""
+        `charge`: called with the size of its frame before any byte is sent. Returns the seconds
+        for which the client is then muted."""
         size = LENGTH.size + await self._begun(wait)
         await self._arrived(LENGTH.size + CORRELATION.size)
         if CORRELATION.unpack_from(self.stream.available, LENGTH.size)[0] != correlation_id:
             raise BadRequestError("the cluster answered another request")
         seconds = charge(size)
-        if client.has_ended:  # it hears nothing, and what it has sent before that is handled
+        if client.has_ended:  # it receives nothing; its earlier requests are still handled
             await self.stream.receive_into(lambda _piece: None, size)
             return
         if seconds and throttle is not None:
@@ -149,15 +149,15 @@ class Upstream:
         await self.stream.copy_to(client, size)
 
     async def _throttled_start(self, field: ThrottleField, size: int, seconds: float) -> bytes:
-        """The beginning of a frame of so many bytes, taken and changed; nothing where it has no
-        such field."""
+        """Takes the beginning of a frame of `size` bytes and returns it with the new throttle time.
+        Empty: the frame has no such field."""
         field_at = LENGTH.size + field.header_size
         start_size = field_at + THROTTLE.size
         if size < start_size:
             return b""
         await self._arrived(start_size)
         start = bytes(self.stream.available[:start_size])
-        if any(start[LENGTH.size + CORRELATION.size : field_at]):  # tags that nobody has defined
+        if any(start[LENGTH.size + CORRELATION.size : field_at]):  # undefined tags
             return b""
         (theirs,) = THROTTLE.unpack_from(start, field_at)
         self.stream.consume(start_size)
@@ -182,10 +182,10 @@ async def reach(
     pool: ConversionPool,
     budget: MemoryBudget | None = None,
 ) -> Upstream:
-    """A connection to the first of these that answers. UnreachableError: none does.
+    """A connection to the first address that answers. UnreachableError: none does.
 
-    Accepting a connection is not enough: a broker that hangs does that, too. `report` is called for
-    each that was tried, with None, or with why it could not be reached."""
+    Accepting a connection is not enough: a hanging broker does that, too. `report` is called for
+    each tried address, with None or with the reason why it could not be reached."""
     reasons = []
     limit = config.limits.connect_timeout
     for address in addresses:
@@ -209,7 +209,7 @@ async def reach(
 async def connect(
     host: str, port: int, context: ssl.SSLContext | None, patience: float | None = None
 ) -> Stream:
-    """A connection to a host. OSError, also for TLS. Without a timeout: that is the caller's.
+    """A connection to a host. OSError, also for TLS. The caller sets the timeout.
 
     A host's other addresses are tried while the first one does not answer."""
     loop = get_running_loop()

@@ -34,10 +34,10 @@ def request_header(header: Header) -> RequestHeader:
 
 
 def raw_token(token: bytes) -> bytearray:
-    """A token of SASL as a frame of its own."""
+    """A SASL token as a frame of its own."""
     return bytearray(len(token).to_bytes(4) + token)
 
 
 def whole(frame: memoryview, size: int) -> Generator[Whole, memoryview, memoryview]:
-    """The whole frame of a request, of which perhaps only the beginning is here."""
+    """The whole frame of a request. `frame`: it, or its beginning."""
     return (yield Whole()) if len(frame) < size else frame

@@ -1,15 +1,15 @@
-"""Which clients use old versions: what every client asks, in which version, and what was done.
+"""Counts which clients use old versions: the APIs and versions of every client, and conversions.
 
-Brokers do not report this, and it is the list of what must be upgraded. Its size is bounded,
-because a client may use another client id in every request, and a scheduler gives its pods new
-names for years. Where it is full, what was asked in a version that needs the gateway stays:
+Brokers do not report this. It is the list of clients to upgrade. Its size is bounded, because a
+client may use another client id in every request, and a scheduler gives its pods new names for
+years. If it is full, clients that need the gateway are kept longest:
 
-1. Of what needs no gateway, what was seen least recently is counted as `(others)`.
-2. Where nothing of that is left, clients whose ids differ in what was generated become one, and
-   then those whose ids begin alike. Their dates stay: the first, and the last.
-3. Last, the half that asked least is counted as `(others)`, too.
+1. Clients that do not need the gateway are counted as `(others)`, least recently seen first.
+2. If none of these is left, ids that differ only in generated parts are merged, and then ids with
+   the same beginning. The first and the last date are kept.
+3. Last, the half with the fewest requests is counted as `(others)`, too.
 
-Not here: what is generated in an id (client_names.py)."""
+Not here: generated parts of ids (client_names.py)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
@@ -24,40 +24,40 @@ from .client_names import ANY, pattern_of, prefix_of
 from .headers import NAMES
 
 KEYS_MAX: Final = 10_000
-ROOM: Final = 10  # one of so many rows is free after clients have become one
+ROOM: Final = 10  # one of so many rows is free after clients were merged
 VERSIONS: Final = range(64)  # of requests; no API has as many
-UNKNOWN_KEYS: Final = 256  # keys of APIs that are told apart though they are not known here
+UNKNOWN_KEYS: Final = 256  # unknown API keys below this are counted separately
 KNOWN_APIS: Final = {*NAMES.values(), *(f"API {key}" for key in range(UNKNOWN_KEYS))}
 NO_VERSION: Final = -1
 
 
 class ClientKey(NamedTuple):
-    """A client by what it says of itself, with an API and its version."""
+    """A client as it describes itself, with an API and its version."""
 
     client_id: str
     software: str  # name and version, from ApiVersions v3 on
     address: str
     api: str
     version: int
-    principal: str = ""  # who it has proved to be, or the rule for its address
-    rule: str = ""  # the one that is for it
-    tls: str = ""  # the version that it speaks, as of OpenSSL
+    principal: str = ""  # its proved identity, or the rule for its address
+    rule: str = ""  # the rule that matches it
+    tls: str = ""  # its TLS version, as OpenSSL names it
 
 
 @dataclass(slots=True)
 class ClientUse:
-    """What was counted for one ClientKey. Times in seconds since the epoch."""
+    """The counts of one ClientKey. Times in seconds since the epoch."""
 
     requests: int = 0
-    translated: int = 0  # requests that the cluster does not take, or not serve, as they are
+    translated: int = 0  # requests that the cluster does not accept or serve unchanged
     records_converted: int = 0
-    bytes_converted: int = 0  # that were sent
+    bytes_converted: int = 0  # converted bytes that were sent
     first_seen: float = inf
     last_seen: float = 0.0
     merged: int = 1  # keys that this was counted for
 
     def add(self, other: "ClientUse") -> None:
-        """Counts what was counted for another key as well."""
+        """Adds the counts of another key."""
         self.requests += other.requests
         self.translated += other.translated
         self.records_converted += other.records_converted
@@ -73,12 +73,12 @@ class ClientCensus:
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         self._lock = Lock()
         self._keys_max = keys_max
-        self._old: dict[ClientKey, ClientUse] = {}  # of which something was translated
-        self._current: OrderedDict[ClientKey, ClientUse] = OrderedDict()  # the rest, as last seen
-        self._others: dict[ClientKey, ClientUse] = {}  # by API and version, of which there are few
+        self._old: dict[ClientKey, ClientUse] = {}  # with translated requests
+        self._current: OrderedDict[ClientKey, ClientUse] = OrderedDict()  # others, latest last
+        self._others: dict[ClientKey, ClientUse] = {}  # `(others)`, by API and version
 
     def see(self, key: ClientKey, now: float, *, translated: bool) -> ClientKey:
-        """Counts a request. Returns the key under which what follows is to be counted."""
+        """Counts a request. Returns the key for counting its later events."""
         key = key._replace(
             client_id=key.client_id[:NAME_MAX],
             principal=key.principal[:NAME_MAX],
@@ -91,7 +91,7 @@ class ClientCensus:
         return key
 
     def see_again(self, key: ClientKey, now: float, *, translated: bool) -> None:
-        """As `see`. `key`: as that has returned it."""
+        """As `see`. `key`: as `see` returned it."""
         with self._lock:
             use = self._old.get(key)
             if use is None and not translated:
@@ -106,14 +106,14 @@ class ClientCensus:
             use.last_seen = max(use.last_seen, now)
 
     def converted(self, key: ClientKey, records: int, sent: int) -> None:
-        """Adds what a conversion did."""
+        """Adds the counts of a conversion."""
         with self._lock:
             use = self._known(key)
             use.records_converted += records
             use.bytes_converted += sent
 
     def recoded(self, key: ClientKey, sent: int) -> None:
-        """Adds an answer whose records got another codec. The cluster takes the request itself."""
+        """Adds an answer whose records got another codec. The cluster accepts such requests."""
         with self._lock:
             use = self._known(key)
             use.translated += 1
@@ -130,7 +130,7 @@ class ClientCensus:
         return [key._asdict() | asdict(use) for key, use in self]
 
     def add(self, row: dict[str, Any]) -> None:
-        """Counts what another census has counted: one of its rows."""
+        """Adds a row of another census."""
         key = ClientKey(*(row[name] for name in ClientKey._fields))
         use = ClientUse(**{name: row[name] for name in ClientUse.__dataclass_fields__})
         with self._lock:
@@ -154,7 +154,7 @@ class ClientCensus:
             self._count_as_others(key, use)
 
     def _has_room(self, *, needs_gateway: bool) -> bool:
-        """Whether another key may be counted by itself; makes room where that is possible."""
+        """Whether another key may be counted by itself. Makes room if possible."""
         if len(self._old) + len(self._current) < self._keys_max:
             return True
         if self._current:
@@ -165,7 +165,7 @@ class ClientCensus:
         return needs_gateway
 
     def _make_room(self) -> None:
-        """Makes one of the clients that are alike, until enough is free."""
+        """Merges similar clients until enough rows are free."""
         enough = self._keys_max - max(self._keys_max // ROOM, 1)
         for alike in (_by_pattern, _by_prefix):
             self._merge(alike)
@@ -192,7 +192,7 @@ class ClientCensus:
             known.add(use)
 
     def _known(self, key: ClientKey) -> ClientUse:
-        """Where a key is counted by now."""
+        """The counts that a key belongs to by now."""
         for table in (self._old, self._current):
             for one in (key, _by_pattern(key), _by_prefix(key)):
                 if one in table:
@@ -213,12 +213,12 @@ def _by_prefix(key: ClientKey) -> ClientKey:
 
 
 def _weight(use: ClientUse) -> tuple[int, float]:
-    """What a client is worth knowing: it asked much, and lately."""
+    """The rank of a client: by its number of requests, then by the latest."""
     return use.requests, use.last_seen
 
 
 def merged(rows: Iterable[dict[str, Any]], keys_max: int = KEYS_MAX) -> list[dict[str, Any]]:
-    """The rows of several censuses as those of one."""
+    """Merges the rows of several censuses."""
     census = ClientCensus(keys_max)
     for row in sorted(rows, key=lambda row: float(row["last_seen"])):
         census.add(row)

@@ -1,6 +1,6 @@
-"""Who the client of a connection is: what it has proved, and which rule matches that.
+"""The identity of a connection's client: what it has proved, and which rule matches.
 
-Not here: its login (login.py), the rules (access/identity.py), what a rule allows
+Not here: its login (login.py), the rules (access/identity.py), the rights that a rule grants
 (access/permissions.py)."""
 
 from typing import Final
@@ -20,10 +20,11 @@ AUDIT: Final = log_of("downconvert.audit")
 
 
 class ClientIdentity:
-    """Of one connection. `address`: the client's. `certificate`: the name in the client's.
+    """The identity of one connection's client. `address`: of the client. `certificate`: the name in
+    its certificate.
 
-    `identified`: None until it is known which rule the client has. `proved`: what that is known by,
-    if the client has logged in. `login`: None where there are no users."""
+    `identified`: the client's rule; None: not yet known. `proved`: the result of its login; None:
+    it has not logged in. `login`: None if no users are configured."""
 
     __slots__ = ("_shared", "address", "certificate", "identified", "login", "proved")
 
@@ -52,7 +53,7 @@ class ClientIdentity:
 
     @property
     def name(self) -> str:
-        """The client's name, or its address, for the rates that are counted by client."""
+        """The client's name or address, which its rates are counted by."""
         return (self.identified.name if self.identified is not None else "") or self.address
 
     @property
@@ -62,18 +63,18 @@ class ClientIdentity:
 
     @property
     def principal(self) -> str:
-        """Who the client is, for logs; empty: it has shown nothing, and no rule is for it."""
+        """The client's principal, for logs. Empty: it has proved nothing and matches no rule."""
         user = None if self.proved is None else self.proved.name
         return principal_of(user, self.certificate, self.rule)
 
     @property
     def claimed(self) -> str:
-        """The user of its last login, who it may not be."""
+        """The user name of its last login, proved or not."""
         return "" if self.login is None else self.login.claimed
 
     @property
     def refusal(self) -> str:
-        """Why a login has failed that the client was told of; it may leave without a word."""
+        """Why a login failed, if the client was told so. It may then close without an answer."""
         return "" if self.login is None else self.login.refusal
 
     def has_expired(self, now: float) -> bool:
@@ -81,25 +82,25 @@ class ClientIdentity:
         return self.login is not None and self.login.is_over(now)
 
     def find(self) -> bool:
-        """Finds the rule of a client that does not log in. Whether there is one."""
+        """Finds the rule of a client that does not log in. Returns whether one matches."""
         self.identified = self._matching(None)
         return self.identified is not None
 
     def logged_in(self, reply: Reply) -> Reply:
-        """A login has been answered with `reply`. A user that no rule matches is logged in, and
-        refused."""
+        """Takes the login that `reply` answers, and returns the reply to send. A user that matches
+        no rule is logged in, and refused."""
         assert self.login is not None
         proved = self.login.proved
         if proved is None or proved is self.proved:
             return reply
         if self.identified is not None and self.proved is None:
-            return reply  # it goes on as who it was before
+            return reply  # it keeps its former identity
         known, self.proved = self.identified, proved
         self.identified = self._matching(proved)
         if self.identified is None:
             return HangUp(f"user {proved.name!r:.100}, who matches no rule", is_login=True)
         if known is not None and known != self.identified:
-            # Its connection to the cluster, and what it was offered, are those of the former.
+            # Its cluster connection and its offered versions belong to the former rights.
             return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
         fields = {"client": self.address, "principal": self.principal, "rule": self.rule}
         text = "client %s: has logged in as %r"

@@ -1,22 +1,22 @@
-"""What the ids of clients have in common whose rest was generated: by a scheduler, for each start.
+"""Finds the common part of client ids that a scheduler generates for each start.
 
-Not here: which clients are counted by that instead of by their id (census.py)."""
+Not here: which clients are counted by that part instead of by their id (census.py)."""
 
 import re
 from typing import Final
 
 ANY: Final = "*"
-PREFIX: Final = 8  # characters that a name is known by where nothing else is left
+PREFIX: Final = 8  # characters of a name that are kept as the last resort
 DIGITS: Final = re.compile(r"\d+")
 UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-PARTS: Final = re.compile(r"([-_.:/@# ]+)")  # between them, which are kept
+PARTS: Final = re.compile(r"([-_.:/@# ]+)")  # separators, which are kept
 MIXED: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[0-9A-Za-z]{5,}")
-# What Kubernetes gives a pod: five letters that make no word.
+# The suffix that Kubernetes gives a pod: five characters that form no word.
 POD: Final = re.compile(r"[bcdfghjklmnpqrstvwxz2456789]{5}")
 
 
 def pattern_of(name: str) -> str:
-    """The name with `*` for each part that was generated. Of a pattern, the pattern itself."""
+    """The name with `*` for each generated part. A pattern is returned unchanged."""
     parts = PARTS.split(UUID.sub(ANY, name))
     last = len(parts) - 1
     return "".join(
@@ -28,5 +28,5 @@ def pattern_of(name: str) -> str:
 
 
 def prefix_of(name: str) -> str:
-    """The beginning of a name, and `*`; of a short name, and of a prefix, itself."""
+    """The beginning of a name, and `*`. A short name or a prefix is returned unchanged."""
     return name if len(name.removesuffix(ANY)) <= PREFIX else name[:PREFIX] + ANY

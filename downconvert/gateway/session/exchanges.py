@@ -1,10 +1,11 @@
-"""What a session asks of its connection. No sockets and no threads here.
+"""The steps that a session asks its connection for. No sockets and no threads here.
 
-An exchange handles one request of a client. It is a generator: it yields what it needs (an answer
-of the cluster, the rest of the request, a turn in which to convert), is sent it, and returns the
-reply to the client. It runs on one thread at a time, and only its connection resumes it.
+An exchange handles one request of a client. It is a generator. It yields what it needs: an answer
+of the cluster, the rest of the request, or a turn for conversion. It is resumed with the result,
+and returns the reply to the client. It runs on one thread at a time, and only its connection
+resumes it.
 
-Not here: who answers what is asked (network/connection.py)."""
+Not here: carrying out the steps (network/connection.py)."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ from .spool import Spool
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A request to the cluster, whose answer comes back as a Message.
+    """A request to the cluster. The exchange is resumed with its answer, a Message.
 
     `body` None: the client's own request, byte for byte."""
 
@@ -48,11 +49,11 @@ class Ask:
 
     @property
     def expects_response(self) -> bool:
-        """Every request but a produce with acks=0."""
+        """False only for a produce with acks=0."""
         return self.body is None or self.api is not ApiKey.Produce or self.body.acks != 0
 
 
-# What every connection to a broker begins with. Brokers since Kafka 2.4 have this version.
+# The first request on every connection to a broker. Brokers since Kafka 2.4 have this version.
 HELLO: Final = Ask(
     ApiKey.ApiVersions,
     3,
@@ -62,14 +63,15 @@ HELLO: Final = Ask(
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The whole frame of the client's request is needed; it comes back as a memoryview."""
+    """Asks for the whole frame of the client's request, a memoryview."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What follows takes time (planning, conversion, compression) and is not for the event loop.
+    """The next step takes time (planning, conversion, compression) and must not run in the event
+    loop.
 
-    A turn is over with the next thing that is yielded: about TURN_SIZE bytes of records."""
+    A turn ends with the next yield, after about TURN_SIZE bytes of records."""
 
 
 TURN: Final = Turn()
@@ -85,11 +87,10 @@ class Pause:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """The request of this header goes to the cluster as it is, and its answer to the client,
-    byte for byte.
+    """Forwards the request with this header, and its answer, byte for byte.
 
-    `throttle`: where the answer says for how long its client is not read from, if it may have to;
-    nothing else of it is changed."""
+    `throttle`: the position of the answer's throttle time, if the client may be muted. Nothing else
+    in the answer is changed."""
 
     header: Header
     expects_response: bool = True
@@ -98,21 +99,21 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class ThrottleField:
-    """Where an answer has `throttle_time_ms`: right behind its header, as that of Fetch has."""
+    """The position of `throttle_time_ms` in an answer: right after its header, as in Fetch."""
 
-    header_size: int  # bytes: the correlation id, and where it is flexible the number of its tags
+    header_size: int  # bytes: the correlation id and, if flexible, the number of tags
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
     """The response to the client. `ends`: why its connection is closed afterwards; None: it is
-    not. `throttled`: makes it once more, if its client is not read from for so many seconds."""
+    not. `throttled`: makes the response again, for a client that is muted for so many seconds."""
 
     send: ResponseSend
     ends: str | None = None
-    is_login: bool = False  # whether that is because it did not prove who it is
+    is_login: bool = False  # whether it is closed because of a failed login
     throttled: Callable[[float], ResponseSend] | None = None
-    errors: Mapping[int, int] = field(default_factory=dict)  # how often it tells each code
+    errors: Mapping[int, int] = field(default_factory=dict)  # error codes in it, with their counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +123,11 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class HangUp:
-    """The connection is closed, for this reason."""
+    """Closes the connection, for this reason."""
 
     reason: str
     is_login: bool = False
-    has_expired: bool = False  # whether that is because its login has
+    has_expired: bool = False  # whether the reason is an expired login
 
 
 Reply: TypeAlias = Forward | Answer | Nothing | HangUp
@@ -136,16 +137,17 @@ Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
 
 
 def same(whole: memoryview) -> memoryview:
-    """What is said to an exchange that has asked for the whole request."""
+    """Makes the result of `Whole`."""
     return whole
 
 
 def nothing() -> None:
-    """What is said to an exchange that has asked for nothing."""
+    """Makes the result of a step that has none."""
 
 
 def advance(steps: Steps, said: Callable[[], Any]) -> Step:
-    """What an exchange yields next, or returns. `said`: makes what it is told."""
+    """Resumes an exchange. Returns what it yields next, or its reply. `said`: makes the result of
+    its last step."""
     try:
         return steps.send(said())
     except StopIteration as end:
@@ -154,7 +156,7 @@ def advance(steps: Steps, said: Callable[[], Any]) -> Step:
 
 
 def advance_in_turns(steps: Steps, said: Callable[[], Any], goes_on: Callable[[int], bool]) -> Step:
-    """Likewise; turns that follow are taken at once while nobody else waits for one."""
+    """As `advance`, but takes following turns at once while `goes_on(turns)`."""
     turns, step = 1, advance(steps, said)
     while isinstance(step, Turn) and goes_on(turns):
         turns, step = turns + 1, advance(steps, nothing)

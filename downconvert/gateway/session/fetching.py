@@ -1,13 +1,13 @@
 """Fetch v0-v3: asked in a version that the cluster takes, answered in message format v0 or v1.
 
-The cluster answers with what is on its disks. A range that converts to nothing (markers, records
-that compaction removed, records below the fetch offset) would leave an old client at that offset
-for ever, so the gateway reads on until there is a record or the log ends. It also reads on where
-there is little: a cluster ends a response with each segment, and some old clients cannot skip a gap
-that compaction has left between two of them.
+The cluster answers with the batches on its disks. Some ranges convert to nothing: markers, records
+that compaction removed, records below the fetch offset. An empty answer would leave an old client
+at that offset for ever, so the gateway reads on until there is a record or the log ends. It also
+reads on after a short range: a cluster ends a response with each segment, and some old clients
+cannot skip a gap that compaction has left between two segments.
 
-A batch larger than its limit is returned for the first partition of a request only. Old clients do
-not rotate their partitions, so the gateway asks for such a partition again, alone."""
+Brokers return a batch larger than its limit for the first partition of a request only. Old clients
+do not rotate their partitions, so the gateway asks for such a partition again, alone."""
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ from records.files.sends import Send
 from .exchanges import Ask, Asking, Turn
 from .turns import COMMITTED, Converted, Parts
 
-WITH_NAMES: Final = TOPIC_IDS_SINCE - 1  # the newest version that names topics, and not their ids
+WITH_NAMES: Final = TOPIC_IDS_SINCE - 1  # the newest version with topic names instead of ids
 NO_SESSION: Final = -1
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
 
@@ -41,15 +41,15 @@ PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
 
 @dataclass(slots=True)
 class Found:
-    """What there is for one partition of a fetch."""
+    """The state and the result of one partition of a fetch."""
 
     topic: str
     version: int  # of the client's fetch
     request: Message  # of the partition
     offset: int  # where reading goes on
     answer: Message | None = None  # the cluster's last one
-    sends: list[Send] = field(default_factory=list)  # what has been found, converted
-    used: int = 0  # bytes of the log that it comes from
+    sends: list[Send] = field(default_factory=list)  # converted records
+    used: int = 0  # bytes of the log that they come from
     code: int = ErrorCode.NONE
     is_done: bool = False
 
@@ -61,8 +61,8 @@ class Found:
         *,
         alone: bool,
     ) -> Generator[Turn, None, None]:
-        """Converts what the cluster returned, and decides whether to ask for more."""
-        if self.sends and answer.error_code:  # the client hears of it when it asks for what follows
+        """Converts the records of the cluster's answer. Decides whether to ask for more."""
+        if self.sends and answer.error_code:  # the client gets the error with its next fetch
             self.is_done = True
             return
         self.answer, self.code = answer, known_code(answer.error_code, self.version)
@@ -99,7 +99,7 @@ class Found:
             return
         if self.sends:
             self.is_done = not self.offset < following < bound
-        elif following == self.offset:  # not even one whole batch
+        elif following == self.offset:  # no whole batch
             self.is_done = alone
         else:
             self.is_done = following >= bound
@@ -113,7 +113,7 @@ class Found:
 
     def response(self) -> Message:
         """The partition's response to the client. Records are never null: some clients cannot parse
-        it."""
+        null."""
         answer = self.answer
         if answer is None:
             self.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -133,8 +133,8 @@ def can_serve(version: int, served: range) -> bool:
 def fetch(
     body: Message, version: int, served: range, policy_of: PolicyOf, room: MemoryBudget
 ) -> Asking:
-    """Asks until every partition has a record, an error, or reached its end. Returns the client's
-    response.
+    """Asks the cluster until every partition has a record or an error, or has reached its end.
+    Returns the client's response.
 
     `served`: the cluster's versions."""
     to_version = min(served.stop - 1, WITH_NAMES)
@@ -169,11 +169,11 @@ def fetch(
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # one request waits once
         if left:
-            # A partition that got nothing beside others may get something alone.
+            # A partition that got nothing along with others may get a batch alone.
             asked = left if made_progress else left[:1]
         elif may_wait and _has_only_skipped(found.values()):
-            # All that was left converts to nothing. A client that gets an empty response at once
-            # asks again at once.
+            # All records converted to nothing. An empty response without a wait would make the
+            # client ask again at once.
             wait, may_wait = (body.max_wait_ms, body.min_bytes), False
             asked = list(found.values())
             for one in asked:
@@ -184,7 +184,7 @@ def fetch(
 
 
 def _has_only_skipped(found: Iterable[Found]) -> bool:
-    """Whether nothing was found although there were batches: all of them convert to nothing."""
+    """Whether there were batches, but all of them converted to nothing."""
     return all(not one.code and not one.sends for one in found) and any(
         one.offset > one.request.fetch_offset for one in found
     )

@@ -1,7 +1,7 @@
-"""Request headers, also of APIs whose fields are not known here: API, version, client id.
+"""Parses request headers: API, version, client id.
 
-A cluster has APIs that this project does not know. Their requests are forwarded by the first fields
-of the header, which are the same in all versions."""
+A cluster has APIs that this project does not know. The first fields of the header are the same in
+all versions and suffice to forward their requests."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -46,5 +46,5 @@ def known(key: int) -> ApiKey | None:
 
 
 def parse(frame: memoryview) -> Header:
-    """The header of a frame, of which the beginning is enough. BadRequestError: it has none."""
+    """Parses the header. The beginning of the frame is enough. BadRequestError: it has none."""
     return Header(*parse_start(frame))

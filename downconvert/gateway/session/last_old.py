@@ -1,11 +1,10 @@
-"""When can the gateway be removed? The last time that a request which needs it named a topic, by
-topic and principal.
+"""When can the gateway be removed? Keeps the time of the last request that needed it, by topic and
+principal.
 
-It outlives the process: `join` takes in what an earlier one, or another gateway, has written. What
-does not fit is counted for `(others)`, so that no date is lost, and none becomes earlier.
+The times outlive the process: `join` adds those of an earlier process or of another gateway. Times
+that do not fit are kept for `(others)`. So no date is lost, and none becomes earlier.
 
-Not here: where it is kept (cli/gateway_history.py), which requests need the gateway (session.py).
-"""
+Not here: the file (cli/gateway_history.py), which requests need the gateway (session.py)."""
 
 from collections.abc import Iterable, Iterator
 from threading import Lock
@@ -20,7 +19,7 @@ Row: TypeAlias = tuple[str, str, float]  # topic, principal, seconds since the e
 
 
 class LastOld:
-    """Any thread may call it."""
+    """The last times. Thread-safe."""
 
     def __init__(self, rows_max: int = ROWS_MAX) -> None:
         self._rows_max = rows_max
@@ -28,11 +27,11 @@ class LastOld:
         self._seen: dict[tuple[str, str], float] = {}
 
     def see(self, body: Message, principal: str, now: float) -> None:
-        """A request that needs the gateway. `now`: the time of day."""
+        """Notes a request that needs the gateway. `now`: the time of day."""
         self.join((topic, principal[:NAME_MAX], now) for topic in _topics(body))
 
     def join(self, rows: Iterable[Row]) -> None:
-        """Takes in rows of others: of each, the later time holds."""
+        """Adds other rows. The later time of each holds."""
         with self._lock:
             for topic, principal, seconds in rows:
                 key = topic, principal
@@ -41,13 +40,13 @@ class LastOld:
                 self._seen[key] = max(seconds, self._seen.get(key, 0.0))
 
     def rows(self) -> list[Row]:
-        """In no order."""
+        """All rows, in no order."""
         with self._lock:
             return [(*key, seconds) for key, seconds in self._seen.items()]
 
 
 def _topics(body: Message) -> Iterator[str]:
-    """The topics that a request names; of one that names none, the empty text."""
+    """The topics that a request names, or the empty text if it names none."""
     fields: dict[str, Any] = vars(body)
     named = fields.get("topics") or fields.get("topic_data") or ()
     is_empty = True

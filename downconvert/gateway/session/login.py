@@ -1,10 +1,10 @@
 """SASL at the gateway's own listener: a client says who it is before it may ask anything else.
 
 PLAIN, SCRAM and OAUTHBEARER, in all versions of SaslHandshake and SaslAuthenticate, and tokens
-without a header after a handshake of version 0. The order of responses is Kafka's. Who has logged
-in with a token that expires may do so again, over the same connection [KIP-368].
+without a header after a handshake of version 0. The order of responses is Kafka's. A client whose
+token expires may log in again over the same connection [KIP-368].
 
-Not here: who the users are (identity.py), clients that log in to the cluster through the gateway
+Not here: the users (identity.py), clients that log in to the cluster through the gateway
 (relay.py)."""
 
 from collections.abc import Generator
@@ -34,12 +34,12 @@ Taken = Generator[Ask | Whole | Turn | Pause, memoryview, Reply]
 
 
 class Login:
-    """Of one connection. `proved` is None until a client has proved who it is."""
+    """The login of one connection. `proved` is None until the client has proved its identity."""
 
     def __init__(self, identities: Identities, address: str, failed: FailedLogins) -> None:
         self.proved: Proved | None = None
         self.claimed = ""  # the user of the last login, proved or not
-        self.refusal = ""  # of a token, which the client has been told and may not have confirmed
+        self.refusal = ""  # of a token; sent to the client, which may not confirm it
         self._identities = identities
         self._address = address
         self._failed = failed
@@ -51,7 +51,7 @@ class Login:
         return self._login is not None and self._login.is_raw
 
     def is_over(self, now: float) -> bool:
-        """Whether what the client has proved is no longer valid. `now`: the time of day."""
+        """Whether the client's login has expired. `now`: the time of day."""
         return (
             self.proved is not None
             and self.proved.expires_at is not None
@@ -59,7 +59,7 @@ class Login:
         )
 
     def handle(self, header: Header, frame: memoryview, size: int, now: float) -> Taken:
-        """SaslHandshake, or SaslAuthenticate."""
+        """Handles SaslHandshake or SaslAuthenticate."""
         assert header.api is not None
         if header.version not in LOGIN[header.api]:
             return HangUp(f"{header.name} is not served here")
@@ -81,7 +81,8 @@ class Login:
         return _authenticated(header, ErrorCode.NONE, None, token, lifetime)
 
     def take_raw(self, frame: memoryview, size: int, now: float) -> Taken:
-        """A token without a header. A failure can only be reported by closing the connection."""
+        """Handles a token without a header. Closing the connection is the only way to report a
+        failure."""
         if size > TOKEN_SIZE_MAX:
             return HangUp(f"a token of {size} bytes", is_login=True)
         frame = yield from whole(frame, size)
@@ -107,8 +108,8 @@ class Login:
     def _take(
         self, token: bytes, now: float
     ) -> Generator[Ask | Whole | Turn | Pause, memoryview, tuple[bytes, int]]:
-        """The token to answer with, and the session's lifetime in ms; 0: it has no end.
-        AuthenticationError, after the delay that failed logins get."""
+        """Returns the token to answer with and the session's lifetime in ms; 0: it has no end.
+        AuthenticationError: the login failed. It is raised after the delay for failed logins."""
         login = self._login
         assert login is not None
         wait = login.begin(token, now)
@@ -134,7 +135,7 @@ class Login:
         return taken.answer, session_lifetime_ms(taken, now)
 
     def _check_same(self, proved: Proved) -> None:
-        """AuthenticationError: who logs in again is somebody else."""
+        """AuthenticationError: another user logs in on the same connection."""
         proved.check_same(self.proved)
 
 

@@ -1,10 +1,10 @@
-"""A kind of request that goes to the cluster as it is: what can be told of it by a few bytes.
+"""Kinds of requests that are forwarded unchanged. A few bytes identify the kind.
 
-A connection's requests are mostly of two or three kinds, which differ in nothing that decides what
-becomes of them: same API, version and client. What a session has found out for the first one holds
-for the next ones, but for the few fields that `look` reads.
+A connection's requests are mostly of two or three kinds: same API, version and client. All requests
+of a kind are handled alike. The session's decision for the first request holds for the next ones,
+except for the few fields that `look` reads.
 
-Not here: what decides that a request passes (session.py), passing it (passing.py)."""
+Not here: deciding that a request passes (session.py), forwarding it (passing.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,18 +28,18 @@ KIND: Final = slice(0, 4)  # of a frame: API and version
 CORRELATION_END: Final = 8
 START_OF_FETCH: Final = Struct(">ii")  # up to REPLICA_ID_UP_TO: replica id, longest wait in ms
 WAIT: Final = Struct(">i")
-# How a later fetch ends that continues a session and changes nothing of it: it has no tagged field,
-# and so no replica id.
+# The end of a later fetch that continues a session unchanged. It has no tagged field, and so no
+# replica id.
 NO_CHANGE: Final = bytes.fromhex("01 01 01 00")
 
-# Reads a body: for how many seconds the broker may wait; None: it has to be looked at.
+# Reads from a body for how many seconds the broker may wait. None: the session must examine it.
 Look: TypeAlias = Callable[[memoryview], float | None]
 
 
 @dataclass(frozen=True, slots=True)
 class PassedKind:
-    """rest: the header after the correlation id. api: its name, for metrics; name: with the
-    version, for log lines. client: the row of the census. client_id: for log lines."""
+    """One kind. rest: the header after the correlation id. api: its name, for metrics. name: with
+    the version, for log lines. client: the row of the census. client_id: for log lines."""
 
     rest: bytes
     look: Look
@@ -50,12 +50,12 @@ class PassedKind:
 
 
 class PassedKinds(dict[bytes, PassedKind]):
-    """Those of one connection, by the first four bytes of their frames."""
+    """The kinds of one connection, by the first four bytes of their frames."""
 
     def learn(
         self, header: Header, frame: memoryview, api: str, client: ClientKey, client_id: str
     ) -> None:
-        """A request with this header has passed, for reasons that hold for all of its kind."""
+        """Adds the kind of a request that has passed. The reasons must hold for all of its kind."""
         look = _look(header.api, header.version)
         rest = bytes(frame[CORRELATION_END : header.size])
         if look is None or len(rest) > NAME_MAX:
@@ -67,7 +67,7 @@ class PassedKinds(dict[bytes, PassedKind]):
 
 @cache
 def _look(api: ApiKey | None, version: int) -> Look | None:
-    """None: each request of the kind has to be looked at."""
+    """How to read a body. None: the session must examine each request of the kind."""
     match api:
         case None:
             return lambda _: UNREAD
@@ -81,7 +81,7 @@ def _look(api: ApiKey | None, version: int) -> Look | None:
             return partial(_with_replica_id, api, version)
         case _ if api in FIELDS or api in TIMED or api in AUTHENTICATION:
             return None
-        case ApiKey.SyncGroup:  # it waits as long as the JoinGroup before it has said
+        case ApiKey.SyncGroup:  # it waits as long as the preceding JoinGroup asked for
             return None
     return lambda _: 0.0
 

@@ -1,7 +1,7 @@
 """Produce v0-v2: message sets of v0 and v1, sent to the cluster as v2 batches.
 
-They are validated and converted by the rules of a broker's own up-conversion; offsets are the
-cluster's. Nothing is acknowledged before the cluster has acknowledged it."""
+They are validated and converted by the rules of a broker's own up-conversion. The cluster assigns
+the offsets. A produce is acknowledged only after the cluster has acknowledged it."""
 
 from collections.abc import Generator
 from typing import Final
@@ -18,7 +18,7 @@ from .exchanges import TURN, Ask, Turn
 FIRST_WITH_V2, FIRST_FLEXIBLE = 3, 9
 WITHOUT_ADDRESSES: Final = 9  # the newest version whose answers name no brokers
 MESSAGE_SIZE_MAX: Final = 4 << 20  # bytes; the cluster applies its own limit, 1 MiB by default
-ANY_TIME: Final = 1 << 62  # milliseconds: which timestamps it takes too
+ANY_TIME: Final = 1 << 62  # milliseconds: the cluster checks timestamps
 TAKEN: Final = AppendConfig(
     magic=V2,
     codec=None,
@@ -31,8 +31,8 @@ TAKEN: Final = AppendConfig(
     min_insync_replicas=1,
 )
 
-# Errors that clients of these versions do not know, and what they are told instead: a fatal error
-# where retrying is useless, a retriable one where it helps.
+# Errors that clients of these versions do not know, and their replacements: a fatal error if
+# retrying is useless, a retriable one if it helps.
 OLD_CODES: Final = {
     ErrorCode.INVALID_RECORD: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.INVALID_TIMESTAMP: ErrorCode.UNKNOWN_SERVER_ERROR,
@@ -59,7 +59,7 @@ def acks(frame: memoryview, position: int, version: int) -> int:
 def produce(
     body: Message, served: range, now: float
 ) -> Generator[Ask | Turn, Message, Message | None]:
-    """The answer for the client; None: acks are 0, and something was refused.
+    """The answer for the client. None: acks are 0, and something was refused.
 
     `served`: the cluster's versions; `now`: seconds since the epoch."""
     answers: dict[tuple[str, int], Message] = {}

@@ -1,10 +1,10 @@
 """Fetch v4-v9: clients that read format v2, and are older than zstd.
 
-A cluster sends them zstd all the same, or error 76 where the topic's own codec is zstd. So the
-cluster is asked in a version that returns any codec, and a zstd batch is sent in another codec.
-Everything else stays as it is: order, offsets, transactions.
+A cluster sends them zstd nevertheless, or error 76 if the topic's own codec is zstd. So the gateway
+asks the cluster in a version that returns any codec, and sends zstd batches in another codec.
+Everything else stays unchanged: order, offsets, transactions.
 
-There are no sessions of incremental fetches: the response says so, and the client then names all
+There are no incremental fetch sessions. The response says so, and the client then names all
 partitions each time.
 
 Not here: clients of older formats (fetching.py), the recoding
@@ -56,9 +56,9 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
 
 
 def as_it_is(body: Message, version: int) -> Asking:
-    """The client's response, with the records as the cluster sends them, and without a session:
-    otherwise a client could continue another's session, and read topics that its own request does
-    not name."""
+    """The client's response, with the records as the cluster sends them, and without a session.
+    With one, a client could continue another client's session and read topics that its own request
+    does not name."""
     if not _leaves_session(body, version):
         return LOST_SESSION
     answer = yield Ask(ApiKey.Fetch, version, body)
@@ -70,8 +70,9 @@ def as_it_is(body: Message, version: int) -> Asking:
 
 
 def _leaves_session(body: Message, version: int) -> bool:
-    """Makes a fetch a full one. False: it is incremental. Its session is from before fetches were
-    read here, or another client's; a client begins a new one when the error says so."""
+    """Makes a fetch a full one. False: it is incremental. Its session began before the gateway read
+    this client's fetches, or belongs to another client. The error makes a client begin a new one.
+    """
     if version >= SESSIONS_SINCE and body.session_id and body.session_epoch > 0:
         return False
     body.session_id, body.session_epoch, body.forgotten_topics_data = 0, NO_SESSION, []
@@ -79,7 +80,7 @@ def _leaves_session(body: Message, version: int) -> bool:
 
 
 def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | Turn, Message, None]:
-    """Puts what follows in the place of batches that have nothing for the client."""
+    """Replaces batches without records for the client by the following ones."""
     asked = {(topic.topic, one.partition): one for topic in body.topics for one in topic.partitions}
     parts = [(topic.topic, one) for topic in answer.responses for one in topic.partitions]
     for name, part in parts:
@@ -91,7 +92,7 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             try:
                 first = first_of_use(part.records, request.fetch_offset, wants_markers=is_committed)
             except RecordsError:
-                break  # damage is for the client to see
+                break  # the client gets the damaged batch
             if first.header is not None:
                 begins = first.header.position
                 part.records = part.records.slice(begins, part.records.size - begins)
@@ -104,15 +105,15 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             said = yield Ask(ApiKey.Fetch, _to_version(served), again)
             found = [one for topic in said.responses for one in topic.partitions]
             if said.error_code or len(found) != 1 or found[0].error_code:
-                break  # the client gets the error when it asks for what follows
+                break  # the client gets the error with its next fetch
             part.__dict__.update(found[0].__dict__)
 
 
 def _readable(
     records: Spooled | None, target_codec: str
 ) -> Generator[Turn, None, Send | bytes | memoryview]:
-    """The records as they are, or with another codec in place of zstd. RecordsError: damage, or a
-    refusal, is all there is."""
+    """The records unchanged, or with another codec in place of zstd. RecordsError: there is nothing
+    to send before damage or a refusal."""
     if records is None or not records.size:
         return b""
     if not _may_have_zstd(records):
@@ -132,7 +133,7 @@ def _readable(
 
 
 def _may_have_zstd(records: Spooled) -> bool:
-    """Whether any batch has. Where one is damaged: what comes before it is found by `Parts`."""
+    """Whether any batch may have zstd. True for damage: `Parts` finds the batches before it."""
     try:
         return any(header.codec is Codec.ZSTD for header in records.batches())
     except RecordsError:

@@ -18,7 +18,7 @@ TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARE
 
 
 class Relay:
-    """Of one connection."""
+    """The relayed login of one connection."""
 
     def __init__(self) -> None:
         self._tokens = 0
@@ -29,7 +29,7 @@ class Relay:
         return self._tokens > 0
 
     def handshake(self, header: Header, frame: memoryview) -> Steps:
-        """SaslHandshake 0."""
+        """Handles SaslHandshake 0."""
         body = decode("SaslHandshakeRequest", 0, frame[header.size :])
         answer = yield Ask(ApiKey.SaslHandshake, 1, body)
         if not answer.error_code:
@@ -37,7 +37,8 @@ class Relay:
         return answered(header, answer)
 
     def take(self, frame: memoryview, size: int) -> Steps:
-        """A token without a header. A failure can only be reported by closing the connection."""
+        """Handles a token without a header. Closing the connection is the only way to report a
+        failure."""
         frame = yield from whole(frame, size)
         answer = yield Ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=frame))
         if answer.error_code:

@@ -1,12 +1,11 @@
-"""An old fetch of one partition that a client sends again and again, from bytes to bytes.
+"""Translates repeated old fetches of one partition, from bytes to bytes.
 
-What a poll asks is the same each time, but for its correlation id and its offset. What the exchange
-has found out for the first one (the policy, what the cluster is asked, what stands around the
-records) holds for the next ones. An answer is made without a message object where it has one batch,
-several that are not compressed, or nothing. Any other answer is left to the exchange, and so is all
-that is refused or damaged.
+A client's polls differ only in correlation id and offset. The results of the first exchange hold
+for the next polls: the policy, the request to the cluster, the bytes around the records. An answer
+is made without a message object if it has one batch, several uncompressed batches, or none. The
+exchange handles any other answer, including refusals and damage.
 
-Not here: what the exchange does (fetching.py), how a poll is under way (translating.py)."""
+Not here: the exchange (fetching.py), sending the requests (translating.py)."""
 
 import struct
 from collections.abc import Callable
@@ -45,7 +44,7 @@ OFFSET_FROM_END: Final = 12  # of a fetch of one partition: its offset and its l
 LIMIT_SIZE: Final = 4
 LENGTH_SIZE: Final = 4
 THROTTLED_SINCE: Final = 1
-NOTHING: Final = -1, 0  # lengths of records: those that are null, and those that are empty
+NOTHING: Final = -1, 0  # lengths of null and of empty records
 
 # The cluster's answer, in the newest version that names topics. Length, correlation id, no tags,
 # throttle time, error code, session.
@@ -57,14 +56,14 @@ NO_TRANSACTIONS: Final = 0, 1  # null, or none
 NO_TAGS: Final = bytes(3)  # of the partition, the topic and the answer
 BATCH: Final = Struct(">qiiBiHi")  # up to the last offset's delta, of format 2
 BATCH_SIZE: Final = Struct(">i")
-LENGTH_END: Final = 12  # of a batch: after its length, which counts what follows
+LENGTH_END: Final = 12  # of a batch: the end of its length field, which counts the bytes after it
 CONTROL: Final = 1 << 5  # of a batch's attributes
 CODECS: Final = 7
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A frame for the client, and what was converted for it, of which some may be cut off."""
+    """A frame for the client, and the converted records and bytes. Some of these may be cut off."""
 
     frame: bytearray
     records: int
@@ -73,7 +72,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks. client: the row of the census. client_id: for log lines."""
+    """The client. client: the row of the census. client_id: for log lines."""
 
     client: ClientKey
     client_id: str
@@ -81,9 +80,9 @@ class User:
 
 
 class RepeatedFetch:
-    """What holds for all polls that differ in their correlation ids and offsets only.
+    """The common part of polls that differ only in correlation id and offset.
 
-    user: whose polls they are. wait: seconds that the cluster may wait."""
+    user: the client that polls. wait: seconds that the cluster may wait."""
 
     __slots__ = (
         *("_answer_start", "_asked", "_is_committed", "_limit", "_magic", "_offset_at", "_policy"),
@@ -99,8 +98,8 @@ class RepeatedFetch:
         policy: ConversionPolicy,
         user: User,
     ) -> None:
-        """`body`: of the client's request. `asked`: a frame of the cluster's, with its length, that
-        has the offset at `offset_at`."""
+        """`body`: of the client's request. `asked`: the frame for the cluster, with its length.
+        `offset_at`: the position of the offset in it."""
         (topic,) = body.topics
         (partition,) = topic.partitions
         name, index = topic.topic.encode(), CORRELATION.pack(partition.partition)
@@ -116,7 +115,7 @@ class RepeatedFetch:
         self._is_committed = policy.isolation == COMMITTED
         self._asked = asked
         self._offset_at = offset_at
-        # One topic and one partition, without an error: as the cluster names them, and the client.
+        # One topic and one partition without an error, in the cluster's and the client's version.
         length = Parts()
         length.uvarint(len(name) + 1)
         self._wanted = b"\2" + bytes(length.bytes) + name + b"\2" + index + bytes(2)
@@ -124,7 +123,7 @@ class RepeatedFetch:
         self._answer_start = one + len(name).to_bytes(2) + name + one + index + bytes(2)
 
     def ask(self, correlation_id: int, offset: int) -> bytearray:
-        """The frame that the cluster is asked with. It is written again by the next call."""
+        """The frame for the cluster. The next call overwrites it."""
         CORRELATION.pack_into(self._asked, CORRELATION_AT, correlation_id)
         OFFSET.pack_into(self._asked, self._offset_at, offset)
         return self._asked
@@ -132,10 +131,10 @@ class RepeatedFetch:
     def answer(
         self, data: memoryview, asked_id: int, correlation_id: int, offset: int, size_max: int
     ) -> Answered | None:
-        """The client's answer, of at most `size_max` bytes of records, from the cluster's, a whole
-        frame. None: that is for the exchange.
+        """Makes the client's answer, with at most `size_max` bytes of records, from the cluster's,
+        a whole frame. None: the exchange must handle it.
 
-        `asked_id`: the correlation id that the cluster was asked with."""
+        `asked_id`: the correlation id of the request to the cluster."""
         try:
             _, found_id, tags, throttle, code, _ = START.unpack_from(data)
             at = START.size + len(self._wanted)
@@ -161,7 +160,7 @@ class RepeatedFetch:
         return Answered(self._frame(correlation_id, throttle, high, made), count, made_size)
 
     def count(self, answered: Answered, shared: Shared, now: float) -> None:
-        """An answer is sent. `now`: the time of day at which it was asked for."""
+        """Counts a sent answer. `now`: the time of day at which its request arrived."""
         client = self.user.client
         shared.census.see_again(client, now, translated=True)
         if answered.size:
@@ -171,7 +170,7 @@ class RepeatedFetch:
     def _converted(
         self, records: memoryview, offset: int, bound: int, size_max: int
     ) -> tuple[bytearray, int] | None:
-        """Whole batches as the client reads them, and how many records of them were converted."""
+        """Whole batches in the client's format, and how many records were converted."""
         size = len(records)
         following = _following(records)
         if following is None:
@@ -210,7 +209,7 @@ class RepeatedFetch:
 
 
 class RepeatedFetches(dict[bytes, RepeatedFetch]):
-    """Those of one connection, by all bytes that are the same each time."""
+    """The repeated fetches of one connection, by all bytes that are the same each time."""
 
     def learn(
         self,
@@ -221,8 +220,8 @@ class RepeatedFetches(dict[bytes, RepeatedFetch]):
         policy_of: Callable[[str], ConversionPolicy],
         user: User,
     ) -> None:
-        """The cluster is asked `ask` for this frame, which has its length. `framed`: makes a frame
-        of it."""
+        """Adds a fetch. `frame`: the client's request, with its length. `ask`: the request to the
+        cluster. `framed`: makes a frame of it."""
         if ask.version != WITH_NAMES or len(frame) > FRAME_MAX:
             return
         body = decode("FetchRequest", header.version, frame[LENGTH_SIZE + header.size :])
@@ -239,8 +238,8 @@ class RepeatedFetches(dict[bytes, RepeatedFetch]):
 
 
 def _following(records: memoryview) -> int | None:
-    """The offset after whole batches, of which one may be compressed if it is the only one. None:
-    it is something else."""
+    """The offset after whole batches that are uncompressed, or after a single batch. None: the
+    bytes are anything else, such as a control batch."""
     at, size, following = 0, len(records), None
     while at < size:
         if size - at < BATCH.size:
@@ -257,24 +256,24 @@ def _following(records: memoryview) -> int | None:
 
 
 def _offset_at(ask: Ask, asked: bytearray, framed: Callable[[Ask], bytearray]) -> int:
-    """Where a frame has the offset: what differs in the frame of another one."""
+    """The position of the offset in a frame: where the frame of another offset differs."""
     assert ask.body is not None
     partition = ask.body.topics[0].partitions[0]
     offset = partition.fetch_offset
-    partition.fetch_offset = ~offset  # each byte of it differs
+    partition.fetch_offset = ~offset  # each of its bytes differs
     other = framed(ask)
     partition.fetch_offset = offset
     return next(at for at, byte in enumerate(asked) if byte != other[at])
 
 
 def offset_of(frame: memoryview) -> int:
-    """That a fetch of one partition asks for."""
+    """The offset that a fetch of one partition asks for."""
     (offset,) = OFFSET.unpack_from(frame, len(frame) - OFFSET_FROM_END)
     return int(offset)
 
 
 def key_of(frame: memoryview) -> bytes:
-    """All but the correlation id and the offset, of a fetch of one partition."""
+    """The bytes of a fetch of one partition without its correlation id and its offset."""
     return b"".join(
         (
             frame[KIND],

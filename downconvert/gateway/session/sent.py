@@ -1,4 +1,4 @@
-"""Counts in the census what was converted for a response that has been sent."""
+"""Adds the conversions of a sent response to the census."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,8 +13,8 @@ from .census import ClientCensus, ClientKey
 
 
 def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> bool:
-    """Counts records and bytes that were converted or compressed with another codec. Returns
-    whether any was compressed with another one."""
+    """Counts records and bytes that were converted or got another codec. Returns whether any got
+    another codec."""
     parts = list(_parts(send))
     recoded = [part.size for part in parts if isinstance(part, LazyRecodedSend)]
     if recoded:
@@ -27,7 +27,7 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> bool:
 
 
 def converts(send: ResponseSend) -> bool:
-    """Whether writing it may convert, or read a file, which must not happen in the event loop."""
+    """Whether writing it may convert or read a file. That must not happen in the event loop."""
     return any(not isinstance(part, BufferedSend | memoryview) for part in _parts(send))
 
 

@@ -1,4 +1,4 @@
-"""One client's connection: decides what is done with each of its requests.
+"""One client's session: decides how each of its requests is handled.
 
 A request is forwarded as it is, answered here, or translated (translation.py, fetching.py,
 recoding.py, producing.py)."""
@@ -69,26 +69,26 @@ class Session:
         self.shared = shared
         self.identity = ClientIdentity(shared, address, certificate)
         self._login = self.identity.login
-        self._tls = tls  # the version that the client speaks
+        self._tls = tls  # the client's TLS version
         self.address = address  # the client's
-        self.advertised = advertised  # where the client is told to find brokers
+        self.advertised = advertised  # the brokers' addresses for the client
         self.software = ""
         self.client_id = ""
-        self._read: tuple[Message, float] | None = None  # a fetch that was read, and when
-        self.api = OTHER  # of the last request: a name of which there are few
-        self.passed = PassedKinds()  # what needs no look at the whole request from now on
+        self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
+        self.api = OTHER  # of the last request: an API's name or OTHER
+        self.passed = PassedKinds()  # kinds whose requests need not be parsed again
         self.repeated = RepeatedFetches()  # old fetches that are answered without an exchange
-        self._cluster: Message | None = None  # what the broker said to ApiVersions
+        self._cluster: Message | None = None  # the broker's ApiVersions response
         self._versions: Versions
         self._translator: Translator
         self._relay = Relay()
-        self._client: ClientKey | None = None  # of the last request that was seen
-        self._seen: tuple[object, ...] = ()  # what that depends on
+        self._client: ClientKey | None = None  # of the last counted request
+        self._seen: tuple[object, ...] = ()  # the values that it depends on
 
     def exchange(self, frame: memoryview, size: int, now: float) -> Steps:
-        """Handles a request of `size` bytes, of which `frame` is the beginning or all.
+        """Handles a request of `size` bytes. `frame`: its beginning, or all of it.
 
-        BadRequestError: the client sent no request, or the cluster no answer."""
+        BadRequestError: the client's request or the cluster's answer is invalid."""
         if self._login is not None and self._login.expects_token:
             return self.identity.logged_in((yield from self._login.take_raw(frame, size, now)))
         if self._relay.expects_token:
@@ -96,7 +96,7 @@ class Session:
         header = headers.parse(frame)
         self.client_id = (header.client_id or "")[:NAME_MAX]
         if header.api in AUTHENTICATION or header.api is ApiKey.ApiVersions:
-            self.passed.clear()  # the client may be another one afterwards
+            self.passed.clear()  # the client's identity or software may change
             self.repeated.clear()
         if self._login is not None and header.api in AUTHENTICATION:
             reply = yield from self._login.handle(header, frame, size, now)
@@ -150,7 +150,7 @@ class Session:
         return Forward(header, expects_response, throttle)
 
     def learn(self, frame: memoryview, ask: Ask, framed: Callable[[Ask], bytearray]) -> None:
-        """The cluster is asked `ask` for an old fetch, a frame with its length."""
+        """Remembers an old fetch (`frame`, with its length) and its request to the cluster."""
         if LOG.isEnabledFor(logging.DEBUG) or is_checked(self.identity.access, ApiKey.Fetch):
             return
         header, client = headers.parse(frame[CORRELATION_SIZE:]), self._client
@@ -163,14 +163,14 @@ class Session:
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known who the client is and what the cluster serves, and no answer of a
-        fetch makes the client wait."""
+        """Whether the client's identity and the cluster's versions are known, and no fetch rate
+        applies to the client."""
         is_known = self._cluster is not None and self.identity.identified is not None
         return is_known and self.identity.access.consumer_byte_rate is None
 
     def charge(self, received: int, sent: int, now: float) -> float:
-        """Seconds in which no further request is to be read: this one, of so many bytes, has an
-        answer of so many, and its client has a rate."""
+        """Charges a request of `received` bytes and its answer of `sent` bytes to the client's
+        rate. Returns the seconds for which the client is muted."""
         access, quotas, who = self.identity.access, self.shared.quotas, self.identity.name
         if self.api == PRODUCE and access.producer_byte_rate is not None:
             return quotas.charge(who, "produce", received, access.producer_byte_rate, now)
@@ -179,7 +179,7 @@ class Session:
         return 0.0
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
-        """From the last response of any broker: no broker is asked for an unidentified client."""
+        """Answers an unidentified client's ApiVersions from the last response of any broker."""
         if self.shared.topology.hello is None:
             return HangUp("the cluster has not yet said what it serves")
         self._cluster, known = self.shared.topology.hello, self._cluster
@@ -239,7 +239,7 @@ class Session:
             )
 
     def sent(self, send: ResponseSend) -> None:
-        """A response of this session has been sent: counts what was converted for it."""
+        """Counts the conversions of a response that has been sent."""
         if self._client is None:
             return
         is_recoded = sent.count(send, self.shared.census, self._client)
@@ -280,13 +280,13 @@ class Session:
         )
 
     def _says_how_long_at_its_end(self, header: Header) -> bool:
-        """Whether the answer is one to a produce whose client may have to wait: it is made here,
-        since where it says so depends on all that it says before."""
+        """Whether the request is a produce of a client with a rate. Its answer is made here: the
+        position of the throttle time depends on all fields before it."""
         has_rate = self.identity.access.producer_byte_rate is not None
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
     def _throttle_field(self, header: Header) -> ThrottleField | None:
-        """Where the answer to a fetch says it, if its client may have to wait."""
+        """The position of a fetch's throttle time. None: no rate applies, or no such field."""
         has_rate = self.identity.access.consumer_byte_rate is not None
         if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
             return None
@@ -308,7 +308,7 @@ class Session:
         send, errors = response(request, answer), error_codes(request.api, answer)
         access = self.identity.access
         if access.producer_byte_rate is None and access.consumer_byte_rate is None:
-            # Without the message, which would be kept while a slow client reads.
+            # Does not refer to the message, which would be kept while a slow client reads.
             return Answer(send, errors=errors)
         return Answer(send, throttled=partial(throttled, request, answer), errors=errors)
 
@@ -320,13 +320,13 @@ class Session:
             frame = yield Whole()
         body = decode(f"{header.api.name}Request", header.version, frame[header.size :])
         if header.api is ApiKey.Metadata and header.version == 0:
-            body.topics = body.topics or None  # an empty list means all, and in later versions none
+            body.topics = body.topics or None  # empty: all topics; in later versions: none
         return body
 
     # --- requests that are refused
 
     def _refuse(self, header: Header, frame: memoryview, size: int) -> Steps:
-        """Refuses a write with an error to who may only read; else closes."""
+        """Answers the produce of a read-only client with an error. Hangs up otherwise."""
         served = self._versions.cluster.get(header.key)
         if (
             header.api is ApiKey.Produce
@@ -340,11 +340,11 @@ class Session:
     def _followers_refused(
         self, header: Header, frame: memoryview, size: int
     ) -> Generator[Ask | Whole, Any, Reply | None]:
-        """Refuses who claims to be a broker: the cluster would take its fetches for copies that a
-        follower has. None: it is a consumer."""
+        """Refuses a client that claims to be a broker: the cluster would take its fetches for those
+        of a follower. None: it is a consumer."""
         api, version = header.api, header.version
         if api is None or version > schema(f"{api.name}Request").newest:
-            return None  # which is refused for that
+            return None  # refused later for its version
         if len(frame) < min(size, header.size + replica_ids.REPLICA_ID.size) or (
             len(frame) < size and replica_ids.is_last(api, version)
         ):
@@ -353,17 +353,17 @@ class Session:
             return None
         body = yield from self._body(header, frame, size)
         if not body.topics and api is not ApiKey.Fetch:
-            return None  # it asks about nothing; a fetch may go on with a session
+            return None  # it names no topic; a fetch may still continue a session
         return self._answered(header, replica_ids.refusal(api, body))
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
-        """Asks the cluster for what the client may name, and returns what it may see."""
+        """Asks the cluster for the permitted part. Returns the permitted part of its answer."""
         api, version, access = header.api, header.version, self.identity.access
         assert api is not None, "only what is known is offered where there are lists"
         body = yield from self._body(header, frame, size)
         topics: list[Message] = []
         question = permissions.question(api, version, body)
-        # What a cluster does not tell the names of is not allowed.
+        # Topics are denied if the cluster does not tell their names.
         if question is not None and self._versions.serves(ApiKey.Metadata, question[0]):
             topics = (yield Ask(ApiKey.Metadata, *question)).topics
         permission = Permission(access, api, version, body, topics)
@@ -379,12 +379,12 @@ class Session:
     def _ask(
         self, header: Header, body: Message, now: float
     ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
-        """What the cluster answers to a request that was read."""
+        """Sends a parsed request to the cluster. Returns the client's answer."""
         self._read = None
         if not self._versions.passes(header.key, header.version):
             self.shared.last_old.see(body, self.identity.principal, now)
         elif header.api is ApiKey.Fetch:
-            self._read = body, now  # which needs the gateway if its records get another codec
+            self._read = body, now  # it needs the gateway if its records get another codec
         return self._translator.ask(header, body, now, self._names(header))
 
     def _refused(self, header: Header, body: Message, answer: Message) -> Reply:
@@ -394,7 +394,7 @@ class Session:
 
 
 def _names_brokers(api: ApiKey, version: int) -> bool:
-    """Whether the answer holds addresses."""
+    """Whether the answer holds brokers' addresses."""
     if api is ApiKey.Produce:
         return version >= PRODUCE_WITH_ENDPOINTS
     return api in WITH_ADDRESSES

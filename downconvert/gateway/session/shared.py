@@ -1,4 +1,4 @@
-"""What all sessions of a gateway share."""
+"""The objects that all sessions of a gateway share."""
 
 from dataclasses import dataclass, field
 
@@ -16,8 +16,7 @@ from .last_old import LastOld
 
 @dataclass(frozen=True, slots=True)
 class Ledgers:
-    """What is kept of clients beyond their connections; by all processes of a gateway, where it has
-    several."""
+    """State of clients that outlives their connections. All processes of a gateway share it."""
 
     quotas: Ledger = field(default_factory=OwnLedger)
     failed_logins: Ledger = field(default_factory=OwnLedger)
@@ -25,7 +24,8 @@ class Ledgers:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """`room`: the budget of conversions that are kept in memory; `requests`: that of requests."""
+    """The shared objects. `room`: the memory budget of conversions. `requests`: the memory budget
+    of requests."""
 
     config: GatewayConfig
     topology: Topology

@@ -1,7 +1,7 @@
-"""A response of the cluster while it is read and converted: in memory, or in a file.
+"""Holds a response of the cluster while it is read and converted: in memory, or in a file.
 
 Small responses are kept in memory, and larger ones while the process's budget has room. All others
-go to files, which have no name and are deleted with their last reference. Records in a file are
+go to files. These have no name and are deleted with their last reference. Records in a file are
 converted from there, as on a broker."""
 
 import tempfile
@@ -45,7 +45,7 @@ class Spool:
         self.received += len(piece)
 
     def read(self, name: str, version: int, header_version: int, correlation_id: int) -> Message:
-        """The message, whose records stay where they are: FileRecords or MemoryRecords.
+        """Parses the message. Its records are not copied: they are FileRecords or MemoryRecords.
 
         BadRequestError: it is no such message, or the answer to another request."""
         if self._file is None:
@@ -63,7 +63,7 @@ class Spool:
 
 
 class _Budgeted(bytearray):
-    """Bytes that return to the budget when no records and no send refer to them."""
+    """A buffer that is returned to the budget when no records and no send refer to it."""
 
     def __init__(self, budget: MemoryBudget, size: int) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class _Unnamed(SharedFile):
 
 
 class _SpoolCursor(Cursor):
-    """Reads a message and leaves its records where they are."""
+    """Parses a message without copying its records."""
 
     __slots__ = ("_records",)
 

@@ -1,9 +1,9 @@
 """Translates requests of versions that the cluster no longer takes.
 
-Most versions differ by fields only: a field that a version lacks has its default, one that only the
+Most versions differ by fields only. A missing field gets its default. A field that only the
 client's version has is dropped. So most requests are translated by reading one version and writing
-another. Those that need more are below, or in a file of their own: Fetch (fetching.py),
-Produce (producing.py), and Metadata, which is read in all versions (session.py)."""
+another. Requests that need more are below or in files of their own: Fetch (fetching.py), Produce
+(producing.py), and Metadata, which is read in all versions (session.py)."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -20,7 +20,8 @@ Translate: TypeAlias = Callable[[Message, int], Asking]
 
 
 def translate(api: ApiKey, body: Message, version: int, to_version: int) -> Asking:
-    """Asks `body`, read in `version`, in `to_version`; the response can be written in `version`."""
+    """Sends `body`, read in `version`, in `to_version`. Returns a response that can be written in
+    `version`."""
     special = SPECIAL.get((api, version))
     if special is not None:
         return special(body, to_version)
@@ -34,9 +35,9 @@ def _by_fields(api: ApiKey, body: Message, to_version: int) -> Asking:
 def _list_offsets_v0(body: Message, to_version: int) -> Asking:
     """v0 asks for the base offsets of segments, which no later version returns.
 
-    Instead there are the log's end and start, and for a timestamp the offset of the first record
-    that is not older. That is at or after the segment's base offset: a client misses only records
-    of that segment that are older than its timestamp."""
+    The answer has the log's end and start instead. For a timestamp it has the offset of the first
+    record that is not older. That is at or after the segment's base offset. So a client misses only
+    records of that segment that are older than its timestamp."""
     firsts = yield Ask(ApiKey.ListOffsets, to_version, body)
     beginning = Message(replica_id=-1, topics=[_beginning(topic) for topic in body.topics])
     starts = yield Ask(ApiKey.ListOffsets, to_version, beginning)
@@ -81,8 +82,8 @@ def _describe_configs_v0(body: Message, to_version: int) -> Asking:
 
 
 def _offset_fetch_v0(body: Message, to_version: int) -> Asking:
-    """v0 read from ZooKeeper, where a partition without an offset was an error. Old clients take
-    that error for "no offset yet", as they take offset -1 of v1."""
+    """v0 read from ZooKeeper and returned an error for a partition without an offset. Old clients
+    take that error for "no offset yet", as they take offset -1 of v1."""
     answer = yield Ask(ApiKey.OffsetFetch, to_version, body)
     for topic in answer.topics:
         for one in topic.partitions:

@@ -1,6 +1,6 @@
-"""Requests that are parsed: how the cluster is asked, and how the client is answered.
+"""Sends parsed requests to the cluster and makes the clients' answers.
 
-Not here: what is done for one API (translation.py, fetching.py, recoding.py, producing.py), which
+Not here: translating one API (translation.py, fetching.py, recoding.py, producing.py), which
 requests are parsed (session.py)."""
 
 from collections.abc import Callable, Generator
@@ -21,14 +21,15 @@ from .headers import Header
 from .shared import Shared
 from .versions import Versions
 
-TOPICS_MAX: Final = 64  # of one client, whose policies are kept
-METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # from this version on: whether topics are to be created
+TOPICS_MAX: Final = 64  # of one client: the number of cached policies
+METADATA_SAYS_WHAT_TO_MAKE: Final = 4  # the first version with allow_auto_topic_creation
 
 
 class Translator:
-    """For one client and one broker. `advertised`: where it is told to find brokers.
+    """The translator of one client and one broker. `advertised`: the brokers' addresses for the
+    client.
 
-    `names`, of a request: those by which rules know its client."""
+    `names`, of a request: the names of its client that rules match."""
 
     def __init__(
         self, shared: Shared, versions: Versions, access: Access, advertised: Advertised
@@ -43,7 +44,7 @@ class Translator:
     def ask(
         self, header: Header, body: Message, now: float, names: tuple[str, ...]
     ) -> Generator[Ask | Turn, Message, Message | HangUp | None]:
-        """The client's response; None: it expects none. BadRequestError: it cannot be answered."""
+        """The client's response. None: it expects none. BadRequestError: it cannot be answered."""
         api, version = header.api, header.version
         assert api is not None, "only what is known has fields"
         served = self._versions.cluster[api]
@@ -83,7 +84,7 @@ class Translator:
         return (yield from recoding.as_it_is(body, header.version))
 
     def _metadata(self, version: int, body: Message) -> Asking:
-        """Asks in a version that can name no topics at all, and forbid creating topics."""
+        """Asks in a version that can ask for no topics, and can forbid creating topics."""
         served = self._versions.cluster[ApiKey.Metadata]
         names = [one.name for one in body.topics or () if one.name is not None]
         if not all(map(self._access.allows_writing, names)):

@@ -1,12 +1,14 @@
 """Records in parts that are converted in one turn each.
 
-Batches are converted independently, so that a range may be cut between any two of them: each part
-is measured, and kept or sent, by itself. Two kinds of ranges are not cut. Where aborted
-transactions are left out, a marker further on says where one ends. And what need not be compressed
-for its size to be known is planned in steps, some of them a turn: one send for all of it takes less
-memory while a slow client reads, and nothing may follow a range that ends before its records do.
+Batches are converted independently, so a range may be cut between any two of them. Each part is
+measured, and buffered or sent, by itself. Two kinds of ranges are not cut:
 
-Not here: on which thread a turn runs (conversion_pool.py)."""
+- Ranges from which aborted transactions are removed: a later marker says where each ends.
+- Ranges whose size is known without compressing them. They are planned in steps, several of them a
+  turn. One send for the whole range takes less memory while a slow client reads, and nothing may
+  follow a range that ends before its records do.
+
+Not here: the thread that runs a turn (conversion_pool.py)."""
 
 from collections import deque
 from collections.abc import Generator
@@ -31,18 +33,18 @@ from records.files.sends import Send
 from .exchanges import TURN, TURN_SIZE, Turn
 
 COMMITTED = "read_committed"
-WORK_A_TURN: Final = COMPRESSED_WEIGHT * TURN_SIZE  # as steps count it
-PLANS_MAX: Final = 8  # of a process, that are between two turns at a time
-_places = deque(range(PLANS_MAX))  # free ones; no lock is taken where a generator is collected
+WORK_A_TURN: Final = COMPRESSED_WEIGHT * TURN_SIZE  # in the unit of steps
+PLANS_MAX: Final = 8  # plans of a process that may be suspended between two turns at a time
+_places = deque(range(PLANS_MAX))  # free; no lock: collecting a generator returns its place
 
 Found = TypeVar("Found")
 
 
 def in_turns(steps: Steps[Found]) -> Generator[Turn, None, Found]:
-    """What the steps find, a turn's work in each turn. What they raise.
+    """Runs steps, a turn's work in each turn. Returns their result, or raises their error.
 
-    Between two turns steps hold buffers: some hundred KiB, or MiB for zstd. So only a few may, and
-    however many clients ask at once, others come to their end in one turn."""
+    Between two turns steps hold buffers: some hundred KiB, or MiB for zstd. So only a few may be
+    suspended. All others run to their end in one turn."""
     yield TURN
     work, place = 0, None
     try:
@@ -68,8 +70,7 @@ def in_turns(steps: Steps[Found]) -> Generator[Turn, None, Found]:
 class Parts:
     """The whole batches of a range, cut into parts of about TURN_SIZE bytes.
 
-    Their headers are read when something of them is asked for. RecordsError: the first batch is
-    damaged."""
+    Their headers are read at the first access. RecordsError: the first batch is damaged."""
 
     def __init__(self, records: FileRecords | MemoryRecords, offset: int) -> None:
         self.records = records
@@ -77,21 +78,21 @@ class Parts:
 
     @property
     def following(self) -> int:
-        """The offset after the last whole batch; where there is none, that of the beginning."""
+        """The offset after the last whole batch, or the range's first offset if there is none."""
         return self._read[0]
 
     @property
     def damage(self) -> RecordsError | None:
-        """Why they end before the range does."""
+        """Why they end before the range does; None: they do not."""
         return self._read[1]
 
     @property
     def is_compressed(self) -> bool:
-        """Whether any is."""
+        """Whether any batch is compressed."""
         return self._read[2]
 
     def cut(self, *, whole: bool = False) -> list[FileRecords | MemoryRecords]:
-        """The parts, in their order. `whole`: as one."""
+        """The parts, in their order. `whole`: all in one."""
         if whole and self._read[3]:
             position, size = self._read[3][-1]
             return [self.records.slice(0, position + size)]
@@ -120,13 +121,13 @@ class Parts:
 
 
 class Converted:
-    """What a range becomes for a client of an older format: sends, and why they end early.
-    `is_first`: nothing stands before it in the partition's answer."""
+    """A range converted for a client of an older format: its sends, and whether they are complete.
+    `is_first`: the range is the first in the partition's answer."""
 
     def __init__(self, *, is_first: bool = True) -> None:
         self.sends: list[Send] = []
         self._is_first = is_first
-        self.is_whole = True  # whether all of the range is in them; else nothing may follow
+        self.is_whole = True  # whether the sends hold the whole range; else nothing may follow
 
     def convert(
         self,
@@ -138,12 +139,12 @@ class Converted:
         aborted: list[AbortedTransaction],
         limit: int | None = None,
     ) -> Generator[Turn, None, None]:
-        """Measures in turns, and keeps what is compressed again for that. `limit`: a
-        hard one of bytes, under which at least the first message of an answer goes out.
+        """Measures in turns, and keeps the bytes that were recompressed for that. `limit`: a hard
+        limit of bytes, within which an answer has at least its first message.
 
-        RecordsError: there is nothing to be sent but damage or a refusal."""
+        RecordsError: there is nothing to send before damage or a refusal."""
         is_planned = policy.size == "exact" and (policy.may_end_early or not parts.is_compressed)
-        # A plan ends where whole batches do: for one, no headers are read before.
+        # A plan ends with the last whole batch by itself: no headers are read before it.
         cut = [parts.records] if is_planned else parts.cut(whole=policy.isolation == COMMITTED)
         is_in_memory = isinstance(parts.records, MemoryRecords)
         is_small = is_planned and is_in_memory and is_small_and_plain(parts.records, TURN_SIZE)

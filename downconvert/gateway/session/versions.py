@@ -1,8 +1,8 @@
-"""Which versions a cluster serves, and which the gateway offers to clients.
+"""Computes the versions that the gateway offers from those that a cluster serves.
 
-There is no table of what Kafka 4 dropped: versions that are missing at the low end of the cluster's
-own ApiVersions response are translated, for all APIs whose fields are known. At the high end only
-versions are offered that this project knows."""
+There is no table of the versions that Kafka 4 dropped. For all APIs with known fields, the gateway
+translates the low versions that are missing in the cluster's ApiVersions response. It offers high
+versions only if this project knows them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from downconvert.protocol.schemas import ApiKey, Message, schema
 
 from .headers import known
 
-# The APIs that pass through by their headers alone: their fields are not known here, but what is in
-# them is. The newest version of each of which that has been read: a later one may name brokers by
-# addresses, or mean something else. Whatever is neither here nor in ApiKey is not offered: requests
-# of brokers and controllers among themselves, share groups, and what a later Kafka will add.
+# APIs that are forwarded by their headers alone. Their fields are not parsed, but their
+# specification was reviewed up to the version given here. A later version may name brokers by
+# addresses, or mean something else. APIs that are neither here nor in ApiKey are not offered:
+# requests between brokers and controllers, share groups, and APIs that a later Kafka adds.
 PASSED: Final = {
     29: 3,  # DescribeAcls
     30: 3,  # CreateAcls
@@ -48,11 +48,11 @@ PASSED: Final = {
     89: 0,  # StreamsGroupDescribe
 }
 
-# The newest version that is for clients, where later ones are for brokers among themselves.
+# The newest version for clients, if later ones are for requests between brokers.
 OF_CLIENTS: Final[dict[int, int]] = {ApiKey.AddPartitionsToTxn: 3}
 
 AUTHENTICATION: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
-# Those of a gateway that clients log in to.
+# The versions of a gateway that clients log in to.
 LOGIN: Final[dict[int, range]] = {ApiKey.SaslHandshake: range(2), ApiKey.SaslAuthenticate: range(3)}
 
 
@@ -62,8 +62,8 @@ class Versions:
 
     cluster: Mapping[int, range]
     is_read_only: bool = False
-    has_lists: bool = False  # of names, or what is not named is denied
-    hides_sasl: bool = False  # the gateway authenticates itself, clients need not
+    has_lists: bool = False  # allows names from lists only, or denies unnamed ones
+    hides_sasl: bool = False  # the gateway authenticates itself; clients need not
     logs_in: bool = False  # clients authenticate with the gateway
 
     @classmethod
@@ -76,14 +76,14 @@ class Versions:
         hides_sasl: bool,
         logs_in: bool = False,
     ) -> "Versions":
-        """From a cluster's ApiVersions response; the same object for the same arguments, as
-        thousands of connections have one each."""
+        """Makes it from a cluster's ApiVersions response. Equal arguments give the same object,
+        because thousands of connections each hold one."""
         served = tuple((one.api_key, one.min_version, one.max_version) for one in answer.api_keys)
         return _versions(served, is_read_only, has_lists, hides_sasl, logs_in)
 
     @cached_property
     def offered(self) -> dict[int, range]:
-        """By API key, what clients see in ApiVersions."""
+        """The versions that clients see in ApiVersions, by API key."""
         own = LOGIN if self.logs_in else {}
         return own | {
             key: offered
@@ -99,18 +99,17 @@ class Versions:
         return self.serves(key, version) and version >= self._floor(key)
 
     def serves(self, key: int, version: int) -> bool:
-        """Whether the cluster has it at all."""
+        """Whether the cluster serves this version."""
         return version in self.cluster.get(key, ())
 
     def nearest(self, key: int) -> int:
-        """The version that older requests are translated to: the oldest that the cluster has, for
-        it has the fewest fields that the client's version lacks."""
+        """The version that older requests are translated to: the oldest of the cluster's. It has
+        the fewest fields that the client's version lacks."""
         return max(self.cluster[key].start, self._floor(key))
 
     def _floor(self, key: int) -> int:
-        # Produce v0-v2 are advertised by Kafka 4 for the sake of a librdkafka that would not
-        # connect otherwise, and refused [KAFKA-18659]. Fetch below 4 would have an older cluster
-        # convert.
+        # Kafka 4 advertises Produce v0-v2 and refuses them: some versions of librdkafka would not
+        # connect otherwise [KAFKA-18659]. Fetch below 4 would make an older cluster convert.
         return (
             {ApiKey.Produce: 3, ApiKey.Fetch: AS_ON_DISK_SINCE}.get(ApiKey(key), 0)
             if known(key) is not None
@@ -128,13 +127,13 @@ class Versions:
             highest = min(served.stop - 1, schema(f"{api.name}Request").newest)
         limits = Access(is_read_only=self.is_read_only, denies_unnamed=self.has_lists)
         highest = min(newest_offered(limits, key, highest), OF_CLIENTS.get(key, highest))
-        # Later ones would name brokers by their own addresses in the midst of records that stream
-        # through here.
+        # Later versions would name brokers by their own addresses between records that are
+        # forwarded unparsed.
         return min(highest, LEADERS_TOLD_SINCE - 1) if api is ApiKey.Fetch else highest
 
     def answer(self, cluster: Message, software: str) -> Message:
-        """The ApiVersions response for a client of that software: the cluster's, with what is
-        offered here."""
+        """The ApiVersions response for a client of that software: the cluster's response with the
+        offered versions."""
         offered = dict(self.offered)
         if ApiKey.Fetch in offered:
             offered[ApiKey.Fetch] = served_to(software, offered[ApiKey.Fetch])

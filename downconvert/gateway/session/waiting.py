@@ -1,7 +1,7 @@
-"""How long a broker may wait before it answers, because the request says so.
+"""How long a request lets a broker wait before it answers.
 
-A fetch waits for records, a group member for the others, an admin request for all brokers. This is
-added to the request timeout: a broker that sends nothing for longer hangs."""
+A fetch waits for records, a group member for the others, an admin request for all brokers. This
+time is added to the request timeout. A broker that sends nothing for longer hangs."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 
 from .headers import Header
 
-UNREAD: Final = 60.0  # seconds: what an administrator's request asks for, where it is not read
+UNREAD: Final = 60.0  # seconds: assumed for requests whose timeout is not read
 LONGEST: Final = 1800.0  # seconds: Kafka's group.max.session.timeout.ms
 REPLICA_ID_UP_TO: Final = 14  # the newest Fetch that begins with a replica's id
 FIRST_PRODUCE_WITH_ID: Final = 3  # the first Produce that begins with a transactional id
@@ -20,7 +20,7 @@ FIELDS: Final = {
     ApiKey.Fetch: ("max_wait_ms",),
     ApiKey.JoinGroup: ("session_timeout_ms", "rebalance_timeout_ms"),
 }
-# Those of administrators that say how long they wait; of other APIs it says none.
+# APIs with a `timeout_ms`. Other APIs let the broker wait for no time.
 TIMED: Final = frozenset(
     {
         ApiKey.CreateTopics,
@@ -39,17 +39,17 @@ class Waits:
         self._rebalance = 0.0  # from the client's last JoinGroup: SyncGroup waits as long
 
     def of_body(self, api: ApiKey, body: Message) -> float:
-        """For a request that was parsed."""
+        """The wait of a parsed request."""
         names = FIELDS.get(api, ("timeout_ms",) if api in TIMED else ())
         return self._noted(api, max((getattr(body, n, 0) or 0 for n in names), default=0))
 
     def of_frame(self, header: Header, frame: memoryview) -> float:
-        """For a request that is forwarded; its beginning is enough."""
+        """The wait of a forwarded request. Its beginning is enough."""
         if header.api is None:
             return UNREAD
         try:
             return self._noted(header.api, _milliseconds(header, header.api, frame))
-        except BadRequestError:  # larger than its beginning, or none: then the broker hangs up
+        except BadRequestError:  # not within the beginning, or invalid: then the broker hangs up
             return UNREAD
 
     def _noted(self, api: ApiKey, milliseconds: int) -> float:
@@ -82,7 +82,7 @@ def _milliseconds(header: Header, api: ApiKey, frame: memoryview) -> int:
 
 
 def timeout_of_produce(body: memoryview, version: int) -> int:
-    """Milliseconds. BadRequestError: it has none, or not yet."""
+    """The timeout in milliseconds. BadRequestError: the body has none, or it has not arrived."""
     cursor = Cursor(body)
     if version >= FIRST_PRODUCE_WITH_ID:
         _skip_string(cursor, flexible=is_flexible(ApiKey.Produce, version))

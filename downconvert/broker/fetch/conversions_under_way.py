@@ -48,12 +48,12 @@ class ConversionsUnderWay:
         self._by_key[key] = converting
 
     def remove(self, key: Key, converting: Converting) -> None:
-        """It is made, or has failed. Clients that wait for it find out at their next turn."""
+        """The conversion is made, or has failed. Its clients find out at their next turn."""
         if self._by_key.get(key) is converting:
             del self._by_key[key]
 
     def wait(self, client: int, converting: Converting) -> None:
-        """The client will come back for what is made."""
+        """The client will come back for the result."""
         if self._of_client.get(client) is not converting:
             self.leave(client)
             self._of_client[client] = converting

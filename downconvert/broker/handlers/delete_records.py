@@ -1,6 +1,6 @@
 """DeleteRecords: deletes all records before an offset. -1 is the high watermark.
 
-Whole segments are removed. What is left in the first one is hidden, and removed with it."""
+Whole segments are removed. Deleted records in the first remaining one are hidden until it goes."""
 
 from typing import Final
 

@@ -70,7 +70,7 @@ def _all(broker: BrokerState, offsets: _Offsets, version: int) -> Iterable[Messa
     for name, partitions in groupby(sorted(offsets.committed), key=lambda at: at[0]):
         known = broker.topics.get(name)
         if version >= WITH_IDS and known is None:
-            continue  # its topic has no known name or id
+            continue  # its topic's id is unknown
         found = [offsets.answer(name, index) for _, index in partitions]
         topics.append(
             Message(name=name, topic_id=known.id if known else bytes(16), partitions=found)

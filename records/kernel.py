@@ -87,10 +87,9 @@ ROW_SIZE: Final = 8 * len(ROW_FIELDS)
 class Transcoder(Protocol):
     """Reads entries of a log, or records of one decompressed batch, and converts them.
 
-    It stands in one of three places: in a *log* (at first, and after `leave`), where source is
-    entries as they lie in a segment; in the *records of a v2 batch* (`enter_batch`); in the
-    *entries of a compressed v0 or v1 message* (`enter_entries`). The last two are for decompressed
-    bytes.
+    It stands in one of three places. In a *log* (at first, and after `leave`) the source is entries
+    as in a segment. In the *records of a v2 batch* (`enter_batch`) and in the *entries of a
+    compressed v0 or v1 message* (`enter_entries`) it is decompressed bytes.
 
     In a log, uncompressed batches are read across as many batches as the windows hold.
     Rules, in their order, at each entry (as Kafka's FileLogInputStream and
@@ -234,16 +233,15 @@ class Transcoder(Protocol):
         room: int,
         budget: int,
     ) -> Progress:
-        """Measures from `position` of a file, up to `end`, chunk after chunk, without coming back
-        for each.
+        """Measures from `position` of a file, up to `end`, chunk after chunk, without returning for
+        each.
 
         It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
-        the file as a buffer. Comes back with: LIMIT, where `budget` bytes have been consumed: no
-        other chunk is begun then. END at `end`. Otherwise the outcome of measure where that needs
-        its caller; SOURCE for an item larger than a chunk, and where nothing can be read or there
-        is no memory.
+        the file as a buffer. Returns LIMIT after `budget` bytes have been consumed: no other chunk
+        is begun then. END at `end`. Otherwise the outcome of measure if that needs its caller.
+        SOURCE for an item larger than a chunk, and if nothing can be read or there is no memory.
 
-        `damage` is None: asked at the same place, measure tells it.
+        `damage` is None. A call of measure at the same place reports it.
 
         ValueError: as transfer."""
 

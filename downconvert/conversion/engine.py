@@ -21,7 +21,7 @@ from .request import Request
 from .rules import rules_for
 from .stats import Counts
 
-GOES_ON: Final = int(Outcome.CHANNEL), int(Outcome.LIMIT)  # the kernel could have gone on
+GOES_ON: Final = int(Outcome.CHANNEL), int(Outcome.LIMIT)  # the kernel could have continued
 
 # The kernel measures records in pieces of this size.
 MEASURED_CHUNK_SIZE: Final = 128 * 1024

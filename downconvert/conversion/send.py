@@ -149,9 +149,9 @@ class LazyDownConvertSend:
     def _all_pieces(
         self, converter: Converter, ends: Iterator[int], held: Held | None
     ) -> Iterator[int]:
-        """All pieces of an answer. It ends with what was made before."""
+        """All pieces of a response. It ends with the messages made before."""
         for self._end in ends:
-            yield 0  # what comes next may be for the kernel
+            yield 0  # the kernel may convert the next records
             yield from converter.pieces(self._end)
         if held is not None:
             messages, chunk_size = memoryview(held.messages), self._chunk_size

@@ -238,7 +238,7 @@ def _tags(code: Source, fields: list[Field], version: int) -> dict[str, str]:
     return variables
 
 
-# --- what readers call
+# --- functions that readers call
 
 
 def _inside(read: Read, data: memoryview, start: int, tag: int) -> Any:

@@ -200,7 +200,7 @@ def _tags_of(fields: list[Field], version: int) -> list[Tag]:
     ]
 
 
-# --- what writers call
+# --- functions that writers call
 
 
 def _write_tags(parts: Parts, tags: list[Tag], values: dict[str, Any]) -> None:

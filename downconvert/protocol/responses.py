@@ -138,8 +138,8 @@ class ResponseSend:
 def throttled(
     request: RequestHeader, body: Message, seconds: float, version: int | None = None
 ) -> ResponseSend:
-    """The response once more, before anything of it was sent: it says, where its version can, that
-    its client is not read from for so long [KIP-219], or for longer where it said so already."""
+    """The same response with a throttle time, before any of it was sent. If its version has the
+    field, it states how long its client is not read from [KIP-219], or a longer time set before."""
     body.throttle_time_ms = max(getattr(body, "throttle_time_ms", 0), milliseconds(seconds))
     return response(request, body, version)
 

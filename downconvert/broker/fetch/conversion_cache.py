@@ -101,7 +101,7 @@ class ConversionCache:
                 number = self._files[records.file] = self._files_count
         return number
 
-    # --- what is there
+    # --- cached chunks
 
     def find(self, key: Key) -> Chunk | None:
         """A chunk, held for the caller. The caller releases it."""
@@ -127,7 +127,7 @@ class ConversionCache:
     def is_converting(self, key: Key) -> bool:
         return key in self._under_way
 
-    # --- who has asked
+    # --- the clients' requests
 
     def may_keep(self, place: Place) -> bool:
         """Whether a chunk of this place can be cached: it is neither damaged nor too large."""
@@ -159,7 +159,7 @@ class ConversionCache:
         self._refused += 1
         return self._refused % PROBE_EVERY == 0
 
-    # --- what is made
+    # --- conversions
 
     def convert(
         self,
@@ -223,7 +223,7 @@ class ConversionCache:
                     self._under_way.remove(key, converting)
 
     def leave(self, client: int) -> None:
-        """The client waits for no conversion any more: it has its answer, or is gone."""
+        """The client waits for no conversion any more: it has its response, or is gone."""
         with self._lock:
             self._under_way.leave(client)
 

@@ -5,7 +5,7 @@ waits for is never dropped: otherwise clients of many chunks would evict each ot
 conversion without clients is dropped when its place is needed. If every place has a client that
 waits, the next client converts for itself.
 
-Not here: a conversion (converted_chunk.py), what is kept of it (conversion_cache.py)."""
+Not here: a conversion (converted_chunk.py), caching its result (conversion_cache.py)."""
 
 from collections import OrderedDict
 from typing import Final
@@ -60,7 +60,7 @@ class ConversionsUnderWay:
             converting.clients.add(client)
 
     def leave(self, client: int) -> None:
-        """The client no longer waits: it has its answer, or is gone."""
+        """The client no longer waits: it has its response, or is gone."""
         converting = self._of_client.pop(client, None)
         if converting is not None:
             converting.clients.discard(client)

@@ -77,7 +77,7 @@ class NetworkThread:
         self._stop_by: float | None = None
         self._next_sweep = 0.0
 
-    # --- what other threads call
+    # --- methods for other threads
 
     def start(self) -> None:
         self._thread.start()

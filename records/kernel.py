@@ -157,12 +157,11 @@ class Transcoder(Protocol):
     is the entry's plus `offset_delta` (wraps); dropped below first_offset if `trim`; then 5-7
     above.
 
-    Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" concerns them.
+    Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" applies.
 
-    An item is checked whole before it is asked whether it fits. A call that meets damage after
-    progress reports both; asked again at the same place it reports the damage again, and no
-    progress. The damaged item is always the one at the position reached: the entry, or the record,
-    whose first byte is there.
+    An item is checked whole before its room in the target. A call that meets damage after progress
+    reports both. A repeated call at the same place reports the damage again, and no progress. The
+    damaged item is always the entry or record with its first byte at the position reached.
 
     A message written: offset (v1 in a wrapper: minus the wrapper's first offset), size, CRC-32 over
     what follows, magic, attributes (v1 under LogAppendTime: 0x08, else 0), v1: timestamp (from v0:
@@ -333,12 +332,12 @@ class Transcoder(Protocol):
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int
     ) -> tuple[int, int, int, int, int] | None:
-        """The head of the v2 record at `start`, whose body need not be in the window.
+        """The head of the v2 record at `start`. Its body need not be in the window.
 
         Returns offset, timestamp, record size with its size varint, bytes before the key, and key
-        size (-1: null), checked as far as they are there: rules 1-5 as above, as if the value were
-        empty, and 5 only for a record that 4 does not drop. None where no record is left, where the
-        window ends before the key's size does (31 bytes always suffice), or where the head is
+        size (-1: null). The available fields are checked by rules 1-5 above, as if the value were
+        empty; rule 5 applies only to a record that rule 4 does not drop. None if no record is left,
+        if the window ends before the key's size does (31 bytes always suffice), or if the head is
         damaged: then `damage` is set. ValueError outside of a v2 batch."""
 
     def record_converted(

@@ -20,15 +20,15 @@ STAMP_SIZE: Final = 24  # bytes of `FileStamps` for a path
 class Encode(Protocol):
     """Writes rows (layout of `columns`) as records of a v2 batch, or as v0 or v1 messages.
 
-    v2: offset and timestamp deltas against the bases, headers copied as they are in the source. v0,
-    v1: offset minus base offset (0 for absolute ones), v1 attributes 0x08 where the row's timestamp
-    type is 1, headers left out. `consumed` counts bytes of rows. Comes back with END after the last
-    row, or TARGET. Negative key and value sizes are null, and then their positions do not matter.
-    Differences of timestamps wrap, and so do offsets in v0 and v1. ValueError: a magic that is not
+    v2: offset and timestamp deltas against the bases, headers copied from the source. v0, v1:
+    offset minus base offset (0 for absolute ones), v1 attributes 0x08 if the row's timestamp type
+    is 1, headers left out. `consumed` counts bytes of rows. Returns END after the last row, or
+    TARGET. Negative key and value sizes are null, and then their positions do not matter.
+    Differences of timestamps wrap, and so do offsets in v0 and v1. ValueError: a magic other than
     0, 1 or 2; indices outside of their buffers; rows that are not whole; a position outside of the
-    source (that of headers matters in v2 alone, also where there are none); in v2 an offset delta
-    or header count that is no 32-bit integer, or a negative count; a record or message of more than
-    2**31 - 1 bytes after its size field. Then what is in the target is undefined."""
+    source (that of headers matters in v2 alone, even without headers); in v2 an offset delta or
+    header count that is no 32-bit integer, or a negative count; a record or message of more than
+    2**31 - 1 bytes after its size field. The contents of the target are then undefined."""
 
     def __call__(
         self,

@@ -227,7 +227,7 @@ class LazyDownConvertSend:
 
     @property
     def stats(self) -> ConversionStats:
-        """What has been done so far."""
+        """The statistics so far."""
         counts, buffer_bytes = self._counts, 0
         if self._converter is not None:
             counts = self._converter.counts.plus(counts)

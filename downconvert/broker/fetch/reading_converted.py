@@ -110,12 +110,12 @@ class _Conversion:
                 position = after
                 continue
             is_tail = records.size < limits.max_bytes
-            # Small fetches in the midst of a log share no chunk boundary.
+            # Small fetches in the middle of a log share no chunk boundary.
             if cache is not None and (is_tail or records.size >= CHUNK_SIZE):
                 shared = take(cache, records, self._asker, is_tail=is_tail)
                 if (
                     shared.ends is Ends.IN_PROGRESS
-                ):  # so that an answer is as long as without others
+                ):  # so that a response is as long as without shared chunks
                     shared.close()
                     yield Pause.WAKE
                     continue

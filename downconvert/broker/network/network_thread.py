@@ -186,7 +186,7 @@ class NetworkThread:
         if self._done:
             self._begin_sends()
         if self._sending:
-            self._send_for(0.0)  # as many writes of answers under way as new requests
+            self._send_for(0.0)  # one write of a response per new request
 
     def _read_pending(self) -> None:
         """Handles requests that have already arrived, in turns, for a bounded time. Each connection

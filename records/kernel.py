@@ -1,47 +1,47 @@
-"""What a kernel does: the contract that the native kernel and its Python twin both keep.
+"""The contract of a kernel, kept by the native kernel and by its Python twin.
 
-A kernel turns bytes into bytes. It opens neither files nor sockets: its caller reads windows of a
-log into a buffer, decompresses what is too large to be decompressed at once, and takes the
+A kernel turns bytes into bytes. It opens neither files nor sockets. Its caller reads windows of a
+log into a buffer, decompresses data that is too large to be decompressed at once, and takes the
 decisions that depend on a policy. One parser serves every job: *transcode* writes older messages,
-*measure* adds up what transcode would write, *columns* notes where keys and values lie, *recode*
-makes compressed messages of a compressed batch. *encode* goes the other way, from columns to
-records. *transfer* converts from a file to a channel, chunk after chunk, until a decision is
-needed. Records of Python's and columns of Arrow's are made in kernel_functions.py.
+*measure* adds up the bytes that transcode would write, *columns* notes the positions of keys and
+values, *recode* makes compressed messages of a compressed batch. *encode* goes the other way, from
+columns to records. *transfer* converts from a file to a channel, chunk after chunk, until a
+decision is needed. kernel_functions.py makes Python records and Arrow columns.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
-and the target window has room for, reports how far it came, and says why it came back: an
+and the target window has room for. It reports its progress and the reason for its return: an
 `Outcome`.
 
 Windows are index ranges of a buffer (`source[start:end]`), so that no slice is made for a call.
 `remaining` is how many bytes there are from `start` on, in the window and after it, or `UNKNOWN`.
-What is incomplete in the window but not in `remaining` asks for more (`SOURCE`); what is longer
+An item that is incomplete in the window but not in `remaining` asks for more (`SOURCE`). One longer
 than `remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
 
-While a call runs, which is without the interpreter's lock, its caller keeps the descriptors that it
-names open, and no other thread writes to the buffers that it is given, nor to a file that one of
-them maps. A write during a call is undefined behaviour of the native kernel, and not just other
-bytes: it may rely on what it has read once. Of what is compressed each byte is read once.
+A call runs without the interpreter's lock. Meanwhile its caller keeps the named descriptors open,
+and no other thread writes to the buffers passed, nor to a file that one of them maps. A write
+during a call is undefined behaviour of the native kernel, not just other bytes: it may rely on
+bytes that it has read once. Each compressed byte is read once.
 
-Not here: its functions, and objects made of records (kernel_functions.py), which implementation
-runs (backend.py), the byte layouts (formats.py)."""
+Not here: its functions, and objects made of records (kernel_functions.py), choosing the
+implementation (backend.py), the byte layouts (formats.py)."""
 
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-UNKNOWN: Final = 2**63 - 1  # `remaining` of a stream whose end has not been seen yet
+UNKNOWN: Final = 2**63 - 1  # `remaining` of a stream with an end that has not been seen yet
 
 
 class Outcome(IntEnum):
-    """Why a call came back. A call reports what it did before that, too."""
+    """Why a call returned. A call also reports its progress before that."""
 
     SOURCE = 0  # the next item is not whole in the window
-    TARGET = 1  # the next item does not fit in what is left of the target
+    TARGET = 1  # the next item does not fit in the rest of the target
     BATCH = 2  # the batch at the position reached needs a decision (codec, control, transaction)
     END = 3  # log: no further whole entry in `remaining`; batch, entries: all have been read
     GAP = 4  # the next offset does not follow the wrapper's last one
     DAMAGE = 5  # the next item is damaged: see `Transcoder.damage`
     CHANNEL = 6  # transfer: the channel took less than it was given
-    LIMIT = 7  # transfer: as much has been done as was allowed
+    LIMIT = 7  # transfer: the allowed amount has been done
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -49,13 +49,13 @@ Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Ou
 # Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0.
 Transferred: TypeAlias = tuple[int, int, int, bytes | None, int]
 
-MEMORY: Final = -1  # in the place of the descriptor of a channel
+MEMORY: Final = -1  # in place of a channel's descriptor
 
 
 class Recodes(NamedTuple):
-    """What becomes of compressed v2 batches that a transfer meets: arguments of `recode`.
+    """How a transfer converts the compressed v2 batches that it meets: arguments of `recode`.
 
-    codecs: the target codec for each of them, by the batch's (0: come back)."""
+    codecs: the target codec for each codec of a batch (0: return for a decision)."""
 
     codecs: bytes
     fast: bool
@@ -87,12 +87,11 @@ ROW_SIZE: Final = 8 * len(ROW_FIELDS)
 class Transcoder(Protocol):
     """Reads entries of a log, or records of one decompressed batch, and converts them.
 
-    It stands in one of three places: in a *log* (at first, and after `leave`), where source is
-    entries as they lie in a segment; in the *records of a v2 batch* (`enter_batch`); in the
-    *entries of a compressed v0 or v1 message* (`enter_entries`). The last two are for decompressed
-    bytes.
+    It stands in one of three places. In a *log* (at first, and after `leave`) the source is entries
+    as in a segment. In the *records of a v2 batch* (`enter_batch`) and in the *entries of a
+    compressed v0 or v1 message* (`enter_entries`) it is decompressed bytes.
 
-    In a log, uncompressed batches are read through, across as many batches as the windows hold.
+    In a log, uncompressed batches are read across as many batches as the windows hold.
     Rules, in their order, at each entry (as Kafka's FileLogInputStream and
     RecordsUtil.downConvert):
 
@@ -158,12 +157,11 @@ class Transcoder(Protocol):
     is the entry's plus `offset_delta` (wraps); dropped below first_offset if `trim`; then 5-7
     above.
 
-    Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" concerns them.
+    Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" applies.
 
-    An item is checked whole before it is asked whether it fits. A call that meets damage after
-    progress reports both; asked again at the same place it reports the damage again, and no
-    progress. The damaged item is always the one at the position reached: the entry, or the record,
-    whose first byte is there.
+    An item is checked whole before its room in the target. A call that meets damage after progress
+    reports both. A repeated call at the same place reports the damage again, and no progress. The
+    damaged item is always the entry or record with its first byte at the position reached.
 
     A message written: offset (v1 in a wrapper: minus the wrapper's first offset), size, CRC-32 over
     what follows, magic, attributes (v1 under LogAppendTime: 0x08, else 0), v1: timestamp (from v0:
@@ -172,14 +170,14 @@ class Transcoder(Protocol):
     def __init__(
         self, to_magic: int, first_offset: int, pass_codecs: int, stop_transactional: bool
     ) -> None:
-        """`to_magic` 0, 1 or 2 (2: everything passes). ValueError if it is none of them."""
+        """`to_magic` 0, 1 or 2 (2: everything passes). Raises ValueError for any other value."""
 
     def enter_batch(
         self, header: Buffer, at: int, wrapper: bool, trim: bool, split_at_gaps: bool
     ) -> None:
-        """Stands before the decompressed records of the v2 batch whose 61-byte header is at `at`.
+        """Moves to the decompressed records of the v2 batch. Its 61-byte header is at `at`.
 
-        A negative record count is none. ValueError if the header is not whole in the buffer."""
+        A negative record count means none. ValueError if the header is not whole in the buffer."""
 
     def enter_entries(
         self,
@@ -190,22 +188,22 @@ class Transcoder(Protocol):
         trim: bool,
         split_at_gaps: bool,
     ) -> None:
-        """Stands before the decompressed entries of a v0 or v1 message; messages written are of
+        """Moves to the decompressed entries of a v0 or v1 message. Messages written have format
         `to_magic`.
 
-        `append_time`: the wrapper's timestamp under LogAppendTime, which all entries then have,
-        those of v0 too. Without it v1 entries are of CreateTime, whatever their attributes say.
-        ValueError if `to_magic` is not 0 or 1."""
+        `append_time`: the wrapper's timestamp under LogAppendTime. It then replaces those of all
+        entries, including v0. Without it v1 entries have CreateTime, regardless of their
+        attributes. ValueError if `to_magic` is not 0 or 1."""
 
     def start_wrapper(self) -> None:
         """The next record kept is the first of a new wrapper (entering also starts one)."""
 
     def allow_next(self) -> None:
-        """The next call does not stop for a decision about the entry that it starts at (rules 4,
-        5b, 5d). In force until that entry has been passed; entering and `leave` withdraw it."""
+        """The next call does not stop for a decision about its first entry (rules 4, 5b, 5d). In
+        force until that entry has been passed. Entering and `leave` withdraw it."""
 
     def leave(self) -> None:
-        """Back to the log, at an entry's start."""
+        """Returns to the log, at an entry's start."""
 
     def transcode(
         self,
@@ -223,7 +221,7 @@ class Transcoder(Protocol):
         or (measure and record_head, too) records of a v2 batch where `to_magic` is 2."""
 
     def measure(self, source: Buffer, start: int, end: int, remaining: int, room: int) -> Progress:
-        """As transcode into a target of `room` bytes, without one."""
+        """Like transcode into a target of `room` bytes, without one."""
 
     def measure_from(
         self,
@@ -234,16 +232,15 @@ class Transcoder(Protocol):
         room: int,
         budget: int,
     ) -> Progress:
-        """Measures from `position` of a file, up to `end`, chunk after chunk, without coming back
-        for each.
+        """Measures from `position` of a file, up to `end`, chunk after chunk, without returning for
+        each.
 
         It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
-        the file as a buffer. Comes back with: LIMIT, where `budget` bytes have been consumed: no
-        other chunk is begun then. END at `end`. Otherwise the outcome of measure where that needs
-        its caller; SOURCE for an item larger than a chunk, and where nothing can be read or there
-        is no memory.
+        the file as a buffer. Returns LIMIT after `budget` bytes have been consumed: no other chunk
+        is begun then. END at `end`. Otherwise the outcome of measure if that needs its caller.
+        SOURCE for an item larger than a chunk, and if nothing can be read or there is no memory.
 
-        `damage` is None: asked at the same place, measure tells it.
+        `damage` is None. A call of measure at the same place reports it.
 
         ValueError: as transfer."""
 
@@ -257,10 +254,9 @@ class Transcoder(Protocol):
         at: int,
         limit: int,
     ) -> Progress:
-        """Writes a row for each record (`ROW_FIELDS`). Drops nothing but records below
-        first_offset.
+        """Writes a row for each record (`ROW_FIELDS`). Drops only records below first_offset.
 
-        What it reads is not counted in `totals`, `wrapper` and `last_offset`."""
+        The records read do not count in `totals`, `wrapper` and `last_offset`."""
 
     def transfer(
         self,
@@ -275,31 +271,30 @@ class Transcoder(Protocol):
         recodes: Recodes | None = None,
     ) -> Transferred:
         """Converts from `position` of a file, up to `end`, and writes to a channel, chunk after
-        chunk, without coming back for each.
+        chunk, without returning for each.
 
         It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
-        the file as a buffer; `channel` the descriptor of a plain socket (`is_socket`) or of a pipe
-        or file. A chunk is what transcode makes of up to `chunk_size` bytes of source, in a target
-        of twice that or of what is left of `promised`. It is written by one call of the system, and
-        where a socket says that it has room for more, several chunks are. The buffers belong to the
-        thread.
+        the file as a buffer. `channel` is the descriptor of a plain socket (`is_socket`) or of a
+        pipe or file. A chunk is made by transcode from up to `chunk_size` bytes of source, in a
+        target of twice that or of the rest of `promised`. One system call writes one chunk, or
+        several if a socket reports room for more. The buffers belong to the thread.
 
-        Comes back with: CHANNEL, where not all was taken that was written; what is left is in the
-        result and is the caller's, and so is the channel's error, unless it would only have blocked
-        (EINTR is one: the caller asks again). LIMIT, where `promised` bytes have been written, or
-        `budget` bytes have been consumed or written, or eight times as many decompressed: no other
-        chunk is begun then. END at `end`.
-        Otherwise the outcome of transcode where that needs its caller: BATCH, DAMAGE, END, SOURCE
-        for an item of more than two chunks (one, where chunks are of 64 KiB or more), TARGET for a
-        message that does not fit. SOURCE also where nothing can be read or there is no memory.
-        With `recodes` BATCH is not the end where the batch becomes messages by `recode` that fit
-        into what is left of `promised`; they are a chunk. A batch of up to `body_size_max` bytes is
-        read for that, whatever the size of chunks.
+        Returns CHANNEL if the channel did not take all bytes. The rest is in the result and belongs
+        to the caller, and so does the channel's error, unless it would only have blocked (EINTR is
+        one: the caller asks again). LIMIT after `promised` bytes have been written, `budget` bytes
+        have been consumed or written, or eight times as many decompressed: no other chunk is begun
+        then. END at `end`.
+        Otherwise the outcome of transcode if that needs its caller: BATCH, DAMAGE, END, SOURCE for
+        an item of more than two chunks (one, if chunks are of 64 KiB or more), TARGET for a message
+        that does not fit. SOURCE also if nothing can be read or there is no memory.
+        With `recodes` BATCH is not the end if `recode` makes messages of the batch that fit into
+        the rest of `promised`. They are a chunk. A batch of up to `body_size_max` bytes is read for
+        that, whatever the size of chunks.
 
-        With MEMORY as the channel all that is written is in the result, in the place of what a
+        With MEMORY as the channel all bytes written are in the result, in place of the rest that a
         channel left. Memory takes everything.
 
-        `damage` is None: asked at the same place, transcode tells it.
+        `damage` is None. A call of transcode at the same place reports it.
 
         ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, an
         end before the position or after the buffer."""
@@ -316,14 +311,14 @@ class Transcoder(Protocol):
         body_size_max: int,
         inner_size_max: int,
     ) -> bytes | None:
-        """The compressed entry `source[start:end]`, all of it, as messages compressed with `codec`:
-        decompressed, converted and compressed at once.
+        """Makes messages compressed with `codec` from the whole compressed entry
+        `source[start:end]`: decompresses, converts and compresses at once.
 
         It stands in a log, before that entry. Records become messages as in a wrapper after
-        `enter_batch` or `enter_entries`, one wrapper after the other where `split_at_gaps` ends
-        them, each compressed at the level "fast" (`fast`) or "kafka"; the same entry always becomes
-        the same bytes. No bytes: nothing of it is kept. Then the caller goes on after the entry.
-        The entry's size is in `totals`, and so are the wrappers' own bytes.
+        `enter_batch` or `enter_entries`. `split_at_gaps` begins another wrapper at each gap. Each
+        is compressed at the level "fast" (`fast`) or "kafka". The same entry always becomes the
+        same bytes. No bytes: nothing of it is kept. The caller then continues after the entry. The
+        entry's size is in `totals`, and so are the wrappers' own bytes.
 
         None: nothing has changed, and the entry has to be read as a stream (`enter_batch`,
         `enter_entries`). It is damaged (the CRC is not compared), it decompresses to more than
@@ -337,56 +332,56 @@ class Transcoder(Protocol):
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int
     ) -> tuple[int, int, int, int, int] | None:
-        """The head of the v2 record at `start`, whose body need not be in the window.
+        """The head of the v2 record at `start`. Its body need not be in the window.
 
         Returns offset, timestamp, record size with its size varint, bytes before the key, and key
-        size (-1: null), checked as far as they are there: rules 1-5 as above, as if the value were
-        empty, and 5 only for a record that 4 does not drop. None where no record is left, where the
-        window ends before the key's size does (31 bytes always suffice), or where the head is
+        size (-1: null). The available fields are checked by rules 1-5 above, as if the value were
+        empty; rule 5 applies only to a record that rule 4 does not drop. None if no record is left,
+        if the window ends before the key's size does (31 bytes always suffice), or if the head is
         damaged: then `damage` is set. ValueError outside of a v2 batch."""
 
     def record_converted(
         self, source_size: int, offset: int, timestamp: int, message_size: int
     ) -> None:
-        """The caller has converted the item at the position reached itself: a v2 record, or an
-        entry of a compressed message. It had `source_size` bytes and became a message of
-        `message_size` bytes, or was dropped (0). ValueError for a negative size, in a log, where no
-        record is left, or fewer bytes than that of the batch."""
+        """The caller has converted the item at the position reached: a v2 record, or an entry of a
+        compressed message. It had `source_size` bytes and became a message of `message_size` bytes,
+        or was dropped (0). ValueError for a negative size, in a log, if no record is left, or if
+        the batch has fewer bytes left."""
 
     @property
     def damage(self) -> tuple[str, int] | None:
-        """What was wrong in the last call, and the index in the source buffer of the item that it
-        was wrong with; None if nothing was."""
+        """The error of the last call, and the index of the damaged item in the source buffer. None
+        if there was no error."""
 
     @property
     def in_batch(self) -> bool:
-        """Whether it stands inside of a v2 batch (of a log, or entered) and a record is next."""
+        """Whether it stands in a v2 batch (of a log, or entered) and a record is next."""
 
     @property
     def append_time(self) -> int | None:
-        """Inside of a batch or entries under LogAppendTime: the timestamp of all its records."""
+        """In a batch or entries under LogAppendTime: the timestamp of all its records."""
 
     @property
     def totals(self) -> tuple[int, int, int, int, int]:
         """Since the beginning: records converted, batches converted, their bytes in the source,
-        bytes of messages produced, bytes copied as they are. What is measured counts as well.
+        bytes of messages produced, bytes copied unchanged. Measuring counts as well.
 
-        A batch counts, and with all its bytes, when its first record is kept. An uncompressed
-        message is a batch; so is what was entered, but its source bytes only the caller knows."""
+        A batch counts with all its bytes when its first record is kept. An uncompressed message is
+        a batch. An entered batch also counts, but only the caller knows its source bytes."""
 
     @property
     def decompressed(self) -> int:
-        """Since the beginning: bytes that the entries decompressed to that `recode` and `transfer`
-        have recoded."""
+        """Since the beginning: decompressed bytes of entries recoded by `recode` and
+        `transfer`."""
 
     @property
     def wrapper(self) -> tuple[int, int, int, int, int]:
         """The wrapper so far: records, first offset, last offset, maximum timestamp, bytes.
 
-        (0, -1, -1, -1, 0) if empty, as it stays where what was entered is no wrapper. Only entering
+        (0, -1, -1, -1, 0) if empty, and always if the entered data makes no wrapper. Only entering
         by the caller and `start_wrapper` empty it."""
 
     @property
     def last_offset(self) -> int:
-        """The last record or entry kept in this batch, or -1. A batch is over where the next one is
-        entered, not before; messages of a log, which are batches of one, do not count."""
+        """The offset of the last record or entry kept in this batch, or -1. A batch ends only when
+        the next one is entered. Messages of a log, which are batches of one, do not count."""

@@ -1,1 +1,1 @@
-"""The conversion: which batches are kept, how much fits, and bytes a chunk at a time."""
+"""The conversion: it selects batches, promises a size, and makes messages a chunk at a time."""

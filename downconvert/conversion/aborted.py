@@ -1,12 +1,11 @@
 """Which batches belong to aborted transactions.
 
-As Kafka's newer consumers do it: an aborted transaction is active from its first offset on until
-its producer's ABORT marker, and a transactional batch of an active producer is left out. Where
-the last offset is known too, the transaction also ends there, so that a marker that compaction has
-removed is not needed.
+This follows Kafka's newer consumers. An aborted transaction is active from its first offset until
+its producer's ABORT marker. Transactional batches of an active producer are left out. If the last
+offset is known, the transaction also ends there. A marker that compaction has removed is then not
+needed.
 
-Not here: where the list comes from (a segment's .txnindex), what lies above the last stable
-offset."""
+Not here: where the list comes from (a segment's .txnindex), data above the last stable offset."""
 
 from collections.abc import Iterable
 
@@ -16,7 +15,7 @@ from .policy import AbortedTransaction
 
 
 class AbortedTransactions:
-    """Asked for each transactional or control batch of a log, in the order of their offsets."""
+    """Decides for each transactional or control batch of a log, in the order of their offsets."""
 
     __slots__ = ("_active", "_later")
 
@@ -37,8 +36,8 @@ class AbortedTransactions:
         return True
 
     def marker(self, producer_id: int, offset: int, key: bytes) -> None:
-        """Takes note of a control record. What it ends may have had all its data before the first
-        batch that was asked about, or taken by compaction."""
+        """Takes note of a control record. The transaction that it ends may have no data in the
+        batches seen so far: its data may be earlier, or removed by compaction."""
         self._begin(offset)
         if ControlRecordType.of(key) is ControlRecordType.ABORT:
             self._active.pop(producer_id, None)

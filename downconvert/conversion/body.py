@@ -1,10 +1,10 @@
 """The decompressed bytes of one batch, a window at a time.
 
-A small batch is decompressed all at once; of a larger one only a window is in memory, whatever it
-expands to. The window moves forward only. A record that is larger than the window is read through
-cursors (large.py), which decompress the batch again, each from its beginning and once.
+A small batch is decompressed all at once. Of a larger one only a window is in memory, however far
+it expands. The window moves forward only. A record larger than the window is read through cursors
+(large.py). Each cursor decompresses the batch once more, from its beginning.
 
-Not here: how a batch is opened (records.batches.compressed), what is done with the bytes
+Not here: how a batch is opened (records.batches.compressed), converting the bytes
 (body_converter.py)."""
 
 from collections.abc import Generator
@@ -20,7 +20,7 @@ from records.batches.compressed import (
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
 
-_SCRATCH_SIZE: Final = 4096  # bytes, for what is skipped
+_SCRATCH_SIZE: Final = 4096  # bytes, for skipped data
 
 
 class Body(DecompressedWindow):
@@ -31,8 +31,8 @@ class Body(DecompressedWindow):
     def __init__(
         self, compressed: CompressedBytes, buffer: Buffer, chunk_size: int, *, whole: bool
     ) -> None:
-        """`buffer`: the decompressed bytes, if `whole`, else an empty window. `chunk_size`: bytes
-        of compressed data that are read at a time."""
+        """`buffer`: the decompressed bytes if `whole`, else an empty window. `chunk_size`: bytes
+        of compressed data read at a time."""
         self._compressed = compressed
         self._chunk_size = chunk_size
         self._replays: dict[str, Replay] = {}
@@ -40,7 +40,7 @@ class Body(DecompressedWindow):
 
     @property
     def decompressed(self) -> int:
-        """Bytes so far, each time that they were."""
+        """Bytes decompressed so far. Bytes decompressed twice count twice."""
         replayed = sum(each.position for each in self._replays.values())
         return self.base + self.filled + replayed
 
@@ -49,9 +49,9 @@ class Body(DecompressedWindow):
         return self._compressed.open(memoryview(bytearray(size)))
 
     def replay(self, purpose: str, position: int) -> Generator[int, None, "Replay"]:
-        """Returns the decompressed bytes from a position on, once more, and yields 0 after each
-        step on the way there. For one purpose positions only go forward, so that it needs one
-        decoder, however often it asks."""
+        """Returns the decompressed bytes from a position on, once more. Yields 0 after each step
+        on the way there. For one purpose positions only increase, so one decoder serves all calls
+        for it."""
         replay = self._replays.get(purpose)
         if replay is None:
             replay = self._replays[purpose] = Replay(self._open(), self.position)
@@ -68,10 +68,10 @@ def ended(position: int) -> CorruptRecordsError:
 
 
 class Replay:
-    """A batch decompressed once more, for the bytes that its window has left behind."""
+    """A batch decompressed once more, for bytes that its window has already passed."""
 
     def __init__(self, decompressed: Decompressed, position: int) -> None:
-        """`position`: the batch's in the file, for errors."""
+        """`position`: the batch's position in the file, for errors."""
         self._decompressed = decompressed
         self._batch = position
         self._scratch = memoryview(bytearray(_SCRATCH_SIZE))

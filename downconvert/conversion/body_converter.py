@@ -1,9 +1,8 @@
-"""From a batch's decompressed records to messages: plain ones, or compressed again.
+"""Converts a batch's decompressed records to messages, either plain or compressed again.
 
-Plain messages go out as they are made. Compressed ones are wrappers, each complete before it is
-sent: it ends with the batch, at a gap in the offsets, or where `wrapper_size_max` is reached. A
-record larger than that gets a wrapper of its own if it compresses to less, and is a plain message
-otherwise.
+Plain messages are sent as they are made. Compressed messages are wrappers, each complete before it
+is sent. A wrapper ends with the batch, at a gap in the offsets, or at `wrapper_size_max`. A larger
+record gets a wrapper of its own if its compressed form fits, and is a plain message otherwise.
 
 Not here: where the decompressed bytes come from (compressed.py), reading a large record
 (large_inner.py)."""
@@ -36,7 +35,7 @@ NOTHING: Final[Iterator[int]] = iter(())
 
 
 class Next(Enum):
-    """What is to be done with a wrapper after a step."""
+    """The next action for a wrapper after a step."""
 
     STEP = auto()  # another step: there is room again, or more to convert
     CLOSE = auto()  # it is full, or the next record does not follow its last one
@@ -66,7 +65,7 @@ class BodyConverter:
     def __init__(
         self, request: Request, output: Output, transcoder: Transcoder, capacity: int
     ) -> None:
-        """`capacity`: of the buffer that messages wait in until they are compressed, in bytes."""
+        """`capacity`: bytes of the buffer that holds messages until they are compressed."""
         policy = request.policy
         self._request = request
         self._output = output
@@ -79,16 +78,16 @@ class BodyConverter:
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
         self._rest = NOTHING
         self._largest_wrapper = 0
-        self.wrapper_heads = 0  # bytes of all wrappers besides the messages inside
+        self.wrapper_heads = 0  # bytes of all wrappers, without the messages inside
 
     @property
     def buffer_bytes(self) -> int:
-        """The most that was held here at a time."""
+        """The largest size that the buffer has had."""
         return self._capacity + self._largest_wrapper
 
     def begin(self, body: Body, codec: Codec, inner: InnerFormat) -> int | None:
-        """Begins to convert a body that the kernel has entered. Returns the size of the one piece
-        that it has become, 0 where nothing of it is kept; None: `rest` converts it."""
+        """Begins to convert a body that the kernel has entered. Returns the size if the body became
+        a single piece, 0 if nothing of it is kept. None: `rest` converts it."""
         if not self._inner:
             self._inner = buffers.take(self._capacity)
             self._inner_view = memoryview(self._inner)
@@ -103,12 +102,12 @@ class BodyConverter:
         return None
 
     def release(self) -> None:
-        """Releases the buffer, until the next body."""
+        """Releases the buffer until the next body."""
         buffers.release(self._inner)
         self._inner, self._inner_view = NO_BUFFER, NO_VIEW
 
     def rest(self) -> Iterator[int]:
-        """Converts what `begin` has left. Yields the sizes of pieces, 0 where a step made none."""
+        """Converts the rest after `begin`. Yields the sizes of pieces, 0 if a step made none."""
         return self._rest
 
     # --- plain messages
@@ -152,7 +151,7 @@ class BodyConverter:
     def _wrapped(
         self, body: Body, codec: Codec, inner: InnerFormat, wrapper: Wrapper, todo: Next
     ) -> Iterator[int]:
-        """Goes on with a wrapper after a step."""
+        """Continues a wrapper after a step."""
         try:
             while todo is not Next.END:
                 if todo is Next.STEP:
@@ -168,7 +167,7 @@ class BodyConverter:
                         yield from self._large_alone(codec, body, inner)
                 todo = self._step(body, wrapper)
         except RecordsError:
-            yield self._close(wrapper)  # what was good before the damage
+            yield self._close(wrapper)  # the good records before the damage
             raise
         yield self._close(wrapper)
 
@@ -176,7 +175,7 @@ class BodyConverter:
         return Wrapper(codec, inner.magic, self._level, self._inner_view)
 
     def _step(self, body: Body, wrapper: Wrapper) -> Next:
-        """Converts what the body's window holds into the wrapper's buffer."""
+        """Converts the contents of the body's window into the wrapper's buffer."""
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
         consumed, produced, outcome = self._transcoder.transcode(
@@ -205,7 +204,7 @@ class BodyConverter:
         return Next.CLOSE if outcome == GAP else Next.DAMAGE
 
     def _close(self, wrapper: Wrapper) -> int:
-        """Finishes a wrapper, if it holds a record; the next record is the first of another."""
+        """Finishes a wrapper if it holds a record. The next record begins another wrapper."""
         transcoder = self._transcoder
         records, _, last_offset, max_timestamp, _ = transcoder.wrapper
         if not records:
@@ -219,7 +218,7 @@ class BodyConverter:
     # --- large records
 
     def _large_within(self, wrapper: Wrapper, body: Body, inner: InnerFormat) -> Iterator[int]:
-        """A large record in the batch's one wrapper, as in Kafka's."""
+        """A large record in the batch's only wrapper, as Kafka does."""
         wrapper.flush()
         record = yield from self._scan(body, inner)
         if record is not None:
@@ -227,7 +226,7 @@ class BodyConverter:
             yield from self._written(wrapper, record, body, inner, first_offset)
 
     def _large_alone(self, codec: Codec, body: Body, inner: InnerFormat) -> Iterator[int]:
-        """A large record in a wrapper of its own, or plain where that would hold too much."""
+        """A large record in a wrapper of its own, or plain if that wrapper would be too large."""
         record = yield from self._scan(body, inner)
         if record is None:
             return
@@ -250,7 +249,7 @@ class BodyConverter:
         inner: InnerFormat,
         first_offset: int,
     ) -> Iterator[int]:
-        """A large record compressed into a wrapper, as far as that may grow."""
+        """Compresses a large record into a wrapper, up to the wrapper's limit."""
         message = record.message
         if inner.magic == V1:
             message = message.at_offset(record.offset - first_offset)

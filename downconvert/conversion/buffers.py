@@ -1,16 +1,16 @@
-"""Buffers that are used again: a fetch needs some hundred kilobytes for a few microseconds a chunk.
+"""Reusable buffers: a conversion needs some hundred kilobytes for a few microseconds a chunk.
 
-A new buffer of 256 KiB is zeroed, and its pages are mapped one fault at a time, which costs a
-tenth of converting a fetch. So a conversion that is over, or waits, leaves its buffers here for the
-next one, in any thread: there are as many as conversions are at work, however many wait. What is
-kept is bounded. A buffer that was released must not be used by its former owner.
+A new buffer of 256 KiB is zeroed, and its pages are mapped one fault at a time. This costs a tenth
+of converting a fetch. So a conversion that has ended or waits returns its buffers for the next one,
+in any thread. The number of buffers follows the active conversions, not the waiting ones. The
+number of kept buffers is bounded. The former owner must not use a released buffer.
 
 Not here: how large they are, and when a conversion waits (send.py, converter.py)."""
 
 from typing import Final
 
 SPARES_MAX: Final = 8  # of each size
-SIZE_MAX: Final = 1024 * 1024  # of a buffer that is kept
+SIZE_MAX: Final = 1024 * 1024  # bytes of a kept buffer
 
 NO_BUFFER: Final = bytearray()
 NO_VIEW: Final = memoryview(NO_BUFFER)
@@ -19,7 +19,7 @@ _spares: dict[int, list[bytearray]] = {}
 
 
 def take(size: int) -> bytearray:
-    """A buffer of that size, with any contents."""
+    """A buffer of that size, with arbitrary contents."""
     try:
         return _spares[size].pop()
     except (KeyError, IndexError):

@@ -1,10 +1,10 @@
-"""Compressed batches and messages of a log: how their bytes are decompressed for conversion.
+"""Decompresses compressed batches and messages of a log for conversion.
 
-The kernel converts a small one that is to be compressed again in one call. A small one that becomes
-plain messages is decompressed all at once. All others, and those that expand to much or are
-damaged, go through a window. The messages made are the same.
+The kernel converts a small entry that is to be compressed again in one call. A small entry that
+becomes plain messages is decompressed all at once. All others go through a window, and so do those
+that expand to much or are damaged. All ways make the same messages.
 
-Not here: what is made of the bytes (body_converter.py), whether to convert at all
+Not here: converting the decompressed bytes (body_converter.py), whether to convert at all
 (converter.py)."""
 
 from collections.abc import Iterator
@@ -37,14 +37,14 @@ from .request import Request
 from .rules import rules_for
 from .window import LogWindow
 
-# Of the window over what decompresses to more. A record that does not fit is large.
+# The window over larger decompressed data. A record that does not fit is large.
 WINDOW_SIZE_MAX: Final = 64 * KiB
 NOTHING: Final[Iterator[int]] = iter(())
 
 
 class CompressedEntry(NamedTuple):
-    """A compressed batch or message of the log that is to be converted. size: bytes, head and all.
-    codec, target_codec: the one that it has, and the one that its messages are to have."""
+    """A compressed batch or message of the log that is to be converted. size: bytes, with its head.
+    codec, target_codec: its codec, and the codec of the messages made."""
 
     size: int
     magic: int
@@ -53,9 +53,9 @@ class CompressedEntry(NamedTuple):
 
 
 class CompressedEntries:
-    """Converts the entry that begins at the window's position, one after the other.
+    """Converts entries one after the other, each from the window's position.
 
-    Its buffers are taken by the first entry that needs them, and held until `release`."""
+    The first entry that needs buffers takes them. They are held until `release`."""
 
     __slots__ = (
         "_batches",
@@ -98,22 +98,22 @@ class CompressedEntries:
         self._largest_body = 0
         self._converter: BodyConverter | None = None
         self._rest = NOTHING
-        self._body: Body | None = None  # that is read a window at a time
-        self._decompressed = 0  # of the bodies before
+        self._body: Body | None = None  # the one that is read a window at a time
+        self._decompressed = 0  # bytes of earlier bodies
         self._source_bytes = 0
-        self._batches = transcoder.totals[1]  # that were converted before the entry
+        self._batches = transcoder.totals[1]  # converted before this entry
         self._largest_made = 0
         self.has_compressed = False
 
     @property
     def buffer_bytes(self) -> int:
-        """The most that buffers for compressed batches have held."""
+        """The largest size that buffers for compressed batches have had."""
         converter = self._converter
         streamed = 0 if converter is None else self._largest_body + converter.buffer_bytes
         return self._largest_buffers + self._largest_made + streamed
 
     def release(self) -> None:
-        """Releases the buffers, until the next entry."""
+        """Releases the buffers until the next entry."""
         for buffer in (self._window, self._input):
             buffers.release(buffer)
         self._window = self._input = NO_BUFFER
@@ -126,18 +126,18 @@ class CompressedEntries:
 
     @property
     def temporary_bytes(self) -> int:
-        """Source bytes of the entries that were converted here, and the bytes of compressed
-        messages besides the messages inside."""
+        """Source bytes of the entries converted here, and the bytes of compressed messages without
+        the messages inside."""
         return self._source_bytes + (self._converter.wrapper_heads if self._converter else 0)
 
     @property
     def decompressed(self) -> int:
-        """Bytes that were decompressed a window at a time, each time that they were."""
+        """Bytes decompressed a window at a time. Bytes decompressed twice count twice."""
         return self._decompressed + (self._body.decompressed if self._body else 0)
 
     def begin(self, entry: CompressedEntry) -> int | None:
-        """Begins to convert an entry whose head is in the log's window. Returns the size of the one
-        piece that it has become, 0 where nothing of it is kept; None: `rest` converts it."""
+        """Begins to convert an entry. Its head is in the log's window. Returns the size if the
+        entry became a single piece, 0 if nothing of it is kept. None: `rest` converts it."""
         log = self._log
         if log.start + min(entry.size, log.size) > log.filled:
             log.read()
@@ -155,7 +155,7 @@ class CompressedEntries:
                 next(steps)
             except StopIteration as end:
                 entered = end.value
-            else:  # it is large, and a step of many
+            else:  # it is large: one step of many
                 self._rest = self._entered(entry, steps)
                 return None
         if entered is None:
@@ -163,7 +163,7 @@ class CompressedEntries:
         return self._begin_body(entry, *entered)
 
     def _begin_body(self, entry: CompressedEntry, body: Body, inner: InnerFormat) -> int | None:
-        """As `begin`, of a body that the kernel has entered."""
+        """Like `begin`, for a body that the kernel has entered."""
         if self._converter is None:
             capacity = 3 * self._one_shot // 2
             self._converter = BodyConverter(self._request, self._output, self._transcoder, capacity)
@@ -176,8 +176,8 @@ class CompressedEntries:
         return None
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
-        """The compressed messages that the kernel makes of the entry in one call. None: the entry
-        has to go through a window."""
+        """The compressed messages, if the kernel makes them from the entry in one call. None: the
+        entry has to go through a window."""
         source = self._compressed(0, entry.size)
         if source is None:
             return None
@@ -199,7 +199,7 @@ class CompressedEntries:
         return made
 
     def _begin_recoded(self, made: bytes) -> int | None:
-        """As `begin`, of messages that the kernel has made."""
+        """Like `begin`, for messages that the kernel has made."""
         if not made:
             return 0
         size = PREFIX.unpack_from(made)[1] + PREFIX.size
@@ -216,17 +216,17 @@ class CompressedEntries:
             at += size
 
     def counted_elsewhere(self) -> None:
-        """Entries that the kernel has converted by itself are counted in its own totals."""
+        """Skips entries that the kernel converted by itself. Its own totals count them."""
         self._batches = self._transcoder.totals[1]
 
     def rest(self) -> Iterator[int]:
-        """Converts what `begin` has left. Yields the sizes of pieces, 0 where a step made none."""
+        """Converts the rest after `begin`. Yields the sizes of pieces, 0 if a step made none."""
         return self._rest
 
     def _entered(
         self, entry: CompressedEntry, steps: Steps[tuple[Body, InnerFormat]]
     ) -> Iterator[int]:
-        """Enters a message in the steps that are left, and converts it."""
+        """Enters a message in the remaining steps and converts it."""
         size = self._begin_body(entry, *(yield from steps))
         if size is None:
             yield from self._rest
@@ -240,7 +240,7 @@ class CompressedEntries:
             yield from pieces
             if inner.is_batch and body.has_more():
                 raise body.damage("bytes left after the last record", body.start)
-        finally:  # also where nobody asks for more than the last piece
+        finally:  # also if the caller stops at the last piece
             self._finish(entry)
 
     def _finish(self, entry: CompressedEntry) -> None:
@@ -252,11 +252,11 @@ class CompressedEntries:
             self._batches = batches
 
     def _trims(self, entry: CompressedEntry) -> bool:
-        """Whether records below the first offset are left out: always of plain messages."""
+        """Whether records below the first offset are left out. Plain messages always trim."""
         return self._request.policy.trim_compressed or entry.target_codec is Codec.NONE
 
     def _enter_batch(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
-        """A v2 batch. None: nothing of it is kept."""
+        """Enters a v2 batch. None: nothing of it is kept."""
         log, request = self._log, self._request
         header = BATCH_HEADER.unpack_from(log.source, log.start)
         base_offset, last_offset_delta, records_count = header[0], header[6], header[12]
@@ -276,7 +276,7 @@ class CompressedEntries:
         return self._open(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
 
     def _enter_message(self, entry: CompressedEntry) -> Steps[tuple[Body, InnerFormat]] | None:
-        """A v0 or v1 message, of which all is read before it is entered. None: nothing of it is
+        """Enters a v0 or v1 message. All of it is read before it is entered. None: nothing of it is
         kept."""
         log, request, magic = self._log, self._request, entry.magic
         value = value_range(log.records, log.position, entry.size, magic)
@@ -314,8 +314,8 @@ class CompressedEntries:
         return self._open(compressed), inner
 
     def _skip_large(self, window: DecompressedWindow) -> Steps[int | None]:
-        """Makes room for a message that is larger than the window by skipping it. Returns its
-        offset field, or None: it was only not read to its end."""
+        """Makes room by skipping a message larger than the window. Returns its offset field. None:
+        the message fits, it was only not read to its end."""
         if not window.is_full:
             window.fill()
             yield 0
@@ -342,7 +342,7 @@ class CompressedEntries:
         return self._body
 
     def _compressed(self, begins: int, size: int) -> memoryview | None:
-        """The compressed bytes, where they are few enough to be held at once."""
+        """The compressed bytes, if they are few enough to be held at once."""
         log = self._log
         if size > self._one_shot:
             return None

@@ -1,13 +1,13 @@
 """Converts a log, a bounded piece at a time.
 
-Windows of the log go through the kernel. Where it comes back for a decision, the policy's rules
-decide. Compressed entries (compressed.py) and records larger than a window (oversize.py) are
-converted elsewhere, with the same window and the same output.
+The kernel converts windows of the log. If it returns for a decision, the policy's rules decide.
+Compressed entries (compressed.py) and records larger than a window (oversize.py) are converted
+elsewhere, with the same window and the same output.
 
-The same conversion measures: then it yields sizes and writes nothing. Compressed output has no size
-before it is made: a plan stops there, and goes on by making it.
+The same conversion also measures: it then yields sizes and writes nothing. The size of compressed
+output is unknown before it is made. A plan stops there and continues by making it.
 
-Not here: how far a conversion goes (plan.py), where its bytes go (send.py)."""
+Not here: how far a conversion goes (plan.py), sending (send.py)."""
 
 from collections.abc import Iterator
 from typing import Final, Self
@@ -46,13 +46,13 @@ SOURCE, TARGET, BATCH, END, DAMAGE = (
 
 LARGE_CHUNK_SIZE: Final = 64 * 1024
 
-MADE_SIZE: Final = 32 * 1024  # of what the kernel makes by itself in a step of a plan
-MESSAGES_SIZE: Final = 64 * 1024  # the same where nobody waits for a size: a millisecond or two
+MADE_SIZE: Final = 32 * 1024  # bytes that the kernel makes by itself in a step of a plan
+MESSAGES_SIZE: Final = 64 * 1024  # the same if no client waits for a size: a millisecond or two
 
 
 class Converter:
-    """Converts one range of records once. Its buffers are taken by the first step: an answer of
-    many ranges holds those of one."""
+    """Converts one range of records once. The first step takes its buffers, so a response of many
+    ranges holds the buffers of only one."""
 
     __slots__ = (
         "_aborted",
@@ -79,8 +79,8 @@ class Converter:
         chunk_size: int,
         engine: Engine | None = None,
     ) -> None:
-        """`chunk_size`: bytes of the window that are converted at a time. `engine`: that has come
-        to the window's position."""
+        """`chunk_size`: bytes of the window converted at a time. `engine`: stands at the window's
+        position."""
         self.window = window
         self.output = output
         self._request = request
@@ -93,26 +93,26 @@ class Converter:
         self._oversize = Oversize(*shared)
         self._compressed = CompressedEntries(*shared)
         self._stops_to_make = False
-        self.has_stopped = False  # before something that has to be compressed again
-        self._is_direct = True  # nothing has to be decided next, as far as is known
-        self._is_between = True  # it stands between two pieces, and needs no buffer to go on
+        self.has_stopped = False  # before an entry that has to be compressed again
+        self._is_direct = True  # no decision is known to be due next
+        self._is_between = True  # it stands between two pieces and can continue without a buffer
 
     @classmethod
     def converting(
         cls, records: Records, request: Request, engine: Engine | None = None, position: int = 0
     ) -> Self:
-        """Makes messages. Two small chunks are read at once, since a read costs as much as four
-        kilobytes do. `engine`: that has come to `position`."""
+        """Makes messages. Two small chunks are read at once, since a read costs as much as
+        converting four kilobytes. `engine`: stands at `position`."""
         size = request.policy.chunk_size
         window = LogWindow(records, size * 2 if size < LARGE_CHUNK_SIZE else size)
         window.position = position
-        # Messages have 26 or 34 bytes more than key and value, records 7 or more: room for nearly
-        # every chunk's.
+        # A message has 26 or 34 bytes besides key and value, a record at least 7. This size fits
+        # nearly every chunk.
         return cls(request, window, Output(2 * size), size, engine)
 
     @classmethod
     def measuring(cls, records: Records, request: Request, *, first_only: bool = False) -> Self:
-        """Measures how large messages will be. `first_only`: for little more than a batch."""
+        """Measures how large messages will be. `first_only`: reads little more than a batch."""
         size = request.policy.chunk_size
         if not first_only:
             size = max(size, LARGE_CHUNK_SIZE)
@@ -120,30 +120,30 @@ class Converter:
 
     @classmethod
     def planning(cls, records: Records, request: Request) -> Self:
-        """Measures, and stops before what has to be compressed again: see `make`."""
+        """Measures, and stops before an entry that has to be compressed again: see `make`."""
         converter = cls.measuring(records, request)
         converter._stops_to_make = True
         return converter
 
     def make(self) -> None:
-        """From now on messages are made. Where it has stopped, `pieces` goes on."""
+        """Makes messages from now on. If the conversion has stopped, `pieces` continues."""
         self._stops_to_make = self.output.is_measuring = False
         self._is_direct = True
         self.output.open()
 
     @property
     def has_compressed(self) -> bool:
-        """Whether something has had to be compressed again."""
+        """Whether any entry had to be compressed again."""
         return self._compressed.has_compressed or self._transcoder.decompressed > 0
 
     @property
     def position(self) -> int:
-        """How far it has come, in the file."""
+        """The position in the file up to which records are converted."""
         return self.window.records.origin + self.window.position
 
     @property
     def counts(self) -> Counts:
-        """What has been done so far."""
+        """The counts so far."""
         records, batches, source_bytes, produced, copied = self._transcoder.totals
         window, compressed, oversize = self.window, self._compressed, self._oversize
         temporary = source_bytes + produced + copied
@@ -156,14 +156,14 @@ class Converter:
 
     @property
     def buffer_bytes(self) -> int:
-        """The most that its buffers have held."""
+        """The largest size that its buffers have had."""
         compressed = self._compressed.buffer_bytes
         return self.window.buffer_bytes + self.output.buffer_bytes + compressed
 
     @property
     def work(self) -> int:
-        """What has been done so far: bytes that went through memory, those of what is compressed
-        again several times."""
+        """The work so far: bytes that went through memory. Bytes compressed again count several
+        times."""
         _, _, source_bytes, produced, copied = self._transcoder.totals
         compressed = self._compressed
         done = source_bytes + produced + copied + compressed.temporary_bytes
@@ -174,9 +174,9 @@ class Converter:
     def pieces(self, end: int) -> Iterator[int]:
         """Converts up to `end`: the boundary of an entry, or the end of the records.
 
-        Yields the size of each piece, which is in `output.ready`; 0 where a window's worth of work
-        made none. Between two pieces `write` may go on by itself. Raises RecordsError where the
-        records are damaged or refused, after everything before that place."""
+        Yields the size of each piece, which is in `output.ready`. Yields 0 if a window's worth of
+        work made none. Between two pieces `write` may continue by itself. Raises RecordsError if
+        the records are damaged or refused, after everything before that place."""
         window, output = self.window, self.output
         is_measuring = output.is_measuring
         transcode, measure = self._transcoder.transcode, self._transcoder.measure
@@ -211,10 +211,10 @@ class Converter:
             step = chunk_size
             if outcome == SOURCE or (outcome == TARGET and not produced):
                 if consumed and stop < window.filled:
-                    continue  # the window goes on after the chunk
+                    continue  # the window continues after the chunk
                 if not consumed and (start == 0 or window.is_all):
                     if stop - start < window.size and stop < window.filled and outcome == SOURCE:
-                        step = window.size  # an item larger than a chunk, but not that large
+                        step = window.size  # an item larger than a chunk, smaller than the window
                         continue
                     window.check_whole()
                     self._is_between = False
@@ -222,7 +222,7 @@ class Converter:
                     self._is_between = True
                 window.start = window.filled = 0
             elif not window.is_open:
-                continue  # it has rested since, and is asked the same again
+                continue  # buffers were released, so ask the kernel again
             elif outcome == BATCH:
                 entry = self._decide()
                 if entry is None:
@@ -247,7 +247,7 @@ class Converter:
                 return
 
     def can_run(self, end: int) -> bool:
-        """Whether the kernel may convert what comes next by itself: nothing has to be decided."""
+        """Whether the kernel may convert the next records by itself: no decision is due."""
         return (
             self._is_direct
             and self._is_between
@@ -256,16 +256,16 @@ class Converter:
         )
 
     def write(self, end: int, channel: tuple[int, bool], promised: int, budget: int) -> Progress:
-        """Lets the kernel convert and write for as long as nothing has to be decided, and up to
-        `end`, as `Engine.send`. Its caller has asked `can_run`. ClosedRecordsError."""
+        """Lets the kernel convert and write up to `end`, like `Engine.send`, until a decision is
+        due. The caller has checked `can_run`. Raises ClosedRecordsError."""
         position = self.window.position
         done = self._engine.send(position, end, self.chunk_size, channel, promised, budget)
         return self._went_on(done)
 
     def next_made(self, pieces: Iterator[int], end: int, budget: int) -> Buffer | None:
-        """The next messages, or a part of a large one, in memory: about `budget` bytes where the
-        kernel makes them by itself, else the next of the `pieces`, which are those up to `end`.
-        None: there is no other."""
+        """The next messages, or a part of a large one, in memory. If the kernel makes them by
+        itself, about `budget` bytes. Otherwise the next of the `pieces`, which end at `end`. None:
+        there are no more."""
         if self.can_run(end):
             position = self.window.position
             done = self._went_on(self._engine.make(position, end, self.chunk_size, budget))
@@ -274,19 +274,19 @@ class Converter:
         return None if size is None else self.output.ready[:size]
 
     def messages(self, end: int) -> Iterator[Buffer]:
-        """All messages up to `end`, some at a time, or parts of a large one. They are good until
-        the next ones are asked for."""
+        """All messages up to `end`, some at a time, or parts of a large one. They are valid until
+        the next ones are requested."""
         pieces = self.pieces(end)
         while (piece := self.next_made(pieces, end, MESSAGES_SIZE)) is not None:
             if piece:
                 yield piece
 
     def _measure_ahead(self, end: int) -> int:
-        """Lets the kernel measure for as long as nothing has to be decided. Returns the size."""
+        """Lets the kernel measure until a decision is due. Returns the size."""
         return self._went_on(self._engine.measure(self.window.position, end)).size
 
     def _went_on(self, done: Progress) -> Progress:
-        """The kernel has gone on without the window."""
+        """Updates the position after the kernel converted without the window."""
         window = self.window
         window.release()
         window.position += done.consumed
@@ -296,24 +296,24 @@ class Converter:
 
     @property
     def can_rest(self) -> bool:
-        """Whether it needs no buffer to go on: it is not inside of an entry larger than a window,
-        or of a compressed one."""
+        """Whether it can continue without a buffer. It cannot inside an entry larger than a window
+        or a compressed one."""
         return self._is_between
 
     def rest(self) -> None:
-        """Releases the buffers, if it needs none to go on: no piece is wanted for a while."""
+        """Releases the buffers if `can_rest`: no piece is needed for a while."""
         if self._is_between:
             self.release()
 
     def release(self) -> None:
-        """Releases the buffers: what is ready has been taken."""
+        """Releases the buffers, after all ready bytes have been taken."""
         self.window.release()
         self.output.release()
         self._compressed.release()
 
     def _decide(self) -> CompressedEntry | None:
-        """Decides about the entry that the kernel stopped at, whose head is in the window. Returns
-        the entry if it is compressed and to be converted; None: it is left out, or the kernel
+        """Decides about the entry where the kernel stopped. Its head is in the window. Returns
+        the entry if it is compressed and to be converted. None: it is left out, or the kernel
         copies or converts it."""
         window = self.window
         source, start = window.source, window.start

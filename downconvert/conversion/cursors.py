@@ -1,9 +1,9 @@
-"""Reading on from a position: in a log's file, or in a batch's decompressed bytes.
+"""Reads forward from a position, in a log's file or in a batch's decompressed bytes.
 
-A cursor is for what does not fit in a window. It never returns nothing: where there are fewer bytes
-than a record's size says, the record is damaged, or the file has changed.
+A cursor serves data that does not fit in a window. It never returns zero bytes: if fewer bytes are
+left than a record's size says, the record is damaged, or the file has changed.
 
-Not here: what the bytes mean (large.py)."""
+Not here: the meaning of the bytes (large.py)."""
 
 from typing import Final, Protocol
 
@@ -63,7 +63,7 @@ class FileCursor:
 
 
 class BodyCursor:
-    """A batch's decompressed bytes from its window's start on, consuming them."""
+    """A batch's decompressed bytes from its window's start on. Reading consumes them."""
 
     def __init__(self, body: Body) -> None:
         self._body = body

@@ -1,7 +1,7 @@
-"""The same conversion without a promise: piece by piece, or into one buffer.
+"""Conversion without a promised size: piece by piece, or into one buffer.
 
-`eager` is what brokers did before KIP-283, and what ran them out of memory: the baseline to
-measure against.
+`eager` is the way of brokers before KIP-283, which ran out of memory with it. It is the baseline
+for measurements.
 
 Not here: the conversion itself (converter.py)."""
 
@@ -22,8 +22,8 @@ from .stats import ConversionStats
 class Conversion:
     """The converted bytes, some chunks at a time.
 
-    Raises RecordsError at damage or a refusal, after everything good before it, and again whenever
-    it is asked for more: what is damaged does not look like what has ended."""
+    At damage or a refusal it raises RecordsError, after all good records before it. Later calls
+    raise it again, so damage never looks like the end."""
 
     __slots__ = ("_converter", "_messages", "_size")
 
@@ -47,13 +47,13 @@ class Conversion:
 
     @property
     def work(self) -> int:
-        """What has been done so far: bytes that went through memory, those of what is compressed
-        again several times."""
+        """The work so far: bytes that went through memory. Bytes compressed again count several
+        times."""
         return self._converter.work
 
     @property
     def stats(self) -> ConversionStats:
-        """What has been done so far. `bytes_in` is where the next entry or record begins."""
+        """The statistics so far. `bytes_in` is where the next entry or record begins."""
         converter = self._converter
         return converter.counts.stats(
             bytes_out=self._size, peak_buffer_bytes=converter.buffer_bytes
@@ -68,7 +68,7 @@ def convert(
     *,
     aborted: Iterable[AbortedTransaction] = (),
 ) -> Conversion:
-    """Converts records without a promise, for a file or for callers that have no socket.
+    """Converts records without a promised size, for a file or for callers without a socket.
 
     Arguments as for LazyDownConvertRecords.
 
@@ -89,10 +89,10 @@ def eager(
     *,
     aborted: Iterable[AbortedTransaction] = (),
 ) -> bytes:
-    """All of it at once. Raises RecordsError where anything is damaged or refused.
+    """Converts everything at once. Raises RecordsError if anything is damaged or refused.
 
-    Under a policy that estimates, as Kafka's does, records of which none had to be or could be
-    converted come back as they are, a torn tail included (FileRecords.downConvert)."""
+    Kafka's policy, and any other that estimates, returns records unchanged if none had to be or
+    could be converted, including an incomplete last entry (FileRecords.downConvert)."""
     request = Request.of(to_magic, first_offset, policy, aborted)
     converter = Converter.converting(records, request)
     converted = bytearray()

@@ -1,11 +1,11 @@
-"""A conversion as the kernel runs it by itself: from records to a channel, to memory, or only to
-their size. It comes back where a decision is due.
+"""A conversion that the kernel runs by itself. It converts records to a channel or to memory, or
+only measures their size. It returns if a decision is due.
 
-From files, mappings and memory; to channels that are written through their descriptor: plain
-sockets, pipes, raw files. Not to a socket with a time-out, for which Python waits. The caller keeps
-the position.
+It reads files, mappings and memory. It writes to channels through their descriptor: plain sockets,
+pipes and raw files. It does not write to a socket with a time-out, because Python waits for that
+one. The caller keeps the position.
 
-Not here: the decisions, and what the kernel leaves to its caller (converter.py)."""
+Not here: the decisions, and the cases that the kernel leaves to its caller (converter.py)."""
 
 import io
 import sys
@@ -21,20 +21,20 @@ from .request import Request
 from .rules import rules_for
 from .stats import Counts
 
-GOES_ON: Final = int(Outcome.CHANNEL), int(Outcome.LIMIT)  # the kernel could have gone on
+GOES_ON: Final = int(Outcome.CHANNEL), int(Outcome.LIMIT)  # the kernel could have continued
 
-# What the kernel measures at a time: so much is read, and so much is a piece.
+# The kernel measures records in pieces of this size.
 MEASURED_CHUNK_SIZE: Final = 128 * 1024
 MEASURED_SIZE: Final = 1024 * 1024
 
 
-# What is compressed again costs about as many times more, for each byte that goes through memory.
+# Compressing again costs about this many times more for each byte that goes through memory.
 COMPRESSED_WEIGHT: Final = 8
 
 
 class Progress(NamedTuple):
-    """consumed: bytes of the records. size: bytes that the target took. rest: what a channel left
-    of a chunk, or what was written to memory. error: why it took no more, as errno, or 0."""
+    """consumed: bytes of the records. size: bytes that the target took. rest: the unwritten part of
+    a chunk, or the bytes written to memory. error: why the target took no more, as errno, or 0."""
 
     consumed: int
     size: int
@@ -44,7 +44,7 @@ class Progress(NamedTuple):
 
     @property
     def goes_on(self) -> bool:
-        """Whether the kernel can go on by itself."""
+        """Whether the kernel can continue by itself."""
         return self.outcome in GOES_ON
 
 
@@ -52,7 +52,7 @@ class Engine:
     """One conversion of a range of records.
 
     can_run: whether the kernel can read the records by itself. Every call raises ClosedRecordsError
-    where the file has been closed; while it is read it stays open."""
+    if the file has been closed. A call keeps the file open while it reads."""
 
     __slots__ = ("_recodes", "_records", "_view", "can_run", "transcoder")
 
@@ -75,8 +75,8 @@ class Engine:
         promised: int,
         budget: int,
     ) -> Progress:
-        """Converts from `position` up to `end` and writes to a channel, a descriptor and whether it
-        is a socket's: `promised` bytes at most, and no other chunk after `budget` bytes."""
+        """Converts from `position` up to `end` and writes to a channel: a descriptor, and whether
+        it is a socket. Writes at most `promised` bytes, and no other chunk after `budget` bytes."""
         source, origin, _open = self._source()
         descriptor, is_socket = channel
         return Progress(
@@ -94,11 +94,11 @@ class Engine:
         )
 
     def make(self, position: int, end: int, chunk_size: int, budget: int) -> Progress:
-        """The same into memory: all that is made is in `rest`."""
+        """Converts into memory. All bytes made are in `rest`."""
         return self.send(position, end, chunk_size, (MEMORY, False), RESPONSE_SIZE_MAX, budget)
 
     def measure(self, position: int, end: int) -> Progress:
-        """The size of what would be made, of up to `MEASURED_SIZE` bytes."""
+        """Measures the messages of the next records, up to `MEASURED_SIZE` bytes."""
         source, origin, _open = self._source()
         return Progress(
             *self.transcoder.measure_from(
@@ -113,19 +113,20 @@ class Engine:
 
     @property
     def work(self) -> int:
-        """What has been done so far: bytes that went through memory, those of what is compressed
-        again several times."""
+        """The work so far: bytes that went through memory. Bytes compressed again count several
+        times."""
         _, _, source_bytes, produced, copied = self.transcoder.totals
         weight = COMPRESSED_WEIGHT if self.transcoder.decompressed else 1
         return (source_bytes + produced + copied) * weight
 
     def counts(self, consumed: int) -> Counts:
-        """What the kernel has done so far, to convert so many bytes of the records."""
+        """The kernel's counts so far. `consumed`: bytes of the records converted for them."""
         records, batches, source_bytes, produced, copied = self.transcoder.totals
         return Counts(records, batches, consumed, source_bytes + produced + copied)
 
     def _source(self) -> tuple[int | Buffer, int, object]:
-        """What the kernel reads, where the records begin in it, and what keeps it open."""
+        """The source for the kernel, where the records begin in it, and an object that keeps it
+        open."""
         if self._view is not None:
             return self._view, 0, None
         records = cast(FileRange, self._records)
@@ -134,8 +135,8 @@ class Engine:
 
 
 def descriptor_of(channel: Any) -> tuple[int, bool] | None:
-    """The descriptor of a channel that the kernel can write to, and whether it is a socket; or
-    None."""
+    """The descriptor of a channel that the kernel can write to, and whether it is a socket.
+    None: the kernel cannot write to it."""
     if type(channel) is io.FileIO:
         return channel.fileno(), False
     socket = sys.modules.get("socket")

@@ -1,15 +1,15 @@
 """Takes the place of a generator that has raised an error.
 
-A generator that has raised is over: asked again, it says that there is nothing more, which a send
-would take for the end. This raises the error again.
+A generator that has raised an error is finished. If it is asked again, it reports the end, and a
+send would take that for the end of the data. This class raises the error again.
 
-Not here: what is sent instead of what is missing (filler.py)."""
+Not here: the filler for missing bytes (filler.py)."""
 
 from typing import Never, Self
 
 
 class Failed:
-    """An iterator that raises the same error however often it is asked."""
+    """An iterator that raises the same error on every call."""
 
     __slots__ = ("_error",)
 
@@ -20,4 +20,4 @@ class Failed:
         return self
 
     def __next__(self) -> Never:
-        raise self._error.with_traceback(None)  # that of the first time would grow
+        raise self._error.with_traceback(None)  # the first traceback would grow

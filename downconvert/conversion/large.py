@@ -1,18 +1,18 @@
-"""Records larger than a window: read twice, once for their CRC and once to be sent.
+"""Reads records larger than a window twice, once for their CRC and once to send them.
 
-An older message states the CRC of all of it before its key and value, and a record need not fit
-in memory. So one cursor reads ahead to its end, checks it and computes the CRC; then another one
-reads it again to be sent. In a file both are positions; in a compressed batch the second one is a
+An older message states its CRC before its key and value, and a record need not fit in memory. So
+one cursor reads ahead to the record's end, checks it and computes the CRC. Another cursor then
+reads it again for sending. In a file both are positions. In a compressed batch the second one is a
 second decoder.
 
-Reading a record takes as long as it is large, so both are done in steps: between two of them
-others have their turn.
+Reading a large record takes long, so both cursors work in steps. Other connections have their turn
+between two steps.
 
-The checks and their words are those of the kernel (records/kernel.py), which sees only records
+The checks and error texts equal those of the kernel (records/kernel.py), which sees only records
 that fit.
 
-Not here: reading on from a position (cursors.py), where a large record turns up and what is made
-of it (oversize.py, large_inner.py)."""
+Not here: reading from a position (cursors.py), where large records occur and their conversion
+(oversize.py, large_inner.py)."""
 
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
@@ -33,7 +33,7 @@ from records.formats import (
 from .cursors import Cursor, Scan
 
 SIZE_MAX: Final = 2**31 - 1
-HEADERS_A_STEP: Final = 8  # each is read by Python, byte after byte
+HEADERS_A_STEP: Final = 8  # Python reads each header byte by byte
 _VARINT_SIZE_MAX: Final = 5
 
 Damage = Callable[[str], Exception]
@@ -43,8 +43,8 @@ Steps: TypeAlias = Generator[int, None, Found]  # yields 0 after each step
 
 @dataclass(frozen=True, slots=True)
 class LargeMessage:
-    """An older message whose key and value are still in the source: `before_key` bytes after the
-    record's first one, and `between` bytes after the key's last."""
+    """An older message. Its key and value are still in the source: `before_key` bytes after the
+    record's first byte, and `between` bytes after the key's last byte."""
 
     head: bytes  # up to the key
     before_key: int
@@ -57,7 +57,7 @@ class LargeMessage:
         return len(self.head) + max(self.key_size, 0) + SIZE_FIELD.size + max(self.value_size, 0)
 
     def at_offset(self, offset: int) -> "LargeMessage":
-        """The same message with another offset, which its CRC does not cover."""
+        """The same message with another offset. The CRC does not cover the offset."""
         _, size = PREFIX.unpack_from(self.head)
         return replace(self, head=PREFIX.pack(offset, size) + self.head[PREFIX.size :])
 
@@ -75,7 +75,7 @@ class LargeMessage:
 
 def _copied(cursor: Cursor, size: int, target: memoryview, filled: int) -> Iterator[int]:
     """Copies `size` bytes after the `filled` ones in the target. Yields how many bytes of the
-    target are ready, each time that it is full, and at the end."""
+    target are ready, each time it is full and at the end."""
     while size > 0:
         count = cursor.read_into(target[filled : filled + min(size, len(target) - filled)])
         size -= count
@@ -96,10 +96,10 @@ def scan_record(
     scratch: memoryview | None,
     damage: Damage,
 ) -> Steps[LargeMessage]:
-    """Checks a v2 record from its first byte to its last; the cursor is after it then.
+    """Checks a v2 record from its first byte to its last. The cursor is after it then.
 
-    Without `scratch`, keys and values are skipped and no CRC is computed: for callers that want the
-    size alone."""
+    Without `scratch`, keys and values are skipped and no CRC is computed. This serves callers that
+    need only the size."""
     fields = _Fields(cursor, record_size, damage)
     fields.skip(before_key, "record ends before its fields")
     crc = message.checksum_start(key_size)
@@ -134,8 +134,8 @@ def scan_message(
     scratch: memoryview | None,
     damage: Damage,
 ) -> Steps[LargeMessage]:
-    """The same for an uncompressed v0 or v1 message of a log; `before_key` bytes stand before its
-    key."""
+    """Checks an uncompressed v0 or v1 message of a log, like `scan_record`. `before_key`: bytes
+    before its key."""
     fields = _Fields(cursor, message_size, damage)
     fields.skip(before_key - SIZE_FIELD.size, "key runs past its message")
     key_size = max(fields.size_field("key runs past its message"), -1)
@@ -153,7 +153,7 @@ def _sum_up_size(size: int, crc: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class MessageStart:
-    """What is known of a message before its key and value are read."""
+    """The fields of a message that are known before its key and value are read."""
 
     magic: int
     offset: int  # as it is written: relative in a v1 wrapper
@@ -189,7 +189,7 @@ class MessageStart:
 
 
 class _Fields:
-    """The fields of one record, none of which may leave it."""
+    """The fields of one record. No field may run past the record's end."""
 
     def __init__(self, cursor: Scan, size: int, damage: Damage) -> None:
         self._cursor = cursor
@@ -206,7 +206,7 @@ class _Fields:
         self._cursor.skip(size)
 
     def pass_over(self, size: int, reason: str) -> Steps[None]:
-        """Skips what may be as large as anything."""
+        """Skips a field of any size."""
         self._take(size, reason)
         while size > STEP_SIZE:
             self._cursor.skip(STEP_SIZE)
@@ -219,7 +219,7 @@ class _Fields:
         return self._cursor.byte()
 
     def varint(self) -> tuple[int, int]:
-        """A zigzag varint and the bytes that it took."""
+        """Reads a zigzag varint. Returns it and its size in bytes."""
         raw = 0
         for index in range(_VARINT_SIZE_MAX):
             byte = self._byte("record ends before its fields")
@@ -233,7 +233,7 @@ class _Fields:
         return int(SIZE_FIELD.unpack(bytes(self._byte(reason) for _ in range(SIZE_FIELD.size)))[0])
 
     def sum_up(self, size: int, crc: int, scratch: memoryview | None, reason: str) -> Steps[int]:
-        """Reads a key or value. Returns the CRC continued with it; without `scratch`, skips it."""
+        """Reads a key or value. Returns the CRC continued with it. Without `scratch`, skips it."""
         if scratch is None:
             yield from self.pass_over(max(size, 0), reason)
             return crc

@@ -1,5 +1,5 @@
-"""Large records of a compressed batch, and large entries of a compressed message: located and
-checked, without keeping them in memory.
+"""Large records of a compressed batch, and large entries of a compressed message. They are located
+and checked without being held in memory.
 
 Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
@@ -27,10 +27,11 @@ from .request import Request
 
 @dataclass(frozen=True, slots=True)
 class InnerFormat:
-    """What a body holds, and what becomes of it.
+    """The contents of a body, and how they are converted.
 
-    magic: of the messages made. is_batch: v2 records, else entries of a v0 or v1 message, whose
-        offsets lack `offset_delta`. trim: records below the fetch's first offset are left out."""
+    magic: of the messages made. is_batch: v2 records, else entries of a v0 or v1 message.
+        offset_delta: added to the offsets of those entries. trim: records below the fetch's first
+        offset are left out."""
 
     magic: int
     trim: bool
@@ -40,7 +41,7 @@ class InnerFormat:
 
 @dataclass(frozen=True, slots=True)
 class ScannedRecord:
-    """A large record: its message, with its absolute offset, and where it begins in the
+    """A large record: its message with its absolute offset, and where it begins in the
     decompressed bytes."""
 
     message: LargeMessage
@@ -56,7 +57,7 @@ def scan_inner(
     scratch: memoryview | None,
 ) -> Steps[ScannedRecord | None]:
     """Reads the record at the body's start to its end, and reports it to the kernel as converted.
-    None: it is left out. Without `scratch` only its size is found out."""
+    None: it is left out. Without `scratch` only its size is determined."""
     position = body.base + body.start
 
     def damage(reason: str) -> Exception:

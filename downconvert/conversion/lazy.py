@@ -1,8 +1,8 @@
-"""Records that are converted only while they are sent.
+"""Records that are converted while they are sent.
 
-What a fetch handler holds between building its response and writing it: how many bytes the
-response's record set will have, and of a large one nothing converted. Kafka's
-LazyDownConversionRecords (KIP-283).
+A fetch handler holds this object between building its response and writing it. It knows how many
+bytes the response's record set will have. It holds no converted bytes of a large one. The model is
+Kafka's LazyDownConversionRecords (KIP-283).
 
 Not here: how the size is found (plan.py, size_cache.py), the sending (send.py)."""
 
@@ -27,9 +27,9 @@ class LazyDownConvertRecords:
     """A range of records for a client that reads message format `to_magic` (0 or 1; 2 sends them
     as they are).
 
-    Records below `first_offset`, the offset that was asked for, are left out where they need not
-    be sent. `aborted`: the transactions of the range that were aborted, in any order, for a policy
-    of isolation="read_committed"; under another one that is a ValueError. Raises RecordsError where
+    Records below `first_offset`, the fetch offset, are left out if they need not be sent.
+    `aborted`: the aborted transactions of the range, in any order, for a policy with
+    isolation="read_committed". Under any other policy it raises ValueError. Raises RecordsError if
     nothing can be sent: the first batch is damaged, or refused by the policy.
 
     >>> from io import BytesIO
@@ -72,11 +72,11 @@ class LazyDownConvertRecords:
         aborted: Iterable[AbortedTransaction] = (),
         clock: Clock = perf_counter,
     ) -> Steps[Self]:
-        """A generator that returns one, and raises what making one raises: for callers that serve
-        others as well. After each step it yields the work that it took: bytes that went through
-        memory, those of what is compressed again several times. A step takes milliseconds at most,
-        however large a batch is; between two of them up to 2 MiB of memory are held, until it has
-        ended or is closed."""
+        """A generator that returns a range, and raises the same errors as the constructor. It is
+        for callers that serve other connections as well. After each step it yields the step's work:
+        bytes that went through memory. Bytes compressed again count several times. A step takes
+        milliseconds at most, however large a batch is. Between two steps up to 2 MiB of memory are
+        held, until the generator ends or is closed."""
         lazy = cls.__new__(cls)
         lazy._records = records
         lazy._request = Request.of(to_magic, first_offset, policy, aborted)
@@ -86,19 +86,19 @@ class LazyDownConvertRecords:
 
     @property
     def size(self) -> int:
-        """Bytes that a send will write, no more and no fewer."""
+        """The exact number of bytes that a send will write."""
         return self._plan.size
 
     @property
     def is_whole(self) -> bool:
-        """Whether a send has all of the records. Otherwise the range ends early: before damage or a
-        refusal, or where enough has been compressed again. What follows is for the next
-        fetch, from the offset after the last record sent; nothing may be added to the answer."""
+        """Whether a send covers all of the records. Otherwise the range ends early: before damage
+        or a refusal, or after enough has been compressed again. The next fetch gets the rest, from
+        the offset after the last record sent. Nothing may be added to this response."""
         return self._plan.is_whole
 
     @property
     def damage(self) -> RecordsError | None:
-        """Why an exact range ends before the records do: damage or a refusal after what is good;
+        """Why an exact range ends before the records do: damage or a refusal after good records.
         None: it does not."""
         return self._plan.damage
 

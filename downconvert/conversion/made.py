@@ -1,14 +1,14 @@
-"""Messages that were made before an answer begins.
+"""Messages made before a response begins.
 
-A small answer is made once, while it is planned. Of a larger one what is compressed again is: how
-large that is shows only when it has been compressed. So an exact answer promises what has been
-made, and nothing else: however the batches differ, there is nothing to be filled up. Some hundred
-kilobytes are made, and the client's next fetch begins with what comes after them.
+A small response is made once, while it is planned. In a larger one only recompressed messages are
+made, because their size is unknown before. So an exact response promises only messages that have
+been made, and never needs filler. Some hundred kilobytes are made. The client's next fetch begins
+after them.
 
-The bytes wait here until they are sent. What all answers hold counts against one budget. Where that
+The bytes wait here until they are sent. The bytes of all responses count against one budget. If it
 is used up, the same bytes are made again while they are sent.
 
-Not here: how far an answer goes (plan.py), sending (send.py)."""
+Not here: where a response ends (plan.py), sending (send.py)."""
 
 from threading import Lock
 from typing import Final, Self
@@ -19,9 +19,9 @@ from records.units import KiB, MiB
 
 from .stats import Counts
 
-ENOUGH: Final = 512 * KiB  # bytes of messages for an answer, of which the last may end beyond
-HELD_SIZE_MAX: Final = 1 * MiB  # of one answer: what becomes larger is made again
-BUDGET: Final = 16 * MiB  # bytes, of all answers together
+ENOUGH: Final = 512 * KiB  # bytes of messages for a response. The last one may end beyond
+HELD_SIZE_MAX: Final = 1 * MiB  # bytes of one response. A larger one is made again
+BUDGET: Final = 16 * MiB  # bytes of all responses together
 
 
 class _Budget:
@@ -45,8 +45,8 @@ budget: Final = _Budget(BUDGET)
 
 
 class Held:
-    """Whole messages that are counted against the budget until this is collected. counts, seconds:
-    what was done to make them, and for how long."""
+    """Whole messages that count against the budget until this object is collected. counts,
+    seconds: the statistics and the time of making them."""
 
     __slots__ = ("_size", "counts", "messages", "seconds")
 
@@ -58,7 +58,7 @@ class Held:
 
     @classmethod
     def within_budget(cls, messages: bytes, counts: Counts, seconds: float) -> Self | None:
-        """None: they are made again while they are sent."""
+        """None: the budget is used up. The messages are made again while they are sent."""
         return cls(messages, counts, seconds) if budget.take(len(messages)) else None
 
     def __del__(self) -> None:
@@ -66,10 +66,10 @@ class Held:
 
 
 class Made:
-    """Messages in the making. `enough`: bytes of whole messages after which no other is begun.
-    `room`: bytes that there is room for.
+    """Collects messages while they are made. `enough`: after so many bytes of whole messages no
+    other message is begun. `room`: bytes that may be held.
 
-    size: bytes of the whole messages that an answer has. seconds: that it took to make them."""
+    size: bytes of whole messages in the response. seconds: the time it took to make them."""
 
     __slots__ = ("_bytes", "_end", "_enough", "_room", "_total", "seconds", "size")
 
@@ -77,17 +77,17 @@ class Made:
         self._enough = enough
         self._room = room
         self._bytes: bytearray | None = bytearray()
-        self._end = 0  # of the last message that has begun
+        self._end = 0  # of the last message begun
         self._total = 0
         self.size = 0
         self.seconds = 0.0
 
     def add(self, piece: Buffer, *, is_whole: bool) -> None:
-        """Adds messages, or a part of a large one, whose size is in the first part. `is_whole`: the
-        last of them ends with the piece."""
+        """Adds messages, or a part of a large one. The first part states the size. `is_whole`: the
+        last message ends with the piece."""
         at, total = self._end - self._total, self._total + len(piece)
         if is_whole and not at and total <= min(self._enough, self._room):
-            self.size = total  # none of these is the last
+            self.size = total  # the last message is not among these
             at = len(piece)
         elif 0 < at <= len(piece):
             self._note(self._end)
@@ -103,24 +103,24 @@ class Made:
                 self._bytes = None
 
     def _note(self, end: int) -> None:
-        """A message ends there."""
+        """Notes that a message ends there."""
         if self.size < self._enough and end <= self._room:
             self.size = end
 
     @property
     def wanted(self) -> int:
-        """Bytes that are still to be made; 0 or less: there are enough."""
+        """Bytes that are still to be made. 0 or less: there are enough."""
         if self._total > self._room:
             return 0
         return self._enough - self.size
 
     @property
     def is_all(self) -> bool:
-        """Whether all that was made is in the answer."""
+        """Whether all messages made are in the response."""
         return self.size == self._total
 
     def hold(self, counts: Counts) -> Held | None:
-        """The answer's messages, until they are sent. None: they are made again then."""
+        """The response's messages, until they are sent. None: they are made again then."""
         if not self.size or self._bytes is None:
             return None
         messages = bytes(memoryview(self._bytes)[: self.size])

@@ -1,22 +1,22 @@
-"""Where converted messages lie until they have been taken. Sizes are measured by the same
-conversion, with an output that has no buffer.
+"""Holds converted messages until they are taken. The same conversion measures sizes with an output
+that has no buffer.
 
-Not here: what is written (the kernel, wrapper.py), where it goes (send.py, eager.py)."""
+Not here: writing messages (the kernel, wrapper.py), sending (send.py, eager.py)."""
 
 from . import buffers
 from .buffers import NO_BUFFER, NO_VIEW
 
 
 class Output:
-    """A piece of n bytes is `ready[:n]` until the next one is asked for.
+    """A piece of n bytes is `ready[:n]` until the next one is requested.
 
-    Plain messages are written to `target`, and are ready there. A compressed one is ready where it
-    was made. is_measuring: nothing is written, and only sizes are asked for."""
+    Plain messages are written to `target` and are ready there. A compressed message is ready in its
+    own bytes. is_measuring: nothing is written, and only sizes are needed."""
 
     __slots__ = ("_buffer", "_is_open", "_size", "_was_open", "is_measuring", "ready", "target")
 
     def __init__(self, size: int, *, is_measuring: bool = False) -> None:
-        """`size`: of the buffer, which is taken by `open`, but not while it is measuring."""
+        """`size`: bytes of the buffer. `open` takes it, unless the output only measures."""
         self._size = size
         self.is_measuring = is_measuring
         self._is_open = self._was_open = False
@@ -25,18 +25,18 @@ class Output:
 
     @property
     def buffer_bytes(self) -> int:
-        """The size of its buffer, once it has had one."""
+        """The size of its buffer, or 0 before the first `open`."""
         return self._size if self._was_open else 0
 
     def open(self) -> None:
-        """Takes the buffer, if it has none."""
+        """Takes the buffer if it has none."""
         if not self._is_open and not self.is_measuring:
             self._is_open = self._was_open = True
             self._buffer = buffers.take(self._size)
             self.target = self.ready = memoryview(self._buffer)
 
     def release(self) -> None:
-        """Returns the buffer to the spare ones: what was ready has been taken."""
+        """Returns the buffer for reuse. All ready bytes have been taken."""
         buffers.release(self._buffer)
         self._is_open = False
         self._buffer = NO_BUFFER

@@ -1,4 +1,4 @@
-"""What is larger than a window of the log: entries that are copied in pieces, large records and
+"""Items larger than a window of the log: entries that are copied in pieces, and large records and
 messages that are converted.
 
 Not here: how a large record is read (large.py), large records in compressed batches
@@ -18,7 +18,7 @@ from .window import LogWindow
 
 
 class Oversize:
-    """Converts what begins at the window's position and is larger than the window."""
+    """Converts an item that begins at the window's position and is larger than the window."""
 
     __slots__ = ("_output", "_request", "_transcoder", "_window", "copied_bytes", "messages")
 
@@ -33,7 +33,7 @@ class Oversize:
         self.messages = 0  # large v1 messages converted
 
     def convert(self, left: int) -> Iterator[int]:
-        """The record or entry there, `left` bytes before the end of the range; sizes of pieces."""
+        """Converts the item, `left` bytes before the end of the range. Yields sizes of pieces."""
         window = self._window
         if self._transcoder.in_batch:
             yield from self._record(left)
@@ -46,7 +46,7 @@ class Oversize:
             yield from self._message(offset, size + PREFIX.size, magic)
 
     def _copy(self, size: int) -> Iterator[int]:
-        """An entry that goes out as it is."""
+        """Copies an entry unchanged."""
         target = self._output.target
         self.copied_bytes += size
         self._window.in_hand = size
@@ -62,7 +62,7 @@ class Oversize:
         self._passed(size)
 
     def _record(self, left: int) -> Iterator[int]:
-        """A record of an uncompressed v2 batch."""
+        """Converts a record of an uncompressed v2 batch."""
         window, transcoder, request = self._window, self._transcoder, self._request
         head = transcoder.record_head(window.source, window.start, window.filled, left)
         if head is None:
@@ -85,7 +85,7 @@ class Oversize:
         self._passed(size)
 
     def _message(self, offset: int, size: int, magic: int) -> Iterator[int]:
-        """An uncompressed v1 message, for a client that reads v0."""
+        """Converts an uncompressed v1 message for a client that reads v0."""
         window, request = self._window, self._request
         before_key = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
         timestamp = MESSAGE_HEAD[magic].unpack_from(window.source, window.start)[5]
@@ -117,7 +117,7 @@ class Oversize:
 
     @property
     def _scratch(self) -> memoryview | None:
-        """Where bytes are read to for a CRC, which measuring does without."""
+        """A buffer for reading bytes for a CRC. Measuring needs none."""
         return None if self._output.is_measuring else self._output.target[:STEP_SIZE]
 
     def _passed(self, size: int) -> None:

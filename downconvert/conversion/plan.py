@@ -1,14 +1,13 @@
-"""The size that is promised before anything is sent, and how far the conversion may then go.
+"""The size promised before anything is sent, and how far the conversion may then go.
 
-Exact: a small answer is made, all of it. The conversion of a larger one is measured, to its end or
-to the first damage or refusal after something good. From the first batch on that is compressed
-again, messages are made in the place of being measured (made.py), and when there are enough of them
-the answer ends.
-Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords; and where a
-codec is refused after the first batch, Kafka's way of leaving out the chunk that it is found in.
+Exact: a small response is made completely. A larger one is measured, up to its end or the first
+damage or refusal after good records. From the first batch that is compressed again, messages are
+made rather than measured (made.py). The response ends when there are enough of them.
+Estimate: Kafka's max(raw size, first converted batch), from LazyDownConversionRecords. If a codec
+is refused after the first batch, the chunk with that batch is left out, as in Kafka.
 
-A plan is made in steps of bounded work, however large a batch is: whoever serves others as well
-goes on with it in another turn.
+A plan is made in steps of bounded work, however large a batch is. A caller that serves other
+connections continues the plan in a later turn.
 
 Not here: converting (converter.py), keeping the promise (send.py)."""
 
@@ -31,28 +30,28 @@ from .rules import rules_for
 from .stats import Clock, Counts
 
 Found = TypeVar("Found")
-# Yields the work that each step has done: bytes that went through memory, those of what is
-# compressed again several times.
+# Yields the work of each step: bytes that went through memory. Bytes compressed again count
+# several times.
 Steps: TypeAlias = Generator[int, None, Found]
 
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
 
-# Bytes of records. An answer of so many is made while it is planned: then its size costs nothing.
+# Bytes of records. A response up to this size is made while it is planned: its size costs nothing.
 SMALL_SIZE_MAX: Final = 64 * KiB
 
-# What a step in the midst of an entry counts at least. It takes Python about as long as it takes
-# the kernel to convert so many bytes.
+# The minimum count of a step inside an entry. Python needs about as long for the step as the
+# kernel needs to convert this many bytes.
 WITHIN: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """size: bytes promised. end: where in the records the conversion ends, if it gets that far;
-    of an estimate, where the first batch that converts to something ends. is_exact: no filler is
-    sent. damage: why the range ends before the records do, or None. held: the messages that were
-    made already, from `held_from` of the records on, which end the answer. cuts_no_message: no
-    piece of the conversion is cut. is_whole: all of the records are in it."""
+    """size: bytes promised. end: where in the records the conversion ends, if it gets that far. In
+    an estimate, the end of the first batch that converts to something. is_exact: no filler is
+    sent. damage: why the range ends before the records do, or None. held: messages made already,
+    from `held_from` in the records on. They end the response. cuts_no_message: no piece of the
+    conversion is cut. is_whole: all of the records are in it."""
 
     size: int
     end: int
@@ -65,7 +64,7 @@ class Plan:
 
 
 def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
-    """A plan, in steps. Raises RecordsError where there is nothing good before the first damage or
+    """A plan, in steps. Raises RecordsError if there is nothing good before the first damage or
     refusal. `clock`: measures how long it takes to make messages."""
     if request.policy.size == "estimate":
         return (yield from _estimate(records, request))
@@ -77,7 +76,7 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
 
 
 def at_once(steps: Steps[Found]) -> Found:
-    """What the steps find, without a break."""
+    """Runs all steps at once and returns their result."""
     while True:
         try:
             next(steps)
@@ -87,7 +86,7 @@ def at_once(steps: Steps[Found]) -> Found:
 
 
 def _sizes(converter: Converter, pieces: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """The sizes of the pieces, and the work that was done for each."""
+    """The size of each piece, and the work done for it."""
     done = converter.work
     for piece in pieces:
         before, done = done, converter.work
@@ -95,13 +94,13 @@ def _sizes(converter: Converter, pieces: Iterator[int]) -> Iterator[tuple[int, i
 
 
 def _work(converter: Converter, counted: int) -> int:
-    """What a step counts, of which the converter has counted this."""
+    """The count of a step. `counted`: the converter's own count for it."""
     return max(counted, 1 if converter.can_rest else WITHIN)
 
 
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
-    """All of it is made, mostly by one call of the kernel. None: it becomes much more than it is,
-    and the rules for a large answer say how much of it is sent."""
+    """Makes all of a small response, mostly by one call of the kernel. None: it expands too much.
+    The rules for a large response then decide how much of it is sent."""
     engine, end = Engine(records, request), records.size
     started, position, first = clock(), 0, None
     if engine.can_run:
@@ -172,8 +171,8 @@ def _planned(
     *,
     is_cut: bool,
 ) -> Plan:
-    """A plan of what was measured, `size` bytes of messages, and made, from `held_from` on. Raises
-    the damage where nothing is good before it."""
+    """A plan of the measured and made messages, `size` bytes. `held_from`: where the made ones
+    begin. Raises the damage if nothing before it is good."""
     held = None
     if made is not None:
         is_cut = is_cut or not made.is_all
@@ -194,7 +193,7 @@ def _planned(
 
 
 def _make(converter: Converter, made: Made, end: int, clock: Clock) -> Steps[bool]:
-    """Makes messages until there are enough. Returns whether it has come to the end."""
+    """Makes messages until there are enough. Returns whether it has reached the end."""
     converter.make()
     pieces = converter.pieces(end)
     done = converter.work
@@ -231,7 +230,7 @@ def _estimated(size: int, end: int) -> Plan:
 
 
 def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
-    """How far to convert, step by step: up to each end that this yields, nothing is refused."""
+    """How far to convert, step by step. No entry before a yielded end is refused."""
     rules = rules_for(request.policy, request.to_magic)
     if chosen.is_exact:
         yield chosen.end if chosen.held is None else chosen.held_from

@@ -1,7 +1,7 @@
 """A conversion policy as one line of text: `default`, `kafka`, `kafka,size=exact`,
 `recode=zstd:none`.
 
-Not here: what the options mean (downconvert.ConversionPolicy)."""
+Not here: the meaning of the options (downconvert.ConversionPolicy)."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,10 +15,10 @@ _NONE: Final = "none"
 
 
 def parse_policy(text: str) -> ConversionPolicy:
-    """Reads a name, then `option=value` for what differs from it. ValueError: one line that says
-    what is wrong.
+    """Reads a name, then `option=value` for each difference from it. Raises ValueError with one
+    line that states the problem.
 
-    Several codecs are recoded as in `recode=zstd:gzip+lz4:none`."""
+    `recode=zstd:gzip+lz4:none` names several codecs."""
     name, *parts = (part.strip() for part in text.split(","))
     if "=" in name:
         name, parts = "default", [name, *parts]

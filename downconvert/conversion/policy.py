@@ -1,10 +1,9 @@
-"""What a conversion may do, as one frozen value: the options, their defaults, and Kafka's own
-choice.
+"""The options of a conversion as one frozen value, with their defaults and Kafka's own choice.
 
-The default policy loses nothing and bounds everything; `ConversionPolicy.kafka()` is what Kafka 3.9
-does, without sending a batch twice. docs/conversion.md says why each default is what it is.
+The default policy loses nothing and bounds everything. `ConversionPolicy.kafka()` does what Kafka
+3.9 does, without sending a batch twice. docs/conversion.md gives the reason for each default.
 
-Not here: what follows from a policy for one batch (rules.py)."""
+Not here: what a policy means for one batch (rules.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -26,17 +25,15 @@ WRAPPER_SIZE_MAX: Final = MiB
 
 Refuse: Final = "refuse"
 
-# What old clients cannot read, and the one codec that every client ever written can. lz4 in v0
-# has a wrong frame checksum (KAFKA-3160) that half of the clients insist on and the others choke
-# on.
+# Codecs that old clients cannot read, and the one codec that every client can. lz4 in v0 has a
+# wrong frame checksum (KAFKA-3160): half of the clients require it, the others fail on it.
 RECODE_DEFAULT: Final[Mapping[str, str]] = MappingProxyType({"zstd": "gzip", "lz4:magic0": "gzip"})
 
 
 @dataclass(frozen=True, slots=True)
 class AbortedTransaction:
-    """A producer's transaction that was aborted: its data begins at `first_offset` and ends with
-    the producer's next ABORT marker, or at `last_offset` where that is known (as in a
-    .txnindex)."""
+    """A producer's aborted transaction. Its data begins at `first_offset`. It ends with the
+    producer's next ABORT marker, or at `last_offset` if that is known (as in a .txnindex)."""
 
     producer_id: int
     first_offset: int
@@ -48,22 +45,22 @@ class ConversionPolicy:
     """How to convert. All sizes are bytes.
 
     chunk_size: how much is read and converted at a time.
-    size: how the response size is promised. "exact": measured first, and exactly that is sent. Of
-        what is compressed again, some hundred kilobytes are made to be measured, and the rest is
-        left for the next fetch; all of it is measured without trim_compressed, since the next fetch
+    size: how the response size is promised. "exact": the size is measured first, and exactly that
+        is sent. Of recompressed batches, some hundred kilobytes are made to be measured. The next
+        fetch gets the rest. Without trim_compressed all of it is measured, since the next fetch
         cannot begin inside a batch then.
-        "estimate": as Kafka, the larger of the raw size and the first converted batch; what does
-        not fit is cut, what is missing is filled.
-    recode: codec to codec, for what the client cannot read: {"zstd": "gzip"}; "lz4:magic0" is for
-        messages of that format alone. "none" sends it uncompressed, "refuse" refuses it as Kafka
-        refuses zstd (UnsupportedCodecError). A codec not named is kept; zstd, which v0 and v1 do
-        not have, is refused.
-    isolation: "read_committed" leaves out the transactions that were aborted, which the caller has
-        to name (`aborted` of LazyDownConvertRecords).
+        "estimate": as Kafka, the larger of the raw size and the first converted batch. A larger
+        result is cut, a smaller one is filled up.
+    recode: codec to codec, for codecs that the client cannot read: {"zstd": "gzip"}. "lz4:magic0"
+        applies to messages of that format alone. "none" sends it uncompressed. "refuse" refuses it
+        as Kafka refuses zstd (UnsupportedCodecError). A codec not named is kept, except zstd, which
+        is refused because v0 and v1 do not have it.
+    isolation: "read_committed" leaves out aborted transactions. The caller has to name them
+        (`aborted` of LazyDownConvertRecords).
     trim_compressed: first_offset also cuts inside a compressed batch that is converted.
-    split_at_gaps: a compressed v1 message has no gaps in its offsets; several are written instead.
+    split_at_gaps: a compressed v1 message has no gaps in its offsets. Several are written instead.
     wrapper_size_max: a batch that decompresses to more becomes several compressed messages, and no
-        compressed message held in memory is larger; None: one for each batch, as Kafka.
+        compressed message held in memory is larger. None: one for each batch, as Kafka.
     compression_level: "fast", or "kafka" for about the size that Kafka's own settings reach."""
 
     chunk_size: int = CHUNK_SIZE
@@ -93,7 +90,7 @@ class ConversionPolicy:
         object.__setattr__(self, "_hash", hash(self._key()))
 
     def _key(self) -> tuple[object, ...]:
-        """All options, as what can be hashed."""
+        """All options as a hashable value."""
         return tuple((self._options() | {"recode": frozenset(self.recode.items())}).values())
 
     def _options(self) -> dict[str, Any]:
@@ -104,7 +101,7 @@ class ConversionPolicy:
 
     @classmethod
     def kafka(cls) -> Self:
-        """Kafka 3.9's observable behaviour, but for its sending a batch twice."""
+        """Kafka 3.9's observable behaviour, except that it does not send a batch twice."""
         return cls(
             size="estimate",
             recode={"zstd": Refuse},
@@ -119,12 +116,12 @@ class ConversionPolicy:
 
     @property
     def may_end_early(self) -> bool:
-        """Whether an exact answer ends when enough has been compressed again."""
+        """Whether an exact response ends after enough has been compressed again."""
         return self.size == "exact" and self.trim_compressed
 
     def codec_for(self, codec: Codec, magic: int) -> Codec | None:
-        """What records compressed with `codec` are compressed with in messages of format `magic`;
-        None: refused."""
+        """The codec for records compressed with `codec` in messages of format `magic`. None:
+        refused."""
         name = codec.name.lower()
         target_codec = self.recode.get(f"{name}:magic{magic}", self.recode.get(name, name))
         if target_codec == Refuse or (target_codec == "zstd" and magic < 2):

@@ -1,11 +1,11 @@
-"""Batches of v2 in another codec, for clients that read v2 but not everything in it.
+"""Recompresses v2 batches for clients that read v2 but not every codec in it.
 
 zstd was added to v2 later, with Fetch v10 (KIP-110). Clients of Fetch v4 to v9 read v2 batches, but
-not in zstd. For them only the codec of such a batch changes: its header, offsets and records stay
-what they are. The batch is decompressed and compressed again, a window at a time, once to measure
-it and once more while it is sent, in steps that take milliseconds; in between nothing is held.
+not with zstd. For them only the codec of such a batch changes. Its other header fields, offsets and
+records stay the same. The batch is decompressed and compressed again, a window at a time: once to
+measure it, and once while it is sent. A step takes milliseconds. Nothing is held between the two.
 
-Not here: other formats (converter.py), which clients those are (broker)."""
+Not here: other formats (converter.py), which clients need it (broker)."""
 
 from collections.abc import Iterator, Mapping
 from struct import Struct
@@ -42,11 +42,11 @@ from .plan import Steps, at_once
 from .policy import Refuse
 from .send import CHANGED
 
-WINDOW_SIZE: Final = 64 * 1024  # bytes: of compressed input, and of what it decompresses to
+WINDOW_SIZE: Final = 64 * 1024  # bytes of compressed input, and of decompressed data
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
 READ_COST: Final = 4 * 1024  # bytes that could be copied in the time of a read
-# Windows that are made anew before another connection has its turn, where no batch is whole before:
-# some milliseconds.
+# Windows recompressed in one turn if no batch is complete before: some milliseconds. Then another
+# connection has its turn.
 STEPS_A_WRITE: Final = 8
 CRC: Final = Struct(">I")
 ATTRIBUTES: Final = Struct(">h")
@@ -54,12 +54,12 @@ assert BATCH_HEADER_SIZE < WINDOW_SIZE
 
 
 class LazyRecodedRecords:
-    """A range of records in which v2 batches of some codecs have others.
+    """A range of records in which v2 batches of some codecs get another codec.
 
-    recode: codec to codec by their names, as in ConversionPolicy; "none" leaves them uncompressed,
-    "refuse" ends the range before them. Codecs that are not named and older formats stay as they
-    are. Raises RecordsError where the first batch is damaged or refused: UnsupportedCodecError also
-    where it is larger in the other codec than may be held (32 MiB)."""
+    recode: codec to codec by their names, as in ConversionPolicy. "none" leaves them uncompressed,
+    "refuse" ends the range before them. Other codecs and older formats stay as they are. Raises
+    RecordsError if the first batch is damaged or refused. UnsupportedCodecError is also raised if
+    that batch is larger in the other codec than may be held (32 MiB)."""
 
     def __init__(
         self,
@@ -77,10 +77,10 @@ class LazyRecodedRecords:
         recode: Mapping[str, str],
         compression_level: CompressionLevel = "fast",
     ) -> Steps[Self]:
-        """A generator that returns one, and raises what making one raises: for callers that serve
-        others as well. After each step it yields the work that it took, as
-        `LazyDownConvertRecords.in_steps` does. A step takes milliseconds at most, however large a
-        batch is."""
+        """A generator that returns a range, and raises the same errors as the constructor. It is
+        for callers that serve other connections as well. After each step it yields the step's work,
+        as `LazyDownConvertRecords.in_steps` does. A step takes milliseconds at most, however large
+        a batch is."""
         lazy = cls.__new__(cls)
         lazy._begin(records, recode, compression_level)
         yield from lazy._measure()
@@ -93,7 +93,7 @@ class LazyRecodedRecords:
         self._recode = {Codec[a.upper()]: b for a, b in recode.items() if ":" not in a}
         self._level: CompressionLevel = compression_level
         self.damage: RecordsError | None = None
-        # Runs that stay as they are, and batches that do not: position, size, size as sent.
+        # Unchanged runs, and recoded batches: position, size, size as sent (None if unchanged).
         self._runs: list[tuple[int, int, int | None]] = []
         self.size = 0
 
@@ -111,12 +111,12 @@ class LazyRecodedRecords:
 
     @property
     def has_recoded(self) -> bool:
-        """Whether any batch has another codec."""
+        """Whether any batch gets another codec."""
         return any(size is not None for _, _, size in self._runs)
 
     @property
     def source_size(self) -> int:
-        """Bytes of the records that are sent, as they lie in the log."""
+        """Bytes of the sent records as they are in the log."""
         if not self._runs:
             return 0
         position, size, _ = self._runs[-1]
@@ -135,7 +135,7 @@ class LazyRecodedRecords:
             self._runs.append((header.position, header.size, size))
 
     def _measured(self, header: BatchHeader) -> Steps[int | None]:
-        """The size of a batch in its other codec; None: it keeps the one that it has."""
+        """The size of a batch in its other codec. None: it keeps its codec."""
         target_codec = self._target_codec(header)
         if target_codec is None:
             return None
@@ -160,8 +160,8 @@ class LazyRecodedRecords:
         return self._records.origin + header.position
 
     def _pieces(self) -> Iterator[memoryview]:
-        """All bytes. A piece is good until the next one is asked for; an empty one is a step on the
-        way to the next."""
+        """All bytes. A piece is valid until the next one is requested. An empty piece is a step on
+        the way to the next."""
         window = memoryview(bytearray(WINDOW_SIZE))
         for position, size, recoded in self._runs:
             part = self._records.slice(position, size)
@@ -178,8 +178,8 @@ class LazyRecodedRecords:
                 yield memoryview(batch)
 
     def _fill(self, batch: bytearray, part: Records) -> Iterator[None]:
-        """Makes a batch in its other codec, in steps; there are zeros for its header. Nothing is
-        left of it where it is not what was measured."""
+        """Recompresses a batch, in steps, with zeros for its header. Leaves the batch empty if its
+        size differs from the measured one."""
         header = next(part.batches(), None)
         target_codec = None if header is None else self._target_codec(header)
         if header is None or target_codec is None or header.size != part.size:
@@ -210,7 +210,7 @@ class LazyRecodedSend:
 
     @property
     def remaining(self) -> int:
-        """Bytes that are promised and have not been written."""
+        """Bytes that are promised and not yet written."""
         return self.size - self._sent
 
     @property
@@ -218,11 +218,11 @@ class LazyRecodedSend:
         return self._sent == self.size
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
-        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
-        now: the channel takes nothing, or a large batch is not made yet.
+        """Makes at most one write, or several with a budget, and returns the bytes written. 0: not
+        now. The channel takes nothing, or a large batch is not made yet.
 
-        RecordsError: the records changed after they were measured; OSError: they cannot be read.
-        Either is raised again whenever more is asked for. And what the channel raises."""
+        Raises RecordsError if the records changed after they were measured, OSError if they cannot
+        be read. Later calls raise the same error again. Errors of the channel pass through."""
         return write_all(lambda _: self._write_piece(channel), budget)
 
     def _write_piece(self, channel: Any) -> int:
@@ -247,8 +247,8 @@ class LazyRecodedSend:
 def _recoded(
     records: Records, header: BatchHeader, target_codec: Codec, level: CompressionLevel
 ) -> Iterator[Buffer]:
-    """The batch's records in another codec, a window at a time, of which some become nothing yet.
-    CorruptRecordsError: they do not decompress."""
+    """The batch's records in another codec, a window at a time. Some windows yield no bytes yet.
+    Raises CorruptRecordsError if they do not decompress."""
     input_window = memoryview(bytearray(min(WINDOW_SIZE, header.size)))
     decompressed = CompressedBytes.of(records, header).open(input_window)
     encoder = open_encoder(target_codec, magic=V2, compression_level=level)

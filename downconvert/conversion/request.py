@@ -1,5 +1,5 @@
-"""The parameters of a conversion: a target format, an offset, a policy, and the transactions of
-this one range that were aborted.
+"""The parameters of a conversion: a target format, an offset, a policy, and the aborted
+transactions of this one range.
 
 Not here: the records (records.files.source)."""
 
@@ -25,7 +25,7 @@ class Request(NamedTuple):
         policy: ConversionPolicy,
         aborted: Iterable[AbortedTransaction],
     ) -> Self:
-        """ValueError: transactions that the policy would not leave out."""
+        """Raises ValueError for transactions that the policy would not leave out."""
         transactions = tuple(aborted)
         if transactions and policy.isolation != "read_committed":
             raise ValueError('aborted transactions need isolation="read_committed"')

@@ -1,7 +1,7 @@
-"""Which batches are kept, converted or refused: what a policy means for one target format.
+"""A policy's rules for one target format: which batches are kept, converted or refused.
 
-The kernel drops and copies by rules that need no policy (records/kernel.py); it comes back where
-a codec, a control batch or a transaction needs a decision.
+The kernel drops and copies by rules that need no policy (records/kernel.py). It returns if a codec,
+a control batch or a transaction needs a decision.
 
 Not here: reading batches (converter.py), aborted transactions (aborted.py)."""
 
@@ -16,14 +16,14 @@ from records.units import KiB
 
 from .policy import CHUNK_SIZE_MIN, ConversionPolicy
 
-ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of an entry's compressed bytes, and of what is in it
+ONE_SHOT_SIZE_MAX: Final = 128 * KiB  # of an entry's compressed and decompressed bytes
 _UNLIMITED: Final = 2**63 - 1
-_INNER_SIZE_MAX: Final = 2**31 - 1  # of a message, as its size field has it
+_INNER_SIZE_MAX: Final = 2**31 - 1  # the limit of a message's size field
 
 
 @lru_cache(maxsize=64)
 def rules_for(policy: ConversionPolicy, to_magic: int) -> "Rules":
-    """The rules of a policy, made once: a fetch asks for them several times."""
+    """The rules of a policy, made once: a fetch needs them several times."""
     return Rules(policy, to_magic)
 
 
@@ -36,13 +36,13 @@ class Rules:
         self._policy = policy
         self._to_magic = to_magic
         self._chosen: dict[tuple[int, int], tuple[Codec, Codec]] = {}
-        self.recodes = self._recodes()  # what the kernel does with compressed batches by itself
+        self.recodes = self._recodes()  # for compressed batches that the kernel converts by itself
         self.committed_only = policy.isolation == "read_committed"
-        self.may_refuse = self._may_refuse()  # whether there is a codec that is refused
+        self.may_refuse = self._may_refuse()  # whether any codec is refused
         self.pass_codecs = sum(1 << codec for codec in Codec if self._passes_always(codec))
 
     def _passes_always(self, codec: Codec) -> bool:
-        """Whether messages with this codec are copied as they are, in every format up to the
+        """Whether messages with this codec are copied unchanged, in every format up to the
         target's."""
         if self._to_magic == V2:
             return True
@@ -52,7 +52,7 @@ class Rules:
         )
 
     def _recodes(self) -> Recodes:
-        """What is sent depends on these sizes, and so they do not depend on `chunk_size`."""
+        """These sizes decide what is sent, so they do not depend on `chunk_size`."""
         policy = self._policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         return Recodes(
@@ -65,16 +65,16 @@ class Rules:
         )
 
     def _target(self, codec: Codec) -> Codec:
-        """What a v2 batch with this codec is compressed with; NONE: it is not, or refused."""
+        """The target codec for a v2 batch with this codec. NONE: uncompressed, or refused."""
         target_codec = self._policy.codec_for(codec, self._to_magic)
         return target_codec if self._to_magic < V2 and target_codec else Codec.NONE
 
     def codec_for(self, codec_id: int, magic: int, position: int) -> tuple[Codec, Codec]:
-        """The codec of a batch of format `magic` and the one that its records are to have.
+        """The codec of a batch of format `magic` and the target codec of its records.
 
-        Raises UnsupportedCodecError where the policy refuses it, CorruptRecordsError where there
-        is no such codec in this format. The order is Kafka's: zstd is refused before the batch's
-        format is looked at."""
+        Raises UnsupportedCodecError if the policy refuses it, CorruptRecordsError if this format
+        has no such codec. The order is Kafka's: zstd is refused before the batch's format is
+        checked."""
         chosen = self._chosen.get((codec_id, magic))
         if chosen is not None:
             return chosen

@@ -1,10 +1,9 @@
-"""Writes a converted range to a channel, converting a chunk when the channel has taken the last
-one.
+"""Writes a converted range to a channel. Converts a chunk after the channel has taken the last one.
 
-From any loop: `selectors`, `asyncio`, a thread. What a channel did not take waits here and goes
-first the next time, so that nothing is lost and nothing sent twice however the channel takes it.
+It works in any loop: `selectors`, `asyncio`, a thread. Bytes that a channel did not take wait here
+and are written first the next time. No byte is lost or sent twice.
 
-Not here: what was promised (plan.py), the conversion (converter.py), how a channel is written to
+Not here: the promised size (plan.py), the conversion (converter.py), writing to a channel
 (records.files.sends)."""
 
 import errno
@@ -29,9 +28,9 @@ CHANGED: Final = "the records changed after they were measured"
 
 ONE_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 
-# Bytes that a turn goes through without making a piece: where a large record or message is read
-# ahead for its CRC, or a batch shrinks to next to nothing. More than one compressed message takes,
-# so that between two turns most hold no buffers.
+# Bytes that a turn reads without making a piece. This happens if a large record or message is read
+# ahead for its CRC, or if a batch shrinks to nearly nothing. It is more than one compressed message
+# needs, so most sends hold no buffers between two turns.
 UNPRODUCTIVE_MAX: Final = 2 * 1024 * 1024
 
 
@@ -64,13 +63,13 @@ class LazyDownConvertSend:
         *,
         clock: Clock,
     ) -> None:
-        """The first `size_max` bytes of what was planned, or all of it."""
+        """The first `size_max` bytes of the plan, or all of it."""
         self.size = plan.size if size_max is None else min(plan.size, size_max)
         self._chunk_size = request.policy.chunk_size
         self._is_exact = plan.is_exact
         self._cuts_no_message = plan.cuts_no_message and self.size == plan.size
         self._clock = clock
-        self._held = held = plan.held  # the messages that it ends with
+        self._held = held = plan.held  # the messages at its end
         self._pending = PendingBytes()  # converted, and not taken by the channel
         self._converter: Converter | None = None
         self._end = 0  # how far the conversion goes before the next of the ends
@@ -82,16 +81,16 @@ class LazyDownConvertSend:
             self._pieces = self._all_pieces(self._converter, ends(records, request, plan), held)
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0 if held is None else held.seconds
-        self._counts = Counts() if held is None else held.counts  # of what is held
+        self._counts = Counts() if held is None else held.counts  # of the held messages
 
     @property
     def remaining(self) -> int:
-        """Bytes that are promised and have not been written."""
+        """Bytes that are promised and not yet written."""
         return self.size - self._sent
 
     @property
     def completed(self) -> bool:
-        """Whether all bytes that were promised have been written."""
+        """Whether all promised bytes have been written."""
         return self._sent == self.size
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
@@ -99,16 +98,16 @@ class LazyDownConvertSend:
         after chunk until the channel takes no more or `budget` bytes have been converted or
         written.
 
-        A chunk is converted when it is its turn. It goes from the file to a plain socket, pipe or
-        raw file within the kernel, unless something has to be decided. Between two calls with a
-        budget the send holds no more than what the channel left of a chunk.
+        A chunk is converted just before it is written. The kernel moves it from the file to a plain
+        socket, pipe or raw file by itself, unless a decision is due. Between two calls with a
+        budget the send holds only the part of a chunk that the channel has not taken.
 
-        0: not now (the channel takes nothing, or a chunk's worth of records converted to
-            nothing). Raises CorruptRecordsError where an estimate was promised and the records
-            are damaged further on, or where they changed after they were measured; and OSError
-            where they cannot be read. Whoever asks again gets the same error: a send that failed
-            is never completed. What the channel raises is raised as it is, and the next call goes
-            on; `remaining` tells what was written before."""
+        0: not now. The channel takes nothing, or a chunk's worth of records converted to nothing.
+        Raises CorruptRecordsError if an estimate was promised and the records are damaged further
+            on, or if they changed after they were measured. Raises OSError if they cannot be read.
+            Later calls raise the same error: a failed send is never completed. Errors of the
+            channel pass through, and the next call continues. `remaining` then shows how much was
+            written."""
         if self._converter is None:
             return self._write_held(channel, self._chunk_size if budget is None else budget)
         descriptor = descriptor_of(channel)
@@ -125,8 +124,8 @@ class LazyDownConvertSend:
                 if descriptor is None or self._pending.left or not converter.can_run(self._end):
                     steps += not self._write_piece(converter, channel)
                 else:
-                    # To a socket the kernel writes several chunks at once, but whoever waits for a
-                    # first byte gets it with the first.
+                    # The kernel writes several chunks at once to a socket. The first chunk is
+                    # written alone, so that the client's first byte comes early.
                     is_first = descriptor[1] and not self._sent
                     left = ONE_CHUNK if is_first else max(enough - max(done, passed), ONE_CHUNK)
                     steps += not self._write_directly(converter, descriptor, left)
@@ -134,13 +133,13 @@ class LazyDownConvertSend:
                     break
         finally:
             if (budget is not None or self._pending.left) and converter.can_rest:
-                # Nothing is held but a copy of what the channel has not taken.
+                # Only a copy of the bytes that the channel has not taken is held.
                 self._pending.copy()
                 converter.rest()
         return self._sent - sent
 
     def _write_held(self, channel: Any, size_max: int) -> int:
-        """As `write_to`, of messages that are all held."""
+        """Like `write_to`, if all messages are held."""
         written = self._pending.write_to(channel, size_max)
         self._sent += written
         if self._sent == self.size:
@@ -150,9 +149,9 @@ class LazyDownConvertSend:
     def _all_pieces(
         self, converter: Converter, ends: Iterator[int], held: Held | None
     ) -> Iterator[int]:
-        """All pieces of an answer. It ends with what was made before."""
+        """All pieces of a response. It ends with the messages made before."""
         for self._end in ends:
-            yield 0  # what comes next may be for the kernel
+            yield 0  # the kernel may convert the next records
             yield from converter.pieces(self._end)
         if held is not None:
             messages, chunk_size = memoryview(held.messages), self._chunk_size
@@ -228,7 +227,7 @@ class LazyDownConvertSend:
 
     @property
     def stats(self) -> ConversionStats:
-        """What has been done so far."""
+        """The statistics so far."""
         counts, buffer_bytes = self._counts, 0
         if self._converter is not None:
             counts = self._converter.counts.plus(counts)

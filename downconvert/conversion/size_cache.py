@@ -1,18 +1,17 @@
-"""Sizes that were measured once, for the next client that asks for the same records.
+"""Measured sizes, kept for the next client that fetches the same records.
 
-The exact size of a large answer costs a second parse of what is uncompressed, and compressing what
-is compressed again. A segment that is not written any more converts to the same size every time. So
-what was planned for a range of one is kept, whoever asks: one cache for the process, as all brokers
-in it share its memory. Small answers are not in it: whoever asks for one makes it once.
+The exact size of a large response costs a second parse of uncompressed records and a compression of
+recompressed ones. A segment that is no longer written converts to the same size every time. So the
+plan for a range of it is kept for all clients. There is one cache for the process, since all its
+brokers share its memory. Small responses are not cached: each is made once, for its own client.
 
-Whoever hands a range out says that it does not change (`FileRecords.sealed`; a log says it of all
-segments but its last). Truncating a log makes an older segment its last one again: the time of the
-file's last change is part of the key, and so are its inode and its size, so that neither a file
-that was written again nor another one in its place is taken for the one that was measured. What
-the last segment already has does not change either while its file is open (`FileRecords.settled`):
-a log opens it anew where that may not be so.
+The caller declares that a range does not change (`FileRecords.sealed`; a log does so for all
+segments but its last). Truncating a log makes an older segment its last one again. So the key
+contains the time of the file's last change, its inode and its size. A rewritten or replaced file
+is then never taken for the measured one. Existing records of the last segment do not change either
+while its file is open (`FileRecords.settled`). A log reopens the file if that may not hold.
 
-Not here: measuring (plan.py), messages that were made on the way (made.py)."""
+Not here: measuring (plan.py), messages made during planning (made.py)."""
 
 from collections import OrderedDict
 from dataclasses import replace
@@ -34,7 +33,7 @@ from .request import Request
 from .stats import Clock
 
 # An entry takes half a KiB, since none holds messages, errors or transactions: 4 MiB in all. That
-# is as many answers of 1 MiB as there are in 8 GiB of log.
+# covers 8 GiB of log in responses of 1 MiB.
 ENTRIES_MAX: Final = 8192
 
 Key: TypeAlias = tuple[object, ...]
@@ -44,8 +43,8 @@ _number: Final = count()
 
 
 class SizeCache:
-    """The plans that were used last. Thread-safe. hits: plans that were there; misses: those of
-    ranges that do not change and had to be made."""
+    """The plans that were used last. Thread-safe. hits: plans found; misses: plans that had to be
+    made for ranges that do not change."""
 
     def __init__(self, entries_max: int = ENTRIES_MAX) -> None:
         self.hits = self.misses = 0
@@ -57,7 +56,7 @@ class SizeCache:
         return len(self._plans)
 
     def planning(self, records: Records, request: Request, clock: Clock) -> Steps[Plan]:
-        """As `plan.planning`. Where it was made for another client, nothing is read."""
+        """Like `plan.planning`. If the plan was made for another client, nothing is read."""
         key = None if records.size <= plan.SMALL_SIZE_MAX else _key(records, request)
         if key is None:
             return (yield from plan.planning(records, request, clock))
@@ -69,7 +68,7 @@ class SizeCache:
                 return found
             self.misses += 1
         made = yield from plan.planning(records, request, clock)
-        if made.damage is None:  # errors are not shared: each carries where it was raised
+        if made.damage is None:  # errors are not shared: each carries its own traceback
             with self._lock:
                 self._plans[key] = replace(made, held=None) if made.held else made
                 if len(self._plans) > self._max:
@@ -78,7 +77,7 @@ class SizeCache:
 
 
 def _key(records: Records, request: Request) -> Key | None:
-    """What a plan depends on; None: something that may change, or is as large as anything."""
+    """The inputs of a plan. None: the range may change, or the key could have any size."""
     if not isinstance(records, FileRecords) or request.aborted:
         return None
     of_file = _sealed_file(records) if records.is_sealed else _open_file(records)
@@ -100,7 +99,7 @@ def _sealed_file(records: FileRecords) -> Key:
 
 
 def _open_file(records: FileRecords) -> int | None:
-    """Its number, which no other open file ever has; None: what was read of it may change."""
+    """The number of the open file, which is never reused. None: its contents may change."""
     if not records.is_settled:
         return None
     number = _numbers.get(records.file)
@@ -109,7 +108,7 @@ def _open_file(records: FileRecords) -> int | None:
 
 @lru_cache(maxsize=64)
 def _of_any_chunk_size(policy: ConversionPolicy) -> ConversionPolicy:
-    """Sizes do not depend on it, and a broker changes it with its load."""
+    """Sizes do not depend on chunk_size, and a broker changes it with its load."""
     return replace(policy, chunk_size=CHUNK_SIZE_MIN)
 
 

@@ -1,10 +1,10 @@
-"""How much of a range converts to nothing, without converting the rest.
+"""Finds how much of a range converts to nothing, without converting the rest.
 
-Markers, batches that compaction has emptied, and those whose records all lie below the fetch
-offset: a log may hold millions of them on end. The kernel skips them, a window at a time; where it
-stops, one entry at a time is looked at.
+A log may hold millions of consecutive batches that convert to nothing: markers, batches emptied by
+compaction, and batches below the fetch offset. The kernel skips them, a window at a time. If it
+stops, one entry at a time is checked.
 
-Not here: what a fetch is answered then (downconvert.broker)."""
+Not here: the response to such a fetch (downconvert.broker)."""
 
 from typing import Final, NamedTuple
 
@@ -25,17 +25,17 @@ NO_ROOM: Final = 1  # byte: the kernel stops before the first record that is kep
 
 class Skipped(NamedTuple):
     """size: bytes at the beginning of a range, whole entries, that convert to nothing.
-    next_offset: the offset after them; None where there are none."""
+    next_offset: the offset after them. None: there are none."""
 
     size: int
     next_offset: int | None
 
 
 def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Skipped:
-    """How much of `records` converts to nothing for a client that asks for `first_offset`.
+    """How much of `records` converts to nothing for a fetch from `first_offset`.
 
-    It ends before damage and refusals, which are raised by converting from there on. Transactions
-    are not looked at: not for a policy that leaves aborted ones out."""
+    It ends before damage and refusals. Converting from there on raises them. Transactions are not
+    checked, so it is not for a policy that leaves out aborted ones."""
     position = 0
     next_offset: int | None = None
     while True:
@@ -62,8 +62,8 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
 def _passed(
     records: Records, start: int, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> tuple[int, int]:
-    """How far the kernel comes from `start` on, where an entry begins, while nothing is kept.
-    Returns two boundaries of entries: where its last window began, and where it stopped."""
+    """How far the kernel comes from `start`, the start of an entry, while nothing is kept. Returns
+    two boundaries of entries: where its last window began, and where it stopped."""
     transcoder = Transcoder(to_magic, first_offset, rules_for(policy, to_magic).pass_codecs, False)
     window = buffers.take(WINDOW_SIZE)
     before = boundary = position = start

@@ -1,4 +1,4 @@
-"""What a conversion did, for its caller's metrics.
+"""Statistics of a conversion, for its caller's metrics.
 
 The names on the right are Kafka's (BrokerTopicMetrics, RequestMetrics)."""
 
@@ -14,12 +14,12 @@ class ConversionStats:
     """Grows while a send is written; sizes are bytes.
 
     records_converted: records in converted batches      FetchMessageConversionsPerSec
-        (where an answer ends early, those of the message that did not fit are among them)
+        (if a response ends early, those of the message that did not fit are included)
     seconds_converting: time spent converting              MessageConversionsTimeMs
-    temporary_bytes: source bytes of what was kept and bytes that it became before
-        compression, as Kafka adds them up                 TemporaryMemoryBytes
-    peak_buffer_bytes: the most that the send's own buffers held at a time
-    filler_bytes: of bytes_out, those that keep the promise of an estimate"""
+    temporary_bytes: source bytes of kept batches and their bytes before compression,
+        as Kafka adds them up                              TemporaryMemoryBytes
+    peak_buffer_bytes: the largest size of the send's own buffers
+    filler_bytes: the part of bytes_out that fills up an estimate"""
 
     records_converted: int = 0
     batches_converted: int = 0
@@ -32,7 +32,7 @@ class ConversionStats:
 
 
 class Counts(NamedTuple):
-    """What the statistics say of a conversion or of a part of it."""
+    """Counters of a conversion or of a part of it."""
 
     records: int = 0
     batches: int = 0
@@ -53,7 +53,7 @@ class Counts(NamedTuple):
         peak_buffer_bytes: int = 0,
         seconds_converting: float = 0.0,
     ) -> ConversionStats:
-        """With what only the caller knows."""
+        """Adds the values that only the caller knows."""
         return ConversionStats(
             records_converted=self.records,
             batches_converted=self.batches,

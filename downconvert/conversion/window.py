@@ -1,6 +1,6 @@
-"""The part of a log that is in memory, and how far the conversion has come.
+"""The part of a log that is in memory, and the position of the conversion.
 
-Not here: what is made of the bytes (converter.py)."""
+Not here: converting the bytes (converter.py)."""
 
 from records.errors import CorruptRecordsError
 from records.files.source import TRUNCATED, Records
@@ -13,7 +13,7 @@ from .buffers import NO_BUFFER, NO_VIEW
 class LogWindow:
     """`source[start:filled]` is the log from `position` on.
 
-    Of records in memory the window is all of them, and nothing is read. `in_hand`: bytes from
+    For records in memory the window is all of them, and nothing is read. `in_hand`: bytes from
     `position` on that are being converted as one entry."""
 
     __slots__ = (
@@ -32,7 +32,7 @@ class LogWindow:
     )
 
     def __init__(self, records: Records, size: int) -> None:
-        """`size`: bytes that are read at a time. The buffer is taken by `open`."""
+        """`size`: bytes read at a time. `open` takes the buffer."""
         self.records = records
         self.is_all = records.view is not None
         self.size = size
@@ -45,11 +45,11 @@ class LogWindow:
 
     @property
     def buffer_bytes(self) -> int:
-        """The size of its buffer, once it has had one."""
+        """The size of its buffer, or 0 before the first `open`."""
         return self.size if self._was_open and not self.is_all else 0
 
     def open(self) -> None:
-        """Takes the buffer, if it has none."""
+        """Takes the buffer if it has none."""
         if self.is_open:
             return
         self.is_open = self._was_open = True
@@ -60,7 +60,7 @@ class LogWindow:
             self.view = memoryview(self._buffer)
 
     def release(self) -> None:
-        """Releases the buffer. What is read after the next `open` begins at `position`."""
+        """Releases the buffer. The first read after the next `open` begins at `position`."""
         buffers.release(self._buffer)
         self.is_open = False
         self.start = self.filled = 0
@@ -68,7 +68,7 @@ class LogWindow:
         self.view = NO_VIEW
 
     def read(self) -> None:
-        """Reads what begins at `position`. CorruptRecordsError: the file has become shorter."""
+        """Reads from `position` on. Raises CorruptRecordsError if the file became shorter."""
         if self.is_all:
             self.start, self.filled = self.position, len(self.source)
         else:
@@ -77,14 +77,14 @@ class LogWindow:
             raise self.damaged(TRUNCATED)
 
     def check_whole(self) -> None:
-        """CorruptRecordsError: less was read than there was when the range was made. Asked where
-        the window begins with an item that does not fit in it: that is no large one then."""
+        """Raises CorruptRecordsError if less was read than there was when the range was made. Used
+        if the window begins with an item that does not fit in it: that item is then not large."""
         expected = min(self.size, self.records.size - self.position)
         if not self.is_all and self.filled - self.start < expected:
             raise self.damaged(TRUNCATED)
 
     def advance(self, size: int) -> None:
-        """Moves past bytes that need not be in the window."""
+        """Moves past bytes, which need not be in the window."""
         self.position += size
         self.start += size
 
@@ -93,6 +93,6 @@ class LogWindow:
         return CorruptRecordsError(reason, self.records.origin + self.position)
 
     def damage(self, transcoder: Transcoder) -> CorruptRecordsError:
-        """The error for what the kernel found in the window."""
+        """The error for damage that the kernel found in the window."""
         reason, index = transcoder.damage or ("damaged", self.start)
         return CorruptRecordsError(reason, self.records.origin + self.position + index - self.start)

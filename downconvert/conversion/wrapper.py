@@ -1,10 +1,10 @@
-"""Compressed v0 and v1 messages: one message whose value is other messages, compressed.
+"""Compressed v0 and v1 messages: one message with other messages, compressed, as its value.
 
-Its head states the size and the CRC of all of it, so that all of it is in memory before its first
-byte can be sent. The caller limits how large it may grow.
+Its head states the size and the CRC of the whole message. So all of it is in memory before its
+first byte is sent. The caller limits its size.
 
-Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py),
-what it looks like (records.batches.wrapper)."""
+Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py), its
+format (records.batches.wrapper)."""
 
 from records.batches.wrapper import build_wrapper
 from records.codecs import CompressionLevel, Encoder, compress, open_encoder
@@ -13,10 +13,10 @@ from records.kernel import Buffer
 
 
 class Wrapper:
-    """One compressed message in the making, written once and closed.
+    """One compressed message, written once and then closed.
 
-    Messages wait in a buffer that the caller fills: `buffer[:waiting]`. What is there when the
-    wrapper is closed is compressed in one go, unless some have been flushed before."""
+    Messages wait in a buffer that the caller fills: `buffer[:waiting]`. Closing the wrapper
+    compresses them all at once, unless some have been flushed before."""
 
     __slots__ = (
         "_buffer",
@@ -39,10 +39,10 @@ class Wrapper:
         self._encoder: Encoder | None = None
         self._data: bytearray | None = None
         self.waiting = 0
-        self.flushed = 0  # bytes of messages that have been compressed
+        self.flushed = 0  # bytes of messages already compressed
 
     def flush(self) -> None:
-        """Compresses the messages that wait."""
+        """Compresses the waiting messages."""
         if self._encoder is None or self._data is None:
             self._encoder = open_encoder(
                 self._codec, magic=self._magic, compression_level=self._level

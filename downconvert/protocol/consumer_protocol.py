@@ -1,7 +1,8 @@
 """Subscriptions and assignments of consumers, as bytes: the protocol type "consumer".
 
-As in Kafka's ConsumerProtocol, a version that is not known yet is read as the newest known one, and
-what follows is ignored. Partitions of a topic are written in one list, topics and lists sorted."""
+As in Kafka's ConsumerProtocol, an unknown later version is read as the newest known one, and the
+remaining bytes are ignored. Partitions of a topic are written in one list. Topics and lists are
+sorted."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ class Assignment:
 
 
 def read_subscription(data: bytes | memoryview) -> Subscription:
-    """BadRequestError: the bytes are malformed."""
+    """A subscription. Raises BadRequestError if the bytes are malformed."""
     found = _read("ConsumerProtocolSubscription", data)
     return Subscription(
         tuple(found.topics),
@@ -65,7 +66,7 @@ def write_subscription(subscription: Subscription, version: int = 3) -> bytes:
 
 
 def read_assignment(data: bytes | memoryview) -> Assignment:
-    """BadRequestError: the bytes are malformed. Empty bytes are no partitions."""
+    """An assignment. Raises BadRequestError if the bytes are malformed. Empty bytes mean none."""
     if not len(data):
         return Assignment(frozenset())
     found = _read("ConsumerProtocolAssignment", data)

@@ -1,11 +1,10 @@
 """Reads messages from untrusted bytes.
 
-The position only moves forward, and never past the end. A length or a count that the bytes claim
-allocates nothing: elements are read one by one, and each takes at least one byte. Numbers that
-follow one another are read at once. Whatever is wrong is a BadRequestError that says what and
-where.
+The position only moves forward, and never past the end. A claimed length or count allocates
+nothing: elements are read one by one, and each takes at least one byte. Consecutive numbers are
+read at once. Any error is a BadRequestError with the reason and the position.
 
-A message's reader is one function that is written from its definition (source.py)."""
+A message's reader is one function, generated from its definition (source.py)."""
 
 import struct
 from collections.abc import Callable, Iterable
@@ -44,12 +43,12 @@ class Cursor(cursor.Cursor):
     __slots__ = ()
 
     def records(self, start: int, size: int) -> Any:
-        """What a records field becomes: a view of its bytes."""
+        """The value of a records field: a view of its bytes."""
         return self.data[start : start + size]
 
 
 def decode(name: str, version: int, data: memoryview) -> Message:
-    """A whole message, as `FetchRequest`. Byte strings and records are views of `data`.
+    """Decodes a whole message, like `FetchRequest`. Byte strings and records are views of `data`.
 
     Bytes after its end are ignored, as in Kafka: librdkafka up to 1.0 sends four after its
     ApiVersions request."""
@@ -59,23 +58,23 @@ def decode(name: str, version: int, data: memoryview) -> Message:
 
 @cache
 def reader(name: str, version: int) -> Read:
-    """What reads a message of this name and version."""
+    """The function that reads a message of this name and version."""
     message = schema(name)
     flexible = version in message.flexible
     return _compiled(lambda code: _structure(code, message.fields, version, flexible))
 
 
 def is_fixed(field: Field) -> bool:
-    """Whether a field is one number, which takes as many bytes in every version."""
+    """Whether a field is one number of the same size in every version."""
     return field.type in NUMBERS and not field.is_array
 
 
 def together(fields: Iterable[Field]) -> Struct:
-    """Numbers one after the other."""
+    """The layout of consecutive numbers."""
     return Struct(">" + "".join(NUMBERS[field.type].format[1:] for field in fields))
 
 
-# --- writing a reader: each function adds lines, and returns the variable that has the value
+# --- generating a reader: each function adds lines, and returns the variable that has the value
 
 
 def _compiled(value: Callable[[Source], str]) -> Read:
@@ -110,7 +109,7 @@ def _structure(code: Source, fields: tuple[Field, ...], version: int, flexible: 
 
 
 def _numbers(code: Source, fields: list[Field]) -> dict[str, str]:
-    """Reads numbers one after the other, by one call."""
+    """Reads consecutive numbers by one call."""
     variables = {field.name: code.variable() for field in fields}
     _unpack(code, ", ".join(variables.values()), together(fields))
     return variables
@@ -158,7 +157,7 @@ def _element(code: Source, field: Field, version: int, flexible: bool, nullable:
 
 
 def _sized(code: Source, field: Field, value: str, size: str) -> None:
-    """Reads what takes as many bytes as its length says."""
+    """Reads a field with as many bytes as its length says."""
     _check(code, size)
     if field.type == "records":
         code.line(f"{value} = cursor.records(at, {size})")
@@ -174,13 +173,13 @@ def _sized(code: Source, field: Field, value: str, size: str) -> None:
 
 
 def _check(code: Source, size: str) -> None:
-    """So many bytes must be left."""
+    """Checks that so many bytes are left."""
     with code.block(f"if {size} > end - at"):
         code.line(f"raise {code.constant(malformed.too_few)}({size}, end, at)")
 
 
 def _length(code: Source, field: Field, kind: str, nullable: bool, flexible: bool) -> str:
-    """Reads the length of something; -1 for null. `kind`: where it is not compact."""
+    """Reads a length. -1 for null. `kind`: its type if it is not compact."""
     if flexible and not field.never_compact:
         length = _uvarint(code)
         code.line(f"{length} -= 1")
@@ -239,11 +238,11 @@ def _tags(code: Source, fields: list[Field], version: int) -> dict[str, str]:
     return variables
 
 
-# --- what readers call
+# --- functions that readers call
 
 
 def _inside(read: Read, data: memoryview, start: int, tag: int) -> Any:
-    """A tagged field, which must take all of its bytes."""
+    """Reads a tagged field, which must use all of its bytes."""
     inner = Cursor(data, start)
     value = read(inner)
     if inner.remaining:
@@ -252,6 +251,6 @@ def _inside(read: Read, data: memoryview, start: int, tag: int) -> Any:
 
 
 def _long_uvarint(data: memoryview, at: int) -> tuple[int, int]:
-    """A number of several bytes, and the position after it."""
+    """Reads a number of several bytes. Returns it and the position after it."""
     cursor = Cursor(data, at)
     return cursor.uvarint(), cursor.position

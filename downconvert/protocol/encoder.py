@@ -1,10 +1,9 @@
-"""Encodes messages as bytes, in which records stay sends.
+"""Encodes messages as bytes. Records stay sends.
 
-A message becomes a list of parts: bytes, and wherever a records field holds something that can be
-sent, that, untouched. So a response of a hundred converted partitions holds nothing but their
-headers until it is sent.
+A message becomes a list of parts: bytes, and the unchanged sends of records fields. So a response
+of a hundred converted partitions holds only their headers until it is sent.
 
-A message's writer is one function that is written from its definition (source.py)."""
+A message's writer is one function, generated from its definition (source.py)."""
 
 import struct
 from collections.abc import Callable
@@ -25,7 +24,7 @@ NULL: Final = {kind: NUMBERS[kind].pack(-1) for kind in ("int8", "int16", "int32
 
 
 class Parts:
-    """A message as it is written: the last part is the one that bytes are added to."""
+    """A message while it is written. Bytes are added to the last part."""
 
     __slots__ = ("bytes", "parts")
 
@@ -53,7 +52,7 @@ def size_of(parts: list[Part]) -> int:
 
 
 def encode(name: str, version: int, message: Message) -> bytes:
-    """A message without records that stream, as bytes."""
+    """Encodes a message without sends as bytes."""
     parts = Parts()
     write(parts, name, version, message)
     (whole,) = parts.parts
@@ -62,7 +61,8 @@ def encode(name: str, version: int, message: Message) -> bytes:
 
 
 def write(parts: Parts, name: str, version: int, message: Message) -> None:
-    """Adds a message of this name and version. ValueError: a field has no such value."""
+    """Adds a message of this name and version. Raises ValueError for a value that a field cannot
+    have."""
     try:
         writer(name, version)(parts, message)
     except (struct.error, TypeError, AttributeError) as error:
@@ -71,13 +71,13 @@ def write(parts: Parts, name: str, version: int, message: Message) -> None:
 
 @cache
 def writer(name: str, version: int) -> Write:
-    """What writes a message of this name and version."""
+    """The function that writes a message of this name and version."""
     message = schema(name)
     flexible = version in message.flexible
     return _compiled(lambda code: _structure(code, "value", message.fields, version, flexible))
 
 
-# --- writing a writer: each function adds the lines that write the value of an expression
+# --- generating a writer: each function adds the lines that write the value of an expression
 
 
 def _compiled(add: Callable[[Source], None]) -> Write:
@@ -158,7 +158,7 @@ def _element(code: Source, value: str, field: Field, version: int, flexible: boo
 
 
 def _nullable(code: Source, value: str, kind: str, compact: bool) -> None:
-    """Begins the two cases of something with a length, which can be null."""
+    """Begins the two cases of a nullable field with a length."""
     with code.block(f"if {value} is None"):
         code.line("out.append(0)" if compact else f"out += {NULL[kind]!r}")
 
@@ -200,7 +200,7 @@ def _tags_of(fields: list[Field], version: int) -> list[Tag]:
     ]
 
 
-# --- what writers call
+# --- functions that writers call
 
 
 def _write_tags(parts: Parts, tags: list[Tag], values: dict[str, Any]) -> None:
@@ -215,7 +215,7 @@ def _write_tags(parts: Parts, tags: list[Tag], values: dict[str, Any]) -> None:
 
 
 def _same(default: Any) -> tuple[Any, ...]:
-    """A default, and what is equal to it: no elements are given as a list or as a tuple."""
+    """The values that are equal to a default: no elements may be given as a list or a tuple."""
     return (default, []) if default == () else (default,)
 
 

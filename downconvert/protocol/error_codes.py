@@ -1,4 +1,4 @@
-"""Which errors an answer tells, wherever in it they stand: found by the fields of its schema."""
+"""Finds the error codes in a response, by the fields of its schema."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +12,7 @@ SUFFIX: Final = "error_code"
 
 
 def error_codes(api: ApiKey, body: SimpleNamespace) -> dict[int, int]:
-    """How often an answer tells each error; that there is none does not count."""
+    """How often a response contains each error. NONE does not count."""
     found: dict[int, int] = {}
     _counter(api)(body, found)
     return found
@@ -20,7 +20,7 @@ def error_codes(api: ApiKey, body: SimpleNamespace) -> dict[int, int]:
 
 @cache
 def _counter(api: ApiKey) -> Callable[[SimpleNamespace, dict[int, int]], None]:
-    """What counts the errors of an API's answers."""
+    """The function that counts the errors of an API's responses."""
     code = Source()
     _add(code, "body", schema(f"{api.name}Response").fields)
     code.line("return")
@@ -29,7 +29,7 @@ def _counter(api: ApiKey) -> Callable[[SimpleNamespace, dict[int, int]], None]:
 
 
 def _add(code: Source, message: str, fields: tuple[Field, ...]) -> None:
-    """Adds the lines that count a structure's errors. Fields that are not there have none."""
+    """Adds the lines that count a structure's errors. Missing fields have none."""
     get = code.variable()
     code.line(f"{get} = {message}.__dict__.get")
     for field in fields:

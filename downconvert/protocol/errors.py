@@ -1,4 +1,4 @@
-"""What can be wrong with a request: an error code for the client, or the end of its connection."""
+"""Errors of a request: an error code for the client, or the end of its connection."""
 
 from enum import IntEnum
 

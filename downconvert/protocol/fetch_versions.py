@@ -1,6 +1,6 @@
-"""What each version of Fetch brought: formats, fields, error codes.
+"""The features of each version of Fetch: formats, fields, error codes.
 
-A client of an older version does not read, ask for, or understand it.
+A client of an older version does not read or understand them.
 
 Not here: the fields themselves (schemas.py)."""
 
@@ -19,10 +19,10 @@ FOLLOWERS_SERVE_SINCE: Final = 11
 FLEXIBLE_SINCE: Final = 12
 TOPIC_IDS_SINCE: Final = 13
 REPLICA_STATE_SINCE: Final = 15
-LEADERS_TOLD_SINCE: Final = 16  # an answer may hold brokers' addresses [KIP-951]
+LEADERS_TOLD_SINCE: Final = 16  # a response may contain brokers' addresses [KIP-951]
 
-# Error codes that older clients do not know: the version of Fetch that brought them, and what its
-# predecessors are told, which makes them look for the leader again.
+# Error codes that older clients do not know: the version of Fetch that brought them, and the code
+# for older versions. It makes them look for the leader again.
 NEWER_CODES: Final[dict[int, tuple[int, int]]] = {
     ErrorCode.KAFKA_STORAGE_ERROR: (6, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ErrorCode.FENCED_LEADER_EPOCH: (9, ErrorCode.NOT_LEADER_OR_FOLLOWER),
@@ -32,27 +32,27 @@ NEWER_CODES: Final[dict[int, tuple[int, int]]] = {
     ErrorCode.INCONSISTENT_TOPIC_ID: (TOPIC_IDS_SINCE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
 }
 
-# From version 12 on librdkafka takes lengths within messages of v0 and v1 for varints, as those of
-# the request around them are: it sticks, or loses records and says "Unsupported MagicByte" (seen
-# with 2.5.0 and 2.12.1). Bindings name it in their version: `2.12.1-rdkafka-2.12.1`.
+# From version 12 on librdkafka takes lengths within messages of v0 and v1 for varints, like those
+# of the request. It stops, or loses records and reports "Unsupported MagicByte" (seen with 2.5.0
+# and 2.12.1). Bindings name it in their version: `2.12.1-rdkafka-2.12.1`.
 MISREADS_OLD_MESSAGES: Final = "rdkafka"
 
 
 def served_to(software: str, versions: range) -> range:
-    """The versions of Fetch that are offered to a client, by what it says that it is."""
+    """The versions of Fetch that are offered to a client, by its software name."""
     if MISREADS_OLD_MESSAGES not in software:
         return versions
     return range(versions.start, min(versions.stop, FLEXIBLE_SINCE))
 
 
 def magic_of(version: int) -> int | None:
-    """The newest message format that a client of this version reads; None: whatever is there."""
+    """The newest message format that a client of this version reads. None: any format."""
     if version >= AS_ON_DISK_SINCE:
         return None
     return V1 if version >= MESSAGE_V1_SINCE else V0
 
 
 def known_code(code: int, version: int) -> int:
-    """An error code as a client of this version knows it."""
+    """The error code for a client of this version."""
     since, older = NEWER_CODES.get(code, (0, code))
     return code if version >= since else older

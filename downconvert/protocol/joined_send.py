@@ -1,4 +1,4 @@
-"""Several sends as one, in one field of a response."""
+"""Joins several sends to one, for one field of a response."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ class JoinedSend:
     def __init__(self, sends: Iterable[Send]) -> None:
         self.parts = tuple(sends)
         self.size = sum(send.size for send in self.parts)
-        self._left = list(reversed(self.parts))  # the next one last
+        self._left = list(reversed(self.parts))  # the next one is at the end
 
     @property
     def completed(self) -> bool:
@@ -23,7 +23,7 @@ class JoinedSend:
         return not self._left
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
-        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
+        """Makes at most one write, or several with a budget. Returns the bytes written. 0: not
         now."""
         return write_all(lambda left: self._write_part(channel, left), budget)
 
@@ -31,7 +31,7 @@ class JoinedSend:
         return 0 if self.completed else self._left[-1].write_to(channel, budget)
 
     def copy_to(self, buffer: memoryview) -> bool:
-        """As that of ZeroCopySend; False, too, where a part has none."""
+        """Like `ZeroCopySend.copy_to`. False also if a part does not have it."""
         for part in self.parts:
             copy = getattr(part, "copy_to", None)
             if copy is None or not copy(buffer):
@@ -40,13 +40,13 @@ class JoinedSend:
         return True
 
     def skip(self, size: int) -> None:
-        """So many bytes have gone out in another way. To be called before any `write_to`."""
+        """Skips bytes that were sent in another way. Must be called before any `write_to`."""
         for part in self.parts:
             skipped = min(size, part.size)
             part.skip(skipped)  # type: ignore[attr-defined]  # each of them has `copy_to`
             size -= skipped
 
     def close(self) -> None:
-        """Releases what is held for the rest, which is not wanted any more."""
+        """Releases the resources of the unsent rest."""
         for part in self.parts:
             close(part)

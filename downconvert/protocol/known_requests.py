@@ -1,7 +1,7 @@
-"""Requests that came before: a poll is the same request again, but for its correlation id.
+"""Remembers parsed requests: a poll repeats the same request with another correlation id.
 
-What a frame says depends on its bytes alone. So the same bytes are parsed once, whoever sends them.
-What their client may do is looked at each time.
+A frame's meaning depends on its bytes alone. So equal bytes are parsed once for all clients.
+Permissions are checked each time.
 
 Not here: parsing (requests.py)."""
 
@@ -14,9 +14,9 @@ from .schemas import ApiKey
 CORRELATION_ID: Final = Struct(">i")
 CORRELATION_ID_AT: Final = 4  # after the API and its version
 REST_AT: Final = CORRELATION_ID_AT + CORRELATION_ID.size
-FRAME_SIZE_MAX: Final = 512  # bytes; parsed, that is some KiB
+FRAME_SIZE_MAX: Final = 512  # bytes. A parsed request takes some KiB
 COUNT_MAX: Final = 256
-# What clients send again and again, and whose handlers change nothing in the request.
+# Requests that clients repeat, with handlers that change nothing in the request.
 POLLED: Final = frozenset(
     {
         ApiKey.ApiVersions,
@@ -31,7 +31,7 @@ POLLED: Final = frozenset(
 
 
 class KnownRequests:
-    """The last of them, by their bytes. Any thread may call. Nobody changes a known body."""
+    """The most recent requests, by their bytes. Thread-safe. A known body is never changed."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Request] = {}
@@ -40,7 +40,7 @@ class KnownRequests:
         return len(self._known)
 
     def find(self, frame: memoryview) -> Request | None:
-        """The request of a frame whose bytes came before, with its own correlation id."""
+        """The request of a frame with known bytes, with its own correlation id."""
         if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
             return None
         known = self._known.get(_key(frame))
@@ -52,8 +52,8 @@ class KnownRequests:
         return Request(header, known.body, known.size)
 
     def keep(self, frame: memoryview, request: Request) -> None:
-        """Knows it from now on, if it is one that is sent again. Nothing in it may refer to a
-        buffer that is used again."""
+        """Remembers a request if it is of a repeated kind. It must not refer to a buffer that is
+        reused."""
         if request.api not in POLLED or len(frame) > FRAME_SIZE_MAX:
             return
         if len(self._known) >= COUNT_MAX:

@@ -1,4 +1,4 @@
-"""What is wrong with the bytes of a message. Positions are in bytes, from where it begins."""
+"""Error texts for malformed messages. Positions are in bytes, from the message's start."""
 
 from .errors import BadRequestError
 

@@ -1,6 +1,6 @@
-"""One request from its frame: the header that says what it is, and its body.
+"""Parses one request from its frame: its header and its body.
 
-Not here: which versions are served (apis.py), what is done with them."""
+Not here: which versions are served (apis.py), handling a request."""
 
 import struct
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ NAMES: Final = {api: api.name for api in ApiKey}
 MESSAGES: Final = {api: f"{api.name}Request" for api in ApiKey}
 
 
-# What every request begins with: its API's number, version, correlation id, client id; its API,
-# None where it is not known here; where in the frame its body begins, in bytes, if it is.
+# The start of every request: its API's number, version, correlation id, client id; its API (None:
+# unknown); and, if it is known, where in the frame its body begins, in bytes.
 Start: TypeAlias = tuple[int, int, int, str | None, ApiKey | None, int]
 
 
 @dataclass(slots=True)
 class RequestHeader:
-    """The header of a request whose API is known."""
+    """The header of a request with a known API."""
 
     api: ApiKey
     version: int
@@ -50,11 +50,11 @@ class Request:
 
 
 def parse_start(frame: memoryview) -> Start:
-    """How a request's frame begins, without its length. BadRequestError: it is malformed."""
+    """Parses the start of a frame, without its length. Raises BadRequestError if malformed."""
     try:
         key, version, correlation_id, length = START.unpack_from(frame)
     except struct.error:
-        Cursor(frame).take(START.size)  # says that it ends too early
+        Cursor(frame).take(START.size)  # raises the error for an early end
         raise
     at = START.size
     client_id = None
@@ -62,7 +62,7 @@ def parse_start(frame: memoryview) -> Start:
         try:
             client_id = str(frame[at : at + length], "utf-8")
         except UnicodeDecodeError:
-            Cursor(frame, at).text(length, "client_id")  # says where
+            Cursor(frame, at).text(length, "client_id")  # raises the error with the position
             raise
         at += length
     elif length >= 0:
@@ -80,8 +80,8 @@ def parse_start(frame: memoryview) -> Start:
 
 
 def parse_header(frame: memoryview) -> RequestHeader:
-    """The header of a request's frame, without its length. BadRequestError: it is malformed, or
-    of an API that is not known here."""
+    """Parses the header of a frame, without its length. Raises BadRequestError if it is malformed,
+    or its API is unknown."""
     key, version, correlation_id, client_id, api, size = parse_start(frame)
     if api is None:
         raise BadRequestError(f"API {key} is not known here")
@@ -89,7 +89,7 @@ def parse_header(frame: memoryview) -> RequestHeader:
 
 
 def parse_body(header: RequestHeader, frame: memoryview) -> Request:
-    """The request. BadRequestError: its bytes are none of this version."""
+    """Parses the request. Raises BadRequestError if its bytes do not match this version."""
     name = MESSAGES[header.api]
     if not 0 <= header.version <= schema(name).newest:
         raise BadRequestError(f"{name} has no version {header.version}")

@@ -1,4 +1,4 @@
-"""A response on its way out: its frame's length, its header, and its parts.
+"""A response while it is sent: its frame's length, its header, and its parts.
 
 The length is known before anything is sent, because every send knows its size. One call of
 `write_to` makes one write, so that an event loop stays fair between connections."""
@@ -16,19 +16,19 @@ from .encoder import Part, Parts, size_of, write
 from .requests import RequestHeader
 from .schemas import ApiKey, Message, is_flexible
 
-LENGTH_SIZE: Final = 4  # bytes: what frames begin with
+LENGTH_SIZE: Final = 4  # bytes at the start of each frame
 START: Final = Struct(">ii")  # of a response: its length, and the request's correlation id
-NO_TAGS: Final = 0  # what ends the header of a flexible response
+NO_TAGS: Final = 0  # ends the header of a flexible response
 INT32_MAX: Final = (1 << 31) - 1
 NAMES: Final = {api: f"{api.name}Response" for api in ApiKey}
 
-# A response up to this size is copied and sent by one call: two more calls of the system, and what
-# leads to them, cost more than to copy it.
+# A response up to this size is copied and sent by one call. Two more system calls and their
+# overhead cost more than the copy.
 COPIED_SIZE_MAX: Final = 32 * KiB
 
 
 class _Copied(threading.local):
-    """A buffer of each thread, for a response while it is written."""
+    """Each thread's buffer, for a response while it is written."""
 
     def __init__(self) -> None:
         self.buffer = memoryview(bytearray(COPIED_SIZE_MAX))
@@ -43,17 +43,17 @@ class ResponseSend:
     __slots__ = ("_parts", "_pending", "records", "sent", "size")
 
     def __init__(self, parts: list[Part], size: int | None = None) -> None:
-        """`size`: of all parts, where that is known."""
-        # Between any two of them there are bytes.
+        """`size`: of all parts, if known."""
+        # There are bytes between any two of them.
         self.records: list[Send] = parts[1::2]  # type: ignore[assignment]
         self.size = size_of(parts) if size is None else size
-        self._parts = parts[::-1]  # those that are left, the next one last
+        self._parts = parts[::-1]  # those that are left; the next one is at the end
         self._pending: PendingBytes | None = None  # of the part of bytes that is being written
-        self.sent = 0  # bytes that have been written
+        self.sent = 0  # bytes written
 
     @property
     def remaining(self) -> int:
-        """Bytes that have not been written."""
+        """Bytes not yet written."""
         return self.size - self.sent
 
     @property
@@ -61,11 +61,12 @@ class ResponseSend:
         return self.sent == self.size
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
-        """Makes at most one write, or with a budget several, and returns the bytes written; 0: not
+        """Makes at most one write, or several with a budget. Returns the bytes written. 0: not
         now.
 
-        RecordsError: records changed, or turned out to be damaged, while they were sent: what has
-        been promised cannot be kept, and the connection must end. And what the channel raises."""
+        Raises RecordsError if records changed, or proved damaged, while they were sent. The
+        promised bytes are then missing, and the connection must end. Errors of the channel pass
+        through."""
         if not self.sent and self.size <= COPIED_SIZE_MAX and is_plain_socket(channel):
             written = self._write_copied(channel)
             if written is not None:
@@ -73,8 +74,8 @@ class ResponseSend:
         return write_all(partial(self._write_part, channel), budget)
 
     def _write_copied(self, channel: Any) -> int | None:
-        """Writes all parts at once; None: a part is not to be had in this way. What the channel
-        does not take is not kept: the parts have it still."""
+        """Writes all parts at once. None: a part does not support this. Bytes that the channel does
+        not take are not kept, since the parts still have them."""
         parts = self._parts
         data: bytearray | memoryview
         if len(parts) == 1:
@@ -129,7 +130,7 @@ class ResponseSend:
         return written
 
     def close(self) -> None:
-        """Releases what is held for the rest, which is not wanted any more."""
+        """Releases the resources of the unsent rest."""
         for part in self.records:
             close(part)
 
@@ -137,14 +138,14 @@ class ResponseSend:
 def throttled(
     request: RequestHeader, body: Message, seconds: float, version: int | None = None
 ) -> ResponseSend:
-    """The response once more, before anything of it was sent: it says, where its version can, that
-    its client is not read from for so long [KIP-219], or for longer where it said so already."""
+    """The same response with a throttle time, before any of it was sent. If its version has the
+    field, it states how long its client is not read from [KIP-219], or a longer time set before."""
     body.throttle_time_ms = max(getattr(body, "throttle_time_ms", 0), milliseconds(seconds))
     return response(request, body, version)
 
 
 def milliseconds(seconds: float) -> int:
-    """A throttle time as answers have it."""
+    """A throttle time as in responses."""
     return min(round(seconds * 1000), INT32_MAX)
 
 
@@ -164,6 +165,6 @@ def response(request: RequestHeader, body: Message, version: int | None = None) 
 
 @cache
 def _has_tags(api: ApiKey, version: int) -> bool:
-    """Whether a response's header has tagged fields. A client must be able to read the answer
-    before it knows any versions: that of ApiVersions never has them."""
+    """Whether a response's header has tagged fields. That of ApiVersions never has: a client must
+    be able to read it before it knows any versions."""
     return api is not ApiKey.ApiVersions and is_flexible(api, version)

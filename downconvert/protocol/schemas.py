@@ -1,10 +1,10 @@
 """The fields of every request and response, version by version.
 
-They come from kafka-python's copy of Kafka's own message definitions, which still say what the
-versions that Kafka 4.0 dropped look like. Only the definitions are used: what reads and writes
-bytes by them is here (decoder.py, encoder.py), because bytes may be hostile and records stream.
-They are read as files: importing that package would load its whole client, which takes longer than
-all of ours."""
+They come from kafka-python's copy of Kafka's own message definitions, which still contain the
+versions that Kafka 4.0 dropped. Only the definitions are used. The code that reads and writes bytes
+by them is here (decoder.py, encoder.py), because bytes may be hostile and records stream. They are
+read as files: importing that package would load its whole client, and takes longer than importing
+all of this package."""
 
 import json
 import re
@@ -22,7 +22,7 @@ NEVER: Final = range(0)
 
 
 class ApiKey(IntEnum):
-    """Which API a request is of. The names are those of Kafka's message definitions."""
+    """The API of a request. The names are those of Kafka's message definitions."""
 
     Produce = 0
     Fetch = 1
@@ -67,10 +67,10 @@ class ApiKey(IntEnum):
 
 
 class Message(SimpleNamespace):
-    """A request, a response, or a structure in one: its fields by their names in snake_case.
+    """A request, a response, or a structure in one. Its fields have snake_case names.
 
-    As read it has all fields of all versions, those of other versions with their defaults. To be
-    written it needs only those that differ from their defaults."""
+    A decoded message has all fields of all versions. Fields of other versions have their defaults.
+    A message to encode needs only those that differ from their defaults."""
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(name)
@@ -78,10 +78,10 @@ class Message(SimpleNamespace):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Field:
-    """A field of a message, as its definition has it."""
+    """A field of a message, from its definition."""
 
     name: str
-    type: str  # of the element, where it is an array
+    type: str  # of the element, if it is an array
     is_array: bool
     versions: range
     nullable: range
@@ -104,7 +104,7 @@ class Schema:
 
 @cache
 def schema(name: str) -> Schema:
-    """By its name, as `FetchRequest`. KeyError: there is no such message."""
+    """The schema of a name, like `FetchRequest`. Raises KeyError if there is no such message."""
     try:
         definition = _definition(name)
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def schema(name: str) -> Schema:
 
 
 def _definition(name: str) -> dict[str, Any]:
-    """Kafka's message definition: JSON with lines of comment. FileNotFoundError: there is none."""
+    """Kafka's message definition: JSON with comment lines. Raises FileNotFoundError if missing."""
     text = (_definitions() / f"{name}.json").read_text()
     definition: dict[str, Any] = json.loads(re.sub(r"(?m)^\s*//.*$", "", text))
     return definition
@@ -124,14 +124,14 @@ def _definition(name: str) -> dict[str, Any]:
 
 @cache
 def _definitions() -> Path:
-    """Where kafka-python keeps them. ModuleNotFoundError: it is not installed."""
+    """Where kafka-python keeps them. Raises ModuleNotFoundError if it is not installed."""
     package = find_spec("kafka")
     if package is None or package.origin is None:
         raise ModuleNotFoundError("No module named 'kafka'", name="kafka")
     return Path(package.origin).parent / "protocol" / "schemas" / "resources"
 
 
-_definitions()  # where it is missing, importing this says so
+_definitions()  # if it is missing, importing this module fails with that error
 
 
 def is_flexible(api: ApiKey, version: int) -> bool:
@@ -145,7 +145,7 @@ def _flexible_versions(api: ApiKey) -> range:
 
 
 def _fields(about: dict[str, Any], common: dict[str, Any]) -> tuple[Field, ...]:
-    """The fields of a message or a structure; some structures stand apart, for several fields."""
+    """The fields of a message or structure. Some structures are shared by several fields."""
     fields = about.get("fields") or common.get(about.get("type", "").removeprefix("[]"), ())
     return tuple(_field(field, common) for field in fields)
 
@@ -192,7 +192,7 @@ def _default(about: dict[str, Any], is_array: bool, fields: tuple[Field, ...]) -
 
 
 def _versions(text: str | None) -> range:
-    """`2+`, `0-3`, `1`, `none`."""
+    """Parses a version range: `2+`, `0-3`, `1`, `none`."""
     if text is None or text == "none":
         return NEVER
     first, plus, _ = text.partition("+")

@@ -1,4 +1,4 @@
-"""What clients may call their software in ApiVersions, from version 3 on [KIP-511]."""
+"""The software names of clients in ApiVersions, from version 3 on [KIP-511]."""
 
 import re
 from typing import Final
@@ -10,7 +10,7 @@ VALID: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # Kafk
 
 
 def is_valid(body: Message, version: int) -> bool:
-    """Whether Kafka takes an ApiVersions request that names its client's software like this."""
+    """Whether Kafka accepts the software name in an ApiVersions request."""
     if version < SAID_SINCE:
         return True
     names = (body.client_software_name, body.client_software_version)

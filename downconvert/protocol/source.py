@@ -1,10 +1,10 @@
-"""Functions that are written for one message and version, and compiled once.
+"""Generates functions for one message and version, compiled once.
 
-All that a definition decides is decided while the function is written, as dataclasses write their
-`__init__`. What is left takes no call for each field. Nothing that a client sends becomes code: a
-definition gives the names, and they are in quotes.
+Everything that a definition decides is decided during generation, as dataclasses generate their
+`__init__`. The resulting code needs no call for each field. Nothing that a client sends becomes
+code: names come from the definitions, and are in quotes.
 
-Not here: what is written (decoder.py, encoder.py, error_codes.py)."""
+Not here: the generated functions (decoder.py, encoder.py, error_codes.py)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,18 +28,18 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """The lines that are added within belong to `head`, such as `if size < 0`."""
+        """Lines added in this context belong to `head`, such as `if size < 0`."""
         self.line(f"{head}:")
         self._depth += 1
         yield
         self._depth -= 1
 
     def variable(self) -> str:
-        """The name of a variable that is not in use."""
+        """The name of an unused variable."""
         return f"v{next(self._numbers)}"
 
     def constant(self, value: Any) -> str:
-        """How the lines name an object: as a literal, or by a name that is not in use."""
+        """The text for an object: a literal, or an unused name."""
         if value is None or type(value) in (bool, int, str):
             return repr(value)
         name = f"c{next(self._numbers)}"
@@ -47,7 +47,7 @@ class Source:
         return name
 
     def compiled(self, arguments: str) -> Any:
-        """The function, with these parameters."""
+        """The compiled function with these parameters."""
         text = "\n".join([f"def function({arguments}):", *self._lines])
         namespace = dict(self._objects)
         exec(compile(text, "<message>", "exec"), namespace)

@@ -1,1 +1,1 @@
-"""What both servers share: fetch responses, records of producers, limits, metrics, pages."""
+"""Code shared by both servers: fetch responses, produced records, limits, metrics, pages."""

@@ -1,6 +1,6 @@
-"""How records of producers are validated and appended.
+"""Settings for validating and appending records of producers.
 
-Not here: the settings of topics (broker/topic_configs.py), who does it (appending.py)."""
+Not here: the settings of topics (broker/topic_configs.py), validating (appending.py)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ class AppendConfig:
 
     magic: int
     codec: Codec | None  # None: the producer's
-    level: CodecLevel  # of what is compressed in `codec`
+    level: CodecLevel  # for compression in `codec`
     is_compacted: bool
     is_append_time: bool
     message_size_max: int

@@ -1,16 +1,16 @@
-"""Validates what a producer sent, and assigns its offsets.
+"""Validates the records of a produce request, and assigns their offsets.
 
 Nothing is trusted: sizes, checksums, counts and every record are checked before anything is
-appended, a window at a time where records can stay as they are. Batches in the topic's format and
-codec do: only their offset and leader epoch change, which no checksum covers, and the time of the
-append where the topic asks for it. All others are rewritten (up_conversion.py).
+appended. Records that stay unchanged are checked a window at a time. Batches in the topic's format
+and codec stay unchanged, except for their offset and leader epoch, which no checksum covers, and
+the time of the append if the topic asks for it. All others are rewritten (up_conversion.py).
 
-The rules, and the error codes, are those of Kafka's LogValidator and UnifiedLog. Stricter here, so
-that no reader ever meets a record that it cannot convert: a timestamp below -1 is refused, and
-offsets inside of an uncompressed batch are made to follow one another, as in a compressed one.
+The rules and the error codes are those of Kafka's LogValidator and UnifiedLog. Two rules are
+stricter, so that every stored record can be converted: a timestamp below -1 is refused, and offsets
+inside an uncompressed batch are made consecutive, as in a compressed one.
 
-Not here: appending (partition.py), duplicates of idempotent producers (sequences.py), which
-transactions are open (transactions/coordinator.py)."""
+Not here: appending (partition.py), duplicates of idempotent producers (sequences.py), open
+transactions (transactions/coordinator.py)."""
 
 from dataclasses import dataclass, field
 from struct import Struct
@@ -55,14 +55,14 @@ MAX_TIMESTAMP_AT: Final = ATTRIBUTES_AT_BATCH + 14  # after attributes, delta, b
 OFFSETS, TIMESTAMPS, KEY_SIZES = (
     slice(AT[field], None, FIELDS) for field in ("offset", "timestamp", "key_size")
 )
-EXPANDING: Final = Lock()  # requests that expand to much are written again one at a time
-ERRORS_MAX: Final = 100  # records that an answer names
+EXPANDING: Final = Lock()  # requests that expand to much are rewritten one at a time
+ERRORS_MAX: Final = 100  # records named in a response
 assert EPOCH_AT + EPOCH.size == MAGIC_AT
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where records are in the log."""
+    """The position of records in the log."""
 
     base_offset: int
     last_offset: int
@@ -84,7 +84,7 @@ class Prepared:
     data: bytearray
     records_count: int
     log_append_time: int = NO_TIMESTAMP
-    rewritten: Rewritten | None = None  # where the bytes depend on the base offset
+    rewritten: Rewritten | None = None  # if the bytes depend on the base offset
     is_converted: bool = False
     batches: list[BatchHeader] = field(default_factory=list)  # of `data`; empty: to be read
 
@@ -93,7 +93,7 @@ class Prepared:
             self.batches = list(MemoryRecords(self.data).batches())
 
     def place(self, base_offset: int, leader_epoch: int) -> bytearray:
-        """The batches at their offsets."""
+        """The batches with their final offsets."""
         if self.rewritten is not None:
             return self.rewritten.build(base_offset)
         for header in self.batches:
@@ -106,10 +106,10 @@ class Prepared:
 def prepare(
     data: memoryview, config: AppendConfig, now: int, *, by_coordinator: bool = False
 ) -> Prepared | None:
-    """Validates the records of one partition in a request; None: there is no whole batch. `now` in
-    milliseconds. by_coordinator: they are a coordinator's own, which number no batches.
+    """Validates the records of one partition in a request. None: there is no whole batch. `now` in
+    milliseconds. by_coordinator: they are a coordinator's own records, without sequence numbers.
 
-    What follows the last whole batch is dropped. ApiError: it is refused, and why."""
+    Bytes after the last whole batch are dropped. Raises ApiError with the reason for a refusal."""
     records = MemoryRecords(data)
     try:
         first, codec = _check_batches(records, config, by_coordinator=by_coordinator)
@@ -124,7 +124,7 @@ def prepare(
                 return prepared
         return _rewritten(records, first, codec, config, now)
     except CorruptRecordsError as error:
-        # The checksum of a message inside a compressed one; all others have been compared.
+        # The checksum of a message inside a compressed one. All others have been compared.
         is_corrupt = error.reason == MISMATCH
         code = ErrorCode.CORRUPT_MESSAGE if is_corrupt else ErrorCode.INVALID_RECORD
         raise ApiError(code, str(error)) from error
@@ -133,8 +133,8 @@ def prepare(
 
 
 def prepare_own(data: bytes, config: AppendConfig, now: int) -> Prepared:
-    """As `prepare`, of a batch that a coordinator of this process has built at this time: where the
-    topic takes it as it is, only its size is checked."""
+    """Like `prepare`, for a batch that a coordinator of this process has just built. If the topic
+    takes it unchanged, only its size is checked."""
     header = next(MemoryRecords(data).batches())
     if config.is_append_time or needs_rewriting(header, Codec.NONE, config):
         prepared = prepare(memoryview(data), config, now, by_coordinator=True)
@@ -157,8 +157,8 @@ def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> b
 def _check_batches(
     records: MemoryRecords, config: AppendConfig, *, by_coordinator: bool
 ) -> tuple[BatchHeader | None, Codec]:
-    """Checks everything but the records; returns the first batch, None: there is none; and the
-    codec of a compressed one, if any."""
+    """Checks everything but the records. Returns the first batch (None: there is none) and the
+    codec of a compressed batch, if any."""
     first: BatchHeader | None = None
     codec, count = Codec.NONE, 0
     for header in records.batches():
@@ -211,7 +211,7 @@ def _too_large(size: int, config: AppendConfig) -> ApiError:
 
 
 class _RecordChecks:
-    """What is wrong with single records, for the answer to name them."""
+    """Collects the errors of single records, which the response names."""
 
     def __init__(self, config: AppendConfig, now: int) -> None:
         self._config = config
@@ -220,7 +220,7 @@ class _RecordChecks:
         self._errors: list[tuple[int, str]] = []
 
     def check(self, index: int, timestamp: int, kind: TimestampType, has_key: bool) -> None:
-        """`kind`: what the producer says of the timestamp."""
+        """`kind`: the producer's timestamp type."""
         config = self._config
         if config.is_compacted and not has_key:
             self._add(index, "a compacted topic takes no record without a key")
@@ -236,7 +236,7 @@ class _RecordChecks:
     def check_all(
         self, first: int, timestamps: list[int], kind: TimestampType, key_sizes: list[int]
     ) -> None:
-        """`check` for several records, the first of which has this index; -1: no key."""
+        """`check` for several records. The first has this index. A size of -1: no key."""
         config = self._config
         is_fine = kind is TimestampType.CREATE and min(timestamps) >= 0
         if not config.is_append_time:
@@ -258,7 +258,7 @@ class _RecordChecks:
             self._errors.append((index, reason))
 
     def check_record(self, index: int, record: Record) -> None:
-        """`check` for a record that was read."""
+        """`check` for a record that has been read."""
         self.check(index, record.timestamp, record.timestamp_type, record.key is not None)
 
     def finish(self) -> None:
@@ -269,7 +269,7 @@ class _RecordChecks:
 def _as_it_is(
     records: MemoryRecords, header: BatchHeader, config: AppendConfig, now: int
 ) -> Prepared | None:
-    """A v2 batch that need not be rewritten; None: its offsets have gaps."""
+    """A v2 batch that need not be rewritten. None: its offsets have gaps."""
     checks = _RecordChecks(config, now)
     count, latest = 0, NO_TIMESTAMP
     size_max = EXPANSION_MAX * config.message_size_max

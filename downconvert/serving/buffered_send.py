@@ -2,7 +2,7 @@
 
 A response states its size before its first byte. The size of a batch that is compressed again is
 known only when it has been made. So an exact size would cost the work twice: once to measure, once
-to send. While the budget lasts, the bytes of the first time are sent. All responses share one
+to send. While the budget lasts, the bytes made for measuring are sent. All responses share one
 budget, as a slow client may hold its bytes for long.
 
 Not here: the cache of chunks (conversion_cache.py), the parts of one response (fetch_assembly.py).
@@ -29,7 +29,7 @@ Take: TypeAlias = Callable[[int], bool]  # takes bytes of a budget; False: it ha
 
 
 class MemoryBudget:
-    """How many bytes all answers of a broker together may hold. Thread-safe."""
+    """The bytes that all responses of a broker together may hold. Thread-safe."""
 
     __slots__ = ("_left", "_lock", "size")
 
@@ -47,7 +47,7 @@ class MemoryBudget:
         return self.size - self._left
 
     def take(self, size: int) -> bool:
-        """Takes `size` bytes, until they are released. False: there are not as many."""
+        """Takes `size` bytes until they are released. False: fewer are left."""
         with self._lock:
             if size > self._left:
                 return False
@@ -60,8 +60,8 @@ class MemoryBudget:
 
 
 class KeptBytes:
-    """Converted bytes with any number of holders. The last release frees the memory. Their maker is
-    the first holder. Thread-safe.
+    """Converted bytes with any number of holders. The last release frees the memory. The first
+    holder is their creator. Thread-safe.
 
     damage: why they end before the records do."""
 
@@ -86,7 +86,7 @@ class KeptBytes:
 
     @property
     def is_shared(self) -> bool:
-        """Whether more than one holds them."""
+        """Whether there is more than one holder."""
         return self._holders > 1
 
     def hold(self) -> Self:
@@ -105,7 +105,7 @@ class KeptBytes:
 
 
 class BufferedConversion:
-    """A conversion whose bytes are kept, done in as many steps as its caller likes."""
+    """A conversion with its bytes kept. It runs in as many steps as its caller likes."""
 
     __slots__ = ("_budget", "_conversion", "_damage", "_data", "_held", "_seconds", "_take")
 
@@ -120,7 +120,7 @@ class BufferedConversion:
         aborted: Iterable[AbortedTransaction] = (),
         take: Take | None = None,
     ) -> None:
-        """`take`: how bytes are taken of the budget, if not by its own `take`."""
+        """`take`: takes bytes of the budget, if not its own `take`."""
         self._conversion = convert(records, to_magic, first_offset, policy, aborted=aborted)
         self._budget = budget
         self._take = take or budget.take
@@ -131,7 +131,7 @@ class BufferedConversion:
 
     @property
     def source_size(self) -> int:
-        """Bytes of the records that have been converted: whole batches, once all of it has been."""
+        """Bytes of the records converted. They are whole batches once all of it is converted."""
         return self._conversion.stats.bytes_in
 
     def run(self, work: int | None = None, clock: Callable[[], float] = perf_counter) -> int:
@@ -171,7 +171,7 @@ class BufferedConversion:
 
     @property
     def work_done(self) -> int:
-        """As `run` counts it."""
+        """The work done, counted as in `run`."""
         return self._conversion.work
 
     @property
@@ -180,15 +180,15 @@ class BufferedConversion:
         return self._damage
 
     def kept(self, overhead: int = 0) -> KeptBytes:
-        """The bytes, once all is converted. `overhead`: bytes of the budget that the holder has
-        taken besides."""
+        """The bytes, after all is converted. `overhead`: further bytes of the budget that the
+        holder has taken."""
         stats = self._conversion.stats
         stats.seconds_converting = self._seconds
         held, self._held = self._held, 0
         return KeptBytes(bytes(self._data), self._budget, held + overhead, stats, self._damage)
 
     def close(self) -> None:
-        """Releases the bytes unsent: they are not wanted, or the conversion has failed."""
+        """Releases the bytes unsent: they are not needed, or the conversion has failed."""
         held, self._held = self._held, 0
         self._data = bytearray()
         self._budget.release(held)
@@ -212,7 +212,7 @@ class BufferedSend:
     __slots__ = ("_data", "_kept", "_pending", "damage", "size", "stats")
 
     def __init__(self, kept: KeptBytes, stats: ConversionStats, start: int = 0) -> None:
-        """Takes over its caller's hold of the bytes. `stats`: those of this response."""
+        """Takes over its caller's hold of the bytes. `stats`: of this response."""
         self._kept: KeptBytes | None = kept
         self._data = memoryview(kept.data)[start:]
         self.size = len(self._data)
@@ -233,8 +233,8 @@ class BufferedSend:
         work: int | None = None,
         clock: Callable[[], float] = perf_counter,
     ) -> Self | None:
-        """The records converted. None: the budget has no room for them, or they take more than
-        `work`. RecordsError: damage or a refusal is all there is."""
+        """Converts the records. None: the budget has no room for them, or they take more than
+        `work`. Raises RecordsError if the range begins with damage or a refusal."""
         keeping = BufferedConversion(
             records, to_magic, first_offset, policy, budget, aborted=aborted
         )
@@ -260,12 +260,12 @@ class BufferedSend:
         return self.damage is None
 
     def copy_to(self, buffer: memoryview) -> bool:
-        """As that of ZeroCopySend."""
+        """Like `ZeroCopySend.copy_to`."""
         buffer[: self.size] = self._data
         return True
 
     def skip(self, size: int) -> None:
-        """So many bytes have gone out in another way. To be called before any `write_to`."""
+        """Skips bytes that were sent in another way. Must be called before any `write_to`."""
         self._pending.left = self._data[size:]
         if self.completed:
             self.close()

@@ -1,7 +1,7 @@
-"""By which policy records are converted, for each topic and client.
+"""The conversion policy for each topic and client.
 
-Not here: to which format (fetch_versions.py), the conversion (downconvert/conversion), reading what
-is converted (reading_converted.py)."""
+Not here: the message format (fetch_versions.py), the conversion (downconvert/conversion), reading
+the records (reading_converted.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,8 +12,8 @@ from typing import Final
 from downconvert import ConversionPolicy
 
 REFUSE: Final = "refuse"
-FOUND_MAX: Final = 1_000  # topics and clients whose rule is remembered
-NAMES_MAX: Final = 256  # characters of a client's names, if it is
+FOUND_MAX: Final = 1_000  # topics and clients with a remembered rule
+NAMES_MAX: Final = 256  # characters of a client's names, for remembering
 ENABLED: Final = "message.downconversion.enable"  # of a topic
 
 
@@ -21,8 +21,8 @@ ENABLED: Final = "message.downconversion.enable"  # of a topic
 class RecodeRule:
     """Replaces codecs by others, for some topics and some clients.
 
-    Both are shell patterns. A client's names are what it says in ApiVersions (`librdkafka/1.9.2`),
-    and the client id of its requests: a rule applies if either matches."""
+    Topics and clients are shell patterns. A client's names are the name in its ApiVersions request
+    (`librdkafka/1.9.2`) and the client id of its requests. A rule applies if either matches."""
 
     recode: Mapping[str, str] = field(hash=False)  # as in ConversionPolicy
     topic: str = "*"
@@ -32,14 +32,14 @@ class RecodeRule:
         return fnmatchcase(topic, self.topic) and self.is_for(names)
 
     def is_for(self, names: tuple[str, ...]) -> bool:
-        """Whether it applies to a client of these names, for some topics."""
+        """Whether it applies to a client with these names, for some topics."""
         return any(fnmatchcase(name, self.client) for name in names)
 
 
-# What real clients do with compressed messages of v0 and v1. kafka-node decompresses side by side
-# and hands records out of order (2.0), takes relative offsets for absolute (2.6), never had lz4
-# (5.0). kafka-go before 0.3 hands out the wrapper as a record. kafka-rust, which sends no client id
-# unless it is configured, drops what is before a compressed message in the same set.
+# How real clients treat compressed messages of v0 and v1. kafka-node decompresses them in parallel
+# and returns records out of order (2.0), takes relative offsets for absolute (2.6), never had lz4
+# (5.0). kafka-go before 0.3 returns the wrapper as a record. kafka-rust, which sends no client id
+# unless it is configured, drops the messages before a compressed message in the same set.
 UNCOMPRESSED: Final = dict.fromkeys(("gzip", "snappy", "lz4", "zstd"), "none")
 FAILS_ON_COMPRESSION: Final = ("kafka-node-client*", "*segmentio/kafka-go*", "")
 DEFAULT_RULES: Final = tuple(
@@ -53,16 +53,16 @@ def is_enabled(topic_config: Mapping[str, str]) -> bool:
 
 
 def names_of(software: str, version: str, client_id: str | None) -> tuple[str, ...]:
-    """The client's names, as rules know them. `software` is empty where a client does not say."""
+    """The client's names for rules. `software` is empty if the client does not send it."""
     return (f"{software}/{version}", client_id or "") if software else (client_id or "",)
 
 
 def policy_for(
     policy: ConversionPolicy, rules: tuple[RecodeRule, ...], topic: str, names: tuple[str, ...]
 ) -> ConversionPolicy:
-    """The policy for a client that has these names: the first rule that matches decides.
+    """The policy for a client with these names. The first matching rule decides.
 
-    Codecs that it does not name stay as in the broker's policy."""
+    Codecs that the rule does not name keep the broker's policy."""
     is_short = sum(map(len, names)) <= NAMES_MAX
     first = _first_that_fits if is_short else _first_that_fits.__wrapped__
     rule = first(rules, topic, names)
@@ -77,14 +77,14 @@ def _first_that_fits(
 
 
 def zstd_recode(policy: ConversionPolicy, *, may_convert: bool) -> Mapping[str, str]:
-    """What replaces zstd for a client that reads format v2 but not zstd; or a refusal, as from
-    Kafka, where the policy or the topic says so."""
+    """The replacement for zstd, for a client that reads format v2 but not zstd. It is a refusal, as
+    in Kafka, if the policy or the topic says so."""
     return {"zstd": policy.recode.get("zstd", REFUSE) if may_convert else REFUSE}
 
 
 @lru_cache(maxsize=64)
 def _recoded(policy: ConversionPolicy, recode: tuple[tuple[str, str], ...]) -> ConversionPolicy:
-    """A rule for a codec is for all formats: it replaces the policy's own for each of them."""
+    """Applies a rule. It replaces the policy's own entry for a codec, in all formats."""
     named = {codec for codec, _ in recode}
     kept = {a: b for a, b in policy.recode.items() if a.partition(":")[0] not in named}
     return replace(policy, recode={**kept, **dict(recode)})

@@ -1,11 +1,11 @@
-"""What the records field of a fetch's answer is made of, wherever the records come from.
+"""Assembles the records field of a fetch response, from any source of records.
 
-The broker reads its own log, the gateway asks a cluster; both assemble answers by these rules: with
-which batch a range begins, when converted bytes are kept, where reading goes on, when short ranges
-are joined, and which error stands for which failure.
+The broker reads its own log, and the gateway reads from a cluster. Both use these rules: the batch
+at which a range begins, when converted bytes are kept, where reading continues, when short ranges
+are joined, and the error code for each failure.
 
-Not here: which format a client reads and which errors it knows (fetch_versions.py), which policy it
-gets (conversions.py), reading a log (reading.py)."""
+Not here: a client's format and error codes (fetch_versions.py), its policy (conversions.py),
+reading a log (reading.py)."""
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple, TypeAlias
@@ -26,13 +26,13 @@ from records.units import KiB, MiB
 
 from .buffered_send import BufferedSend, MemoryBudget
 
-# An answer with as little as this is joined with what follows in the next segment: else a client of
-# a log that rolls often gets little for each request, and some clients do not get over a gap in the
-# offsets between two answers. What is joined costs a look at its headers, or a request to the
-# cluster, so that an answer with more is not read on.
+# A response with at most this many bytes is joined with the next segment. Otherwise a client of a
+# log that rolls often gets little for each request, and some clients fail on a gap in the offsets
+# between two responses. Joining costs a look at headers, or a request to the cluster, so a larger
+# response is not joined.
 JOINED_SIZE_MAX: Final = 64 * KiB
 
-# A record that is larger is not looked at: its batch is sent.
+# A larger record is not checked: its batch is sent.
 LOOKED_AT_MAX: Final = MiB
 
 Converted: TypeAlias = BufferedSend | LazyDownConvertRecords
@@ -48,8 +48,8 @@ def convert_range(
 ) -> Converted:
     """The records from `offset` on, to be sent in message format `magic`; its `size` may be 0.
 
-    What is measured by compressing it is kept while the budget lasts, so that it is done once.
-    RecordsError: damage, or a refusal, is all there is."""
+    Bytes that are compressed for measuring are kept while the budget lasts, so this is done once.
+    Raises RecordsError if the range begins with damage or a refusal."""
     is_measured = policy.size == "exact" and not policy.may_end_early
     first = next(records.batches(), None) if budget is not None and is_measured else None
     if budget is not None and first is not None and first.codec:
@@ -60,9 +60,9 @@ def convert_range(
 
 
 def is_small_and_plain(records: Records, size_max: int, batches_max: int | None = None) -> bool:
-    """Whether a range is converted at once, without turns: it has at most `size_max` bytes and
-    `batches_max` batches, none of them is compressed, so that nothing expands, and every header
-    can be read."""
+    """Whether a range is converted at once, without turns. It has at most `size_max` bytes and
+    `batches_max` batches. None of them is compressed, so nothing expands. Every header can be
+    read."""
     if records.size > size_max:
         return False
     try:
@@ -86,8 +86,8 @@ def to_send(converted: Converted, size_max: int | None = None) -> Send:
 def head_of(
     converted: Converted, records: Records, magic: int, offset: int, policy: ConversionPolicy
 ) -> bytes | memoryview:
-    """The first bytes of a converted range; the arguments are those of `convert_range`. No bytes
-    where it converts to nothing, though an estimate promises something."""
+    """The first bytes of a converted range. The arguments are those of `convert_range`. Empty if
+    it converts to nothing, even if an estimate promises bytes."""
     if isinstance(converted, BufferedSend):
         return converted.head
     return next(convert(records, magic, offset, policy), b"")
@@ -99,17 +99,17 @@ def hard_size(
     head: Callable[[], bytes | memoryview],
     first: BatchHeader | None = None,
 ) -> int | None:
-    """How much of a converted range of `size` bytes goes out under a hard limit, as that of a
-    partition is below version 3 of Fetch; None: all. `head`: how it begins.
-    `first`: the batch with one of whose records it begins, where that is known.
+    """How much of a converted range of `size` bytes is sent under a hard limit, like that of a
+    partition below version 3 of Fetch. None: all. `head`: how it begins. `first`: the batch that
+    contains its first record, if known.
 
-    A client whose buffer is smaller than a message gets it whole. A broker of its time would have
-    cut it off, and the client had to ask for more. None of them fails on getting more, and one
-    batch on disk, which is what must fit here, is many messages for them."""
+    A message larger than the client's buffer is sent whole. A broker of the client's time would
+    have cut it off, and the client had to ask for more. No client fails on getting more. One batch
+    on disk must fit here, and it is many messages for these clients."""
     if limit is None or size <= limit:
         return None
     if first is not None and not first.codec and first.size + MESSAGE_OVERHEAD[V1] <= limit:
-        return limit  # none of its messages is larger: that needs no look
+        return limit  # no message is larger than the limit, so no further check is needed
     begins = head()
     if not begins:
         return limit
@@ -118,15 +118,15 @@ def hard_size(
 
 
 def joins_more(used: int, room: int) -> bool:
-    """Whether a range that is in the answer as a whole is joined with what follows it.
+    """Whether a range that is completely in the response is joined with the next range.
 
-    used: bytes of the log in the answer so far. room: bytes of the log that still fit."""
+    used: bytes of the log in the response so far. room: bytes of the log that still fit."""
     return used <= JOINED_SIZE_MAX and room > 0
 
 
 class FirstOfUse(NamedTuple):
-    """header: of the first batch that has something for the client; None: none of the range has.
-    end: the offset after the last batch before it; None: there is none. looked_at: batches."""
+    """header: of the first batch that has something for the client. None: no batch has. end: the
+    offset after the last batch before it. None: there is none. looked_at: batches checked."""
 
     header: BatchHeader | None
     end: int | None
@@ -134,12 +134,12 @@ class FirstOfUse(NamedTuple):
 
 
 def first_of_use(records: Records, offset: int, *, wants_markers: bool) -> FirstOfUse:
-    """The first batch of a range that has a record at or after `offset`, or a marker where those
-    are wanted, or is damaged. Batches below v2 count as having one.
+    """The first batch of a range that has a record at or after `offset`, has a marker if markers
+    are wanted, or is damaged. Batches below v2 count as having a record.
 
-    Compaction removes records but not their batch's last offset. Sarama before 1.39 and kafkajs 1
-    go on from the last record that they saw, and would be sent the same batch for ever; kafkajs
-    1.8 also where a segment ends with a marker. RecordsError: a header is damaged."""
+    Compaction removes records but keeps their batch's last offset. Sarama before 1.39 and kafkajs 1
+    continue after the last record that they saw, and would get the same batch for ever. kafkajs
+    1.8 does so also if a segment ends with a marker. Raises RecordsError if a header is damaged."""
     end, looked_at = None, 0
     for header in records.batches():
         looked_at += 1
@@ -151,8 +151,8 @@ def first_of_use(records: Records, offset: int, *, wants_markers: bool) -> First
 
 
 def is_of_use(header: BatchHeader, offset: int) -> bool:
-    """Whether the header alone shows that a batch has a record at or after `offset`, as that of
-    nearly every batch does that is asked for."""
+    """Whether the header alone shows that a batch has a record at or after `offset`. That is true
+    for nearly every fetched batch."""
     if header.magic < V2:
         return True
     count, last_delta = header.records_count, header.last_offset_delta
@@ -163,7 +163,7 @@ def is_of_use(header: BatchHeader, offset: int) -> bool:
 
 
 def has_record_from(records: Records, header: BatchHeader, offset: int) -> bool:
-    """Whether a batch of v2 has a record at or after `offset`, or is damaged. Markers are none."""
+    """Whether a v2 batch has a record at or after `offset`, or is damaged. Markers do not count."""
     if header.is_control:
         return False
     if header.base_offset >= offset:
@@ -178,7 +178,7 @@ def has_record_from(records: Records, header: BatchHeader, offset: int) -> bool:
 
 
 def end_offset_of(records: Records) -> int | None:
-    """The offset after the last whole batch; None where there is none."""
+    """The offset after the last whole batch. None: there is none."""
     end = None
     for header in records.batches():
         end = header.last_offset + 1

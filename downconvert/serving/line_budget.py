@@ -1,5 +1,5 @@
-"""How many lines of one kind a log gets in a second: what clients or a failing broker make
-thousands of is written a few times, and then counted.
+"""Limits the log lines of one kind per second. Clients or a failing broker may cause thousands of
+equal lines: a few are written, the others are counted.
 
 Not here: the lines (request_log.py, and the gateway's loop.py)."""
 
@@ -19,11 +19,11 @@ class _Kind:
     level: int
     lines: int = 0
     left_out: int = 0
-    last: tuple[str, tuple[object, ...]] = ("", ())  # of those that were left out
+    last: tuple[str, tuple[object, ...]] = ("", ())  # of the omitted lines
 
 
 class LineBudget:
-    """Of one server. Any thread may call it. Times in seconds of any one clock."""
+    """The line limit of one server. Thread-safe. Times in seconds of any one clock."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -40,7 +40,7 @@ class LineBudget:
         *args: object,
         **options: Any,
     ) -> None:
-        """A line, as `log.log` writes it; or it is counted."""
+        """Writes a line like `log.log`, or only counts it."""
         self.tell(now)
         with self._lock:
             known = self._kinds.setdefault(kind, _Kind(log, level))
@@ -53,8 +53,8 @@ class LineBudget:
             log.log(level, message, *args, stacklevel=2, **options)
 
     def tell(self, now: float) -> None:
-        """Writes how many lines were left out, once a second. To be called about as often, and with
-        infinity in the end."""
+        """Writes how many lines were omitted, once a second. Call it about as often, and at the end
+        with infinity."""
         with self._lock:
             if 0 <= now - self._began < SECOND:
                 return
@@ -68,6 +68,6 @@ class LineBudget:
 
     @property
     def has_left_out(self) -> bool:
-        """Whether there is something to tell."""
+        """Whether any omitted lines are still to be reported."""
         with self._lock:
             return any(kind.left_out for kind in self._kinds.values())

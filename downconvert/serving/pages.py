@@ -1,6 +1,6 @@
-"""A few pages over HTTP, for who watches a server: health, metrics, and what else it shows.
+"""HTTP pages for operators of a server: health, metrics, and others.
 
-A page is made anew for each request. Not here: which pages there are (metrics_server.py, and the
+A page is made anew for each request. Not here: the list of pages (metrics_server.py, and the
 gateway's observing.py)."""
 
 import json
@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 Start: TypeAlias = Callable[[str, list[tuple[str, str]]], object]
 Page: TypeAlias = Callable[[dict[str, Any], Start], Iterable[bytes]]  # a WSGI application
 
-SECONDS_MAX: Final = 30.0  # for a client to send its request, and to take its page
+SECONDS_MAX: Final = 30.0  # for a client to send its request and to receive its page
 
 
 def text_page(said: Callable[[], str], status: str = "200 OK") -> Page:
@@ -31,7 +31,7 @@ def json_page(value: Callable[[], object]) -> Page:
 
 
 def state_page(reasons: Callable[[], list[str]]) -> Page:
-    """200 while nothing is wrong, else 503 and what is."""
+    """200 if there are no reasons, else 503 and the reasons."""
 
     def page(_: dict[str, Any], start: Start) -> Iterable[bytes]:
         found = reasons()
@@ -42,13 +42,13 @@ def state_page(reasons: Callable[[], list[str]]) -> Page:
 
 
 def metrics_page(registry: CollectorRegistry) -> Page:
-    """For Prometheus; without `_created`, which would be a second series for each counter."""
+    """Metrics for Prometheus, without `_created`: that would be a second series per counter."""
     page: Page = make_wsgi_app(_Shown(registry))
     return page
 
 
 class _Shown:
-    """What is shown of a registry: the part of its face that the page asks for."""
+    """The visible part of a registry, with the interface that the page needs."""
 
     def __init__(self, registry: Collector) -> None:
         self._registry = registry
@@ -60,21 +60,22 @@ class _Shown:
             yield family
 
     def restricted_registry(self, names: Iterable[str]) -> "_Shown":
-        """For who asks for some names only."""
+        """The metrics of these names only."""
         assert isinstance(self._registry, CollectorRegistry)
         return _Shown(self._registry.restricted_registry(names))
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Host and port that are listened at."""
+    """Host and port of the listener."""
 
     host: str
     port: int
 
 
 class Pages:
-    """An HTTP server with threads of its own, until it is closed. OSError: no such port."""
+    """An HTTP server with threads of its own, until it is closed. Raises OSError if it cannot
+    listen at the port."""
 
     def __init__(self, host: str, port: int, pages: Mapping[str, Page]) -> None:
         """`pages`: by their paths."""
@@ -109,7 +110,7 @@ class _Handler(WSGIRequestHandler):
     timeout = SECONDS_MAX
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
-        """Scrapes are not logged."""
+        """Does not log scrapes."""
 
 
 def _answer(start: Start, status: str, kind: str, body: str) -> list[bytes]:

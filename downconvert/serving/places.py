@@ -1,8 +1,8 @@
-"""The places for connections: how many there may be, in all and of one address.
+"""The places for connections, limited in total and per address.
 
-Whoever has logged in, or need not, keeps its place. Where all are taken, a client that has not
-logged in yet gives up its place for the next one: that of the address which holds most such places,
-and of those the oldest. So nobody keeps others out by connecting, or by guessing passwords.
+A client that has logged in, or need not, keeps its place. If all are taken, a client that has not
+logged in yet loses its place to the next one. It is the oldest one at the address with the most
+such places. So nobody can block other clients by connecting or by guessing passwords.
 
 Not here: the numbers (limits.py, and the gateway's config.py)."""
 
@@ -21,17 +21,17 @@ class NoPlaceError(BrokerError):
 
 
 def _nothing() -> None:
-    """What is called where nobody has to go."""
+    """The callback while no connection has to close."""
 
 
 class Place:
-    """Of one connection. Any thread may call it."""
+    """The place of one connection. Thread-safe."""
 
     __slots__ = ("_is_held", "_places", "address", "on_evicted")
 
     def __init__(self, places: "Places", address: str) -> None:
         self.address = address
-        self.on_evicted: Callable[[], object] = _nothing  # it has to go: its place is another's
+        self.on_evicted: Callable[[], object] = _nothing  # called if another connection takes it
         self._places = places
         self._is_held = True
 
@@ -46,7 +46,7 @@ class Place:
 
 
 class Places:
-    """Of one server. Any thread may call it; `on_evicted` is called in the thread that takes."""
+    """The places of one server. Thread-safe. `on_evicted` is called in the thread that takes."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -58,7 +58,7 @@ class Places:
         return self._total
 
     def take(self, address: str, places_max: int, address_max: int) -> Place:
-        """A place, of at most so many in all and of this address. NoPlaceError."""
+        """Takes a place, within the limits in total and for this address. Raises NoPlaceError."""
         evicted = None
         with self._lock:
             if self._by_address[address] >= address_max:
@@ -75,7 +75,7 @@ class Places:
         return place
 
     def _evict_one_of(self, address: str, refusal: str) -> Place:
-        """The oldest that has not settled. It still has to be told."""
+        """Evicts the oldest unsettled place. The caller still has to call its `on_evicted`."""
         place = next(iter(self._unsettled.get(address, ())), None)
         if place is None:
             if not self._by_address[address]:
@@ -85,7 +85,7 @@ class Places:
         return place
 
     def _settle(self, place: Place) -> None:
-        # Most often it has. A place that is evicted meanwhile is not here any more.
+        # Usually the client has settled. A place that was evicted meanwhile is no longer here.
         if place not in self._unsettled.get(place.address, ()):
             return
         with self._lock:

@@ -1,7 +1,7 @@
-"""How many answers are planned in turns at a time.
+"""Limits how many responses are planned in turns at a time.
 
-Between two turns a plan that is being made holds buffers: some hundred KiB, 2 MiB at most. So only
-a few clients have one under way, and others wait, holding nothing, for theirs.
+Between two turns an unfinished plan holds buffers: some hundred KiB, 2 MiB at most. So only a few
+clients have one under way. Others wait for a slot and hold nothing.
 
 Not here: the plan (downconvert/conversion/plan.py), its turns (planning.py)."""
 
@@ -12,21 +12,21 @@ from typing import Final, TypeAlias
 
 SLOTS: Final = 8
 
-Wake: TypeAlias = Callable[[], None]  # lets the owner of what waits go on with it; thread-safe
+Wake: TypeAlias = Callable[[], None]  # lets the owner of a waiting plan continue; thread-safe
 
 
 class PlanningSlots:
-    """The clients that have a slot, and those that wait for one, by their ids. Thread-safe."""
+    """The clients that have a slot or wait for one, by their ids. Thread-safe."""
 
     def __init__(self, count: int = SLOTS) -> None:
         self._count = count
         self._holders: set[int] = set()
-        self._waiting: OrderedDict[int, Wake] = OrderedDict()  # who came first gets the next
+        self._waiting: OrderedDict[int, Wake] = OrderedDict()  # first come, first served
         self._lock = Lock()
 
     def take(self, client_id: int, wake: Wake) -> bool:
-        """Whether the client has a slot, until it is released. False: it gets the next one that is
-        free, and is woken then."""
+        """Whether the client has a slot, until it is released. False: `wake` is called when the
+        client gets the next free one."""
         with self._lock:
             if client_id not in self._holders:
                 if len(self._holders) >= self._count:
@@ -36,7 +36,7 @@ class PlanningSlots:
             return True
 
     def release(self, client_id: int) -> None:
-        """The client's plan is made, or the client has gone; it need not have a slot."""
+        """The client's plan is made, or the client has gone. It need not have a slot."""
         with self._lock:
             self._waiting.pop(client_id, None)
             if client_id not in self._holders:

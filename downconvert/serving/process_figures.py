@@ -1,4 +1,4 @@
-"""What this process is, and what it takes of its machine."""
+"""Figures of this process: its version, and its use of the machine."""
 
 import os
 import resource
@@ -13,21 +13,21 @@ OPEN_FILES: Final = Path("/proc/self/fd")
 
 
 def resident_bytes() -> int:
-    """Memory that this process has."""
+    """Resident memory of this process."""
     if STATM.exists():
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: the most that it had
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: the maximum so far
 
 
 def cpu_seconds() -> float:
-    """CPU time of all threads, in programs and in the system, since the start."""
+    """CPU time of all threads, in user and system mode, since the start."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     return used.ru_utime + used.ru_stime
 
 
 def free_bytes(directory: str | None) -> int | None:
-    """On the disk of a directory, for who is not root; None: of the system's temporary one. The
-    answer is None where nobody can say."""
+    """Free bytes on the disk of a directory, for users other than root. `directory` None: the
+    system's temporary directory. Returns None if it is unknown."""
     try:
         disk = os.statvfs(directory or tempfile.gettempdir())
     except OSError:
@@ -36,7 +36,7 @@ def free_bytes(directory: str | None) -> int | None:
 
 
 def installed_version() -> str:
-    """Of this program; empty: it is not installed."""
+    """The version of this program. Empty: it is not installed."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:
@@ -44,7 +44,7 @@ def installed_version() -> str:
 
 
 def open_files() -> int:
-    """Files, sockets and pipes; -1 where the system does not say."""
+    """The number of open files, sockets and pipes. -1: unknown."""
     try:
         return len(os.listdir(OPEN_FILES))  # noqa: PTH208 - names are enough
     except OSError:
@@ -52,5 +52,5 @@ def open_files() -> int:
 
 
 def open_files_max() -> int:
-    """How many this process may have."""
+    """The limit of open files for this process."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]

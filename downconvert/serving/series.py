@@ -1,7 +1,7 @@
-"""What all metrics here have in common: latencies' buckets, and labels whose number is bounded.
+"""Shared parts of all metrics: the buckets of latencies, and a bounded number of labels.
 
-A client may call itself something else in every request, and each name would be a series that
-Prometheus keeps."""
+A client may send another name in every request. Each name would be a series that Prometheus
+keeps."""
 
 from threading import Lock
 from typing import Final
@@ -27,12 +27,12 @@ BUCKETS: Final = (
 )
 CLIENTS_MAX: Final = 100  # client ids with their addresses that metrics name
 TOPICS_MAX: Final = 1_000  # topics that metrics name, or groups with their topics
-NAME_MAX: Final = 128  # characters of what a client calls itself
+NAME_MAX: Final = 128  # characters of a client's name
 OTHERS: Final = "(others)"
 
 
 class BoundedLabels:
-    """The first so many that are asked for keep theirs; all others are one. Any thread may call."""
+    """The first labels requested keep theirs, up to a limit. All others share one. Thread-safe."""
 
     def __init__(self, count_max: int) -> None:
         self._count_max = count_max
@@ -40,7 +40,7 @@ class BoundedLabels:
         self._known: set[tuple[str, ...]] = set()
 
     def of(self, *labels: str) -> tuple[str, ...]:
-        """These labels, or as many that stand for all others."""
+        """These labels, or the same number of labels that stand for all others."""
         if labels in self._known:
             return labels
         with self._lock:

@@ -1,4 +1,4 @@
-"""TLS on the server's side, over sockets that do not block.
+"""TLS on the server's side, over non-blocking sockets.
 
 Not here: when a socket is ready (network_thread.py)."""
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from socket import socket
 from typing import Final
 
-# What a TLS connection raises when it has to wait for the socket.
+# Raised by a TLS connection that has to wait for the socket.
 WANTS_READ: Final = ssl.SSLWantReadError
 WANTS_WRITE: Final = ssl.SSLWantWriteError
 
@@ -19,8 +19,9 @@ class TlsError(Exception):
 def server_context(
     certificate: Path, key: Path | None = None, client_ca: Path | None = None
 ) -> ssl.SSLContext:
-    """For a chain of certificates and its key, as PEM; both may be in one file. `client_ca`: who
-    signs clients' certificates; one without may still log in, or come by its network. TlsError."""
+    """A context for a certificate chain and its key, as PEM; both may be in one file. `client_ca`:
+    the CA of clients' certificates. A client without one may still log in, or be identified by its
+    network. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -40,7 +41,7 @@ def server_context(
 
 
 def wrap(context: ssl.SSLContext, channel: socket) -> ssl.SSLSocket:
-    """A channel before its handshake. OSError: the client has gone."""
+    """A channel before its handshake. Raises OSError if the client has gone."""
     return context.wrap_socket(channel, server_side=True, do_handshake_on_connect=False)
 
 

@@ -1,13 +1,13 @@
-"""Records written again in the format and codec of their topic.
+"""Rewrites records in the format and codec of their topic.
 
-Old producers send v0 and v1; a topic is kept in v2, unless it is configured to be older. One
-request becomes one batch, as in Kafka, with offsets from 0 on whatever offsets came in. A v0 record
-gets timestamp -1, which v2 calls a CreateTime; under LogAppendTime all get the time of the append.
+Old producers send v0 and v1. A topic is kept in v2, unless it is configured to be older. One
+request becomes one batch, as in Kafka, with offsets from 0 on regardless of the offsets sent. A v0
+record gets timestamp -1, as a CreateTime in v2. Under LogAppendTime all get the time of the append.
 
-Few records are held while they are written again; many are compressed as they are read. How many
-bytes they may expand to is bounded, since compressed ones may expand to any number.
+A few records are held while they are rewritten. Many are compressed as they are read. The
+decompressed size is bounded, since compressed records may expand to any size.
 
-Not here: whether they may be appended at all (appending.py); the log of a whole directory
+Not here: whether they may be appended at all (appending.py), the log of a whole directory
 (downconvert/storage/cleaning/upgrade.py)."""
 
 from collections.abc import Callable, Iterator
@@ -31,12 +31,13 @@ from records.record import Headers
 
 from .append_config import AppendConfig
 
-# How much may be held, as a multiple of the largest batch. Text compresses to a tenth of its size.
+# The limit of held bytes, as a multiple of the largest batch. Text compresses to a tenth of its
+# size.
 EXPANSION_MAX: Final = 16
 RECORD_OVERHEAD: Final = 16  # bytes, about, so that empty records count too
-RECORD_MAX: Final = 16 << 20  # bytes of one record, where the largest batch is smaller
-# Bytes of a request's records that are held as they are. What expands to more is compressed as it
-# is read, one request at a time.
+RECORD_MAX: Final = 16 << 20  # bytes of one record, if the largest batch is smaller
+# Bytes of a request's records that are held uncompressed. Records that expand to more are
+# compressed as they are read, one request at a time.
 HELD_MAX: Final = 1 << 20
 
 
@@ -46,8 +47,8 @@ class ExpandsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """Records that will be written again, in one batch; v0 and v1 in one for each, if the codec is
-    none."""
+    """Records that will be rewritten in one batch. For v0 and v1 without a codec, each record is
+    one message."""
 
     columns: Columns
     magic: int
@@ -82,8 +83,8 @@ class Rewritten:
 
     @property
     def needs_offsets(self) -> bool:
-        """Whether bytes depend on the base offset beyond the entries' own offset fields: messages
-        in a compressed v0 message have absolute offsets."""
+        """Whether bytes other than the entries' own offset fields depend on the base offset:
+        messages in a compressed v0 message have absolute offsets."""
         return self.magic == V0 and self.codec is not Codec.NONE
 
 
@@ -96,12 +97,12 @@ def rewrite(
     check: Callable[[int, Record], None],
     held_max: int | None = None,
 ) -> Rewritten:
-    """Reads all records, and calls `check` for each. `first` is the first batch, `codec`
-    that of any batch that is compressed. held_max: how many bytes may be held; None: as many as may
-    be in a request.
+    """Reads all records, and calls `check` for each. `first` is the first batch, `codec` that of
+    any compressed batch. held_max: how many bytes may be held. None: as many as a request may have.
 
-    ExpandsError: they are more than that, but for which ApiError: the topic's format cannot hold
-    them, or they are too many. CorruptRecordsError, RecordTooLargeError: as from reading."""
+    Raises ExpandsError if they are more than `held_max`. Raises ApiError if the topic's format
+    cannot hold them, or they are too many. Reading raises CorruptRecordsError and
+    RecordTooLargeError."""
     timestamps: list[int] = []
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
@@ -137,7 +138,7 @@ def rewrite_as_stream(
     now: int,
     check: Callable[[int, Record], None],
 ) -> tuple[bytes, int]:
-    """A v2 batch, and how many records are in it, of which a window is held at a time. As
+    """A v2 batch, and its number of records. Only a window is held at a time. Errors are those of
     `rewrite`."""
     stream = BatchStream(
         codec if config.codec is None else config.codec,
@@ -165,7 +166,7 @@ def _checked(
         record_max = min(record_max, held_max)
     size = 0
     try:
-        # Checksums have been compared, but for those of messages inside of a compressed one.
+        # Checksums have been compared, except those of messages inside a compressed one.
         found = read(records, verify=bool(codec), record_size_max=record_max)
         for index, record in enumerate(found):
             size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
@@ -183,7 +184,7 @@ def _checked(
 
 
 def _check_old(magic: int, codec: Codec, has_headers: bool) -> None:
-    """What v0 and v1 do not have."""
+    """Raises ApiError for features that v0 and v1 do not have."""
     if codec is Codec.ZSTD:
         raise ApiError(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"message format v{magic} has no zstd"

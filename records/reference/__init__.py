@@ -1,19 +1,19 @@
-"""The kernel in Python, written as plainly as it can be.
+"""The kernel in Python, written as plainly as possible.
 
-The native kernel is compared with it, and it runs where the native one was not built. It follows
-the rules of records/kernel.py one by one, in their order, and is not meant to be fast. Where the
-two differ, read the rules, then this, then the native one.
+The native kernel is compared with it, and it runs if the native one was not built. It follows the
+rules of records/kernel.py one by one, in their order. It is not meant to be fast. If the two
+differ, read the rules, then this, then the native one.
 
-- call.py: one call: its window, its target, why it comes back
-- items.py: what a record or a message says, and what is wrong with it
+- call.py: one call: its window, its target, the reason for its return
+- items.py: the fields of a record or a message, and their errors
 - places.py: where a transcoder stands
-- account.py: counts of what has been kept so far, and what may follow it
+- account.py: counts of kept records, and which record may follow
 - transcoder.py: the rules of a log, of a batch's records and of a message's entries
 - recode.py: a compressed entry to compressed messages
 - transfer.py: from a file to a channel
 - sources.py: a file's bytes, by their position
 - encode.py: rows to bytes of records
-- stamps.py: what is known of files
+- stamps.py: metadata of files
 - rows.py, making.py, gathering.py: rows to records, and to columns"""
 
 import zlib

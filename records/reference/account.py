@@ -1,6 +1,6 @@
-"""What a transcoder has kept: totals, the batch so far, the wrapper so far; and what may follow.
+"""Counts the records that a transcoder has kept, and checks which record may follow.
 
-Not here: reading what is kept (items.py)."""
+Not here: reading the records (items.py)."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ Wrapper = tuple[int, int, int, int, int]  # records, first and last offset, late
 
 
 class Account:
-    """Of what transcode and measure have kept."""
+    """The totals, the batch so far and the wrapper so far, for transcode and measure."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -25,7 +25,7 @@ class Account:
         self.source_bytes = 0
         self.produced_bytes = 0
         self.copied_bytes = 0
-        self.decompressed_bytes = 0  # of entries that were recoded
+        self.decompressed_bytes = 0  # of recoded entries
         self.wrapper: Wrapper = EMPTY_WRAPPER
         self.first_offset: int | None = None  # of this batch
         self.last_offset: int | None = None
@@ -49,7 +49,7 @@ class Account:
     def check(
         self, place: Inside, offset: int, timestamp: int, key_size: int, value_size: int
     ) -> None:
-        """Rule 5 of records: whether this may follow what was kept of the batch."""
+        """Rule 5 of records: whether this may follow the records kept of the batch."""
         check_timestamp(timestamp)
         if self.last_offset is not None and offset <= self.last_offset:
             raise Damaged("offset does not increase")
@@ -69,7 +69,7 @@ class Account:
             raise Stop(Outcome.GAP)
 
     def relative(self, place: Inside, offset: int) -> int:
-        """The offset as the next message has it."""
+        """The offset to write in the next message."""
         if not (place.is_wrapper and place.to_magic == V1):
             return offset
         records, first_offset, _, _, _ = self.wrapper

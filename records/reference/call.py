@@ -1,6 +1,6 @@
-"""One call of the kernel: its window on the source, its target, and why it comes back.
+"""One call of the kernel: its window on the source, its target, and the reason for its return.
 
-Not here: what the bytes mean (items.py), which follow which (transcoder.py)."""
+Not here: the meaning of the bytes (items.py), the order of items (transcoder.py)."""
 
 from dataclasses import dataclass
 
@@ -24,9 +24,9 @@ class Damaged(Exception):  # noqa: N818  (it becomes an outcome, too)
 
 
 class Window:
-    """`source[at:end]` is what the call may look at; the whole source goes on to `stop`.
+    """`source[at:end]` is what the call may read. The whole source continues to `stop`.
 
-    `at` moves from item to item. It is after `end` where an entry was dropped that ends there."""
+    `at` moves from item to item. It is after `end` if a dropped entry ends there."""
 
     def __init__(self, source: Buffer, start: int, end: int, remaining: int) -> None:
         self.source = memoryview(source).cast("B")
@@ -43,14 +43,14 @@ class Window:
         return self.stop - self.at
 
     def need(self, size: int) -> None:
-        """Comes back for more if the next `size` bytes are not all in the window."""
+        """Stops with SOURCE if the next `size` bytes are not all in the window."""
         if size > self.end - self.at:
             raise Stop(Outcome.SOURCE)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a call was given, and whether it wants rows, or messages."""
+    """The arguments of a call, and whether it makes rows or messages."""
 
     window: "Window"
     target: "Target | Room"
@@ -58,13 +58,13 @@ class Call:
 
 
 class Target:
-    """`target[at:limit]`: room for items, which are put there whole."""
+    """`target[at:limit]`: room for items. Only whole items are written."""
 
     def __init__(self, target: Buffer, at: int, limit: int, source: Buffer) -> None:
         self._target = memoryview(target).cast("B")
         if not 0 <= at <= limit <= len(self._target):
             raise ValueError("the room is not inside of the target")
-        if memoryview(source).obj is memoryview(target).obj:  # or might, as views of one object
+        if memoryview(source).obj is memoryview(target).obj:  # they may overlap as views of one
             raise ValueError("source and target overlap")
         self._at = at
         self._limit = limit
@@ -79,7 +79,7 @@ class Target:
 
 
 class Room:
-    """A target that only counts."""
+    """A target that only counts bytes."""
 
     def __init__(self, room: int) -> None:
         if room < 0:

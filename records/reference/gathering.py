@@ -1,4 +1,4 @@
-"""Rows to columns, as Arrow lays them out.
+"""Rows to columns in Arrow's layout.
 
 Not here: rows to records (making.py)."""
 
@@ -44,7 +44,7 @@ class ArrowColumns:
         self._offsets = offsets
         self._timestamps = timestamps
         self._added: list[Added] = []
-        self._used = self._headers_used = 0  # bytes of all fields, and of headers among them
+        self._used = self._headers_used = 0  # bytes of all fields, and of the headers among them
 
     def __len__(self) -> int:
         return len(self._added)
@@ -58,8 +58,8 @@ class ArrowColumns:
         transactional: bool,  # noqa: ARG002 - as above
         size_max: int,
     ) -> tuple[int, bool]:
-        """Leaves every entry to its caller, whose steps are what the native kernel is compared
-        with."""
+        """Leaves every entry to its caller. The native kernel is compared with the caller's
+        steps."""
         if not 0 <= start <= end <= len(memoryview(source).cast("B")) or size_max < 0:
             raise ValueError("the range is not inside of the source")
         return 0, False
@@ -94,7 +94,7 @@ class ArrowColumns:
         )
 
     def _add(self, row: Row, source: memoryview) -> bool:
-        """False: the row does not fit."""
+        """Adds a row. False: the row does not fit."""
         offset, timestamp, kind, key_at, key_size, value_at, value_size, at, size, count = row
         encoded = part(source, at, size)
         if not 0 <= count < 2**31:

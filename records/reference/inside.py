@@ -1,6 +1,6 @@
-"""The rules inside of a batch or a message: its records, its entries, and what is kept of them.
+"""The rules inside of a batch or a message, for its records and entries.
 
-Not here: what a record or message says (items.py), what may follow what (account.py)."""
+Not here: reading a record or message (items.py), the rules for its order (account.py)."""
 
 from records.formats import (
     ATTRIBUTES_AT_LEGACY,
@@ -38,7 +38,7 @@ def take_record(state: State, call: Call, batch: Batch) -> None:
 
 
 def _is_read(batch: Batch) -> bool:
-    """Rule 1 of records: whether there are no more."""
+    """Rule 1 of records: whether all are read."""
     if batch.records_left:
         return False
     if batch.bytes_left not in (0, UNKNOWN):
@@ -79,7 +79,7 @@ def _is_dropped(state: State, place: Inside, offset: int) -> bool:
 
 
 def _put(state: State, call: Call, place: Inside, item: Item) -> None:
-    """Rules 5 to 7 of records, of which rows know the last."""
+    """Rules 5 to 7 of records. Only rule 7 applies to rows."""
     if call.wants_rows:
         call.target.put(writing.row(item))
         return
@@ -98,7 +98,7 @@ def _put(state: State, call: Call, place: Inside, item: Item) -> None:
 
 
 def record_head(state: State, window: Window, batch: Batch) -> tuple[int, int, int, int, int]:
-    """Rules 1 to 5 of records, as far as the beginning of one lets them be known."""
+    """Rules 1 to 5 of records, as far as the beginning of a record allows."""
     if _is_read(batch):
         raise Stop(Outcome.END)
     head = items.record_head(items.record_body(window, batch.bytes_left))

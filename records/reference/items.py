@@ -1,6 +1,6 @@
-"""What one record or message says: where its key and value lie, and what is wrong with it.
+"""Reads one record or message: the positions of its key and value, and its errors.
 
-Not here: whether it is kept (transcoder.py), whether it may follow the one before (account.py)."""
+Not here: whether it is kept (transcoder.py), whether it may follow the last one (account.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ RECORD_ENDS: Final = "record ends before its fields"
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """What a record or message carries: positions in the source. A size of -1 is null."""
+    """The contents of a record or message: positions in the source. A size of -1 is null."""
 
     key_at: int
     key_size: int
@@ -41,7 +41,7 @@ def _slice(source: memoryview, at: int, size: int) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A record or message with its offset and timestamp, which depend on where it lies."""
+    """A record or message with its offset and timestamp, which depend on its place."""
 
     offset: int
     timestamp: int  # milliseconds
@@ -52,7 +52,7 @@ class Item:
 class Fields:
     """The fields of one item, read forward.
 
-    None may leave `source[at:end]`, of which the bytes before `here` are in the window."""
+    No field may leave `source[at:end]`. The bytes before `here` are in the window."""
 
     def __init__(self, source: memoryview, at: int, end: int, here: int) -> None:
         self._source = source
@@ -110,7 +110,7 @@ class RecordHead:
 
 
 def record_body(window: Window, left: int) -> Fields:
-    """Rule 2 of records, but for the body itself, of which only a part may be in the window.
+    """Rule 2 of records, except for the body itself. Only a part of it may be in the window.
 
     `left`: bytes to the end of the batch."""
     end = window.at + min(left, window.remaining)
@@ -125,7 +125,7 @@ def record_body(window: Window, left: int) -> Fields:
 
 def record_head(body: Fields) -> RecordHead:
     """Rule 3 of records, up to the key."""
-    body.take(1, RECORD_ENDS)  # attributes, of which none is in use
+    body.take(1, RECORD_ENDS)  # attributes, none of which is in use
     timestamp_delta = body.varlong()
     offset_delta = body.varint()
     key_size = max(body.varint(), -1)
@@ -163,13 +163,13 @@ def record(window: Window, left: int) -> tuple[RecordHead, Payload]:
 
 
 def offset_and_timestamp(window: Window, magic: int) -> tuple[int, int]:
-    """As the v0 or v1 message says them that the window is at."""
+    """The offset and timestamp fields of the v0 or v1 message at the window's position."""
     offset, _, _, _, _, *timestamps = MESSAGE_HEAD[magic].unpack_from(window.source, window.at)
     return offset, timestamps[0] if timestamps else NO_TIMESTAMP
 
 
 def message(window: Window, magic: int, size: int) -> Payload:
-    """Rule 6 of a log, of a v0 or v1 message of `size` bytes that is whole in the window."""
+    """Rule 6 of a log, for a v0 or v1 message of `size` bytes that is whole in the window."""
     if size < MESSAGE_OVERHEAD[magic]:
         raise Damaged("message is smaller than its header")
     end = window.at + size

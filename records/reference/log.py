@@ -1,6 +1,6 @@
-"""The rules of a log: its entries, and what becomes of each.
+"""The rules of a log: which entries are passed, dropped, copied or entered.
 
-Not here: the records of a batch that was entered (inside.py)."""
+Not here: the records of an entered batch (inside.py)."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ LEGACY_HEAD_SIZE: Final = ATTRIBUTES_AT_LEGACY + 1  # in both formats, up to the
 
 
 def take_entry(state: State, call: Call) -> None:
-    """The entry that the call stands at: passed whole, or, if it is a batch to read, entered."""
+    """Takes the entry where the call stands. Passes it whole, or enters it if it is to be read."""
     window = call.window
     if window.remaining <= ENTRY_HEAD_SIZE:  # 1
         raise Stop(Outcome.END)

@@ -75,8 +75,8 @@ def read_entries(
     control: bool,  # noqa: ARG001 - as above
     size_max: int,
 ) -> tuple[list[Record], int]:
-    """See `ReadEntries` in kernel_functions.py. Leaves every entry to its caller, whose steps are
-    what the native kernel is compared with."""
+    """See `ReadEntries` in kernel_functions.py. Leaves every entry to its caller. The native kernel
+    is compared with the caller's steps."""
     if not 0 <= start <= end <= len(memoryview(source).cast("B")) or size_max < 0:
         raise ValueError("the range is not inside of the source")
     return [], 0
@@ -93,7 +93,7 @@ def _message(source: memoryview, at: int) -> memoryview:
 
 
 def _is_sound(message: memoryview) -> bool:
-    """Whether a message has the checksum that it says."""
+    """Whether a message has the checksum that it states."""
     said: int = CRC.unpack_from(message, CRC_AT_LEGACY)[0]
     return zlib.crc32(message[MAGIC_AT:]) == said
 

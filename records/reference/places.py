@@ -1,4 +1,4 @@
-"""Where a transcoder stands, if not between the entries of a log: in a batch, or in a message.
+"""Where a transcoder stands if not between the entries of a log: in a batch, or in a message.
 
 Not here: the rules of each place (transcoder.py)."""
 
@@ -18,7 +18,7 @@ from .items import RecordHead
 
 
 def wrapped(number: int) -> int:
-    """A sum of 64-bit integers, as a 64-bit integer."""
+    """Wraps a sum to a 64-bit integer."""
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -27,7 +27,7 @@ class Header:
     """The header of a v2 batch."""
 
     base_offset: int
-    size: int  # of what follows the size field
+    size: int  # of the bytes after the size field
     leader_epoch: int
     magic: int
     crc: int
@@ -46,8 +46,8 @@ class Header:
         return cls(**dict(zip(BATCH_HEADER_FIELDS, fields, strict=True)))
 
     def ends_before(self, offset: int) -> bool:
-        """Whether all of it, also what compaction took of it, is below an offset. Its last offset
-        may be above all that there are: the sum does not wrap."""
+        """Whether all of it is below an offset, including records that compaction removed. Its last
+        offset may be above all existing ones: the sum does not wrap."""
         return self.base_offset + self.last_offset_delta < offset
 
     @property
@@ -57,15 +57,15 @@ class Header:
 
 @dataclass(slots=True)
 class Inside:
-    """What batches and messages that one stands inside of have in common."""
+    """Common state inside of batches and messages."""
 
     to_magic: int  # of the messages that are written
     append_time: int | None
-    trim: bool  # what is below the first offset is dropped
-    is_wrapper: bool  # what is written will be compressed into one message
+    trim: bool  # records below the first offset are dropped
+    is_wrapper: bool  # the messages written will be compressed into one message
     split_at_gaps: bool
-    source_size: int  # in a log; what was entered counts as nothing
-    has_kept: bool  # a record, so far
+    source_size: int  # in a log. 0 for entered data
+    has_kept: bool  # whether a record was kept so far
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Batch(Inside):
     base_offset: int
     base_timestamp: int
     records_left: int
-    bytes_left: int  # UNKNOWN if they are decompressed ones
+    bytes_left: int  # UNKNOWN if they are decompressed
 
     @classmethod
     def in_log(cls, header: Header, to_magic: int) -> Self:

@@ -1,6 +1,6 @@
-"""One compressed entry of a log to compressed messages, all at once (`Transcoder.recode`).
+"""Recodes one compressed entry of a log to compressed messages at once (`Transcoder.recode`).
 
-Codecs are the Python packages that records.codecs uses.
+The codecs are the Python packages that records.codecs uses.
 
 Not here: the messages inside (inside.py)."""
 
@@ -29,7 +29,8 @@ from .call import Damaged, Window
 from .items import message
 from .places import Header, wrapped
 
-# A record has seven bytes or more, a message of v1 34: messages are at most so many times as large.
+# A record has at least seven bytes, a message of v1 34. Messages are at most this many times as
+# large.
 GROWTH_MAX: Final = 5
 
 
@@ -38,25 +39,25 @@ class NotAtOnce(Exception):  # noqa: N818  (it becomes None)
 
 
 class Recoding(Transcoder, Protocol):
-    """A transcoder as this needs it."""
+    """The methods of a transcoder that recoding needs."""
 
     @property
     def to_magic(self) -> int: ...
     @property
     def first_offset(self) -> int: ...
     def count_entry(self, size: int) -> None:
-        """Counts the entry that has been entered, of so many bytes of the log."""
+        """Counts the entered entry, of so many bytes of the log."""
 
     def count_decompressed(self, size: int) -> None:
-        """Counts the bytes that an entry has decompressed to."""
+        """Counts the decompressed bytes of an entry."""
 
     def count_wrapper(self, size: int) -> None:
-        """Counts the bytes that a compressed message has besides the messages inside."""
+        """Counts the bytes of a compressed message without the messages inside."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recode:
-    """What becomes of the entry."""
+    """The parameters of a recoding."""
 
     codec: Codec
     fast: bool
@@ -68,9 +69,9 @@ class Recode:
 
 
 def recode(transcoder: Recoding, entry: memoryview, job: Recode) -> bytes:
-    """`entry`, before which the transcoder stands, as messages.
+    """Makes messages from `entry`. The transcoder stands before it.
 
-    NotAtOnce: what the transcoder has kept of it is then to be forgotten."""
+    Raises NotAtOnce. The caller must then discard what the transcoder has kept of it."""
     if len(entry) <= MAGIC_AT + 1 or PREFIX.unpack_from(entry)[1] != len(entry) - PREFIX.size:
         raise NotAtOnce
     magic = entry[MAGIC_AT]
@@ -141,7 +142,7 @@ def _decompressed(attributes: int, data: Buffer, magic: int, job: Recode) -> Buf
 
 
 def _last_inner_offset(kernel: type[Recoding], body: Buffer) -> int:
-    """The offset field of the last message inside: in v1 it tells what all are relative to."""
+    """The offset field of the last message inside. In v1 all offsets are relative to it."""
     scan = kernel(V1, 0, 0, False)
     scan.enter_entries(V1, 0, None, False, False, False)
     consumed, _, outcome = scan.measure(body, 0, len(body), len(body), 2**63 - 1)
@@ -151,7 +152,7 @@ def _last_inner_offset(kernel: type[Recoding], body: Buffer) -> int:
 
 
 def _messages(transcoder: Recoding, body: Buffer, job: Recode, *, counted: bool) -> bytes:
-    """Converts what has been entered. `counted`: bytes after the last record are damage."""
+    """Converts the entered data. `counted`: bytes after the last record are damage."""
     inner = memoryview(bytearray(min(GROWTH_MAX * len(body), job.inner_size_max)))
     made = b""
     read = 0

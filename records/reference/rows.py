@@ -1,4 +1,4 @@
-"""Rows that a caller hands back, and what their positions say of the source.
+"""Rows that a caller passes back, and the parts of the source that they point to.
 
 Not here: writing rows (writing.py)."""
 

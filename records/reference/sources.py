@@ -1,4 +1,4 @@
-"""A log that is read at positions: a file by its descriptor, or all of its bytes."""
+"""Reads a log at positions: a file by its descriptor, or all of its bytes."""
 
 import os
 
@@ -6,7 +6,7 @@ from records.kernel import Buffer
 
 
 def check(source: int | Buffer, end: int) -> None:
-    """ValueError where bytes up to `end` cannot be there."""
+    """Raises ValueError if bytes up to `end` cannot exist."""
     if isinstance(source, int):
         if source < 0:
             raise ValueError("no descriptor")
@@ -15,7 +15,7 @@ def check(source: int | Buffer, end: int) -> None:
 
 
 def read(source: int | Buffer, position: int, size: int) -> Buffer:
-    """Bytes from that position on; none where nothing can be read."""
+    """Bytes from that position on. Empty if nothing can be read."""
     if not isinstance(source, int):
         return memoryview(source)[position : position + size]
     try:

@@ -1,4 +1,4 @@
-"""What the system knows of files, without opening them.
+"""Metadata of files, read without opening them.
 
 Not here: the rules (`FileStamps` in records/kernel_functions.py)."""
 

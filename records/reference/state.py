@@ -1,6 +1,6 @@
-"""What a transcoder knows between calls.
+"""The state of a transcoder between calls.
 
-Not here: what it does with it (log.py, inside.py)."""
+Not here: using it (log.py, inside.py)."""
 
 from dataclasses import dataclass, field
 
@@ -10,12 +10,12 @@ from .places import Batch, Entries
 
 @dataclass(slots=True)
 class State:
-    """What it was made with, and where it stands."""
+    """The constructor's arguments, and where it stands."""
 
     to_magic: int
     first_offset: int
     pass_codecs: int  # a bit mask
     stop_transactional: bool
     place: Batch | Entries | None = None  # None: between the entries of a log
-    is_allowed: bool = False  # the entry that is next is not asked about
+    is_allowed: bool = False  # no decision is needed about the next entry
     account: Account = field(default_factory=Account)

@@ -1,4 +1,4 @@
-"""The reference's `Transcoder` (kernel.py): what a caller sees of it.
+"""The reference's `Transcoder` (kernel.py): its public methods.
 
 Not here: the rules (log.py, inside.py)."""
 
@@ -121,7 +121,7 @@ class Transcoder:
         return self._run(Call(Window(source, start, end, remaining), room, wants_rows=True))
 
     def _run(self, call: Call) -> Progress:
-        """Takes item after item until one cannot be taken. What cannot be taken changes nothing."""
+        """Takes items until one cannot be taken. That item changes nothing."""
         window, state = call.window, self._state
         if isinstance(state.place, Batch) and state.to_magic == V2 and not call.wants_rows:
             raise ValueError(NO_MAGIC_2)
@@ -157,7 +157,8 @@ class Transcoder:
             self._damage = None
 
     def _check_stands_in_log(self) -> None:
-        """Or in an uncompressed batch of one, of which messages can be made."""
+        """Checks that it stands in a log, or in an uncompressed batch of one that can become
+        messages."""
         place = self._state.place
         if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
             raise ValueError("it stands in what was entered")
@@ -207,7 +208,7 @@ class Transcoder:
         return self._recode(entry, Recode(Codec(codec), *how))
 
     def recode_into(self, room: int, entry: Buffer, codec: int, how: Recodes) -> bytes | None:
-        """The same for a transfer. None also where the messages are more than `room` bytes."""
+        """Recodes for a transfer. None also if the messages are more than `room` bytes."""
         job = Recode(Codec(codec), *how[1:], made_size_max=room)
         return self._recode(memoryview(entry), job)
 
@@ -236,17 +237,17 @@ class Transcoder:
         return self._state.first_offset
 
     def count_entry(self, size: int) -> None:
-        """Counts the entry that has been entered, of so many bytes of the log."""
+        """Counts the entered entry, of so many bytes of the log."""
         place = self._state.place
         assert place is not None
         place.source_size = size
 
     def count_decompressed(self, size: int) -> None:
-        """Counts the bytes that an entry has decompressed to."""
+        """Counts the decompressed bytes of an entry."""
         self._state.account.decompressed_bytes += size
 
     def count_wrapper(self, size: int) -> None:
-        """Counts the bytes that a compressed message has besides the messages inside."""
+        """Counts the bytes of a compressed message without the messages inside."""
         self._state.account.produced_bytes += size
 
     # --- items that the caller converts itself
@@ -284,7 +285,7 @@ class Transcoder:
         if message_size:
             self._state.account.keep(place, offset, timestamp, message_size)
 
-    # --- what it says
+    # --- its state, for the caller
 
     @property
     def damage(self) -> Damage | None:

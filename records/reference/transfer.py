@@ -1,6 +1,6 @@
-"""From a file to a channel, converted on the way (`Transcoder.transfer`), or only measured.
+"""Converts from a file to a channel (`Transcoder.transfer`), or only measures.
 
-Not here: what a chunk becomes (transcoder.py)."""
+Not here: converting a chunk (transcoder.py)."""
 
 import errno
 import os
@@ -22,22 +22,22 @@ from records.kernel import MEMORY, Buffer, Outcome, Progress, Recodes, Transcode
 from . import sources
 from .places import Header
 
-EXPANSION_MAX: Final = 8  # so many times its budget may be decompressed
-LARGE_CHUNK_SIZE: Final = 64 * 1024  # of smaller chunks two are read at once
+EXPANSION_MAX: Final = 8  # the limit of decompressed bytes, as a multiple of the budget
+LARGE_CHUNK_SIZE: Final = 64 * 1024  # two smaller chunks are read at once
 
 
 class Transferring(Transcoder, Protocol):
-    """A transcoder as this needs it."""
+    """The methods of a transcoder that a transfer needs."""
 
     @property
     def stops_transactional(self) -> bool: ...
     def recode_into(self, room: int, entry: Buffer, codec: int, how: Recodes) -> bytes | None:
-        """As `recode`. None also where the messages are more than `room` bytes."""
+        """Like `recode`. None also if the messages are more than `room` bytes."""
 
 
 @dataclass
 class Transfer:
-    """One call, and how far it has come."""
+    """One call, and its progress."""
 
     source: int | Buffer
     position: int
@@ -72,7 +72,7 @@ class Transfer:
             if work >= self.budget or self.written >= self.promised:
                 return self._done(Outcome.LIMIT)
             room = min(len(target), self.promised - self.written)
-            for size in sizes:  # a larger window where an item is larger than a chunk
+            for size in sizes:  # a larger window if an item is larger than a chunk
                 window = self._window(min(size, left))
                 if not window:
                     return self._done(Outcome.SOURCE)
@@ -98,7 +98,7 @@ class Transfer:
                 return self._done(Outcome(outcome))
 
     def _recoded(self, transcoder: Transferring) -> bytes | None:
-        """The batch that is next as messages. None: it is for the caller."""
+        """The next batch as messages. None: it is for the caller."""
         recodes = self.recodes
         left = self.end - self.position - self.consumed
         head = self._window(min(BATCH_HEADER_SIZE, left))
@@ -127,7 +127,7 @@ class Transfer:
         return sources.read(self.source, self.position + self.consumed, size)
 
     def _write(self, chunk: memoryview) -> bool:
-        """Whether the channel took all of it."""
+        """Writes a chunk. Returns whether the channel took all of it."""
         if not chunk:
             return True
         if self.channel == MEMORY:

@@ -1,6 +1,6 @@
-"""What is put in a target: messages of v0 and v1, and rows.
+"""Writes to a target: messages of v0 and v1, and rows.
 
-Not here: where they are put (call.py)."""
+Not here: the target itself (call.py)."""
 
 import zlib
 from struct import Struct
@@ -32,7 +32,7 @@ def message(
     value: bytes | memoryview | None,
     codec: int = 0,
 ) -> bytes:
-    """A message of v0, which has no timestamp, or v1. The value is compressed with `codec`."""
+    """A message of v1, or of v0, which has no timestamp. The value is compressed with `codec`."""
     size = MESSAGE_OVERHEAD[magic] - PREFIX.size + len(key or b"") + len(value or b"")
     attributes = codec | (LOG_APPEND_TIME if magic == V1 and log_append else 0)
     timestamps = (timestamp,) if magic == V1 else ()

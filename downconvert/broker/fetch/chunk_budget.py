@@ -1,11 +1,11 @@
 """The chunk size of a conversion: large while few conversions are under way, small otherwise.
 
 A conversion holds four chunks until its client has taken everything. Large chunks cost less time
-for each byte; small ones keep a thousand slow clients within 64 KiB each. So the first few
-conversions under way get large chunks, and all others small ones: the memory is bounded, and a
-client that is alone gets full speed. The bytes sent are the same.
+for each byte. Small ones keep a thousand slow clients within 64 KiB each. So the first few
+conversions under way get large chunks, and all others small ones. The memory is bounded, and a
+single client gets full speed. The bytes sent are the same.
 
-Not here: what else there is to a policy (conversions.py)."""
+Not here: the other options of a policy (conversions.py)."""
 
 from dataclasses import replace
 from threading import Lock
@@ -33,7 +33,7 @@ class ChunkBudget:
         self._lock = Lock()
 
     def policy_for(self, client_id: int) -> ConversionPolicy:
-        """The policy, with the chunk size, for the conversions of one answer."""
+        """The policy for the conversions of one response, with its chunk size."""
         with self._lock:
             if client_id not in self._clients:
                 if len(self._clients) >= LARGE_MAX:
@@ -42,6 +42,6 @@ class ChunkBudget:
             return self._large
 
     def release(self, client_id: int) -> None:
-        """The client has its answer, or has gone."""
+        """The client has its response, or has gone."""
         with self._lock:
             self._clients.discard(client_id)

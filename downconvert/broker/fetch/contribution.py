@@ -1,6 +1,6 @@
-"""What one partition contributes to the answer of a fetch, and the turns in which it is read.
+"""The part of a fetch response for one partition, and the turns in which it is read.
 
-Not here: how it is read (reading.py, reading_converted.py)."""
+Not here: reading it (reading.py, reading_converted.py)."""
 
 from collections.abc import Generator
 from enum import Enum, auto
@@ -14,18 +14,18 @@ Found = TypeVar("Found")
 
 
 class Pause(Enum):
-    """Until when a turn is over."""
+    """The event that ends a pause."""
 
-    TURN = auto()  # until others have had theirs
+    TURN = auto()  # other requests have had their turn
     WAKE = auto()  # until the exchange is woken
 
 
-# Yields at the end of each turn, and returns what has been found.
+# Yields at the end of each turn, and returns the result.
 Turns: TypeAlias = Generator[Pause, None, Found]
 
 
 class ConvertedSend(JoinedSend):
-    """Records that are converted while they are sent, with what the metrics ask for."""
+    """Records that are converted while they are sent, with the values for the metrics."""
 
     __slots__ = ("topic",)
 
@@ -35,9 +35,9 @@ class ConvertedSend(JoinedSend):
 
 
 class Contribution(NamedTuple):
-    """records: to be sent. source_size: bytes of the log that they come from, which is what limits
-    count. scanned_end_offset: there is nothing else below this offset. source: where they lie, if
-    as they are."""
+    """records: to be sent. source_size: their bytes in the log, which limits count.
+    scanned_end_offset: there is nothing else below this offset. source: where unconverted records
+    are in the log."""
 
     records: Send | bytes
     source_size: int
@@ -49,23 +49,23 @@ Reading: TypeAlias = Turns[Contribution]
 
 
 def nothing(scanned_end_offset: int) -> Contribution:
-    """No records; never null, which clients of 0.9 cannot parse."""
+    """No records. It is never null, which clients of 0.9 cannot parse."""
     return Contribution(b"", 0, scanned_end_offset)
 
 
 class Limits(NamedTuple):
-    """max_bytes: of the log. first: a first batch that is larger is sent all the same. is_hard: not
-    more than that goes out, but for a first message (Fetch below version 3)."""
+    """max_bytes: of the log. first: a larger first batch is sent anyway. is_hard: the response has
+    no more bytes than that, except for a first message (Fetch below version 3)."""
 
     max_bytes: int
     first: bool
     is_hard: bool = False
 
     def fit(self, records: FileRecords) -> bool:
-        """Whether there is something, and room for it."""
+        """Whether there are records, and room for them."""
         return records.size > 0 and (self.first or records.size <= self.max_bytes)
 
     @property
     def room(self) -> int | None:
-        """The most bytes that may go out; None: any number."""
+        """The most bytes that may be sent. None: any number."""
         return self.max_bytes if self.is_hard else None

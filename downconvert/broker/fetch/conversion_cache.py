@@ -13,7 +13,7 @@ reads a whole log fills no memory with bytes that nobody fetches again. A chunk 
 clients have fetched as much else as the cache has room for. So consumers spread over a large topic
 fill no memory either.
 
-Not here: a chunk (converted_chunk.py), which chunks an answer is made of (shared_range.py)."""
+Not here: a chunk (converted_chunk.py), the chunks of a response (shared_range.py)."""
 
 from collections import OrderedDict
 from collections.abc import Iterable
@@ -39,15 +39,15 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 ENTRY_OVERHEAD: Final = KiB  # bytes of bookkeeping per chunk, an upper bound
-ASKED_MAX: Final = 4096  # places whose first client is remembered
+ASKED_MAX: Final = 4096  # places with a remembered first client
 SCAN_MAX: Final = 64  # chunks that one eviction looks at
 # Chunks that were evicted unused, minus those that were used. Beyond this, caching does not pay.
 WASTED_MAX: Final = 64
-# Uncompressed records take less time to convert than to send. Caching them pays only where many
+# Uncompressed records take less time to convert than to send. Caching them pays only if many
 # clients fetch them at once, as at a tail: before an eighth of the memory could be used.
 PLAIN_REACH: Final = 8
 
-PROBE_EVERY: Final = 32  # chunks: one of so many is kept, to see whether caching pays by now
+PROBE_EVERY: Final = 32  # one chunk of this many is kept, to test whether caching pays now
 UNCACHEABLE: Final = -1  # in place of a client: the chunk is damaged or too large
 
 
@@ -83,7 +83,7 @@ class ConversionCache:
 
     @property
     def under_way(self) -> int:
-        """Conversions that take another turn."""
+        """The number of conversions that need another turn."""
         return len(self._under_way)
 
     def keeps(self, policy: ConversionPolicy) -> bool:
@@ -101,10 +101,10 @@ class ConversionCache:
                 number = self._files[records.file] = self._files_count
         return number
 
-    # --- what is there
+    # --- cached chunks
 
     def find(self, key: Key) -> Chunk | None:
-        """A chunk, held for the caller, who releases it."""
+        """A chunk, held for the caller. The caller releases it."""
         with self._lock:
             chunk = self._chunks.get(key)
             if chunk is None:
@@ -127,7 +127,7 @@ class ConversionCache:
     def is_converting(self, key: Key) -> bool:
         return key in self._under_way
 
-    # --- who has asked
+    # --- the clients' requests
 
     def may_keep(self, place: Place) -> bool:
         """Whether a chunk of this place can be cached: it is neither damaged nor too large."""
@@ -159,7 +159,7 @@ class ConversionCache:
         self._refused += 1
         return self._refused % PROBE_EVERY == 0
 
-    # --- what is made
+    # --- conversions
 
     def convert(
         self,
@@ -194,7 +194,7 @@ class ConversionCache:
         if not converting.begin_turn(wake):
             return None, None
         try:
-            if self._under_way.get(key) is not converting:  # somebody else has come to its end
+            if self._under_way.get(key) is not converting:  # another thread has finished it
                 return self.find(key), work
             return self._turn(key, place, converting, work)
         finally:
@@ -203,7 +203,7 @@ class ConversionCache:
     def _turn(
         self, key: Key, place: Place, converting: Converting, work: int
     ) -> tuple[Chunk | None, int]:
-        """As `convert`, for the thread that has the turn."""
+        """Like `convert`, for the thread that has the turn."""
         is_over = True
         try:
             left = converting.keeping.run(work)
@@ -223,14 +223,14 @@ class ConversionCache:
                     self._under_way.remove(key, converting)
 
     def leave(self, client: int) -> None:
-        """The client waits for no conversion any more: it has its answer, or is gone."""
+        """The client waits for no conversion any more: it has its response, or is gone."""
         with self._lock:
             self._under_way.leave(client)
 
     def _keeping(self, key: Key, batches: FileRecords, first: BatchHeader) -> BufferedConversion:
-        # In a log whose offsets fall, records below the first offset are left out: no client that
-        # fetches this chunk wants them. A compressed message of v0 or v1 states its last offset
-        # only.
+        # If a log's offsets fall, records below the first offset are left out. No client that
+        # fetches this chunk wants them. A compressed message of v0 or v1 states only its last
+        # offset.
         first_offset = key.first_offset
         if first_offset == WHOLE:
             first_offset = first.base_offset if first.magic == V2 else 0
@@ -239,7 +239,7 @@ class ConversionCache:
         )
 
     def _keep(self, key: Key, converting: Converting) -> Chunk:
-        """RecordsError: it is damaged. NoMemoryError: there is no room."""
+        """Raises RecordsError if it is damaged, NoMemoryError if there is no room."""
         keeping = converting.keeping
         if keeping.damage is not None:
             raise keeping.damage

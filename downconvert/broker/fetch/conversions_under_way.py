@@ -5,7 +5,7 @@ waits for is never dropped: otherwise clients of many chunks would evict each ot
 conversion without clients is dropped when its place is needed. If every place has a client that
 waits, the next client converts for itself.
 
-Not here: a conversion (converted_chunk.py), what is kept of it (conversion_cache.py)."""
+Not here: a conversion (converted_chunk.py), caching its result (conversion_cache.py)."""
 
 from collections import OrderedDict
 from typing import Final
@@ -48,19 +48,19 @@ class ConversionsUnderWay:
         self._by_key[key] = converting
 
     def remove(self, key: Key, converting: Converting) -> None:
-        """It is made, or has failed. Clients that wait for it find out at their next turn."""
+        """The conversion is made, or has failed. Its clients find out at their next turn."""
         if self._by_key.get(key) is converting:
             del self._by_key[key]
 
     def wait(self, client: int, converting: Converting) -> None:
-        """The client will come back for what is made."""
+        """The client will come back for the result."""
         if self._of_client.get(client) is not converting:
             self.leave(client)
             self._of_client[client] = converting
             converting.clients.add(client)
 
     def leave(self, client: int) -> None:
-        """The client no longer waits: it has its answer, or is gone."""
+        """The client no longer waits: it has its response, or is gone."""
         converting = self._of_client.pop(client, None)
         if converting is not None:
             converting.clients.discard(client)

@@ -1,4 +1,4 @@
-"""What a fetch has read so far, partition by partition."""
+"""The results of one fetch so far, partition by partition."""
 
 from typing import Final
 
@@ -11,15 +11,15 @@ UNKNOWN: Final = -1  # an epoch
 
 
 class FetchRead:
-    """What one pass over all partitions has found."""
+    """The results of one pass over all partitions."""
 
     def __init__(self) -> None:
         self.results: list[Message] = []
         self.partitions: list[Partition | None] = []
-        self.epochs: list[int] = []  # the leaders', when it was read
+        self.epochs: list[int] = []  # the leaders' epochs when it was read
         self.contributions: list[Contribution] = []
         self.size = 0  # bytes of the log
-        self.has_news = False  # errors, with which an answer does not wait
+        self.has_news = False  # errors, which are answered without waiting
         self.is_whole = False
 
     def add(self, result: Message, partition: Partition | None, contribution: Contribution) -> None:
@@ -30,7 +30,7 @@ class FetchRead:
         self.size += contribution.source_size
 
     def drop_records(self) -> None:
-        """Forgets the records: the fetch waits, and reads all of them again when it goes on."""
+        """Forgets the records. The fetch waits, and reads all of them again later."""
         self.contributions = [one._replace(records=b"") for one in self.contributions]
         for result in self.results:
             result.records = b""

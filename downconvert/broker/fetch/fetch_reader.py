@@ -1,10 +1,10 @@
-"""Reads what one fetch asks for, partition by partition.
+"""Reads the partitions of one fetch, one after the other.
 
 The order of decisions for each partition is Kafka's (KafkaApis, ReplicaManager). A partition that
-cannot be read has an error, and the others their records. Where much has to be converted it is read
-in turns, between which other requests are worked on.
+cannot be read gets an error, and the others get their records. If much has to be converted, it is
+read in turns. Other requests are handled between two turns.
 
-Not here: what a partition contributes (reading.py, reading_converted.py), the policy of conversions
+Not here: the records of one partition (reading.py, reading_converted.py), the policy of conversions
 (conversions.py), when a fetch is answered and when it waits (handlers/fetch.py)."""
 
 from typing import Final
@@ -45,8 +45,8 @@ LOG: Final = log_of(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch
 READ_COMMITTED: Final = 1
 
-# Of the log, measured in one turn: a millisecond where nothing is compressed, some tens where
-# everything is compressed again.
+# Bytes of the log measured in one turn. It takes a millisecond if nothing is compressed, and some
+# tens if everything is compressed again.
 TURN_SIZE: Final = MiB
 
 NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
@@ -55,8 +55,8 @@ NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 class FetchReader:
     """Reads for one fetch, in the thread that owns its exchange.
 
-    is_follower: a replica asks. is_committed: the client reads what is committed only. is_reported:
-    how far a follower is has been noted."""
+    is_follower: a replica fetches. is_committed: the client reads only committed records.
+    is_reported: the follower's offset has been noted."""
 
     def __init__(self, broker: BrokerState, exchange: Exchange) -> None:
         request = exchange.request.body
@@ -73,27 +73,27 @@ class FetchReader:
         if rate is not None:
             self.max_bytes = min(self.max_bytes, int(rate * WINDOW))
         self.is_follower = self._replica_id >= 0
-        # Clients of older formats cannot ask for it: the field is 0 in those versions.
+        # Requests of older versions do not have the field: it is 0 for them.
         self.is_committed = request.isolation_level == READ_COMMITTED
         self.is_reported = not self.is_follower
 
     def below_min_bytes(
         self, asked_for: list[Asked], min_bytes: int, now: float
     ) -> FetchRead | None:
-        """What is available, if sizes show that it is less than `min_bytes`; None: it may be
-        enough, or only reading can tell."""
+        """The available bytes, if sizes show that they are less than `min_bytes`. None: there may
+        be enough, or only reading can tell."""
         if self._magic is None or self.is_follower:
-            return None  # what goes out as it is costs as little to read as to look at
+            return None  # reading unconverted records costs as little as checking them
         found = FetchRead()
         for asked in asked_for:
             enough = min(min_bytes - found.size, asked.max_bytes, TURN_SIZE)
             try:
                 _, partition = self._partition(asked)
                 partition.check(asked.leader_epoch, leader=True)
-                # Clients of older formats read up to the high watermark. When the fetch is read
-                # after this, that goes by the same look at the log.
+                # Clients of older formats read up to the high watermark. A read after this uses
+                # the same state of the log.
                 _, up_to, _ = partition.offsets(asked.offset, now, stable=False)
-                if asked.offset == up_to:  # most of those that wait
+                if asked.offset == up_to:  # true for most waiting fetches
                     size: int | None = 0
                 elif min_bytes <= 1:
                     return None
@@ -110,8 +110,8 @@ class FetchReader:
     def read_some(
         self, read: FetchRead, asked_for: list[Asked], look: IdleLook | None, now: float
     ) -> Pause | None:
-        """Reads the partitions that have not been read yet into `read`, as many as fit a turn.
-        Returns until when there is a pause; None: that was all of them."""
+        """Reads further partitions into `read`, as many as fit a turn. Returns the pause that must
+        follow. None: all are read."""
         measured = 0
         for asked in asked_for[len(read.results) :]:
             if measured >= TURN_SIZE:
@@ -128,7 +128,7 @@ class FetchReader:
     def _read_one(
         self, read: FetchRead, asked: Asked, look: IdleLook | None, now: float
     ) -> Pause | None:
-        """Reads one partition. Returns until when there is a pause; None: it is complete."""
+        """Reads one partition. Returns the pause that must follow. None: it is complete."""
         index = asked.index
         result = Message(key=(asked.topic, index), partition_index=index, high_watermark=UNKNOWN)
         contribution: Contribution | None = None
@@ -159,7 +159,7 @@ class FetchReader:
         return None
 
     def _partition(self, asked: Asked) -> tuple[Topic, Partition]:
-        """The topic and the partition. ApiError: they are not here."""
+        """The topic and the partition. Raises ApiError if they are not here."""
         topic = self._broker.topics.find(asked.topic)
         if topic is None and isinstance(asked.topic, bytes):
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
@@ -169,7 +169,7 @@ class FetchReader:
         return topic, partition
 
     def _new_reader(self) -> Reader:
-        """Who reads, for what is converted or compressed again."""
+        """The reader for records that are converted or compressed again."""
         broker, exchange = self._broker, self._exchange
         exchange.holds_turns = True
         return Reader(
@@ -187,7 +187,7 @@ class FetchReader:
     ) -> Contribution | Pause:
         must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
-        reports_stable_offset = self._magic is None  # how far what is stable goes
+        reports_stable_offset = self._magic is None  # the last stable offset
         start_offset, high_watermark, last_stable_offset = partition.offsets(
             asked.offset, now, stable=reports_stable_offset
         )
@@ -237,7 +237,7 @@ class FetchReader:
             is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
         )
         if self._magic is None and asked.offset == up_to and asked.offset >= start_offset:
-            return nothing(up_to)  # as most are; nothing is read to find that out
+            return nothing(up_to)  # the usual case, found without reading
         if self._magic is None and (self._version >= ZSTD_SINCE or self.is_follower):
             return (
                 yield from read_as_is(
@@ -288,8 +288,8 @@ class FetchReader:
         )
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
-        """Notes how far the follower is. This answer has the high watermark from before that, the
-        next one the new one, as in Kafka."""
+        """Notes the follower's offset. As in Kafka, this response has the high watermark from
+        before that, and the next one has the new one."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
         if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
             self._broker.purgatory.notify(partition.key)
@@ -308,14 +308,14 @@ class FetchReader:
 
 
 def _divergence(asked: Asked, partition: Partition, start_offset: int) -> EpochEnd | None:
-    """Where the client's records diverge from this log; None: nowhere [KIP-595]."""
+    """Where the client's records diverge from this log. None: nowhere [KIP-595]."""
     if asked.offset < start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
     return partition.divergence(asked.offset, asked.last_epoch)
 
 
 def aborted_in(partition: Partition, offset: int, contribution: Contribution) -> list[Message]:
-    """The aborted transactions that a client leaves out of what it gets from `offset` on."""
+    """The aborted transactions that a client leaves out of its records from `offset` on."""
     if contribution.source is None:
         return []
     return [

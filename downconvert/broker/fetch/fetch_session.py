@@ -1,10 +1,9 @@
 """Fetch sessions: a client that fetches many partitions names only those that changed [KIP-227].
 
-Both sides remember the partitions of a session; a request says what changes, and the answer has
-only partitions that have something new. The two stay in step by an epoch that grows with each
-request.
+Both sides remember the partitions of a session. A request contains only changes, and the response
+has only partitions with new data. An epoch that grows with each request keeps both sides in step.
 
-Not here: what is read for a partition (fetch_reader.py)."""
+Not here: reading a partition (fetch_reader.py)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -26,18 +25,18 @@ UNKNOWN: Final = -1  # an offset
 # A session without a request for this long may be evicted by any other [FetchSession.scala].
 IDLE_MAX: Final = 120.0  # seconds
 
-# Of all sessions together. One takes some 300 bytes, and a request of 100 MB names millions.
+# For all sessions together. A partition takes some 300 bytes. A request of 100 MB names millions.
 PARTITIONS_MAX: Final = 200_000
 
-Key: TypeAlias = tuple[str | bytes, int]  # the topic by what the client calls it, and the index
+Key: TypeAlias = tuple[str | bytes, int]  # the topic's name or id in the request, and the index
 
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """A partition in which nothing was found, by which kind of request, and in which state."""
+    """A partition in which nothing was found: the kind of request, and the partition's state."""
 
     partition: Partition
-    request: tuple[int, bool]  # its version, and whether it reads what is committed only
+    request: tuple[int, bool]  # its version, and whether it reads only committed records
     state: tuple[object, ...]
     leader_epoch: int
 
@@ -51,9 +50,9 @@ class Asked:
     offset: int
     max_bytes: int  # not negative
     leader_epoch: int
-    last_epoch: int  # of the last record that the client has
+    last_epoch: int  # of the client's last record
     start_offset: int  # of a follower's log
-    idle: Idle | None = None  # when nothing was found for it
+    idle: Idle | None = None  # set if nothing was found for it
 
     @property
     def key(self) -> Key:
@@ -61,7 +60,7 @@ class Asked:
 
 
 def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
-    """The partitions of a request. Where one is named twice, the last counts, as in Kafka."""
+    """The partitions of a request. If one is named twice, the last counts, as in Kafka."""
     found: dict[Key, Asked] = {}
     for topic in topics:
         name = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
@@ -81,27 +80,27 @@ def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
 class Context(Protocol):
     """A request, with or without a session.
 
-    is_session: the same partitions will be asked for again. skips_idle: the answer need not have
-    those in which there is nothing new."""
+    is_session: the same partitions will be fetched again. skips_idle: the response may omit
+    partitions without new data."""
 
     asked: list[Asked]
     is_session: bool
     skips_idle: bool
 
     def answer(self, results: list[Message], now: float) -> Message:
-        """The response's body, without its topics but with `results`: those that are due."""
+        """The response's body, without its topics but with the `results` that are due."""
 
 
 @dataclass(slots=True, eq=False)
 class Cached:
-    """A partition of a session, and what its client was told last."""
+    """A partition of a session, and the last result sent to its client."""
 
     asked: Asked
     high_watermark: int = UNKNOWN
     start_offset: int = UNKNOWN
 
     def is_news(self, result: Message) -> bool:
-        """Whether the answer must have this partition; remembers what it says."""
+        """Whether the response must have this partition. Remembers the result."""
         fields = result.__dict__
         start, code = fields.get("log_start_offset", UNKNOWN), fields.get("error_code", 0)
         news = (
@@ -111,7 +110,7 @@ class Cached:
             or code != ErrorCode.NONE
             or "diverging_epoch" in fields
         )
-        # An error is told each time, and so is the first result after it.
+        # An error is sent each time, and so is the first result after it.
         self.high_watermark = UNKNOWN if code else result.high_watermark
         self.start_offset = start
         return news
@@ -145,7 +144,7 @@ class FetchSessions:
         self._slots = slots
         # An id that cannot be guessed: a client that knows it can put the session out of step.
         self._random = random or SystemRandom().randint
-        self._sessions: dict[int, Session] = {}  # the one that was used last at the end
+        self._sessions: dict[int, Session] = {}  # the most recently used one is at the end
         self._partitions = 0
         self._lock = Lock()
 
@@ -154,11 +153,11 @@ class FetchSessions:
 
     @property
     def partitions(self) -> int:
-        """Of all sessions together."""
+        """The number of partitions of all sessions."""
         return self._partitions
 
     def begin(self, version: int, request: Message, now: float, *, is_follower: bool) -> Context:
-        """The context of a request. ApiError: its session id or epoch is not the expected one."""
+        """The context of a request. Raises ApiError for an unexpected session id or epoch."""
         asked = asked_in(version, request.topics)
         id_, epoch = request.session_id, request.session_epoch
         if epoch in (INITIAL, FINAL):
@@ -208,7 +207,7 @@ class FetchSessions:
         return Incremental(self, session, session.epoch, list(partitions.values()))
 
     def create(self, cached: list[Cached], *, by_id: bool, is_follower: bool, now: float) -> int:
-        """A new session's id; 0: there are too many."""
+        """Creates a session and returns its id. 0: there are too many."""
         with self._lock:
             if not cached or self._partitions + len(cached) > PARTITIONS_MAX:
                 return NO_SESSION
@@ -223,8 +222,8 @@ class FetchSessions:
             return id_
 
     def told(self, session: Session, epoch: int, results: list[Message]) -> list[Message]:
-        """The results that are due. Partitions with records move to the end, so that each is the
-        first to be read some time. ApiError: the session went on without this request."""
+        """The results that are due. Partitions with records move to the end, so that each is read
+        first at some time. Raises ApiError if the session advanced without this request."""
         with self._lock:
             if session.epoch != epoch:
                 raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
@@ -238,8 +237,8 @@ class FetchSessions:
             return due
 
     def _evict(self, for_follower: bool, now: float) -> bool:
-        """Makes room: the session that was idle for longest goes if it was idle for too long, or
-        if it is a consumer's and a follower asks."""
+        """Makes room by evicting the session that was idle for longest. It is evicted if it was
+        idle for too long, or if it is a consumer's and a follower fetches."""
         for session in self._sessions.values():
             if now - session.last_used > IDLE_MAX or (for_follower and not session.is_privileged):
                 self._remove(session.id)
@@ -252,7 +251,7 @@ class FetchSessions:
         session = self._sessions.pop(id_, None)
         if session is not None:
             self._partitions -= len(session.partitions)
-            session.epoch = FINAL  # requests of it that still wait are out of step now
+            session.epoch = FINAL  # its requests that still wait are now out of step
 
 
 class Sessionless:

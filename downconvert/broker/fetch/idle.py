@@ -1,11 +1,11 @@
-"""Whether a partition is as it was when a fetch found nothing in it.
+"""Checks whether a partition is unchanged since a fetch found nothing in it.
 
-A consumer of thousands of partitions finds nothing new in most of them, again and again. A
-partition whose state is equal to a state in which nothing was found holds nothing for the same
-request now, and needs no other look.
+A consumer of thousands of partitions repeatedly finds nothing new in most of them. If a partition's
+state equals an earlier state in which nothing was found, the same request finds nothing now either.
+The partition is then not read.
 
-The state of a log that this process writes is a few numbers. That of a log that another process
-writes is the times and sizes of its files, so that nothing is opened or read.
+The state of a log written by this process is a few numbers. The state of a log written by another
+process is the times and sizes of its files, so nothing is opened or read.
 
 Not here: the partitions of a session (fetch_session.py), reading the others (fetch_reader.py)."""
 
@@ -24,19 +24,19 @@ from records.kernel_functions import STAMP_SIZE
 from .fetch_session import Asked, Context, Idle
 
 # The second of two changes within one tick of a file system's clock does not show. So a file that
-# was changed less than this ago is not taken for unchanged; the coarsest clocks tick every 2 s.
+# was changed less than this ago may be changing. The coarsest clocks tick every 2 s.
 SETTLED_AFTER: Final = 3_000_000_000  # nanoseconds
 
-CHANGED: Final = Struct("<q16x")  # when a file was changed, of its stamp
+CHANGED: Final = Struct("<q16x")  # in a file's stamp: when the file was changed
 UNKNOWN: Final = b"\xff" * STAMP_SIZE
-BOTH_SIZE: Final = 2 * STAMP_SIZE  # of a partition's directory, and of its last segment's file
+BOTH_SIZE: Final = 2 * STAMP_SIZE  # a partition's directory, and its last segment's file
 assert CHANGED.size == STAMP_SIZE
 
 State: TypeAlias = tuple[object, ...]
 
 
 class IdleStates:
-    """The states of partitions at one moment. Made anew for each look."""
+    """The states of partitions at one moment. Create a new object for each check."""
 
     __slots__ = ("_now", "_starts", "_topics")
 
@@ -44,11 +44,11 @@ class IdleStates:
         """`now`: seconds since the epoch."""
         self._topics = topics
         self._now = int(now * 1e9)
-        self._starts = b""  # the stamp of the start offsets' file, once it was looked at
+        self._starts = b""  # the stamp of the start offsets' file, once it has been read
 
     def of(self, partitions: Sequence[Partition]) -> list[State]:
-        """The states of partitions. All files that are looked at for them are looked at by one
-        call: with thousands of calls a thread would wait for the interpreter as often."""
+        """The states of partitions. One call gets the stamps of all files. With thousands of calls
+        a thread would wait for the interpreter as often."""
         states = [partition.state() for partition in partitions]
         followed = [partition for partition in partitions if partition.is_followed]
         stamps = file_stamps([path for partition in followed for path in _files(partition)])
@@ -60,7 +60,7 @@ class IdleStates:
         ]
 
     def new(self, partition: Partition) -> State | None:
-        """A partition's state, to be compared with later ones; None: it cannot be told, or it is
+        """A partition's state, for comparison with later ones. None: it is unknown, or it is
         changing."""
         state = partition.state()
         if state is not None:
@@ -78,7 +78,7 @@ class IdleStates:
         return None if changed > self._now - SETTLED_AFTER else self._of_followed(partition, stamps)
 
     def _of_followed(self, partition: Partition, stamps: bytes) -> State:
-        """Of a partition whose log another process writes."""
+        """The state of a partition with a log that another process writes."""
         return (
             self._start_offsets(),
             stamps,
@@ -100,7 +100,7 @@ def _files(partition: Partition) -> list[bytes]:
 
 class IdleLook:
     """One pass of a fetch over the partitions of its session. request: its version, and whether it
-    reads what is committed only. now: seconds since the epoch."""
+    reads only committed records. now: seconds since the epoch."""
 
     __slots__ = ("_is_session", "_request", "_skips", "_states", "_topics")
 
@@ -116,13 +116,13 @@ class IdleLook:
         self._topics = topics
         self._request = request
         self._states = IdleStates(topics, now)
-        # A follower's fetch says what it has: each of its partitions is looked at.
+        # A follower's fetch reports its offsets, so each of its partitions is checked.
         self._is_session = context.is_session and not is_follower
         self._skips = context.skips_idle and not is_follower
 
     def split(self, asked: list[Asked]) -> tuple[list[Asked], list[Asked]]:
-        """Those that have to be read; and those that are idle: nothing was found in them before,
-        and nothing has happened to them since."""
+        """Splits into partitions that have to be read and idle ones. Nothing was found in an idle
+        partition before, and it has not changed since."""
         if not self._skips:
             return asked, []
         before = [self._known(one) for one in asked]
@@ -135,7 +135,8 @@ class IdleLook:
         return read, idle
 
     def before(self, partition: Partition) -> Idle | None:
-        """What to remember if a read finds nothing; to be called before it. None: nothing."""
+        """What to remember if a read finds nothing. Must be called before the read. None: nothing
+        is remembered."""
         state = self._states.new(partition) if self._is_session else None
         if state is None:
             return None
@@ -144,8 +145,8 @@ class IdleLook:
     def changed(
         self, asked: list[Asked], *, written_here: bool = False
     ) -> list[tuple[Asked, Idle]]:
-        """Of those that were idle, the ones that may not be idle any more; `written_here`: only of
-        logs that this process writes, which costs no call of the system."""
+        """The formerly idle partitions that may not be idle any more. `written_here`: checks only
+        logs that this process writes, which needs no system call."""
         looked_at = [
             (one, one.idle)
             for one in asked
@@ -159,8 +160,8 @@ class IdleLook:
         ]
 
     def _known(self, asked: Asked) -> Idle | None:
-        """What was found in a partition before, if it is still the one that is asked for, in the
-        same way."""
+        """The earlier result for a partition, if it still is the same partition and is fetched in
+        the same way."""
         idle = asked.idle
         if idle is None or idle.request != self._request:
             return None

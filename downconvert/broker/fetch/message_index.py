@@ -1,4 +1,4 @@
-"""Where messages are among others in memory, by their offsets.
+"""Finds messages by their offsets among others in memory.
 
 Not here: parsing messages (records)."""
 
@@ -8,17 +8,17 @@ from typing import Final
 
 from records.formats import PREFIX
 
-STEP: Final = 16  # messages from one mark to the next: a hundredth of the bytes, or less
+STEP: Final = 16  # messages between two marks. The marks take a hundredth of the bytes, or less
 
 
 class MessageIndex:
-    """Finds whole messages of v0 or v1 that lie one after the other, their offsets rising."""
+    """Finds whole messages of v0 or v1 that are stored one after the other, with rising offsets."""
 
     __slots__ = ("_data", "_offsets", "_positions")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._offsets, self._positions = array("q"), array("q")  # of every sixteenth
+        self._offsets, self._positions = array("q"), array("q")  # of every sixteenth message
         at = number = 0
         while at < len(data):
             offset, size = PREFIX.unpack_from(data, at)
@@ -29,7 +29,7 @@ class MessageIndex:
             number += 1
 
     def find(self, offset: int) -> tuple[int, int]:
-        """How many bytes, and how many messages, are before the first one at or after `offset`."""
+        """How many bytes and messages are before the first message at or after `offset`."""
         data = self._data
         mark = max(0, bisect_left(self._offsets, offset) - 1)
         at, number = self._positions[mark] if self._positions else 0, mark * STEP

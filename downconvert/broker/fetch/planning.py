@@ -1,7 +1,6 @@
-"""How large an answer will be, found out in turns between which other requests have theirs.
+"""Plans a response's size in turns. Other requests have their turn in between.
 
-Not here: the steps (downconvert/conversion), how many are under way at a time
-(planning_slots.py)."""
+Not here: the steps (downconvert/conversion), the number of plans at a time (planning_slots.py)."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -14,20 +13,20 @@ from .contribution import Pause, Turns
 
 Found = TypeVar("Found")
 
-# How much work is done in one turn, in bytes that go through memory; those of what is compressed
-# count several times. Some milliseconds, and enough for an answer of the usual size (1 MiB) of what
-# is plain.
+# The work done in one turn, in bytes that go through memory. Bytes compressed again count several
+# times. This takes some milliseconds, and suffices for an uncompressed response of the usual size
+# (1 MiB).
 PLANNED_A_TURN: Final = 6 * MiB
 
 
 def planned(
     begin: Callable[[], Steps[Found]], client: int, slots: PlanningSlots, wake: Wake
 ) -> Turns[Found]:
-    """What the steps find that `begin` begins, however large a batch is.
+    """The result of the steps that `begin` begins, however large a batch is.
 
-    What takes more than a turn has a slot; where there is none, what the first turn has done is
-    dropped, so that nothing is held while it waits for one: `wake` lets it go on. `client`: the
-    number of its connection."""
+    A plan that needs more than one turn takes a slot. If none is free, the first turn's work is
+    dropped, so that nothing is held while it waits. `wake` resumes it. `client`: the number of its
+    connection."""
     is_first = True
     while True:
         steps = begin()
@@ -48,7 +47,7 @@ def planned(
 
 
 def _turn_of(steps: Steps[Found]) -> Found | None:
-    """One turn; None: it takes another."""
+    """Runs one turn. None: another one is needed."""
     work = 0
     while work < PLANNED_A_TURN:
         try:

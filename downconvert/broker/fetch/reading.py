@@ -1,4 +1,4 @@
-"""Reads a partition for a client that gets records as they are, and looks at what there would be.
+"""Reads a partition for a client that gets records unconverted, and measures available bytes.
 
 Not here: for clients of older formats (reading_converted.py), the order of decisions
 (fetch_reader.py)."""
@@ -16,7 +16,7 @@ from .contribution import Contribution, Limits, Pause, Reading, Turns, nothing
 from .planning import planned
 from .reading_converted import Reader
 
-# How many batches are looked at in one turn for a client that reads v2: some milliseconds.
+# Batches checked in one turn for a client that reads v2: some milliseconds.
 BATCHES_A_TURN: Final = 1_000
 
 
@@ -31,10 +31,10 @@ def read_as_is(
     is_follower: bool = False,
     is_committed: bool = False,
 ) -> Reading:
-    """As on disk, but for the codecs that the client does not know: `recode` as in
-    ConversionPolicy, None: it knows all. `reader`: for whom that is planned. `is_follower`: it
-    wants every batch; `is_committed`: the client needs markers, to know which records were aborted.
-    UnsupportedCodecError: a codec is what is there, and is refused."""
+    """Records as on disk, except for codecs that the client does not know. `recode` as in
+    ConversionPolicy. None: it knows all. `reader`: plans the recompression. `is_follower`: it wants
+    every batch. `is_committed`: the client needs markers to know which records were aborted. Raises
+    UnsupportedCodecError if the first batch has a refused codec."""
     records = partition.read(offset, limits.max_bytes, up_to)
     first = records.first
     if not (is_follower or (first is not None and is_of_use(first, offset))):
@@ -54,22 +54,22 @@ def read_as_is(
 
 
 def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:
-    """Bytes of the log that a fetch would get. Cheap: nothing but headers near `offset` is read.
+    """Bytes of the log that a fetch would get. Cheap: it reads only headers near `offset`.
 
-    RecordsError, OSError as for reading."""
+    Raises RecordsError and OSError like reading."""
     if offset >= up_to:
         return 0
     return min(partition.read(offset, max_bytes, up_to).size, max_bytes)
 
 
 def all_available(partition: Partition, offset: int, up_to: int, enough: int) -> int | None:
-    """Bytes of the log from `offset` to `up_to`; None: `enough`, or more than a look can tell.
+    """Bytes of the log from `offset` to `up_to`. None: `enough`, or more than headers show.
 
-    Cheap: nothing but headers near `offset` is read. RecordsError, OSError as for reading."""
+    Cheap: it reads only headers near `offset`. Raises RecordsError and OSError like reading."""
     records = partition.read(offset, enough, up_to)
     if records.size >= enough or (not records.size and offset < up_to):
         return None
-    if records.size and partition.upper_bound(records) < up_to:  # it goes on in another segment
+    if records.size and partition.upper_bound(records) < up_to:  # the next segment has more
         return None
     return records.size
 

@@ -1,14 +1,14 @@
 """Reads a partition for a client of an older format.
 
-A range may convert to nothing: markers, and batches from which compaction has removed all records
-at or after the offset asked for. An old client that gets nothing fetches the same offset again, for
-ever. So a conversion reads on, across batches and segments, until there is a record. It never sends
-one below the offset asked for, as some clients hand those to the application.
+A range may convert to nothing: markers, and batches without records at or after the fetch offset
+because of compaction. An old client that gets nothing fetches the same offset for ever. So a
+conversion reads on, across batches and segments, until there is a record. It never sends a record
+below the fetch offset, as some clients pass those to the application.
 
-How large an answer will be is found out in turns of some milliseconds, however large a batch is.
+A response's size is planned in turns of some milliseconds, however large a batch is.
 
-Not here: which policy (conversions.py), what is shared with other clients (shared_range.py), the
-order of decisions (fetch_reader.py)."""
+Not here: the policy (conversions.py), chunks shared with other clients (shared_range.py), the order
+of decisions (fetch_reader.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,19 +41,19 @@ from .conversion_cache import ConversionCache
 from .planning import planned
 from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
 
-# How much of a log is skipped in one turn, where it has nothing for a client. That takes some
-# milliseconds, after which other requests have a turn.
+# Bytes of a log without anything for a client that are skipped in one turn. That takes some
+# milliseconds. Then other requests have a turn.
 SKIP_SIZE: Final = 16 * MiB
 
-# A range up to this size is converted at once, in some ten microseconds: to plan it, and to convert
-# it while it is sent, takes longer. Bytes, and batches.
+# A range up to this size is converted at once, in some ten microseconds. Planning it, and
+# converting it while it is sent, takes longer. Bytes, and batches.
 AT_ONCE_MAX: Final = 32 * KiB
 AT_ONCE_BATCHES: Final = 8
 
 
 class Reader(NamedTuple):
-    """Who reads: the number of its connection; what lets it go on after a pause until it is woken;
-    what it shares with others: the slots for planning, and what is kept of conversions."""
+    """The client of a read: the number of its connection, and the callback that resumes it after a
+    wait. Also the shared state: the slots for planning, and the kept conversions."""
 
     slots: PlanningSlots
     client: int = 0
@@ -71,10 +71,10 @@ def read_converted(
     policy: ConversionPolicy,
     reader: Reader,
 ) -> Reading:
-    """Converted to messages of format `magic`, none of them below `offset`.
+    """Records converted to messages of format `magic`, none of them below `offset`.
 
-    No lock of the partition is held while anything is measured. RecordsError: damage, or a refusal,
-    is the next there is."""
+    No lock of the partition is held while anything is measured. Raises RecordsError if the next
+    batch is damaged or refused."""
     return _Conversion(partition, offset, up_to, limits, magic, policy, reader).read()
 
 
@@ -104,18 +104,18 @@ class _Conversion:
         while True:
             records = partition.read(position, limits.max_bytes, up_to)
             if not limits.fit(records):
-                # Nothing at all up to there, or something for which there is no room this time.
+                # Nothing at all up to there, or records that do not fit this time.
                 return nothing(position if records.size else max(position, up_to))
             if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
                 position = after
                 continue
             is_tail = records.size < limits.max_bytes
-            # Small fetches in the midst of a log end where nobody else's do.
+            # Small fetches in the middle of a log share no chunk boundary.
             if cache is not None and (is_tail or records.size >= CHUNK_SIZE):
                 shared = take(cache, records, self._asker, is_tail=is_tail)
                 if (
                     shared.ends is Ends.IN_PROGRESS
-                ):  # so that an answer is as long as without others
+                ):  # so that a response is as long as without shared chunks
                     shared.close()
                     yield Pause.WAKE
                     continue
@@ -132,7 +132,7 @@ class _Conversion:
             if converted.size:
                 return (yield from self._alone(converted, records))
             found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
-            if found.next_offset is None:  # no entry of it is whole
+            if found.next_offset is None:  # it has no whole entry
                 return nothing(up_to)
             position = max(position, found.next_offset)
             skipped += found.size
@@ -152,7 +152,7 @@ class _Conversion:
         return (yield from planned(begin, reader.client, reader.slots, reader.wake))
 
     def _alone(self, converted: Converted, records: FileRecords) -> Reading:
-        """What nobody shares, and what follows it."""
+        """A range that is not shared, and the following ranges."""
         head = partial(head_of, converted, records, self.magic, self.offset, self.policy)
         first = _plain_first(records, self.offset)
         size_max = hard_size(converted.size, self.limits.room, head, first)
@@ -162,8 +162,8 @@ class _Conversion:
         return self._contribution(sends, size)
 
     def _after(self, shared: SharedRange, records: FileRecords) -> Reading:
-        """What begins with chunks that other clients get, too. What is not kept follows while it is
-        sent; damage in it is reported to the next fetch, which begins with it."""
+        """A range that begins with shared chunks. Uncached records follow and are converted while
+        they are sent. The next fetch begins with any damage in them, and reports it."""
         sends, size, room = list[Send](shared.sends), shared.source_size, self.limits.room
         size_max = hard_size(shared.size, room, lambda: shared.head)
         if size_max is not None:
@@ -192,10 +192,10 @@ class _Conversion:
         sends: list[Send],
         end_of: Callable[[FileRecords], int | None] = end_offset_of,
     ) -> Turns[int]:
-        """Adds what follows in the next segments, as far as it fits. Returns how many bytes of
-        the log that is. `end_of`: the offset after the last batch of `records`.
+        """Adds records of the next segments, as far as they fit. Returns their bytes in the log.
+        `end_of`: the offset after the last batch of `records`.
 
-        Damage there is reported to the next fetch, which begins with it."""
+        The next fetch begins with any damage there, and reports it."""
         size = used = records.size
         size_max, room = self.limits.max_bytes, self.limits.room
         try:
@@ -227,7 +227,7 @@ class _Conversion:
 
 
 def _plain_first(records: FileRecords, offset: int) -> BatchHeader | None:
-    """The first batch, if what is sent begins with one of its records, not compressed."""
+    """The first batch, if the response begins with one of its records, uncompressed."""
     header = next(records.batches(), None)
     if header is None or header.magic < V2 or header.codec:
         return None
@@ -239,8 +239,8 @@ def _plain_first(records: FileRecords, offset: int) -> BatchHeader | None:
 def _after_what_is_below(records: FileRecords, offset: int) -> int | None:
     """The offset after the first batch, if none of its records is at or after `offset`.
 
-    A compressed batch that is not trimmed would be sent all the same, as Kafka does. The client
-    drops what it gets, and asks for the same offset again."""
+    A compressed batch that is not trimmed would be sent nevertheless, as Kafka does. The client
+    drops all of it and fetches the same offset again."""
     header = next(records.batches(), None)
     if header is None or header.magic < V2 or header.base_offset >= offset:
         return None

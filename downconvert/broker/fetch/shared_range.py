@@ -6,7 +6,7 @@ boundaries, wherever they began. If a client begins inside a batch that is compr
 chunk of that batch is not shared. If the batch becomes uncompressed messages, the client gets the
 messages from its offset on.
 
-Not here: which chunks are cached (conversion_cache.py), the rest of an answer
+Not here: which chunks are cached (conversion_cache.py), the rest of a response
 (reading_converted.py)."""
 
 from collections.abc import Iterator
@@ -28,11 +28,11 @@ from .converted_chunk import WHOLE, Chunk, Key, Place
 # sending it.
 CHUNK_SIZE: Final = 128 * KiB
 
-# Conversion in one turn: a millisecond or two. In bytes that go through memory. Bytes of compressed
+# Work of one turn, in bytes that go through memory: a millisecond or two. Bytes of compressed
 # batches count several times.
 WORK_A_TURN: Final = 2 * MiB
 
-PARTS_MAX: Final = 64  # chunks of one answer. At the tail a chunk may be a single small batch.
+PARTS_MAX: Final = 64  # chunks of one response. At the tail a chunk may be a single small batch.
 PLACES_MAX: Final = 1024  # places that are noted for one request
 
 
@@ -160,7 +160,7 @@ class SharedRangeBuilder:
         key = Key(self._file, self._records.origin + at, self._asker.magic, self._policy, WHOLE)
         chunk = cache.find(key)
         first = next(self._batches(at), None) if chunk is None else chunk.first
-        if first is None:  # nothing whole is left
+        if first is None:  # no whole batch is left
             return None
         if at == 0 and self._depends_on_offset(first):
             if chunk is not None:

@@ -1,7 +1,7 @@
-"""DescribeAcls, CreateAcls, DeleteAcls: as a broker without an authorizer answers them.
+"""DescribeAcls, CreateAcls, DeleteAcls: the responses of a broker without an authorizer.
 
-Who may do what is said in a file here (access/), which clients neither see nor change. Tools ask
-all the same, and take this error for the answer; without one they take the connection for lost."""
+Clients' permissions are in a file here (access/). Clients neither see nor change it. Tools ask
+nevertheless, and accept this error. Without a response they would assume a lost connection."""
 
 from typing import Final
 

@@ -1,5 +1,5 @@
-"""AddOffsetsToTxn: a producer says of which group it is about to commit offsets in its transaction.
-Those are in a partition of `__consumer_offsets`, which takes part in the transaction."""
+"""AddOffsetsToTxn: a producer names the group for which its transaction will commit offsets. The
+group's partition of `__consumer_offsets` takes part in the transaction."""
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState

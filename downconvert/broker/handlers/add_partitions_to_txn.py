@@ -1,6 +1,6 @@
-"""AddPartitionsToTxn: a producer says where it is about to write in its transaction.
+"""AddPartitionsToTxn: a producer names the partitions that its transaction will write to.
 
-All of its partitions are added, or none: where one cannot be, the others are answered with
+All of its partitions are added, or none. If one cannot be added, the response for the others is
 OPERATION_NOT_ATTEMPTED."""
 
 from downconvert.broker.exchange import Exchange

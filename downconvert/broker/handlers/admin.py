@@ -1,4 +1,4 @@
-"""Checks that admin requests have in common."""
+"""Shared checks of admin requests."""
 
 import re
 from collections import Counter
@@ -12,12 +12,12 @@ from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
 TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-# Each takes descriptors and index files.
+# Each partition takes descriptors and index files.
 PARTITIONS_MAX: Final = 1000
 
 
 def check_writable(broker: BrokerState, code: ErrorCode) -> None:
-    """ApiError with this code, where nothing may be changed."""
+    """Raises ApiError with this code if nothing may be changed."""
     if not broker.config.is_writable:
         raise ApiError(code, "this broker only reads")
 
@@ -28,21 +28,21 @@ def is_name(name: str) -> bool:
 
 
 def check_name(name: str) -> None:
-    """ApiError: no topic can have this name."""
+    """Raises ApiError if no topic can have this name."""
     if not is_name(name):
         said = f"{name[:100]!r} cannot be the name of a topic"
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
 
 
 def check_count(count: int) -> None:
-    """ApiError: no topic can have so many partitions."""
+    """Raises ApiError if no topic can have so many partitions."""
     if not 1 <= count <= PARTITIONS_MAX:
         said = f"{count} partitions: a topic has between 1 and {PARTITIONS_MAX}"
         raise ApiError(ErrorCode.INVALID_PARTITIONS, said)
 
 
 def check_replicas(broker: BrokerState, assignments: Iterable[Iterable[int]]) -> None:
-    """ApiError: a replica is assigned to another broker. This one is alone."""
+    """Raises ApiError if a replica is assigned to another broker. There is only this one."""
     alone = [broker.config.node_id]
     for number, brokers in enumerate(assignments):
         if list(brokers) != alone:
@@ -51,7 +51,7 @@ def check_replicas(broker: BrokerState, assignments: Iterable[Iterable[int]]) ->
 
 
 def topic_of(broker: BrokerState, name: str) -> Topic:
-    """ApiError: there is none."""
+    """The topic. Raises ApiError if there is none."""
     topic = broker.topics.get(name)
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no topic {name[:249]}")
@@ -59,7 +59,7 @@ def topic_of(broker: BrokerState, name: str) -> Topic:
 
 
 def clients_own(broker: BrokerState, name: str) -> Topic:
-    """A topic of which clients may delete anything. ApiError: there is none, or it is internal."""
+    """A topic that clients may delete from. Raises ApiError if it is missing or internal."""
     topic = topic_of(broker, name)
     if topic.is_internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is the brokers' own")
@@ -71,9 +71,9 @@ def answers_for(
     done: Callable[[Message], Message],
     refused: Callable[[Message, ApiError], Message],
 ) -> list[Message]:
-    """The answers for topics that a request names, each by its own outcome: what `done` returns, or
-    `refused` of its error. A name that comes more than once is refused once: it is not clear which
-    of them counts."""
+    """The responses for the topics that a request names. Each is the result of `done`, or of
+    `refused` for its error. A name that occurs more than once is refused once: it is not clear
+    which one counts."""
     topics = list(topics)
     counts = Counter(topic.name for topic in topics)
     refused_already: set[str] = set()
@@ -92,7 +92,7 @@ def answers_for(
 
 
 def refusal(error: Exception) -> ApiError:
-    """The error for a client; all but ApiErrors are the disk's."""
+    """The error for a client. Any error other than ApiError is an error of the disk."""
     if isinstance(error, ApiError):
         return error
     return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))

@@ -1,8 +1,8 @@
 """AlterConfigs and IncrementalAlterConfigs: the settings of topics.
 
-The older request says all that a topic shall have of its own, the newer one (KIP-339) what changes.
-What an operator gave a topic when the broker started stays. A broker's settings are not changed
-while it runs."""
+The older request lists all of a topic's own settings, the newer one (KIP-339) only the changes.
+Settings that an operator gave a topic at the broker's start stay. A broker's own settings are not
+changed while it runs."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -19,7 +19,7 @@ from .describe_configs import ResourceType
 
 
 class Operation(IntEnum):
-    """What is done to a setting, by Kafka's numbers."""
+    """The change to a setting, by Kafka's numbers."""
 
     SET = 0
     DELETE = 1
@@ -62,7 +62,7 @@ def _alter(
                 raise ApiError(ErrorCode.INVALID_REQUEST, "only topics' settings can be altered")
             _check_each(asked.configs)
             with broker.topics.lock:
-                # In Kafka's order: a tool is told first what is wrong with what it asks.
+                # In Kafka's order: errors in the request come first.
                 own = altered(broker.topics.configs.kept(asked.resource_name), asked.configs)
                 if not asked.resource_name:
                     said = "Default topic resources are not allowed."
@@ -80,7 +80,7 @@ def _alter(
 
 
 def _check_each(configs: list[Message]) -> None:
-    """ApiError: a setting comes twice, or is to have no value."""
+    """Raises ApiError if a setting occurs twice, or has no value."""
     if len({one.name for one in configs}) < len(configs):
         raise ApiError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     for one in configs:
@@ -93,7 +93,7 @@ def _check_each(configs: list[Message]) -> None:
 def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
     name, value = config.name, config.value
     match config.config_operation:
-        case Operation.DELETE:  # also of what nobody knows, as tools do that clean up
+        case Operation.DELETE:  # also for unknown settings, as tools that clean up send
             own.pop(name, None)
         case Operation.SET:
             own[name] = value
@@ -116,5 +116,5 @@ def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
 
 
 def _split(value: str) -> list[str]:
-    """As Java splits it: without the empty items at the end."""
+    """Splits like Java: without empty items at the end."""
     return value.rstrip(",").split(",") if value.rstrip(",") or not value else []

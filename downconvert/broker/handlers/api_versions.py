@@ -1,8 +1,8 @@
-"""ApiVersions: which requests are served here, in which versions.
+"""ApiVersions: the requests that are served here, and their versions.
 
-A client that asks in a version that is not known gets the answer of version 0 with an error and the
-list, as brokers since 2.4 do, and asks again [KIP-511]. One whose software has a name that Kafka
-does not take is told so."""
+A client that sends an unknown version gets a response of version 0 with an error and the list, like
+brokers since 2.4, and asks again [KIP-511]. A client with a software name that Kafka does not allow
+gets an error."""
 
 from functools import lru_cache
 from typing import Final
@@ -16,7 +16,7 @@ from downconvert.protocol.fetch_versions import MISREADS_OLD_MESSAGES, served_to
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.protocol.software import is_valid, software_of
 
-ANSWERS_MAX: Final = 64  # that are remembered: one for each rule
+ANSWERS_MAX: Final = 64  # remembered responses: one for each rule
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -36,7 +36,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 def _keys(
     access: Access, served: tuple[tuple[ApiKey, range], ...], *, misreads: bool
 ) -> tuple[Message, ...]:
-    """What is offered to clients of these rights. misreads: served_to."""
+    """The versions offered to clients with these rights. misreads: see served_to."""
     found = dict(offered(access, dict(served)))
     if ApiKey.Fetch in found:
         software = MISREADS_OLD_MESSAGES if misreads else ""
@@ -45,7 +45,7 @@ def _keys(
 
 
 def refuse_version(exchange: Exchange, versions: range) -> None:
-    """Answers a version that is not one of these."""
+    """Answers a request with a version outside of these."""
     keys = [_versions(ApiKey.ApiVersions, versions)]
     exchange.reply(Message(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys), version=0)
 

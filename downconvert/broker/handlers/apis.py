@@ -1,4 +1,4 @@
-"""Which requests are served, in which versions, and by what.
+"""The table of served requests: their versions and handlers.
 
 A new API is a file with a handler, and a line here."""
 
@@ -53,7 +53,7 @@ Handler: TypeAlias = "Callable[[BrokerState, Exchange, float], None]"
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """How an API is served."""
+    """The handler and versions of an API."""
 
     handler: Handler
     versions: range
@@ -82,7 +82,7 @@ APIS: Final = {
     ApiKey.CreateTopics: Api(create_topics.handle, range(8)),
     ApiKey.DeleteTopics: Api(delete_topics.handle, range(7)),
     ApiKey.DeleteRecords: Api(delete_records.handle, range(3)),
-    # Of these, later versions are those of KIP-890's second part, KIP-939, and between brokers.
+    # Later versions of these APIs: KIP-890's second part, KIP-939, and between brokers.
     ApiKey.InitProducerId: Api(init_producer_id.handle, range(6)),
     ApiKey.AddPartitionsToTxn: Api(add_partitions_to_txn.handle, range(4)),
     ApiKey.AddOffsetsToTxn: Api(add_offsets_to_txn.handle, range(5)),

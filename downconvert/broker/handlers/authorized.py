@@ -1,4 +1,4 @@
-"""Which of Kafka's operations a client may do, as answers tell it: by the client's rule.
+"""The operations that a client may do, by its rule, as responses list them.
 
 A client without a rule may do everything, as at a broker without an authorizer."""
 
@@ -8,7 +8,7 @@ from downconvert.broker.exchange import Exchange
 
 
 def operations(exchange: Exchange, kind: Kind, name: str = "", *, is_asked: bool) -> int:
-    """As bits; NOT_ASKED unless the client wants to know. A cluster has no name."""
+    """The operations as bits. NOT_ASKED if not `is_asked`. A cluster has no name."""
     if not is_asked:
         return NOT_ASKED
     access = EVERYTHING if exchange.client.access is None else exchange.client.access

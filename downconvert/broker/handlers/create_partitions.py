@@ -27,7 +27,7 @@ def _create(broker: BrokerState, asked: Message, validate_only: bool) -> None:
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     with broker.topics.lock:
         topic = topic_of(broker, asked.name)
-        there = max(topic.partitions) + 1  # others may be missing, on the disk of another broker
+        there = max(topic.partitions) + 1  # lower ones may be missing: on another broker's disk
         if asked.count <= there:
             said = f"{asked.count} partitions: the topic has {there} already"
             raise ApiError(ErrorCode.INVALID_PARTITIONS, said)

@@ -1,7 +1,7 @@
 """CreateTopics: topics with their partitions and configuration, on this broker.
 
-Rules and error codes are those of Kafka's ReplicationControlManager. -1 is the broker's own number
-of partitions, and one replica; assignments may name each partition's only replica: this broker."""
+Rules and error codes are those of Kafka's ReplicationControlManager. -1 means the broker's default
+number of partitions, and one replica. Assignments may name only this broker as a replica."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""DeleteGroups: forgets groups without members, and what they have committed."""
+"""DeleteGroups: forgets groups without members, and their committed offsets."""
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState

@@ -1,6 +1,6 @@
-"""DeleteRecords: deletes everything before an offset; -1 is the high watermark.
+"""DeleteRecords: deletes all records before an offset. -1 is the high watermark.
 
-Whole segments are removed. What is left in the first one is hidden, and removed with it."""
+Whole segments are removed. Deleted records in the first remaining one are hidden until it goes."""
 
 from typing import Final
 
@@ -35,7 +35,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 
 def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:
-    """Deletes, and returns the log's new start."""
+    """Deletes, and returns the log's new start offset."""
     check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     partition = broker.topics.partition(topic, index)
     if partition is None:

@@ -1,4 +1,4 @@
-"""DeleteTopics: by name, and from version 6 on by id, too. Groups forget their offsets in it."""
+"""DeleteTopics: by name, or by id from version 6 on. Groups forget their offsets in the topic."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -30,10 +30,10 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _checked(broker: BrokerState, asked: Iterable[Message]) -> Iterator[tuple[Message, str]]:
-    """Each topic that is answered, and why it is not deleted; empty: it may be.
+    """Each topic to answer, and the reason for not deleting it. Empty: it may be deleted.
 
-    What comes more than once is answered once. A topic that comes by its name and by its id is
-    answered by its name."""
+    A topic that occurs more than once is answered once. A topic that occurs by its name and by its
+    id is answered by its name."""
     counts: Counter[str | bytes] = Counter()
     for one in asked:
         name, topic_id = one.name, bytes(one.topic_id)

@@ -1,4 +1,4 @@
-"""DescribeConfigs: the settings of topics, and those of this broker that clients look at."""
+"""DescribeConfigs: the settings of topics, and the broker settings that clients read."""
 
 from collections.abc import Mapping
 from enum import IntEnum
@@ -13,7 +13,7 @@ from .admin import check_name, topic_of
 
 
 class ResourceType(IntEnum):
-    """What has settings, by Kafka's numbers."""
+    """The kind of a resource with settings, by Kafka's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -21,7 +21,7 @@ class ResourceType(IntEnum):
 
 
 class Source(IntEnum):
-    """Where a setting comes from, by Kafka's numbers."""
+    """The origin of a setting, by Kafka's numbers."""
 
     TOPIC = 1
     BROKER = 4
@@ -49,7 +49,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 
 
 def topic_configs(broker: BrokerState, own: Mapping[str, str]) -> list[Message]:
-    """All settings of a topic that has these of its own."""
+    """All settings of a topic. `own`: the topic's own settings."""
     configs = []
     for name, setting in SETTINGS.items():
         default = default_of(name, broker.config)
@@ -76,7 +76,7 @@ def _configs(broker: BrokerState, asked: Message) -> list[Message]:
         case ResourceType.BROKER if asked.resource_name == str(broker.config.node_id):
             return _broker_configs(broker)
         case ResourceType.BROKER if not asked.resource_name:
-            return []  # of all brokers together, which clients cannot set here
+            return []  # settings of all brokers together cannot be set here
         case ResourceType.BROKER:
             said = f"this is broker {broker.config.node_id}, not {asked.resource_name[:100]!r}"
             raise ApiError(ErrorCode.INVALID_REQUEST, said)

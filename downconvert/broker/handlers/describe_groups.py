@@ -12,7 +12,7 @@ from downconvert.protocol.schemas import Message
 
 from .authorized import operations
 
-WITH_NOT_FOUND: Final = 6  # the first version in which a group that is not there is an error
+WITH_NOT_FOUND: Final = 6  # the first version in which a missing group is an error
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -42,7 +42,7 @@ def _absent(group_id: str, version: int) -> Message:
 
 
 def _describe(group: Group) -> Message:
-    """Protocols and assignments are those of a stable group only: in other states they change."""
+    """Protocols and assignments are only given for a stable group: in other states they change."""
     is_stable = group.state is State.STABLE
     return Message(
         group_id=group.id,

@@ -1,4 +1,4 @@
-"""DescribeLogDirs: how much of the disk each partition takes."""
+"""DescribeLogDirs: the disk space of each partition."""
 
 import shutil
 

@@ -1,5 +1,5 @@
-"""DescribeProducers: the idempotent and transactional producers that a partition's log knows, and
-where their open transactions begin: with which a hanging one is found."""
+"""DescribeProducers: the idempotent and transactional producers in a partition's log, and where
+their open transactions begin. This finds hanging transactions."""
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState

@@ -1,4 +1,4 @@
-"""DescribeTransactions: what some transactional ids are doing."""
+"""DescribeTransactions: the state of some transactional ids."""
 
 from collections.abc import Iterable
 
@@ -17,7 +17,7 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
 def _describe(broker: BrokerState, transactional_id: str) -> Message:
     if not transactional_id:
         return _none(transactional_id, ErrorCode.INVALID_REQUEST)
-    if not broker.config.is_writable:  # its directory's own broker knows
+    if not broker.config.is_writable:  # only the directory's own broker knows
         return _none(transactional_id, ErrorCode.NOT_COORDINATOR)
     one = broker.transactions.get(transactional_id)
     if one is None:

@@ -1,9 +1,9 @@
-"""Fetch: records from where a client says, in the format that it reads.
+"""Fetch: records from an offset on, in the client's format.
 
-When an answer waits is as in Kafka (ReplicaManager, DelayedFetch). A fetch that finds too little is
-read again, as a whole, when there is more or its time is up. One for which records have to be
-converted is looked at first: where the log has too little for it, nothing is converted before it
-waits.
+A response waits under the same conditions as in Kafka (ReplicaManager, DelayedFetch). A fetch that
+finds too little is read again, as a whole, when there is more or its time is up. If records have to
+be converted, the sizes are checked first. If the log has too little, nothing is converted before
+the fetch waits.
 
 Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.py)."""
 
@@ -22,7 +22,7 @@ from downconvert.protocol.fetch_versions import SESSIONS_SINCE
 from downconvert.protocol.schemas import Message
 from records import RecordsError
 
-# Longer than any client waits for an answer.
+# Longer than any client waits for a response.
 WAIT_MAX: Final = 60.0  # seconds
 
 
@@ -43,7 +43,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 class Fetch:
-    """A fetch until it is answered. It waits in the purgatory for records, and with its exchange's
+    """A fetch until it is answered. It waits in the purgatory for records, or with its exchange's
     owner for its next turn."""
 
     def __init__(
@@ -59,18 +59,18 @@ class Fetch:
         self._context = context
         self._reader = reader
         request = exchange.request.body
-        self._min_bytes = min(request.min_bytes, max(reader.max_bytes, 1))  # it can have that
+        self._min_bytes = min(request.min_bytes, max(reader.max_bytes, 1))  # more cannot be sent
         self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
-        self._asked = context.asked  # but for those that are idle
+        self._asked = context.asked  # without the idle ones
         self._idle: list[Asked] = []
         self._look = self._new_look(now) if context.is_session else None
         self._read = FetchRead()
-        self._has_looked = False  # just now, at what another process writes
+        self._has_looked = False  # whether another process's logs were checked just now
 
     # --- turns, and waiting
 
     def begin(self, now: float) -> None:
-        """Reads, unless sizes already show that there is too little to convert."""
+        """Reads, unless sizes already show too little data to convert."""
         if self._look is not None:
             self._asked, self._idle = self._look.split(self._asked)
         found = None
@@ -82,7 +82,7 @@ class Fetch:
             self._wait(found, now)
 
     def resume(self, now: float) -> None:
-        """Reads on; then answers, waits for more records, or for the next turn."""
+        """Continues reading. Then answers, or waits for more records or for the next turn."""
         read = self._read
         pause = self._reader.read_some(read, self._asked, self._look, now)
         if pause is Pause.TURN:
@@ -104,13 +104,13 @@ class Fetch:
         self._broker.purgatory.watch(self, keys, now, self._deadline, self._exchange)
 
     def is_due(self) -> bool:
-        """Whether there is enough by now, or something has happened to a partition."""
+        """Whether there is enough now, or a partition has changed in another way."""
         read = self._read
         if not read.is_whole:
             return False
         size = 0
-        # What happened since the last look, and before it waits, notified nobody; so it looks once
-        # more then. But of what another process writes nobody is ever notified.
+        # Changes between the last check and the start of waiting notified nobody, so it checks once
+        # more then. Changes by another process never notify anybody.
         has_looked, self._has_looked = self._has_looked, False
         idle_ones = self._new_look(0.0).changed(self._idle, written_here=has_looked)
         looked_at = [
@@ -152,20 +152,20 @@ class Fetch:
         )
 
     def complete(self, now: float, *, timed_out: bool) -> None:
-        """Reads everything again, as what was read before may have been deleted."""
+        """Reads everything again, since earlier results may have been deleted."""
         if self._read.is_whole:
             self._read, self._reader.is_reported = FetchRead(), True
             if self._context.is_session:
                 self._look = self._new_look(now)
             if self._look is None:
                 self._asked = self._context.asked
-            elif timed_out:  # the idle ones have just been looked at
+            elif timed_out:  # the idle ones have just been checked
                 self._asked, more = self._look.split(self._asked)
                 self._idle += more
             else:
                 self._asked, self._idle = self._look.split(self._context.asked)
-            # Whatever is found is enough now. But if nothing is found, because only a marker came,
-            # the fetch waits on: an old client would ask again at once.
+            # Any records are enough now. If there are none, because only a marker came, the fetch
+            # keeps waiting: an old client would ask again at once.
             self._min_bytes = 0 if timed_out else min(self._min_bytes, 1)
         self.resume(now)
 

@@ -1,8 +1,8 @@
-"""FindCoordinator: which broker keeps a group's members and offsets, or coordinates a transactional
-id's transactions. Here there is one, this one.
+"""FindCoordinator: the broker that keeps a group's members and offsets, or that coordinates a
+transactional id's transactions. It is always this broker.
 
-Clients as old as 0.9 ask even where their partitions are assigned by hand, and read nothing before
-they have an answer."""
+Clients as old as 0.9 ask even if their partitions are assigned manually. They read nothing before
+the response."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -28,8 +28,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _make_partitions(broker: BrokerState, group_ids: Iterable[str], now: float) -> None:
-    """As Kafka: clients see `__consumer_offsets` before anything is committed. Where it cannot be
-    made, the log says why, once for all of these groups, and commits are told."""
+    """Like Kafka, clients see `__consumer_offsets` before the first commit. If it cannot be
+    created, the log gives the reason once for all of these groups, and commits get an error."""
     for group_id in group_ids:
         if broker.groups.is_elsewhere(group_id):
             continue

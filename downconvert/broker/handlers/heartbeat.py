@@ -1,4 +1,4 @@
-"""Heartbeat: a member is alive, and learns whether it has to join again."""
+"""Heartbeat: keeps a member alive, and tells it whether to join again."""
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.groups.member import MemberIdentity

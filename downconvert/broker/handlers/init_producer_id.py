@@ -1,7 +1,8 @@
 """InitProducerId: an id and an epoch for an idempotent producer, or a transactional one.
 
-Without a transactional id every such request gets a new id, as in Kafka, whatever id the producer
-had. With one it is the id's own, with the next epoch, which fences whoever had it before."""
+Without a transactional id every such request gets a new id, as in Kafka, regardless of the
+producer's earlier id. A transactional id keeps its id and gets the next epoch, which fences its
+earlier producer."""
 
 from typing import Final
 
@@ -15,7 +16,7 @@ from .admin import check_writable
 from .transactional import code_of
 
 NONE: Final = -1
-FENCED_VERSION: Final = 4  # the first that knows PRODUCER_FENCED
+FENCED_VERSION: Final = 4  # the first version with PRODUCER_FENCED
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:

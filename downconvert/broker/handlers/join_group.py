@@ -1,7 +1,7 @@
 """JoinGroup: a client becomes a member, or a member joins the next generation.
 
-From version 4 on a new member gets an id first, and joins with it: so a client that disconnects
-while it waits, and comes back, is no second member. Not here: when it is answered (group.py)."""
+From version 4 on a new member gets an id first, and joins with it. So a client that disconnects
+while it waits, and returns, is no second member. Not here: when it is answered (group.py)."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     session = body.session_timeout_ms / 1000
     rebalance = body.rebalance_timeout_ms / 1000 if header.version >= WITH_TIMEOUT else session
     protocols: dict[str, bytes] = {}
-    for protocol in body.protocols:  # the first of a name counts
+    for protocol in body.protocols:  # the first one of each name counts
         protocols.setdefault(protocol.name, bytes(protocol.metadata))
     join = Join(
         protocol_type=body.protocol_type,
@@ -54,7 +54,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _is_too_large(body: Message) -> bool:
-    """Whether something would not fit in a record, or in the answer of an older version."""
+    """Whether a field does not fit in a record, or in the response of an older version."""
     names = [body.protocol_type, body.member_id, *(one.name for one in body.protocols)]
     return (
         len(body.protocols) > PROTOCOLS_MAX

@@ -1,6 +1,6 @@
-"""LeaveGroup: members go, and the others join again without waiting for a timeout.
+"""LeaveGroup: removes members. The others join again without waiting for a timeout.
 
-Up to version 2 it is one member, and its error is the answer's."""
+Up to version 2 there is one member, and its error is the response's."""
 
 from typing import Final
 

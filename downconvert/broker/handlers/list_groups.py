@@ -1,5 +1,5 @@
-"""ListGroups: which groups there are; from version 4 on those in some states, from 5 on of some
-types. All groups here are of the type that Kafka calls classic since it has others."""
+"""ListGroups: all groups. Version 4 can select by state, and version 5 by type. All groups here are
+of the type that Kafka calls classic since it has others."""
 
 from typing import Final
 

@@ -1,7 +1,7 @@
-"""ListOffsets: where a partition begins and ends, and where the records of a time are.
+"""ListOffsets: the start and end of a partition, and the offset for a timestamp.
 
-Version 0 knows no times of records: it asks for the segments whose files were changed no later, and
-gets their first offsets. From version 1 on there is one answer, a record's.
+Version 0 has no record timestamps. It asks for segments with files changed no later than a time,
+and gets their first offsets. From version 1 on the response is one record's offset.
 
 Not here: searching (storage)."""
 
@@ -19,7 +19,7 @@ from downconvert.protocol.schemas import Message
 from downconvert.storage import Segment, StorageError
 from records import RecordsError
 
-# Timestamps that are none.
+# Special values instead of timestamps.
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -108,8 +108,8 @@ def _answer(
 def segment_offsets(
     partition: Partition, timestamp: int, count: int, replica_id: int, now: float
 ) -> list[int]:
-    """The first offsets of the segments whose files were not changed after `timestamp`, and the
-    log's end, which counts as the youngest; descending, at most `count`.
+    """The first offsets of the segments with files not changed after `timestamp`. The log's end
+    counts as the youngest. Descending, at most `count`.
 
     A consumer gets the high watermark instead of offsets above it."""
     with partition.lock:
@@ -145,10 +145,10 @@ def find(partition: Partition, timestamp: int) -> tuple[int, int] | None:
 
 
 def max_timestamp(partition: Partition) -> int:
-    """The highest timestamp of a record; -1: none has one.
+    """The highest timestamp of a record. -1: no record has one.
 
-    Time indexes say where to look. What one says may be a marker's, which is no record, and of the
-    last segment it knows the beginning only."""
+    Time indexes narrow the search. An index entry may be that of a marker, which is not a record.
+    The index of the last segment covers only its beginning."""
     with partition.lock:
         segments = list(partition.log.segments)
         claims = {segment.base_offset: segment.max_timestamp() for segment in segments[:-1]}
@@ -161,8 +161,8 @@ def max_timestamp(partition: Partition) -> int:
 
 
 def _timestamps(partition: Partition, segment: Segment, claimed: int | None) -> Iterator[int]:
-    """Timestamps of a segment, the highest among them. `claimed`: what that is by the index of a
-    segment that does not grow any more."""
+    """Timestamps of a segment, including the highest. `claimed`: the highest one by the index of a
+    segment that no longer grows."""
     with partition.lock:
         start, end = partition.start_offset, partition.log.end_of(segment)
         known = segment.max_timestamp() if claimed is None else claimed
@@ -179,7 +179,7 @@ def _timestamps(partition: Partition, segment: Segment, claimed: int | None) -> 
 
 
 def _epoch_of(partition: Partition, offset: int) -> int:
-    """The epoch in which an offset was written; -1 where that is unknown."""
+    """The epoch in which an offset was written. -1: unknown."""
     epoch = NO_EPOCH
     for entry in partition.epochs():
         if entry.start_offset > offset:

@@ -1,8 +1,8 @@
-"""ListTransactions: which transactional ids there are; those in some states, of some producers, or
-with transactions that have been open for some time.
+"""ListTransactions: all transactional ids, or those in some states, of some producers, or with
+transactions open for a minimum time.
 
-Version 2 also selects by a regular expression of the client's, and is not served: one can be
-written that takes for ever."""
+Version 2 also selects by a client's regular expression. It is not served: an expression can be
+written that never finishes."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ STATES: Final = {state.title for state in State}
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
-    if not broker.config.is_writable:  # its directory's own broker knows
+    if not broker.config.is_writable:  # only the directory's own broker knows
         exchange.reply(Message(error_code=ErrorCode.NOT_COORDINATOR))
         return
     time = broker.time_of_day.ms(now)

@@ -1,10 +1,10 @@
-"""Metadata: which topics there are, with which partitions, and which broker leads them.
+"""Metadata: the topics, their partitions, and the brokers that lead them.
 
 Version 0 asks for all topics with an empty list, later ones with null [MetadataRequest].
 
-Where the operator allows it, a topic that is asked for by its name, and is not there, is made: the
-only way for producers of 0.8 and 0.9 to get one. Clients from version 4 on can say that they do not
-want that, as consumers do [KIP-361]."""
+If the operator allows it, a missing topic that is requested by name is created. Producers of 0.8
+and 0.9 have no other way to create one. Clients from version 4 on can decline that, and consumers
+do [KIP-361]."""
 
 import logging
 from typing import Final
@@ -25,9 +25,9 @@ from .new_topics import make
 
 LOG: Final = log_of(__name__)
 NO_LEADER: Final = -1
-MADE_MAX: Final = 20  # topics for one request: making one takes milliseconds
-IDS_SINCE: Final = 12  # the first version in which topics have no name
-MAY_REFUSE_SINCE: Final = 4  # earlier versions ask for topics to be made, always
+MADE_MAX: Final = 20  # topics created for one request: creating one takes milliseconds
+IDS_SINCE: Final = 12  # the first version in which topics may have no name
+MAY_REFUSE_SINCE: Final = 4  # earlier versions always ask for topics to be created
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -69,7 +69,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def _without_ids(asked: list[Message]) -> Message:
-    """The answer to a request by ids in a version that has the field, and cannot answer by it."""
+    """The response to a request by ids in a version with that field, but without support for it."""
     topics = [
         Message(
             name=one.name or "",
@@ -87,7 +87,7 @@ def _may_write(exchange: Exchange, topic: str) -> bool:
 
 
 def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Message:
-    """`create_at`: the time; None: what is not there is not made."""
+    """The response for one topic. `create_at`: the time. None: missing topics are not created."""
     if asked.name is None:
         by_id = broker.topics.by_id(asked.topic_id)
         if by_id is not None:
@@ -101,7 +101,7 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
     if topic is not None:
         return _topic(topic)
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if not is_name(asked.name):  # of which a client need not wait for the topic
+    if not is_name(asked.name):  # a client need not wait for such a topic
         code, create_at = ErrorCode.INVALID_TOPIC_EXCEPTION, None
     if create_at is not None:
         made = _made(broker, asked.name, create_at)
@@ -112,10 +112,10 @@ def _asked(broker: BrokerState, asked: Message, create_at: float | None) -> Mess
 
 
 def _made(broker: BrokerState, name: str, now: float) -> Topic | ErrorCode:
-    """A new topic; why there is none, in a code that clients of 0.8 know."""
+    """Creates a topic. On failure returns an error code that clients of 0.8 know."""
     count = broker.config.num_partitions
     try:
-        if name in INTERNAL_TOPICS:  # which the brokers make, when they need them
+        if name in INTERNAL_TOPICS:  # the brokers create them when they need them
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         topic = make(broker, name, count, {}, now)
     except ApiError as error:
@@ -141,7 +141,7 @@ def _topic(topic: Topic) -> Message:
 
 
 def _partition(index: int, partition: Partition) -> Message:
-    """One that is offline has no leader, but a replica that is offline."""
+    """A partition. An offline one has no leader, but an offline replica."""
     leader, offline = partition.leader, []
     if partition.log.offline_reason is not None:
         offline = [partition.node_id]

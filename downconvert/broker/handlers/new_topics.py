@@ -1,6 +1,6 @@
-"""Making a topic: for CreateTopics, and for Metadata, which makes those that a client asks for.
+"""Creates a topic, for CreateTopics and for Metadata, which creates missing topics.
 
-Not here: the files (topics.py), what may be asked (create_topics.py, metadata.py)."""
+Not here: the files (topics.py), checking requests (create_topics.py, metadata.py)."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,8 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 
 
 def check_free(broker: BrokerState, name: str) -> None:
-    """ApiError: there is a topic of this name, or of one that metrics cannot tell from it."""
+    """Raises ApiError if there is a topic of this name, or of one that metrics cannot tell from
+    it."""
     if name in broker.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     # In the names of Kafka's metrics the two characters are the same.
@@ -23,10 +24,11 @@ def check_free(broker: BrokerState, name: str) -> None:
 def make(
     broker: BrokerState, name: str, count: int, config: Mapping[str, str], now: float
 ) -> Topic:
-    """A topic with so many partitions, and this configuration of its own. `now` in seconds.
+    """Creates a topic with so many partitions, and its own configuration. `now` in seconds.
 
-    ApiError as for `check_free`; OSError, StorageError: the disk; then there is no topic."""
-    # There may have been one of this name, deleted just before a crash.
+    Raises ApiError like `check_free`. Raises OSError or StorageError for the disk. There is no
+    topic then."""
+    # A topic of this name may have been deleted just before a crash.
     broker.groups.forget_topics({name}, now)
     with broker.topics.lock:
         check_free(broker, name)

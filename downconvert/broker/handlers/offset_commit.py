@@ -1,10 +1,10 @@
 """OffsetCommit: a group's positions, kept for its next start.
 
-Members commit with their generation. A consumer that keeps only offsets here, and assigns its
-partitions itself, commits with generation -1 (version 0 has no other way). Version 0 once went to
-ZooKeeper, and is kept here like the others.
+Members commit with their generation. A consumer that assigns its partitions itself, and only keeps
+offsets here, commits with generation -1 (version 0 has no other way). Version 0 once wrote to
+ZooKeeper. It is handled like the others here.
 
-Not here: whether it may commit (group.py), how offsets are kept (offsets.py)."""
+Not here: whether a member may commit (group.py), storing offsets (offsets.py)."""
 
 from typing import Final
 
@@ -15,7 +15,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 
-WITH_IDS: Final = 10  # the first version whose topics are ids
+WITH_IDS: Final = 10  # the first version with topic ids
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -57,7 +57,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
 
 
 def told(refused: ErrorCode | None, code: ErrorCode) -> ErrorCode:
-    """The error of a partition; `code`: of the whole commit, which is looked at before metadata."""
+    """The error of a partition. `code`: of the whole commit, checked before metadata."""
     if refused is None or (code and refused is ErrorCode.OFFSET_METADATA_TOO_LARGE):
         return code
     return refused
@@ -82,7 +82,7 @@ def check_partition(broker: BrokerState, partition: Partition, metadata: str | N
 
 
 def _committed(partition: Message, retention_ms: int, time: int) -> Committed:
-    """`time` in milliseconds, of the day."""
+    """A partition's new offset. `time` in milliseconds since the epoch."""
     told = partition.commit_timestamp
     return Committed(
         partition.committed_offset,

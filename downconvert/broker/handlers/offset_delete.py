@@ -1,4 +1,4 @@
-"""OffsetDelete: forgets a group's offsets in some partitions, but for topics that it reads now."""
+"""OffsetDelete: forgets a group's offsets in some partitions, except topics that it reads now."""
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState

@@ -1,9 +1,9 @@
-"""OffsetFetch: what groups have committed, per partition.
+"""OffsetFetch: the committed offsets of groups, per partition.
 
-Null topics, from version 2 on, mean all that the group has. A partition without an offset is no
-error: its offset is -1. A client that requires stable offsets, from version 7 on, has to ask again
-while an open transaction commits one [KIP-447]. Which field has an error of the whole group depends
-on the version."""
+From version 2 on, null topics mean all offsets of the group. A partition without an offset is no
+error: its offset is -1. From version 7 on a client can require stable offsets. It has to ask again
+while an open transaction commits one [KIP-447]. The version decides which field has an error of the
+whole group."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from downconvert.protocol.schemas import Message
 
 NO_OFFSET: Final = -1
 BATCHED: Final = 8  # the first version that asks for several groups
-WITH_IDS: Final = 10  # the first version whose topics are ids
+WITH_IDS: Final = 10  # the first version with topic ids
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -45,7 +45,7 @@ def _group(
 
 @dataclass(frozen=True, slots=True)
 class _Offsets:
-    """What a group has committed, and where an open transaction may change that."""
+    """The committed offsets of a group, and those that an open transaction may change."""
 
     committed: Mapping[Partition, Committed]
     unstable: Collection[Partition]
@@ -70,7 +70,7 @@ def _all(broker: BrokerState, offsets: _Offsets, version: int) -> Iterable[Messa
     for name, partitions in groupby(sorted(offsets.committed), key=lambda at: at[0]):
         known = broker.topics.get(name)
         if version >= WITH_IDS and known is None:
-            continue  # it cannot be named
+            continue  # its topic's id is unknown
         found = [offsets.answer(name, index) for _, index in partitions]
         topics.append(
             Message(name=name, topic_id=known.id if known else bytes(16), partitions=found)

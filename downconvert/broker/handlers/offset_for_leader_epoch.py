@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends in a log.
+"""OffsetForLeaderEpoch: the end of a leader epoch in a log.
 
-A follower, or a consumer that saw another leader, learns by it where its records diverge from this
-log [KIP-101, KIP-279, KIP-320].
+A follower, or a consumer that read from another leader, uses it to find where its records diverge
+from this log [KIP-101, KIP-279, KIP-320].
 
 Not here: the epochs (leader_epochs.py)."""
 

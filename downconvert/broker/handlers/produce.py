@@ -1,10 +1,10 @@
-"""Produce: appends a producer's records, and answers when they are as safe as it asks for.
+"""Produce: appends a producer's records, and answers when they are as safe as requested.
 
-acks 0: there is no response, and the only way to report an error is to close the connection.
-acks 1: when they are in this broker's log. acks all (-1): when every replica in sync has them, or
-the time is up. No answer waits for an fsync.
+acks 0: there is no response. The only way to report an error is to close the connection.
+acks 1: answered when they are in this broker's log. acks all (-1): answered when every replica in
+sync has them, or the time is up. No response waits for an fsync.
 
-Not here: which records may be appended (appending.py)."""
+Not here: checking records (appending.py)."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -27,12 +27,12 @@ from records.formats import NO_TIMESTAMP, V2, Codec
 NOBODY, LEADER, ALL = 0, 1, -1  # acks
 BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each partition
 ZSTD_VERSION: Final = 7
-ABORTABLE_VERSION: Final = 11  # the first that knows TRANSACTION_ABORTABLE
+ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
-# The most that a client can set: 15 minutes, in librdkafka.
+# The highest value that a client can set: 15 minutes, in librdkafka.
 WAIT_MAX: Final = 900.0  # seconds
-# Errors that Kafka answers without saying where the log starts.
+# Errors that Kafka answers without the log's start offset.
 WITHOUT_START: Final = {
     ErrorCode.CORRUPT_MESSAGE,
     ErrorCode.MESSAGE_TOO_LARGE,
@@ -76,11 +76,11 @@ class _Written:
 class _Produced:
     """The outcome for the records of one partition."""
 
-    topic: Message  # as asked
+    topic: Message  # as in the request
     index: int
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
-    records: tuple[tuple[int, str], ...] = ()  # that are refused: index, reason
+    records: tuple[tuple[int, str], ...] = ()  # refused ones: index, reason
     written: _Written | None = None
     start_offset: int = NO_OFFSET
 
@@ -123,15 +123,15 @@ def _produce(
     *,
     lacks_id: bool,
 ) -> _Produced:
-    """Appends for one partition, or says why not. `lacks_id`: the request has transactional records
-    and no transactional id."""
+    """Appends records for one partition, or returns an error. `lacks_id`: the request has
+    transactional records and no transactional id."""
     produced = _Produced(topic, one.index)
     version, acks = exchange.request.version, exchange.request.body.acks
     now_ms = broker.time_of_day.ms(now)
     try:
         if not broker.config.is_writable:
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "this broker only reads")
-        if lacks_id:  # whatever else is wrong, for all partitions [KafkaApis]
+        if lacks_id:  # this error comes first, for all partitions [KafkaApis]
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         found, partition = _find(broker, topic, one.index, version)
         data = memoryview(b"") if one.records is None else memoryview(one.records)
@@ -166,13 +166,12 @@ def _produce(
 def _check_batch(
     broker: BrokerState, request: Request, partition: Partition, batch: BatchHeader
 ) -> None:
-    """Whether a transaction's batch may be appended, with the errors that each version knows
-    [KIP-890]."""
+    """Whether a transaction's batch may be appended, with the errors of each version [KIP-890]."""
     try:
         broker.transactions.check_batch(request.body.transactional_id, partition.name, batch)
     except ApiError as error:
         code = error.code
-        if code is ErrorCode.CONCURRENT_TRANSACTIONS:  # which old producers would not try again
+        if code is ErrorCode.CONCURRENT_TRANSACTIONS:  # old producers would not retry it
             code = ErrorCode.NOT_ENOUGH_REPLICAS
         elif code is ErrorCode.TRANSACTION_ABORTABLE and request.version < ABORTABLE_VERSION:
             code = ErrorCode.INVALID_TXN_STATE
@@ -180,8 +179,8 @@ def _check_batch(
 
 
 def has_rewriting(broker: BrokerState, request: Request) -> bool:
-    """Whether records of it have to be written again in their topic's format or codec. A look at
-    the header of each partition's first batch."""
+    """Whether any records must be rewritten in their topic's format or codec. Checks the header of
+    each partition's first batch."""
     for topic in request.body.topic_data:
         for one in topic.partition_data:
             try:
@@ -196,12 +195,12 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
 
 
 def _has_transactional(body: Message) -> bool:
-    """Whether the first batch of any partition is of a transaction."""
+    """Whether the first batch of any partition is transactional."""
     for topic in body.topic_data:
         for one in topic.partition_data:
             try:
                 first = _first_batch(one)
-            except CorruptRecordsError:  # which is told when it is appended
+            except CorruptRecordsError:  # the append reports it
                 continue
             if first is not None and first.is_transactional:
                 return True
@@ -209,12 +208,12 @@ def _has_transactional(body: Message) -> bool:
 
 
 def _first_batch(one: Message) -> BatchHeader | None:
-    """CorruptRecordsError: its header is damaged."""
+    """The first batch header. Raises CorruptRecordsError if it is damaged."""
     return next(MemoryRecords(one.records or b"").batches(), None)
 
 
 def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tuple[Topic, Partition]:
-    """The partition that is meant. ApiError: there is none, or it is led by another broker."""
+    """The requested partition. Raises ApiError if it is missing or another broker leads it."""
     if version >= TOPIC_IDS_VERSION:
         found = broker.topics.by_id(bytes(topic.topic_id))
         if found is None:
@@ -232,7 +231,7 @@ def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tupl
 
 
 def _check_version(data: memoryview, version: int) -> None:
-    """What requests of this version may hold [ProduceRequest.validateRecords]."""
+    """Checks what this version allows in a request [ProduceRequest.validateRecords]."""
     if version < BATCHES_VERSION:
         return
     try:
@@ -253,7 +252,7 @@ def _check_version(data: memoryview, version: int) -> None:
 
 
 class _Replication:
-    """An answer that waits until the replicas in sync have all that was appended."""
+    """A response that waits until the replicas in sync have all appended records."""
 
     def __init__(self, exchange: Exchange, produced: list[_Produced]) -> None:
         self._exchange = exchange
@@ -265,7 +264,7 @@ class _Replication:
         return all(written.is_settled() for written in self._written)
 
     def complete(self, _now: float, *, timed_out: bool) -> None:
-        del timed_out  # each partition says for itself
+        del timed_out  # each partition decides by itself
         for one in self._produced:
             if one.written is not None:
                 one.code = one.written.outcome()
@@ -273,7 +272,7 @@ class _Replication:
 
 
 def _response(produced: list[_Produced]) -> Message:
-    """Partitions under their topics, in the order in which they were asked."""
+    """Partitions under their topics, in the order of the request."""
     topics: dict[int, Message] = {}
     for one in produced:
         asked = one.topic

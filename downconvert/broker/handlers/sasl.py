@@ -1,12 +1,11 @@
-"""Authentication: SaslHandshake and SaslAuthenticate, and the tokens without a header that follow a
-handshake of version 0.
+"""Authentication: SaslHandshake, SaslAuthenticate, and tokens without a header.
 
-What is answered when is Kafka's [SaslServerAuthenticator]: before authentication no other request
-is answered, and a client that fails is disconnected. After a failure the next token of that user
-and address waits before it is looked at. Who has logged in with a token that expires may do so
-again, over the same connection [KIP-368].
+Tokens without a header follow a handshake of version 0. The order of responses is Kafka's
+[SaslServerAuthenticator]: before authentication no other request is answered, and a client that
+fails is disconnected. After a failure the next token of that user and address is delayed. A client
+with a token that expires may authenticate again on the same connection [KIP-368].
 
-Not here: the mechanisms, and the users (credentials.py); who may do what (access)."""
+Not here: the mechanisms and the users (credentials.py), permissions (access)."""
 
 from collections.abc import Callable
 from typing import Final
@@ -31,12 +30,12 @@ from downconvert.serving.series import NAME_MAX
 LOGIN: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
 BEFORE: Final = (ApiKey.ApiVersions, *LOGIN)
 REQUEST_SIZE_MAX: Final = TOKEN_SIZE_MAX  # bytes before authentication
-RAW_VERSION: Final = 0  # of a handshake: tokens follow as they are
-STATE: Final = "sasl"  # where a client keeps its authentication
+RAW_VERSION: Final = 0  # of a handshake: tokens follow without a header
+STATE: Final = "sasl"  # the key of a client's authentication state
 
 
 def handshake(broker: BrokerState, exchange: Exchange, _now: float) -> None:
-    """SaslHandshake: a mechanism is chosen."""
+    """SaslHandshake: the client chooses a mechanism."""
     client, mechanism = exchange.client, exchange.request.body.mechanism
     identities = broker.guard.identities
     mechanisms = identities.mechanisms
@@ -81,7 +80,7 @@ def raw(
     on_done: Callable[[Exchange], None] | None,
     owner: Owner,
 ) -> Exchange:
-    """Answers a frame that is a token; one that proves nothing, by hanging up."""
+    """Answers a frame that is a token. A wrong token closes the connection."""
     header = RequestHeader(ApiKey.SaslAuthenticate, 0, 0, None, 0)
     exchange = Exchange(client, Request(header, Message(), len(frame)), now, on_done, owner)
     _begin(_Attempt(broker, exchange, bytes(frame), is_raw=True), now)
@@ -89,7 +88,7 @@ def raw(
 
 
 class _Attempt:
-    """A token that is to be looked at, perhaps after a while."""
+    """A token to check, perhaps after a delay."""
 
     def __init__(
         self, broker: BrokerState, exchange: Exchange, token: bytes, *, is_raw: bool = False
@@ -130,8 +129,8 @@ class _Attempt:
             exchange.reply(Message(auth_bytes=answer, session_lifetime_ms=lifetime))
 
     def _take(self, now: float) -> tuple[bytes, int] | None:
-        """The token to answer, and the session's lifetime in ms; 0: it has no end. None: not yet.
-        AuthenticationError."""
+        """The token to answer, and the session's lifetime in ms. 0: it has no end. None: not yet.
+        Raises AuthenticationError."""
         client, broker = self.exchange.client, self.broker
         time_of_day = broker.time_of_day.at(now)
         taken = self.login.take(self.token, now, time_of_day, self._let_in)
@@ -141,7 +140,7 @@ class _Attempt:
         return taken.answer, session_lifetime_ms(taken, time_of_day)
 
     def _let_in(self, proved: Proved) -> None:
-        """AuthenticationError: no rule is for it."""
+        """Lets the client in. Raises AuthenticationError if it matches no rule."""
         client = self.exchange.client
         proved.check_same(client.proved)
         found = self.broker.guard.find(
@@ -154,7 +153,7 @@ class _Attempt:
 
 
 def _begin(attempt: _Attempt, now: float) -> None:
-    """Looks at a token, no sooner than guessing may be."""
+    """Checks a token, after the delay against guessing."""
     broker, exchange = attempt.broker, attempt.exchange
     wait = attempt.login.begin(attempt.token, now)
     exchange.client.claimed = attempt.login.claimed[:NAME_MAX]

@@ -1,4 +1,4 @@
-"""SyncGroup: the leader hands in all assignments, and each member gets its own.
+"""SyncGroup: the leader sends all assignments, and each member gets its own.
 
 Not here: when it is answered (group.py)."""
 
@@ -10,7 +10,7 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 
-WITH_PROTOCOL: Final = 5  # the first version that says which protocol it means, and must
+WITH_PROTOCOL: Final = 5  # the first version that names its protocol, and must
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:

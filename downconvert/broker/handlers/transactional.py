@@ -1,4 +1,4 @@
-"""What requests of transactional producers have in common."""
+"""Shared code for requests of transactional producers."""
 
 from collections.abc import Callable
 from typing import Final
@@ -14,19 +14,19 @@ FENCED_VERSION: Final = 2  # the first of those that change a transaction that k
 
 
 def code_of(error: ApiError | OSError | StorageError, *, knows_fenced: bool) -> ErrorCode:
-    """The error that a client is told; PRODUCER_FENCED came with KIP-588, and has another name for
-    who does not know it."""
+    """The error for the client. PRODUCER_FENCED came with KIP-588. Older versions get another
+    code."""
     code = refusal(error).code
     if code is ErrorCode.KAFKA_STORAGE_ERROR:
-        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # which producers try again
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE  # producers retry it
     if code is ErrorCode.PRODUCER_FENCED and not knows_fenced:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
 
 
 def change(broker: BrokerState, exchange: Exchange, make: Callable[[], ErrorCode]) -> ErrorCode:
-    """Changes a transaction; what `make` returns, or the error for what it raises, as the version
-    of the request knows it."""
+    """Changes a transaction. Returns the result of `make`, or the code for its error in the
+    request's version."""
     try:
         if not broker.config.is_writable:
             said = "this broker only reads"

@@ -1,6 +1,6 @@
-"""TxnOffsetCommit: a group's positions, which count when a producer's transaction is committed.
+"""TxnOffsetCommit: a group's positions, which count once a producer's transaction is committed.
 
-Not here: what a plain commit may say (offset_commit.py), how it counts (committed_offsets.py)."""
+Not here: the checks of a plain commit (offset_commit.py), applying it (committed_offsets.py)."""
 
 from functools import partial
 from typing import Final
@@ -16,7 +16,7 @@ from downconvert.storage import TopicPartition
 
 from .offset_commit import check_partition, told
 
-ABORTABLE_VERSION: Final = 4  # the first that knows TRANSACTION_ABORTABLE
+ABORTABLE_VERSION: Final = 4  # the first version with TRANSACTION_ABORTABLE
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
@@ -63,13 +63,13 @@ def _commit(
     if not body.group_id:
         return ErrorCode.INVALID_GROUP_ID
     producer = body.producer_id, body.producer_epoch
-    try:  # before the group is looked at: a producer that is fenced learns that first
+    try:  # before the group is checked: a fenced producer gets that error first
         broker.transactions.check_producer(body.transactional_id, at, producer)
         code = _commit_to_group(broker, body, offsets, at, now)
     except ApiError as error:
         code = error.code
     if code is ErrorCode.CONCURRENT_TRANSACTIONS:
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # which all producers try again
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS  # all producers retry it
     if code is ErrorCode.TRANSACTION_ABORTABLE and exchange.request.version < ABORTABLE_VERSION:
         return ErrorCode.INVALID_TXN_STATE
     return code

@@ -1,13 +1,13 @@
-"""One client's connection: bytes in until there is a request, bytes out until its answer is sent.
+"""One client's connection: reads bytes until a request is complete, then writes its response.
 
-A request's buffer grows as its bytes arrive, whatever length it claims. What comes with a small
-request waits here until its answer has been sent: some KiB at most. The rest stays with the system
-or the client. So answers keep their order, and a client that does not read its answers costs one
-answer's state.
+A request's buffer grows as its bytes arrive, whatever length it claims. Some KiB that arrive with a
+small request wait here until its response has been sent. Further bytes stay in the system or at the
+client. So responses keep their order. A client that does not read its responses costs the state of
+one response.
 
-Nothing here waits: the caller knows when a channel has bytes, or takes them.
+Nothing here blocks. The caller knows when a channel is readable or writable.
 
-Not here: sockets, threads and clocks (server.py), what a request does (broker.py)."""
+Not here: sockets, threads and clocks (server.py), handling a request (broker.py)."""
 
 import socket
 from contextlib import suppress
@@ -23,7 +23,7 @@ NOTHING: Final = memoryview(b"")
 
 
 class Channel(Protocol):
-    """A socket that does not block, with or without TLS."""
+    """A non-blocking socket, with or without TLS."""
 
     def recv(self, size: int, /) -> bytes: ...
     def recv_into(self, buffer: memoryview, /) -> int: ...
@@ -35,28 +35,28 @@ class ConnectionEndedError(Exception):
 
 
 class Incoming:
-    """A request as its bytes arrive: its length first."""
+    """A request as its bytes arrive. The length comes first."""
 
     __slots__ = ("_buffer", "_filled", "_memory", "_size", "_taken", "is_begun", "size_max")
 
     def __init__(self, size_max: int, memory: RequestMemory) -> None:
         self.size_max = size_max
         self._memory = memory
-        self._size: int | None = None  # None: the length has not come
+        self._size: int | None = None  # None: the length has not arrived
         self._buffer = bytearray(LENGTH_SIZE)
         self._filled = self._taken = 0
-        self.is_begun = False  # there is a part of a request in it, or all of one
+        self.is_begun = False  # a part of a request, or all of one, has arrived
 
     def space(self) -> memoryview | None:
-        """The buffer for the next bytes; None: there is no memory for them now."""
+        """The buffer for the next bytes. None: there is no memory for them now."""
         if self._filled == len(self._buffer) and not self._grow():
             return None
         return memoryview(self._buffer)[self._filled :]
 
     def received(self, count: int) -> memoryview | None:
-        """Notes that `count` bytes have arrived in the space. Returns the frame, once it is whole.
+        """Notes that `count` bytes have arrived in the space. Returns the frame once it is whole.
 
-        BadRequestError: the length is invalid."""
+        Raises BadRequestError if the length is invalid."""
         self._filled += count
         self.is_begun = True
         if self._size is None:
@@ -71,9 +71,9 @@ class Incoming:
         return memoryview(self._buffer) if self._filled == self._size else None
 
     def begin(self, data: memoryview) -> None:
-        """Takes what came at once: a part of a request, of which less than FREE_SIZE has come.
+        """Takes bytes that arrived together: less than FREE_SIZE, a part of a request.
 
-        BadRequestError: the length is invalid."""
+        Raises BadRequestError if the length is invalid."""
         while data:
             space = self.space()
             assert space is not None, "so few bytes need no memory"
@@ -83,7 +83,7 @@ class Incoming:
             data = data[count:]
 
     def release(self) -> None:
-        """The frame is not needed any more; the next one may come."""
+        """Frees the frame, which is no longer needed. The next one may arrive."""
         if self._size is None:
             return
         if self._taken:
@@ -104,7 +104,7 @@ class Incoming:
 
 
 class Connection:
-    """A client, its channel, and the one exchange that is under way."""
+    """A client, its channel, and the exchange under way."""
 
     __slots__ = (
         "ahead",
@@ -133,26 +133,26 @@ class Connection:
         self.channel = channel
         self.incoming = incoming
         self.place = place
-        self.exchange: Exchange | None = None  # from the request's last byte to its answer's
+        self.exchange: Exchange | None = None  # from the request's last byte to its response's
         self.frame: memoryview | None = None  # a request that is not handled yet
-        self.ahead = NOTHING  # what came with the request before, and has not been looked at
-        self.send: ResponseSend | None = None  # the answer, while it is sent
+        self.ahead = NOTHING  # bytes that arrived with the last request, not yet parsed
+        self.send: ResponseSend | None = None  # the response while it is sent
         self.started = now
-        self.last_activity = now  # when the last byte went either way
-        # When the request, the handshake or the authentication that is under way began.
+        self.last_activity = now  # when the last byte was received or sent
+        # When the current request, handshake or authentication began.
         self.request_started: float | None = None
-        self.interest = 0  # what its selector looks for
-        self.is_tls = False  # its channel holds bytes that the selector does not see
+        self.interest = 0  # the events that its selector waits for
+        self.is_tls = False  # its channel may hold bytes that the selector does not see
         self.in_handshake = False  # of TLS
-        self.is_muted = False  # its requests wait, as it has taken more than its rate
-        self.authenticates = False  # it has to, and has not yet
+        self.is_muted = False  # its requests wait, as the client exceeded its rate
+        self.authenticates = False  # it has to authenticate and has not yet
         self.waits_to_write = False
 
     def read(self) -> memoryview | None:
-        """Reads what there is of a request; its frame, once it is whole.
+        """Reads available bytes of a request. Returns its frame once it is whole.
 
-        ConnectionEndedError; BadRequestError; and what the channel raises, also where it has
-        nothing now."""
+        Raises ConnectionEndedError, BadRequestError, and errors of the channel, including the one
+        for no data now."""
         incoming = self.incoming
         if not incoming.is_begun:
             data, self.ahead = self.ahead, NOTHING
@@ -170,7 +170,7 @@ class Connection:
         return self._read_on()
 
     def check_open(self) -> None:
-        """Looks whether the client has gone, and reads nothing. ConnectionEndedError."""
+        """Checks whether the client has gone, without reading. Raises ConnectionEndedError."""
         if type(self.channel) is socket.socket:
             with suppress(BlockingIOError, InterruptedError):
                 if not self.channel.recv(1, socket.MSG_PEEK):

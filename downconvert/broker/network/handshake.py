@@ -1,6 +1,6 @@
-"""How a connection begins: TLS, and who the client is if its certificate says so.
+"""The start of a connection: TLS, and authentication by the client's certificate.
 
-Not here: a login by SASL (handlers/sasl.py), which rule fits whom (access/guard.py)."""
+Not here: a login by SASL (handlers/sasl.py), matching rules to clients (access/guard.py)."""
 
 from downconvert.access.identity import common_name
 from downconvert.serving.tls import WANTS_READ, WANTS_WRITE
@@ -11,7 +11,7 @@ from .serving import Serving
 
 
 class Handshake:
-    """Of the connections that one thread serves."""
+    """The handshakes of the connections that one thread serves."""
 
     def __init__(self, serving: Serving, served: ServedConnections) -> None:
         self._broker = serving.broker
@@ -19,7 +19,7 @@ class Handshake:
         self._served = served
 
     def go_on(self, connection: Connection) -> bool:
-        """Takes the next step of TLS. Whether that is done. OSError: it has failed."""
+        """Takes the next step of TLS. Returns whether it is done. Raises OSError if it failed."""
         try:
             connection.channel.do_handshake()
         except WANTS_READ:
@@ -35,14 +35,14 @@ class Handshake:
         return not connection.in_handshake
 
     def settle(self, connection: Connection) -> None:
-        """It is known who the client is: it may send larger requests, and keeps its place."""
+        """Called once the client is known. It may send larger requests, and keeps its place."""
         connection.authenticates = False
         connection.request_started = None
         connection.incoming.size_max = self._limits.request_size
         connection.place.settle()
 
     def _see_certificate(self, connection: Connection) -> None:
-        """A client whose certificate fits a rule need not log in."""
+        """A client with a certificate that matches a rule need not log in."""
         client = connection.client
         client.certificate = common_name(connection.channel.getpeercert())
         if client.certificate is not None and connection.authenticates:

@@ -1,4 +1,4 @@
-"""Connections that no request is read from for a while, since their clients are over their rate."""
+"""Connections that are not read for a while, because their clients exceeded their rate."""
 
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
@@ -6,25 +6,25 @@ from math import inf
 
 
 class Muted:
-    """Of one thread, by the numbers of their clients. Times in seconds of any one clock."""
+    """The muted clients of one thread, by their numbers. Times in seconds of any one clock."""
 
     def __init__(self) -> None:
-        self.ends: list[tuple[float, int]] = []  # a heap: when each of them is over
+        self.ends: list[tuple[float, int]] = []  # a heap: when each of them ends
 
     @property
     def next_end(self) -> float:
-        """When the first of them may be read from again; infinity: there is none."""
+        """When the first of them may be read again. Infinity: there is none."""
         return self.ends[0][0] if self.ends else inf
 
     def add(self, number: int, until: float) -> None:
         heappush(self.ends, (until, number))
 
     def over(self, now: float) -> Iterator[int]:
-        """Those that may be read from again, which are forgotten."""
+        """Yields the clients that may be read again, and forgets them."""
         while self.ends and self.ends[0][0] <= now:
             yield heappop(self.ends)[1]
 
     def keep(self, is_there: Callable[[int], bool]) -> None:
-        """Forgets the others: those that have gone."""
+        """Forgets clients that have gone."""
         self.ends = [one for one in self.ends if is_there(one[1])]
         heapify(self.ends)

@@ -1,13 +1,13 @@
-"""One thread that serves connections: reads requests, works on them, sends answers.
+"""One thread that serves connections: reads requests, handles them, sends responses.
 
-A connection's thread owns its exchange from the request's last byte to the answer's. What happens
-to an exchange elsewhere is posted to its thread. In each turn the thread works on what was posted
-for a bounded time, makes one write for each connection that has an answer under way, and looks for
-new requests in between.
+A connection's thread owns its exchange from the request's last byte to the response's. Other
+threads post events of an exchange to its thread. In each turn the thread handles posted events for
+a bounded time. It makes one write for each connection with a response under way, and looks for new
+requests in between.
 
-Not here: listening, and how many threads there are (server.py); how a connection ends
-(served_connections.py), how one begins (handshake.py), and its state
-(connection.py); what requests do (broker.py)."""
+Not here: listening and the number of threads (server.py), the end of a connection
+(served_connections.py), its start (handshake.py), its state (connection.py), handling requests
+(broker.py)."""
 
 import selectors
 from collections import deque
@@ -32,11 +32,11 @@ from .serving import Serving
 from .wake import Wake
 
 LOG: Final = log_of(__name__)
-SWEEP: Final = 1.0  # seconds between looks for connections that have taken too long
-TURN_SIZE: Final = 128 * 1024  # bytes of an answer that are written before a look at the clock
-TURN_SIZE_MAX: Final = 256 * 1024  # where that takes a small part of a turn
+SWEEP: Final = 1.0  # seconds between checks for connections that have taken too long
+TURN_SIZE: Final = 128 * 1024  # bytes of a response written before the clock is read again
+TURN_SIZE_MAX: Final = 256 * 1024  # the same if that takes a small part of a turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
-SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, which is too long for less
+SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, too long for shorter waits
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
 
 
@@ -44,7 +44,7 @@ class NetworkThread:
     """A selector, and the connections that it serves.
 
     converting: threads to which connections move once records are converted for them.
-    keeps_time: this thread wakes the owners of exchanges whose deadline has passed. on_ticks:
+    keeps_time: this thread wakes the owners of exchanges when their deadline has passed. on_ticks:
     called with the time about once a second."""
 
     def __init__(
@@ -64,20 +64,20 @@ class NetworkThread:
         self._new: deque[Connection] = deque()
         self._evicted: deque[Connection] = deque()
         self._done: deque[Exchange] = deque()
-        self._sending: deque[Connection] = deque()  # whose channels take more
-        self._waiting_for_memory: deque[Connection] = deque()  # whose requests find none
-        self._pending: deque[Connection] = deque()  # of which there are bytes already
+        self._sending: deque[Connection] = deque()  # with writable channels
+        self._waiting_for_memory: deque[Connection] = deque()  # with a request that found none
+        self._pending: deque[Connection] = deque()  # with bytes already received
         self._served = ServedConnections(serving.broker, self._selector, serving.clock)
         self._handshake = Handshake(serving, self._served)
         self._muted = Muted()
-        self._ident = 0  # of the thread, once it runs
-        # As of the last look at the clock: after each wait, each request and each write.
+        self._ident = 0  # the thread's, once it runs
+        # The time of the last clock reading: after each wait, each request and each write.
         self._now = serving.clock()
-        self._until = 0.0  # when it looks at the clock next, at the latest
+        self._until = 0.0  # when it reads the clock next, at the latest
         self._stop_by: float | None = None
         self._next_sweep = 0.0
 
-    # --- what other threads call
+    # --- methods for other threads
 
     def start(self) -> None:
         self._thread.start()
@@ -87,7 +87,7 @@ class NetworkThread:
         self._wake.ring()
 
     def evict(self, connection: Connection) -> None:
-        """Its place is another's, as it has not logged in."""
+        """Another connection takes the place of this one, which has not logged in."""
         self._evicted.append(connection)
         self._wake.ring()
 
@@ -97,7 +97,7 @@ class NetworkThread:
             self._ring()
 
     def wake_up(self) -> None:
-        """Wakes the thread, which looks at everything again."""
+        """Wakes the thread, which then checks everything again."""
         self._wake.ring()
 
     def stop(self) -> None:
@@ -181,16 +181,16 @@ class NetworkThread:
             self._next_sweep = now + SWEEP
 
     def _read_one(self, connection: Connection) -> None:
-        """Reads, and answers what can be answered at once."""
+        """Reads, and answers a request that can be answered at once."""
         self._served.guarded(connection, self._read)
         if self._done:
             self._begin_sends()
         if self._sending:
-            self._send_for(0.0)  # as many writes of answers under way as new requests
+            self._send_for(0.0)  # one write of a response per new request
 
     def _read_pending(self) -> None:
-        """Takes requests that are here already, by turns, for a bounded time; of each connection
-        one at least."""
+        """Handles requests that have already arrived, in turns, for a bounded time. Each connection
+        gets at least one."""
         until = self._now + TURN
         while self._pending:
             for _ in range(len(self._pending)):
@@ -204,7 +204,7 @@ class NetworkThread:
         return min(left, MEMORY_RETRY) if self._waiting_for_memory else left
 
     def _keep_time(self, now: float) -> float | None:
-        """The next deadline; None: nothing waits, or it is unknown."""
+        """The next deadline. None: nothing waits, or it is unknown."""
         try:
             return self._broker.keep_time(now)
         except Exception:
@@ -212,14 +212,14 @@ class NetworkThread:
             return None
 
     def _work(self) -> None:
-        """Runs steps that are due for the exchanges of this thread, for a bounded time, and one
-        turn of work that goes on."""
+        """Runs due steps of this thread's exchanges for a bounded time, and one turn of continuing
+        work."""
         until = self._now + TURN
         while self._now < until and self._broker.run_due(self._owner, self._now):
             self._now = self._clock()
         self._broker.run_turn(self._owner, self._now)
         self._now = self._clock()
-        self._tell_timekeeper()  # what has been worked on may wait again
+        self._tell_timekeeper()  # the exchanges just handled may wait again
 
     def _tell_timekeeper(self) -> None:
         deadline = self._broker.purgatory.next_deadline()
@@ -268,7 +268,7 @@ class NetworkThread:
             self._handle(connection)
 
     def _handle(self, connection: Connection) -> None:
-        """Handles the request: from here on there is an exchange, which this thread owns."""
+        """Handles the request. From here on there is an exchange, owned by this thread."""
         frame, connection.frame = connection.frame, None
         assert frame is not None
         exchange = connection.exchange = self._broker.handle(
@@ -278,15 +278,15 @@ class NetworkThread:
             self._answer(connection)
             return
         exchange.on_done = self._on_done
-        if exchange.is_done:  # by another thread, which may have seen nobody to tell
+        if exchange.is_done:  # by another thread, perhaps before `on_done` was set
             self._on_done(exchange)
         self._now = self._clock()
         self._served.watch(connection)
         self._tell_timekeeper()
 
     def _read_ahead(self, connection: Connection) -> None:
-        """Bytes after a request that is not answered yet, or while nothing is read for the client's
-        rate: the next request, which waits where it is; or the end of the connection."""
+        """Handles bytes that arrive before the last response is sent, or while the client is muted.
+        They are the next request, which waits where it is, or the end of the connection."""
         connection.check_open()
         self._served.watch(connection, reads=False)
 
@@ -296,21 +296,21 @@ class NetworkThread:
             connection = self._served.of(exchange.client.id)
             if connection is None or connection.exchange is not exchange:
                 continue
-            if connection.send is None:  # else it is here twice, and is being sent
+            if connection.send is None:  # else it would be here twice, as it is being sent
                 self._served.guarded(connection, self._answer)
 
     def _answer(self, connection: Connection) -> None:
-        """The exchange is done: begins to send what there is to send."""
+        """The exchange is done. Begins to send the response, if any."""
         assert connection.exchange is not None
         connection.send = connection.exchange.send
-        if connection.send is None:  # its client expects nothing
+        if connection.send is None:  # its client expects no response
             self._now = self._clock()
             self._finish(connection, self._now)
         else:
             self._write(connection)
 
     def _send_for(self, seconds: float) -> None:
-        """One write for each connection that has something to send, by turns; one at least."""
+        """One write for each connection with bytes to send, in turns. At least one in all."""
         until = self._now + seconds
         while self._sending:
             connection = self._sending.popleft()
@@ -323,7 +323,7 @@ class NetworkThread:
         send = connection.send
         assert send is not None
         size, until, before = TURN_SIZE, inf, -inf
-        # What fits into the socket's own buffer is gone at once, while it is in the cache.
+        # Bytes that fit into the socket's own buffer are sent at once, while they are in the cache.
         while True:
             written = send.write_to(connection.channel, size)
             now = self._now = self._clock()
@@ -335,7 +335,7 @@ class NetworkThread:
             if written < size or now >= until:
                 break
             until = min(until, now + TURN)
-            if now - before < TURN / 4:  # so that looks do not cost as much as what is sent
+            if now - before < TURN / 4:  # so that reading the clock costs less than sending
                 size = min(2 * size, TURN_SIZE_MAX)
             before = now
         if written:
@@ -345,7 +345,7 @@ class NetworkThread:
             self._served.watch(connection, reads=False)
 
     def _finish(self, connection: Connection, now: float) -> None:
-        """The exchange is over: the next request may come."""
+        """The exchange has ended. The next request may come."""
         exchange = connection.exchange
         assert exchange is not None
         connection.exchange = connection.send = None
@@ -365,7 +365,7 @@ class NetworkThread:
             self._listen_to(connection)
 
     def _mute(self, connection: Connection, until: float) -> None:
-        """Handles none of its requests until then, by the clock."""
+        """Handles no request of it until that time of the clock."""
         connection.is_muted = True
         self._muted.add(connection.client.id, until)
         self._served.watch(connection)
@@ -378,14 +378,14 @@ class NetworkThread:
                 self._served.guarded(connection, self._listen_to)
 
     def _listen_to(self, connection: Connection) -> None:
-        """For its next request, whose bytes may be here already, or with TLS."""
+        """Waits for its next request. Its bytes may be here already, or be held by TLS."""
         if connection.interest != EVENT_READ:
             self._served.watch(connection)
         if connection.ahead or (connection.is_tls and has_pending(connection.channel)):
             self._pending.append(connection)
 
     def _sweep(self, now: float) -> None:
-        """Closes connections that have taken too long, and forgets those that have gone; looks at
+        """Closes connections that have taken too long, and forgets those that have gone. Checks
         the system's clock."""
         self._broker.time_of_day.shift = self._clock.shift()
         self._served.close_late(now, self._limits)

@@ -1,6 +1,6 @@
-"""The connections of one thread: what its selector looks for, and how each of them ends.
+"""The connections of one thread: their selector events, and how each of them ends.
 
-Whatever goes wrong in a step of one connection closes that connection and no other.
+An error in a step of one connection closes that connection and no other.
 
 Not here: the steps (network_thread.py), the state of a connection (connection.py)."""
 
@@ -23,12 +23,12 @@ from .clock import Clock
 from .connection import Connection, ConnectionEndedError
 
 LOG: Final = log_of(__name__)
-DEFECT: Final = "a defect"  # a kind of lines
+DEFECT: Final = "a defect"  # a kind of log lines
 NOT_NOW: Final = (BlockingIOError, InterruptedError, WANTS_READ)
 
 
 class ServedConnections:
-    """The connections that a thread serves. Only that thread calls this."""
+    """The connections that a thread serves. Only that thread calls these methods."""
 
     def __init__(self, broker: Broker, selector: BaseSelector, clock: Clock) -> None:
         self._broker = broker
@@ -40,14 +40,14 @@ class ServedConnections:
         return bool(self._by_client)
 
     def of(self, client_id: int) -> Connection | None:
-        """The connection of a client, by the client's number; None: this thread has none."""
+        """The connection of a client, by the client's number. None: this thread has none."""
         return self._by_client.get(client_id)
 
     def add(self, connection: Connection) -> None:
         self._by_client[connection.client.id] = connection
 
     def watch(self, connection: Connection, *, reads: bool = True) -> None:
-        """Registers with the selector what the connection waits for."""
+        """Registers the connection with the selector for the events that it waits for."""
         interest = EVENT_READ if reads and connection.send is None else 0
         interest |= EVENT_WRITE if connection.waits_to_write else 0
         if interest == connection.interest:
@@ -61,10 +61,10 @@ class ServedConnections:
         connection.interest = interest
 
     def guarded(self, connection: Connection, step: Callable[[Connection], None]) -> None:
-        """Runs a step of one connection: whatever goes wrong closes that connection alone.
+        """Runs a step of one connection. Any error closes that connection alone.
 
-        Does nothing for one that was closed or handed over in this turn: the selector's events are
-        as old as the turn."""
+        Does nothing for a connection that was closed or handed over in this turn: the selector's
+        events are as old as the turn."""
         if self._by_client.get(connection.client.id) is not connection:
             return
         try:
@@ -89,7 +89,7 @@ class ServedConnections:
             self.close(connection, End.DEFECT, "a defect")
 
     def leave(self, connection: Connection) -> None:
-        """It is closed, or another thread serves it from now on."""
+        """Removes a connection that is closed, or that another thread serves from now on."""
         del self._by_client[connection.client.id]
         connection.waits_to_write = False
         if connection.interest:
@@ -97,7 +97,7 @@ class ServedConnections:
             connection.interest = 0
 
     def close(self, connection: Connection, end: End, why: str) -> None:
-        """Ends a connection, and its exchange; what it held is released."""
+        """Ends a connection and its exchange, and releases their resources."""
         now = self._clock()
         lines, seconds = self._broker.lines, now - connection.started
         log_end(lines, connection.client, end, why, seconds, now)
@@ -108,29 +108,29 @@ class ServedConnections:
             self.leave(connection)
             if exchange is not None:
                 self._broker.finished(exchange, now)
-        finally:  # its memory and its place are released, whatever else is wrong
+        finally:  # its memory and its place are released in any case
             connection.incoming.release()
             connection.channel.close()
             connection.place.release()
 
     def evict(self, connection: Connection) -> None:
-        """Its place is another's; unless it has logged in, or has ended, meanwhile."""
+        """Gives its place to another, unless it has logged in or has ended meanwhile."""
         if self._by_client.get(connection.client.id) is connection:
             self.close(connection, End.REFUSED, EVICTED)
 
     def close_all(self) -> None:
-        """Ends all; the server stops."""
+        """Ends all. The server stops."""
         for connection in list(self._by_client.values()):
             self.close(connection, End.STOPPED, "the server stops, and it takes too long")
 
     def close_unused(self) -> None:
-        """Ends those that have no request under way."""
+        """Ends connections without a request under way."""
         for connection in list(self._by_client.values()):
             if connection.exchange is None:
                 self.close(connection, End.STOPPED, "the server stops")
 
     def close_late(self, now: float, limits: Limits) -> None:
-        """Ends those that have taken too long. `now`: seconds of the server's clock."""
+        """Ends connections that have taken too long. `now`: seconds of the server's clock."""
         for connection in list(self._by_client.values()):
             waits = connection.exchange is not None and connection.send is None
             waits = waits or connection.is_muted

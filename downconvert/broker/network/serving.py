@@ -1,4 +1,4 @@
-"""What all threads of a server share."""
+"""The state shared by all threads of a server."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from .clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """What all threads of a server share. wake_timekeeper: makes the thread that keeps the time
-    look for what is late, at the given time, in seconds of the clock."""
+    """The state shared by all threads of a server. wake_timekeeper: makes the timekeeping thread
+    check for passed deadlines at the given time, in seconds of the clock."""
 
     broker: Broker
     limits: Limits

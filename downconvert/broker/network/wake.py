@@ -5,7 +5,8 @@ from contextlib import suppress
 
 
 class Wake:
-    """Wakes the thread whose selector has `reader`. Any thread may ring, any number of times."""
+    """Wakes the thread that has `reader` in its selector. Any thread may ring, any number of
+    times."""
 
     def __init__(self) -> None:
         self._is_rung = False
@@ -25,7 +26,7 @@ class Wake:
         with suppress(BlockingIOError, InterruptedError):
             while self.reader.recv(1024):
                 pass
-        # Only now: whoever rings from here on writes another byte, which wakes the thread again.
+        # Only now: a ring from here on writes another byte, which wakes the thread again.
         self._is_rung = False
 
     def close(self) -> None:

@@ -1,1 +1,1 @@
-"""What an operator sees, and what is done to logs in the background."""
+"""Metrics and logs for the operator, and background maintenance of logs."""

@@ -1,7 +1,7 @@
-"""Whether the disk takes what producers send: what `/readyz` says of a full disk.
+"""Whether the disk has room for producers' records: `/readyz` reports a full disk.
 
-A disk is full from the first write that found no room until one succeeds. While nobody writes,
-nothing would ever succeed. So after a while without such a failure, room is looked for.
+A disk is full from the first write that found no room until one succeeds. Without writes, none
+would ever succeed. So some time after the last failure, free space is checked.
 
 Not here: noticing that a disk is full (storage/disk/fence.py)."""
 
@@ -9,19 +9,19 @@ from typing import Final
 
 from downconvert.storage import LogDir
 
-PATIENCE: Final = 10.0  # seconds since the last failure, until room is looked for
+PATIENCE: Final = 10.0  # seconds from the last failure until free space is checked
 
 
 class DiskRoom:
-    """Of one directory. Times in seconds of any one clock."""
+    """The state of one directory's disk. Times in seconds of any one clock."""
 
     def __init__(self, log_dir: LogDir) -> None:
         self._log_dir = log_dir
-        self._count = 0  # failures that are known
+        self._count = 0  # known failures
         self._failed_at = 0.0
 
     def failure(self, now: float) -> str | None:
-        """Why producers are refused; None: they are not, for want of room. To be called often."""
+        """Why producers are refused for lack of room. None: they are not. Call it often."""
         count = self._log_dir.full_count
         if count != self._count:
             self._count, self._failed_at = count, now

@@ -1,11 +1,9 @@
-"""A directory that another broker is writing to: its topics as they come and go, and its high
-watermarks.
+"""Follows a directory that another broker writes to: its topics and its high watermarks.
 
-That broker writes its high watermarks down every few seconds. Records after them may be lost when
-it loses its leadership, so they are not shown. Where it has never written any, the log's end
-counts.
+That broker writes its high watermarks every few seconds. Records after them may be lost when it
+loses its leadership, so they are not shown. If it has never written any, the log's end counts.
 
-Not here: the log's end, which is looked at whenever it is asked for (storage)."""
+Not here: the log's end, which is read on each request (storage)."""
 
 from typing import Final
 
@@ -21,7 +19,7 @@ LOG: Final = log_of(__name__)
 class Following:
     """Keeps a read-only broker up to date with the broker that writes the directory.
 
-    beyond_high_watermark: what is not committed is shown, too."""
+    beyond_high_watermark: uncommitted records are shown, too."""
 
     def __init__(self, broker: Broker, *, beyond_high_watermark: bool = False) -> None:
         self._broker = broker
@@ -29,8 +27,8 @@ class Following:
         self._ends: dict[tuple[str, int], int] = {}
 
     def refresh(self, now: float) -> None:
-        """Looks at the directory again; fetches that wait for what has come are answered. To be
-        called about once a second. What cannot be read now stays as it was."""
+        """Reads the directory again. Fetches that wait for new records are answered. Call it about
+        once a second. Files that cannot be read now keep their last state."""
         broker = self._broker
         try:
             self._refresh_topics(now)
@@ -69,7 +67,7 @@ class Following:
 
 
 def _is_gone(topic: Topic | None, topic_id: bytes) -> bool:
-    """Whether a topic is no more, or was made again; one gets its id a moment after its name."""
+    """Whether a topic was deleted or recreated. A topic gets its id a moment after its name."""
     if topic is None:
         return True
     return topic.id != topic_id and id_without_file(topic.name) not in (topic.id, topic_id)

@@ -1,6 +1,6 @@
-"""What a broker's state is at the moment when it is asked for: logs, disk, groups, process.
+"""A broker's state at the time of a scrape: logs, disk, groups, process.
 
-Not here: what is counted as it happens (metrics.py)."""
+Not here: counts of events (metrics.py)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from .metrics import PREFIX
 
 
 class StateCollector(Collector):
-    """Looks at a broker for each scrape."""
+    """Reads a broker's state for each scrape."""
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
@@ -116,7 +116,7 @@ class StateCollector(Collector):
 
 
 def _of_sizes() -> Iterator[Metric]:
-    """Sizes of answers from segments that are not written any more."""
+    """Sizes of responses from segments that are no longer written."""
     for name, what, count in (
         ("size_cache_hits", "Response sizes known from another client.", sizes.hits),
         ("size_cache_misses", "Response sizes that had to be measured.", sizes.misses),
@@ -125,18 +125,18 @@ def _of_sizes() -> Iterator[Metric]:
 
 
 def gauge(name: str, what: str, value: float) -> Metric:
-    """One value of a broker."""
+    """A gauge with one value of a broker."""
     return GaugeMetricFamily(f"{PREFIX}_{name}", what, value=value)
 
 
 def _size(partition: Partition) -> int | None:
-    """Bytes; None: it is offline."""
+    """Bytes. None: it is offline."""
     log = partition.log
     try:
         if log.offline_reason is not None:
             return None
         return sum(log.end_of(segment) for segment in log.segments)
-    except (OSError, StorageError):  # deleted, or damaged, a moment ago
+    except (OSError, StorageError):  # just deleted, or damaged
         return None
 
 

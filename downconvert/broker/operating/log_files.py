@@ -1,10 +1,10 @@
-"""Looks after the files of the logs that a broker writes, once a second.
+"""Checks the files of the logs that a broker writes, once a second.
 
-The file of an active segment may be moved away or replaced while it is written to. What is appended
-after that could not be read again, so that the partition is offline from then on. Files that nobody
-writes to are closed: a broker may have ten thousand partitions.
+The file of an active segment may be moved away or replaced while it is written. Later appends could
+not be read again, so the partition is offline from then on. Files without appends are closed: a
+broker may have ten thousand partitions.
 
-Not here: what age and size do to a log (maintenance.py)."""
+Not here: retention by age and size (maintenance.py)."""
 
 import os
 from struct import Struct
@@ -19,19 +19,19 @@ from records.logged import log_of
 LOG: Final = log_of(__name__)
 STAMP: Final = Struct("<QQQ")  # of a file: time, size, inode
 IDLE_MAX: Final = 30.0  # seconds without an append after which files are closed
-RELEASED_MAX: Final = 100  # logs whose files are closed in one look: each is flushed before
+RELEASED_MAX: Final = 100  # logs to close in one look: each is flushed before
 
 
 class LogFiles:
-    """The files of a writable broker's logs. One thread calls it."""
+    """The files of a writable broker's logs. Only one thread calls it."""
 
     def __init__(self, broker: BrokerState) -> None:
         self._broker = broker
         self._open: dict[Partition, tuple[int, float]] = {}  # its end, and since when
 
     def look(self, now: float) -> None:
-        """Takes partitions offline whose files are not where they were, and closes idle ones. `now`
-        in seconds, of any clock."""
+        """Takes partitions offline if their files were moved or replaced, and closes idle ones.
+        `now` in seconds, of any clock."""
         written = [
             partition
             for partition in self._broker.topics.partitions()
@@ -41,10 +41,10 @@ class LogFiles:
         self._close_idle(written, now)
 
     def _check(self, partitions: list[Partition]) -> None:
-        """Looks at all of them by one call; those that seem to have changed once more, each under
-        its lock: it may have been rolled or truncated here."""
+        """Checks all of them by one call. Those that seem changed are checked once more, each under
+        its lock: this process may have rolled or truncated it."""
         files = [partition.log.writer.active for partition in partitions]
-        least = [file.position for file in files]  # bytes, as of now
+        least = [file.position for file in files]  # bytes, at this moment
         stamps = file_stamps([os.fsencode(file.segment.location()) for file in files])
         found = STAMP.iter_unpack(stamps)
         for partition, file, size, stamp in zip(partitions, files, least, found, strict=True):

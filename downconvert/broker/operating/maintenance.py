@@ -1,14 +1,14 @@
-"""Retention, rolling and the cleaner, for the logs of a broker that may be written to.
+"""Retention, rolling and the cleaner, for the logs of a writable broker.
 
 One thread, at a bounded rate: Kafka's `log.retention.check.interval.ms`, `log.cleaner.backoff.ms`
 and `log.cleaner.io.max.bytes.per.second`. Each change to a partition is one line in the server's
 log.
 
-Settings are those of the topic. A directory of another broker does not say which settings its
-topics had there, and nothing is removed by guess. So logs of topics that were neither created nor
-configured here stay as they are; internal topics are compacted, as everywhere.
+Settings are those of the topic. A directory of another broker does not contain its topics'
+settings, and nothing is removed by guess. So logs of topics that were neither created nor
+configured here stay as they are. Internal topics are compacted, as everywhere.
 
-Not here: what is due, and doing it (storage/cleaning/maintenance.py)."""
+Not here: choosing and doing the work (storage/cleaning/maintenance.py)."""
 
 import time
 from collections import deque
@@ -33,26 +33,26 @@ from .metrics import PREFIX
 if TYPE_CHECKING:
     from downconvert.broker.broker import Broker
 
-LOG: Final = log_of(__name__)  # whose lines are shown by default
+LOG: Final = log_of(__name__)  # its lines are shown by default
 STEP: Final = 256 * 1024  # bytes that a step reads: about 30 ms of work
-SLEEP_MIN: Final = 0.001  # seconds, so that threads with clients waiting come first
+SLEEP_MIN: Final = 0.001  # seconds, so that threads with waiting clients come first
 AFTER_DEFECT: Final = 1.0  # seconds
 
 COMPACTED: Final = set(INTERNAL_TOPICS)
-METADATA: Final = "__cluster_metadata"  # a controller's, which removes what its snapshots hold
+METADATA: Final = "__cluster_metadata"  # a controller's. It removes what its snapshots contain
 INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
-OURS: Final = 5  # the version of the ids of topics that were made here; brokers of Kafka make 4
+OURS: Final = 5  # the version of ids of topics created here. Kafka's brokers use version 4
 CLEANS_UP: Final = {"cleanup.policy", "retention.ms", "retention.bytes"}
 
 
 def log_config(topic: Topic, defaults: LogConfig) -> LogConfig:
-    """How a topic's logs are written and cleaned up. `defaults` are for what nobody has said."""
+    """How a topic's logs are written and cleaned up. `defaults` apply to settings it lacks."""
     internal = INTERNAL if topic.name in COMPACTED else {}
     return LogConfig.of({**internal, **topic.config}, defaults)
 
 
 def is_known(topic: Topic) -> bool:
-    """Whether it is known what may be removed from a topic."""
+    """Whether the topic's settings are known, so that data may be removed."""
     if topic.name == METADATA:
         return False
     is_ours = topic.has_id and UUID(bytes=topic.id).version == OURS
@@ -67,8 +67,8 @@ class Maintenance:
         self._config = broker.config
         self._logs: dict[TopicPartition, tuple[Partition, storage.Maintenance]] = {}
         self._turns: deque[TopicPartition] = deque()
-        self._unclean: dict[TopicPartition, str] = {}  # why the cleaner leaves a log alone
-        self._unknown: set[str] = set()  # topics of which it has been said
+        self._unclean: dict[TopicPartition, str] = {}  # why the cleaner skips a log
+        self._unknown: set[str] = set()  # topics that were already logged
         self._next_round = self._next_expiry = 0.0
         metrics = broker.metrics
         self._rolled = metrics.counter("rolled_segments", "Segments rolled by their age.")
@@ -92,7 +92,7 @@ class Maintenance:
         if self._turns:
             name = self._turns.popleft()
             has_more, size = self._step_of(name, now)
-            if has_more:  # one log after the other: each has keys in memory while it is cleaned
+            if has_more:  # one log after the other: cleaning holds a log's keys in memory
                 self._turns.appendleft(name)
             return max(SLEEP_MIN, size / self._config.log_cleaner_io_max_bytes_per_second)
         if now < self._next_round <= now + self._interval:  # else the clock was set back
@@ -102,10 +102,10 @@ class Maintenance:
         return SLEEP_MIN
 
     def close(self) -> None:
-        """Abandons what is under way."""
+        """Abandons the work under way."""
         for _, work in self._logs.values():
             work.close()
-        for metric in self._metrics:  # another may look after these logs later
+        for metric in self._metrics:  # another process may maintain these logs later
             self._broker.metrics.registry.unregister(metric)
 
     # --- how
@@ -195,9 +195,9 @@ class Maintenance:
                 self._recopied_bytes.inc(done.count.bytes_out)
 
     def _failed(self, partition: Partition, error: Exception) -> None:
-        """The cleaner leaves a log alone that it cannot read, until the broker starts again, as
-        Kafka's does; others go on."""
-        if partition.log.offline_reason is None:  # else that has been said
+        """The cleaner skips a log that it cannot read until the broker restarts, as in Kafka. Other
+        logs are still cleaned."""
+        if partition.log.offline_reason is None:  # else it was already logged
             if partition.name not in self._unclean:
                 LOG.error("%s is not cleaned any more: %s", partition.name, error)
             self._unclean[partition.name] = str(error)
@@ -213,7 +213,7 @@ class Maintenance:
 
 
 class MaintenanceThread:
-    """Takes the steps, from `start` to `stop`."""
+    """Runs the steps, from `start` to `stop`."""
 
     def __init__(self, broker: "Broker", clock: Callable[[], float] = time.time) -> None:
         self._broker = broker
@@ -226,7 +226,7 @@ class MaintenanceThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when nothing is being done any more; a pass of the cleaner is abandoned."""
+        """Returns when no step is running. A pass of the cleaner is abandoned."""
         self._stopping.set()
         if self._thread.ident is not None:
             self._thread.join()

@@ -1,12 +1,10 @@
-"""What a broker counts, for its operator.
+"""The metrics that a broker counts, for its operator.
 
-Names are Prometheus's: a prefix, base units, `_total`. What is converted is what Kafka's metrics
-count (FetchMessageConversionsPerSec, MessageConversionsTimeMs, TemporaryMemoryBytes, …). Kafka's
-time and memory of a fetch are those of the last partition that was converted in it; here they are
-sums.
+Names follow Prometheus: a prefix, base units, `_total`. Conversions are counted as in Kafka's
+metrics (FetchMessageConversionsPerSec, MessageConversionsTimeMs, TemporaryMemoryBytes, …). Kafka's
+time and memory of a fetch are those of its last converted partition. Here they are sums.
 
-Not here: what is looked at when it is asked for (gauges.py), how it is served
-(metrics_server.py)."""
+Not here: state read at a scrape (gauges.py), the HTTP server (metrics_server.py)."""
 
 from threading import get_ident
 from typing import Final
@@ -107,7 +105,7 @@ class Metrics:
             gauge.set_function(read)
 
     def counter(self, name: str, what: str, *labels: str) -> Counter:
-        """A counter of this broker; `_total` comes to its name by itself."""
+        """A counter of this broker. The client library appends `_total` to its name."""
         return Counter(f"{PREFIX}_{name}", what, labels, registry=self.registry)
 
     def _tally(self, name: str, what: str, *labels: str) -> Tally:
@@ -119,7 +117,7 @@ class Metrics:
     # --- requests
 
     def received(self, exchange: Exchange) -> None:
-        """A request was taken."""
+        """A request was accepted."""
         request, thread = exchange.request, get_ident()
         name, client_id = request.name, request.header.client_id or ""
         counts = self._requests.by_thread[thread]
@@ -132,7 +130,7 @@ class Metrics:
         counts[labels] = counts.get(labels, 0.0) + 1.0
 
     def finished(self, exchange: Exchange, now: float) -> None:
-        """A request has had its answer, whether that was sent or not. `now` in seconds, by the
+        """A request was answered, whether or not the response was sent. `now` in seconds, by the
         clock of its arrival."""
         name = exchange.request.name
         self._latencies.add(name, max(0.0, now - exchange.received))
@@ -140,7 +138,7 @@ class Metrics:
             self._throttled.labels(name).inc(exchange.throttle)
 
     def failed(self, exchange: Exchange) -> None:
-        """There is no answer, and the log says why."""
+        """There is no response, and the log gives the reason."""
         self._defects.labels(exchange.request.api.name).inc()
 
     def ended(self, end: End) -> None:
@@ -179,7 +177,7 @@ class Metrics:
             self._temporary_memory.add(name, temporary)
 
     def produced(self, topic: str, records: int, seconds: float, temporary_bytes: int) -> None:
-        """Records of a producer were converted to the format on disk."""
+        """A producer's records were converted to the format on disk."""
         self._converted.add(("Produce", *self._topics.of(topic)), records)
         self._conversions_time.add("Produce", seconds)
         self._temporary_memory.add("Produce", temporary_bytes)
@@ -190,6 +188,6 @@ class Metrics:
 
 
 def stats_of(send: ConvertedSend) -> list[ConversionStats]:
-    """Of each range in it."""
+    """The statistics of each range in it."""
     kinds = (LazyDownConvertSend, BufferedSend)
     return [part.stats for part in send.parts if isinstance(part, kinds)]

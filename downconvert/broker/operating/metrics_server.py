@@ -1,10 +1,10 @@
-"""What a server shows over HTTP.
+"""A server's HTTP pages.
 
-/healthz    200 while its threads run: to be restarted if not
-/readyz     200 while it takes connections and its disk takes records, else 503 and why
+/healthz    200 while its threads run. Otherwise it should be restarted
+/readyz     200 while it accepts connections and its disk accepts records, else 503 and the reasons
 /metrics    for Prometheus
 
-Not here: what is counted (metrics.py, gauges.py)."""
+Not here: the metrics (metrics.py, gauges.py)."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,8 @@ from .gauges import StateCollector, gauge
 
 
 class MetricsServer(Pages):
-    """An HTTP server with threads of its own, until it is closed. OSError: no such port."""
+    """An HTTP server with threads of its own, until it is closed. Raises OSError if it cannot
+    listen at the port."""
 
     def __init__(self, server: Server, host: str, port: int) -> None:
         self._registry = server.broker.metrics.registry
@@ -34,7 +35,7 @@ class MetricsServer(Pages):
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port that it listens at."""
+        """Host and port of its listener."""
         return self.where.host, self.where.port
 
     def close(self) -> None:

@@ -1,10 +1,10 @@
-"""What is logged of clients: one line for each connection's end, and for what is refused.
+"""Log lines about clients: one for each connection's end, and for each refusal.
 
-Lines at WARNING are few: what there are more of in a second is counted. A line's `fields` are the
-same as JSON. With DEBUG each request has a line: whose it was, and what was done for it. What a
-client is refused again has lines with DEBUG only.
+Lines at WARNING are few: beyond a limit per second they are only counted. A line's `fields` have
+the same content as JSON. With DEBUG each request has a line with its client and its work. Repeated
+refusals of a client have lines only with DEBUG.
 
-Not here: where the lines go (the command)."""
+Not here: the destination of the lines (the command)."""
 
 import logging
 from typing import Any, Final
@@ -21,7 +21,7 @@ from .metrics import stats_of
 
 LOG: Final = log_of(__name__)
 WARNED: Final = (End.LOGIN, End.ANSWER, End.DEFECT)
-SHOWN_MAX: Final = 128  # characters of what a client says of itself
+SHOWN_MAX: Final = 128  # characters of text that a client sends about itself
 REFUSALS: Final = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
@@ -35,7 +35,7 @@ REFUSALS: Final = {
 def log_end(
     lines: LineBudget, client: Client, end: End, why: str, seconds: float, now: float
 ) -> None:
-    """A connection has ended after so long. `now` in seconds, by the clock of `lines`."""
+    """A connection has ended after this time. `now` in seconds, by the clock of `lines`."""
     fields = _fields_of(client) | {
         "reason": end.value,
         "requests": client.requests,

@@ -1,9 +1,9 @@
-"""Counts that cost a request little: each thread has its own, and a scrape adds them up.
+"""Cheap counters: each thread has its own, and a scrape adds them up.
 
-A counter of the Prometheus client takes a lock and four calls each time. What every request counts
-takes one call here.
+A counter of the Prometheus client takes a lock and four calls each time. Counting takes one call
+here.
 
-Not here: what is counted (metrics.py)."""
+Not here: which events are counted (metrics.py)."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -20,23 +20,23 @@ Labels: TypeAlias = tuple[Any, ...]  # the values of a series' labels
 
 
 class Tally(Collector):
-    """A counter by labels. Any thread may call."""
+    """A counter by labels. Thread-safe."""
 
     def __init__(self, name: str, what: str, labels: tuple[str, ...], into: CollectorRegistry):
         self._family = name, what, None, labels
-        # Counts by labels, by thread: who counts several things at once adds to its own. The system
-        # gives the number of a thread that has ended to a later one, which counts on where it
-        # stopped.
+        # Counts by labels, by thread. A thread that counts several things at once adds to its own.
+        # The system may reuse the number of an ended thread. The new thread then continues the old
+        # counts.
         self.by_thread: defaultdict[int, dict[Labels, float]] = defaultdict(dict)
         into.register(self)
 
     def add(self, labels: Labels, amount: float = 1.0) -> None:
-        """Counts. The number of different labels must be bounded by the caller."""
+        """Adds an amount. The caller must bound the number of different labels."""
         counts = self.by_thread[get_ident()]
         counts[labels] = counts.get(labels, 0.0) + amount
 
     def describe(self) -> Iterator[CounterMetricFamily]:
-        """By this a page of some metrics finds the names."""
+        """The name, for pages with only some metrics."""
         return self.collect()
 
     def collect(self) -> Iterator[CounterMetricFamily]:
@@ -52,8 +52,8 @@ class Tally(Collector):
 
 
 class Distribution(Collector):
-    """A histogram by one label. `buckets`: the highest value of each but the last, which has no
-    limit. Any thread may call."""
+    """A histogram by one label. `buckets`: the highest value of each bucket except the last, which
+    has no limit. Thread-safe."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Distribution(Collector):
         into.register(self)
 
     def add(self, label: str, value: float) -> None:
-        """Counts a value. The number of different labels must be bounded by the caller."""
+        """Counts a value. The caller must bound the number of different labels."""
         by_label = self._counts[get_ident()]
         counts = by_label.get(label)
         if counts is None:  # one count for each bucket, and then the sum of the values
@@ -78,7 +78,7 @@ class Distribution(Collector):
         counts[-1] += value
 
     def describe(self) -> Iterator[HistogramMetricFamily]:
-        """As for a tally."""
+        """The name, as for a tally."""
         return self.collect()
 
     def collect(self) -> Iterator[HistogramMetricFamily]:

@@ -21,6 +21,7 @@ from downconvert.internal_topics.group_records import (
 from downconvert.internal_topics.transaction import Transaction
 from downconvert.internal_topics.transaction_records import write_key as write_id
 from downconvert.internal_topics.transaction_records import write_value
+from downconvert.storage.names import HIGH_WATERMARKS
 from tests.downconvert.cli.running import ROOT, Command, one_line
 from tests.downconvert.storage.logs import batch, segment
 
@@ -116,6 +117,10 @@ def test_two_clusters_are_refused(source: Path, tmp_path: Path, command: Command
 
 def test_what_a_job_warns_of_is_a_line(source: Path, tmp_path: Path, command: Command) -> None:
     ran = command("spark", "export", source, tmp_path / "lake")
+    assert ran.code == 0
+    assert "no checkpoint has a high watermark of new-0, old-0" in one_line(ran.err)
+    (source / HIGH_WATERMARKS).write_text("0\n2\nnew 0 6\nold 0 2\n")
+    ran = command("spark", "export", source, tmp_path / "lake")
     assert (ran.code, ran.err) == (0, "")
     (source / "new-0" / "00000000000000000000.log").unlink()
     segment(source / "new-0", 5, batch(5))
@@ -136,6 +141,7 @@ def test_an_export_counts_what_it_has_added(source: Path, tmp_path: Path, comman
 
 def test_a_table_is_exported_to(source: Path, tmp_path: Path, command: Command) -> None:
     deltalake = pytest.importorskip("deltalake")
+    (source / HIGH_WATERMARKS).write_text("0\n2\nnew 0 3\nold 0 2\n")
     ran = command("spark", "export", "--format", "delta", source, tmp_path / "table")
     assert (ran.code, ran.err) == (0, "")
     assert "5 records added to 2 folders" in ran.out

@@ -23,6 +23,7 @@ from downconvert.internal_topics.group_records import (
     write_key,
 )
 from downconvert.spark.options.options import Options
+from downconvert.storage.names import HIGH_WATERMARKS
 from records.units import MiB
 from tests.downconvert.cli.running import ROOT, Command
 from tests.downconvert.storage.logs import batch, segment
@@ -108,6 +109,8 @@ def broker(directory: Path) -> None:
     directory.mkdir(parents=True)
     for name in ("orders-0", "orders-eu-0", "customers-0"):
         segment(directory / name, 0, batch(0, 1), batch(2, magic=1))
+    partitions = "orders 0 3\norders-eu 0 3\ncustomers 0 3\n__consumer_offsets 0 2\n"
+    (directory / HIGH_WATERMARKS).write_text(f"0\n4\n{partitions}")
 
 
 @pytest.mark.others

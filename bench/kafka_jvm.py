@@ -105,7 +105,7 @@ class KafkaJvm:
         return Round(cpu_seconds=self._cpu_seconds() - before, **json.loads(answer))
 
     def _cpu_seconds(self) -> float:
-        """Of all its threads, because the collector and the compiler share the core."""
+        """All its threads count, because the collector and the compiler share the core."""
         nanoseconds = 0
         for thread in Path(f"/proc/{self._process.pid}/task").glob("*/schedstat"):
             with suppress(OSError):  # it has ended

@@ -42,7 +42,7 @@ Function = tuple[str, str]  # its file and its name
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Of one request: the mean of calls, and the files that have the functions."""
+    """The mean of calls of one request, and the files that have the functions."""
 
     request: str
     calls: float

@@ -46,7 +46,7 @@ class ConversionPolicy:
 
     chunk_size: how much is read and converted at a time.
     size: how the response size is promised. "exact": the size is measured first, and exactly that
-        is sent. Of recompressed batches, some hundred kilobytes are made to be measured. The next
+        is sent. Some hundred kilobytes of recompressed batches are made to be measured. The next
         fetch gets the rest. Without trim_compressed all of it is measured, since the next fetch
         cannot begin inside a batch then.
         "estimate": as Kafka, the larger of the raw size and the first converted batch. A larger

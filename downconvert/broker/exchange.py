@@ -117,6 +117,22 @@ class Exchange:
         """The owner runs the step in its next turn. Called by the owner."""
         self._owner.post_turn(partial(self._run, step))
 
+    def work_on(self, work: Generator[None, None, Message], now: float) -> None:
+        """Runs work in turns, one up to each `yield`, and replies with the message that it returns.
+        Called by the owner."""
+        self.work = work
+        self._continue_work(now)
+
+    def _continue_work(self, _now: float) -> None:
+        assert self.work is not None
+        try:
+            next(self.work)
+        except StopIteration as end:
+            self.work = None
+            self.reply(end.value)
+        else:
+            self.post_turn(self._continue_work)
+
     def pause(self, step: Step) -> None:
         """The owner runs the step after somebody calls `wake`. Called by the owner, in the step
         that registered for `wake`."""

@@ -3,7 +3,8 @@
 One thread accepts. Each network thread has a selector and its own connections, and works on the
 requests that it reads. The kernel converts without the interpreter's lock, so two threads convert
 on two cores. At its first request that converts records, a connection moves to a converting thread,
-so that no other client waits for the conversion.
+so that no other client waits for the conversion. At its first request that changes topics, it moves
+to the thread for administration: such a request writes and syncs files for each partition.
 
 Not here: the network threads (network_thread.py), requests (broker.py), the limits of clients
 (limits.py)."""
@@ -75,12 +76,15 @@ class Server(Startable):
         self._advertise = advertise
         self.tls = tls  # may be replaced; new connections then use the new one
         serving = Serving(broker, self.limits, self.clock, self._wake_timekeeper)
-        self._converting = [
-            NetworkThread(serving, f"converting-{n}") for n in range(network_threads)
-        ]
-        self._network = [
-            NetworkThread(serving, f"network-{n}", self._converting) for n in range(network_threads)
-        ]
+        self._administration = NetworkThread(serving, "administration")
+        numbers = range(network_threads)
+        self._administration = NetworkThread(serving, "administration")
+        self._converting = [NetworkThread(serving, f"converting-{n}") for n in numbers]
+        self._network = [NetworkThread(serving, f"network-{n}") for n in numbers]
+        for thread in self._network + self._converting:
+            thread.administration = self._administration
+        for thread in self._network:
+            thread.converting = cycle(self._converting)
         self._timekeeper = self._network[0]
         self._timekeeper.keeps_time = True
         ticks = self._converting[0].on_ticks  # may take long
@@ -123,10 +127,11 @@ class Server(Startable):
             self._maintenance.stop()
         if self._accepting.ident is not None:
             self._accepting.join()
-        self._timekeeper = self._converting[0]  # ends after the others
+        self._timekeeper = self._administration  # ends after the others
         self._timekeeper.keeps_time = True
         self._timekeeper.wake_up()
-        for threads in (self._network, self._converting):  # connections move until these end
+        # Connections move from a thread to those stopped after it.
+        for threads in (self._network, self._converting, [self._administration]):
             for thread in threads:
                 thread.stop()
             for thread in threads:
@@ -156,7 +161,7 @@ class Server(Startable):
 
     @property
     def _threads(self) -> list[NetworkThread]:
-        return self._network + self._converting
+        return [*self._network, *self._converting, self._administration]
 
     def _wake_timekeeper(self, deadline: float) -> None:
         self._timekeeper.wake_by(deadline)

@@ -118,13 +118,7 @@ class Topics(Mapping[str, Topic]):
             for gone in self._topics.keys() - found.keys():
                 del self._topics[gone]
             for topic, partitions in found.items():
-                if topic in self._topics:
-                    self._topics[topic].partitions = partitions
-                    if not self._config.is_writable:  # it may have been deleted and created again
-                        with suppress(OSError, StorageError):
-                            self._topics[topic].id = _read_id(topic, partitions)
-                else:
-                    self._topics[topic] = self._topic(topic, partitions)
+                self._found(topic, partitions)
             self._rewrites = None
             self._by_id = {topic.id: topic for topic in self._topics.values()}
 
@@ -153,14 +147,19 @@ class Topics(Mapping[str, Topic]):
         """Removes a topic and all its records. Errors as those of `create`; then some partitions
         may be left, and are still a topic. A full disk is no error."""
         with self.lock:
+            topic = self._topics[name]
             try:
-                for partition in self._topics[name].partitions.values():
+                for partition in topic.partitions.values():
                     with partition.lock:
                         partition.leader = None
                         self.log_dir.logs.delete(partition.name)
-            finally:
+            except BaseException:
                 del self._topics[name]
                 self.refresh()
+                raise
+            del self._topics[name]
+            self._by_id.pop(topic.id, None)
+            self._rewrites = None
             self.configs.forget(name)
             _say(name, "deleted")
 
@@ -191,11 +190,26 @@ class Topics(Mapping[str, Topic]):
             for partition in made:
                 with suppress(OSError, StorageError, KeyError):
                     logs.delete(partition)
-            raise
-        finally:
             self.refresh()
+            raise
+        # The directory is not listed: a change costs the same beside any number of topics.
+        before = self._topics[name].partitions if name in self._topics else {}
+        self._found(name, before | {one.partition: self._open(one) for one in made})
 
     # --- how
+
+    def _found(self, name: str, partitions: dict[int, Partition]) -> None:
+        """A topic has these partitions."""
+        topic = self._topics.get(name)
+        if topic is None:
+            topic = self._topics[name] = self._topic(name, partitions)
+        else:
+            topic.partitions = partitions
+            if not self._config.is_writable:  # it may have been deleted and created again
+                with suppress(OSError, StorageError):
+                    topic.id = _read_id(name, partitions)
+        self._by_id[topic.id] = topic
+        self._rewrites = None
 
     def _may_be_back(self, partition: Partition) -> bool:
         """Whether to open an offline partition again: another process writes there, and may have

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from typing import Final
 
 from downconvert.broker.state import BrokerState
@@ -70,10 +70,10 @@ def answers_for(
     topics: Iterable[Message],
     done: Callable[[Message], Message],
     refused: Callable[[Message, ApiError], Message],
-) -> list[Message]:
-    """The responses for the topics that a request names. Each is the result of `done`, or of
-    `refused` for its error. A name that occurs more than once is refused once: it is not clear
-    which one counts."""
+) -> Generator[None, None, list[Message]]:
+    """Returns the responses for the topics that a request names, and yields between two of them.
+    Each is the result of `done`, or of `refused` for its error. A name that occurs more than once
+    is refused once: it is not clear which one counts."""
     topics = list(topics)
     counts = Counter(topic.name for topic in topics)
     refused_already: set[str] = set()
@@ -81,6 +81,8 @@ def answers_for(
     for topic in topics:
         if topic.name in refused_already:
             continue
+        if answers:
+            yield
         try:
             if counts[topic.name] > 1:
                 refused_already.add(topic.name)

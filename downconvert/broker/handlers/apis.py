@@ -101,3 +101,17 @@ APIS: Final = {
     ApiKey.DescribeTransactions: Api(describe_transactions.handle, range(1)),
     ApiKey.ListTransactions: Api(list_transactions.handle, range(2)),
 }
+
+# The API keys, as requests begin with them, whose handlers write and sync files for each partition
+# that they are about. They run apart from the requests of producers and consumers.
+ADMINISTRATIVE: Final = frozenset(
+    api.to_bytes(2)
+    for api in (
+        ApiKey.CreateTopics,
+        ApiKey.DeleteTopics,
+        ApiKey.DeleteRecords,
+        ApiKey.AlterConfigs,
+        ApiKey.CreatePartitions,
+        ApiKey.IncrementalAlterConfigs,
+    )
+)

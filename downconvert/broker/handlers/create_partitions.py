@@ -1,5 +1,7 @@
 """CreatePartitions: more partitions for a topic. There is no request for fewer."""
 
+from collections.abc import Generator
+
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import OFFSETS_TOPIC
@@ -9,14 +11,16 @@ from downconvert.protocol.schemas import Message
 from .admin import answers_for, check_count, check_replicas, check_writable, topic_of
 
 
-def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
-    body = exchange.request.body
+def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
+    exchange.work_on(_answer(broker, exchange.request.body), now)
 
+
+def _answer(broker: BrokerState, body: Message) -> Generator[None, None, Message]:
     def done(topic: Message) -> Message:
         _create(broker, topic, body.validate_only)
         return Message(name=topic.name)
 
-    exchange.reply(Message(results=answers_for(body.topics, done, _refused)))
+    return Message(results=(yield from answers_for(body.topics, done, _refused)))
 
 
 def _refused(topic: Message, error: ApiError) -> Message:

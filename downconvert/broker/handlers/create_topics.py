@@ -3,6 +3,7 @@
 Rules and error codes are those of Kafka's ReplicationControlManager. -1 means the broker's default
 number of partitions, and one replica. Assignments may name only this broker as a replica."""
 
+from collections.abc import Generator
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
@@ -20,12 +21,14 @@ CLUSTER_METADATA: Final = "__cluster_metadata"  # a log of that name is Kafka's 
 
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
-    body = exchange.request.body
+    exchange.work_on(_answer(broker, exchange.request.body, now), now)
 
+
+def _answer(broker: BrokerState, body: Message, now: float) -> Generator[None, None, Message]:
     def done(topic: Message) -> Message:
         return _create(broker, topic, now, body.validate_only)
 
-    exchange.reply(Message(topics=answers_for(body.topics, done, _refused)))
+    return Message(topics=(yield from answers_for(body.topics, done, _refused)))
 
 
 def _refused(topic: Message, error: ApiError) -> Message:

@@ -1,7 +1,7 @@
 """DeleteTopics: by name, or by id from version 6 on. Groups forget their offsets in the topic."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
@@ -21,12 +21,25 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     asked = body.topics
     if exchange.request.version < IDS_VERSION:
         asked = [Message(name=name, topic_id=NO_ID) for name in body.topic_names]
-    answers = [_deleted(broker, one, problem) for one, problem in _checked(broker, asked)]
-    gone = {answer.name for answer in answers if not answer.error_code}
-    if gone:
-        broker.groups.forget_topics(gone, now)
-        broker.groups.forget_groups_that_are_over(now)
-    exchange.reply(Message(responses=answers))
+    exchange.work_on(_answer(broker, asked, now), now)
+
+
+def _answer(
+    broker: BrokerState, asked: Iterable[Message], now: float
+) -> Generator[None, None, Message]:
+    """Deletes one topic in each turn. Its groups forget it even if the client goes away first."""
+    answers: list[Message] = []
+    try:
+        for one, problem in _checked(broker, asked):
+            if answers:
+                yield
+            answers.append(_deleted(broker, one, problem))
+    finally:
+        gone = {answer.name for answer in answers if not answer.error_code}
+        if gone:
+            broker.groups.forget_topics(gone, now)
+            broker.groups.forget_groups_that_are_over(now)
+    return Message(responses=answers)
 
 
 def _checked(broker: BrokerState, asked: Iterable[Message]) -> Iterator[tuple[Message, str]]:

@@ -15,8 +15,9 @@ def check_free(broker: BrokerState, name: str) -> None:
     if name in broker.topics:
         raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     # In the names of Kafka's metrics the two characters are the same.
-    for other in broker.topics:
-        if other.replace(".", "_") == name.replace(".", "_"):
+    plain = name.replace(".", "_")
+    for other in broker.topics if "_" in plain else ():
+        if other.replace(".", "_") == plain:
             said = f"Topic '{name}' collides with existing topic: {other}"
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
 

@@ -5,20 +5,19 @@ threads post events of an exchange to its thread. In each turn the thread handle
 a bounded time. It makes one write for each connection with a response under way, and looks for new
 requests in between.
 
-Not here: listening and the number of threads (server.py), the end of a connection
-(served_connections.py), its start (handshake.py), its state (connection.py), handling requests
-(broker.py)."""
+Not here: listening and the number of threads (server.py), a connection's end
+(served_connections.py), start (handshake.py) and state (connection.py), requests (broker.py)."""
 
 import selectors
 from collections import deque
-from collections.abc import Callable
-from itertools import cycle
+from collections.abc import Callable, Iterator
 from math import inf
 from selectors import EVENT_READ, EVENT_WRITE
 from threading import Thread, get_ident
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
+from downconvert.broker.handlers.apis import ADMINISTRATIVE
 from downconvert.broker.operating.request_log import log_answer
 from downconvert.broker.owner import Owner
 from downconvert.serving.tls import has_pending
@@ -43,20 +42,20 @@ MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tr
 class NetworkThread:
     """A selector, and the connections that it serves.
 
+    keeps_time: this thread wakes the owners of exchanges when their deadline has passed.
     converting: threads to which connections move once records are converted for them.
-    keeps_time: this thread wakes the owners of exchanges when their deadline has passed. on_ticks:
-    called with the time about once a second."""
+    administration: the thread to which they move once they change topics. on_ticks: called with the
+    time about once a second."""
 
-    def __init__(
-        self, serving: Serving, name: str, converting: "list[NetworkThread] | None" = None
-    ) -> None:
+    def __init__(self, serving: Serving, name: str) -> None:
         self.keeps_time = False
+        self.converting: Iterator[NetworkThread] | None = None
+        self.administration: NetworkThread | None = None
         self.on_ticks: list[Callable[[float], None]] = []
         self._serving = serving
         self._broker = serving.broker
         self._clock = serving.clock
         self._limits = serving.limits
-        self._converting = cycle(converting) if converting else None
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._selector = selectors.DefaultSelector()
         self._wake = Wake()
@@ -189,8 +188,7 @@ class NetworkThread:
             self._send_for(0.0)  # one write of a response per new request
 
     def _read_pending(self) -> None:
-        """Handles requests that have already arrived, in turns, for a bounded time. Each connection
-        gets at least one."""
+        """Handles requests that have arrived, in turns: one of each, more while there is time."""
         until = self._now + TURN
         while self._pending:
             for _ in range(len(self._pending)):
@@ -257,15 +255,19 @@ class NetworkThread:
                 self._served.watch(connection)
             return
         connection.request_started, connection.frame = None, frame
-        if (
-            self._converting is not None
-            and not connection.authenticates
-            and (connection.client.is_converting or self._broker.converts(frame))
-        ):
-            self._served.leave(connection)
-            next(self._converting).take(connection)
-        else:
+        thread = None
+        if not connection.authenticates:
+            if bytes(frame[:2]) in ADMINISTRATIVE:
+                thread = self.administration
+            elif self.converting is not None and (
+                connection.client.is_converting or self._broker.converts(frame)
+            ):
+                thread = next(self.converting)
+        if thread is None:
             self._handle(connection)
+        else:
+            self._served.leave(connection)
+            thread.take(connection)
 
     def _handle(self, connection: Connection) -> None:
         """Handles the request. From here on there is an exchange, owned by this thread."""

@@ -114,3 +114,25 @@ def test_partitions_that_are_there_stay_when_others_cannot_be_made(
         with pytest.raises(OSError, match="No space left"):
             broker.topics.add_partitions("t", range(6))
         assert sorted(broker.topics["t"].partitions) == [0, 3]
+
+
+def test_a_change_costs_the_same_beside_any_number_of_topics(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is not listed again, and the result is the same as after listing it."""
+    with writable_broker(tmp_path, "stays") as broker:
+        topics = broker.topics
+        topics.create("rewritten", 1, {"compression.type": "gzip"}, 1)
+        assert topics.has_rewriting
+        with monkeypatch.context() as patched:
+            patched.delattr(type(topics.log_dir.logs), "__iter__")
+            made = topics.create("t", 2, {}, 1)
+            topics.add_partitions("t", range(4))
+            topics.delete("rewritten")
+        assert not topics.has_rewriting
+        assert list(topics) == ["stays", "t"]
+        assert topics.by_id(made.id) is topics["t"]
+        before = {partition.key: partition for partition in topics.partitions()}
+        topics.refresh()
+        assert {partition.key: partition for partition in topics.partitions()} == before
+        assert sorted(topics["t"].partitions) == [0, 1, 2, 3]

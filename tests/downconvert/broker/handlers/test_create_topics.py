@@ -10,7 +10,7 @@ from downconvert.broker.handlers.admin import PARTITIONS_MAX
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.asking import ask, begin
 from tests.downconvert.broker.writable import writable_broker
 
 VERSIONS = range(8)
@@ -180,3 +180,17 @@ def test_of_several_errors_the_one_is_told_that_kafka_tells(
 ) -> None:
     with writable_broker(tmp_path) as broker:
         assert code(broker, topic("t", partitions, replicas, config=config)) == expected
+
+
+def test_each_topic_has_a_turn_of_its_own(tmp_path: Path) -> None:
+    """So other changes get theirs, and a client that has gone gets no more topics."""
+    with writable_broker(tmp_path) as broker:
+        body = Message(topics=[topic(name) for name in "abc"], timeout_ms=1, validate_only=False)
+        gone = begin(broker, ApiKey.CreateTopics, 4, body)
+        assert list(broker.topics) == ["a"]
+        broker.tick(0.0)
+        assert list(broker.topics) == ["a", "b"]
+        assert not gone.is_done
+        broker.finished(gone, 0.0)
+        broker.tick(0.0)
+        assert list(broker.topics) == ["a", "b"]

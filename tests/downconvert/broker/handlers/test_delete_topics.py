@@ -9,7 +9,8 @@ from downconvert.broker import Broker, BrokerConfig
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.asking import ask, begin
+from tests.downconvert.broker.offset_logs import commit, fetch
 from tests.downconvert.broker.writable import writable_broker
 
 
@@ -116,3 +117,24 @@ def test_a_topic_has_a_name_or_an_id(tmp_path: Path) -> None:
         (answer,) = ask(broker, ApiKey.DeleteTopics, 6, body).responses
         assert (answer.name, answer.error_code) == ("t", ErrorCode.INVALID_REQUEST)
         assert "t" in broker.topics
+
+
+def test_each_topic_has_a_turn_of_its_own(tmp_path: Path) -> None:
+    """So other changes get theirs. If the client goes away, groups forget what is deleted."""
+    with writable_broker(tmp_path, "a", "b", "c") as broker:
+        for topic in "ac":
+            assert commit(broker, 5, at=(topic, 0)) == ErrorCode.NONE
+
+        def here() -> list[str]:
+            return [name for name in "abc" if name in broker.topics]
+
+        body = Message(topic_names=["a", "b", "c"], timeout_ms=1)
+        gone = begin(broker, ApiKey.DeleteTopics, 1, body)
+        assert here() == ["b", "c"]
+        broker.tick(0.0)
+        assert here() == ["c"]
+        assert not gone.is_done
+        broker.finished(gone, 0.0)
+        broker.tick(0.0)
+        assert here() == ["c"]
+        assert [fetch(broker, at=(topic, 0)) for topic in "ac"] == [(-1, 0), (5, 0)]

@@ -305,3 +305,46 @@ def test_who_goes_while_it_waits_for_its_rate_is_gone(tmp_path: Path) -> None:
         wait_for(lambda: len(server.places) == 0)
         threads = (*server._network, *server._converting)
         wait_for(lambda: not any(thread._muted.ends for thread in threads))
+
+
+@pytest.mark.parametrize(
+    "api",
+    [
+        ApiKey.CreateTopics,
+        ApiKey.DeleteTopics,
+        ApiKey.DeleteRecords,
+        ApiKey.AlterConfigs,
+        ApiKey.IncrementalAlterConfigs,
+        ApiKey.CreatePartitions,
+    ],
+)
+def test_a_slow_change_of_topics_keeps_no_other_client_waiting(tmp_path: Path, api: ApiKey) -> None:
+    """Neither on any network thread nor on a converting one. Changes wait for each other."""
+    began, may_end = threading.Event(), threading.Event()
+
+    def change_slowly(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
+        began.set()
+        assert may_end.wait(SECONDS)
+        exchange.reply_nothing()
+
+    with serving(tmp_path, network_threads=2) as server, ExitStack() as stack:
+        broker = server.broker
+        served = broker.apis[api]
+        broker.apis = {**broker.apis, api: type(served)(change_slowly, served.versions)}
+        first, old = stack.enter_context(Talk(server.address)), Talk(server.address)
+        others = [stack.enter_context(old)]
+        others += [stack.enter_context(Talk(server.address)) for _ in range(4)]
+        assert old.ask(ApiKey.Fetch, 2, fetch())
+        empty = bytes(20)
+        first.send_frame(api.to_bytes(2) + empty)
+        assert began.wait(SECONDS)
+        assert all(other.is_served() for other in others)
+        assert old.ask(ApiKey.Fetch, 2, fetch())
+        began.clear()
+        old.send_frame(api.to_bytes(2) + empty)  # from a converting thread
+        assert all(other.is_served() for other in others[1:])
+        assert not began.is_set()
+        may_end.set()
+        assert began.wait(SECONDS)
+        assert first.is_served()
+        assert old.is_served()

@@ -5,8 +5,8 @@ log into a buffer, decompresses data that is too large to be decompressed at onc
 decisions that depend on a policy. One parser serves every job: *transcode* writes older messages,
 *measure* adds up the bytes that transcode would write, *columns* notes the positions of keys and
 values, *recode* makes compressed messages of a compressed batch. *encode* goes the other way, from
-columns to records. *transfer* converts from a file to a channel, chunk after chunk, until a
-decision is needed. kernel_functions.py makes Python records and Arrow columns.
+columns to records. *advance* converts from a file to a channel, into memory or to a size, chunk
+after chunk, until a decision is needed. kernel_functions.py makes Python records and Arrow columns.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
 and the target window has room for. It reports its progress and the reason for its return: an
@@ -40,29 +40,35 @@ class Outcome(IntEnum):
     END = 3  # log: no further whole entry in `remaining`; batch, entries: all have been read
     GAP = 4  # the next offset does not follow the wrapper's last one
     DAMAGE = 5  # the next item is damaged: see `Transcoder.damage`
-    CHANNEL = 6  # transfer: the channel took less than it was given
-    LIMIT = 7  # transfer: the allowed amount has been done
+    CHANNEL = 6  # advance: the channel took less than it was given
+    LIMIT = 7  # advance: the allowed amount has been done
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Outcome
-# Bytes consumed, bytes written, Outcome, what the channel left of a chunk, its error (errno) or 0.
-Transferred: TypeAlias = tuple[int, int, int, bytes | None, int]
+# Bytes consumed, bytes that the target took, Outcome, what the channel left of a chunk or memory
+# took, the channel's error (errno) or 0.
+Advanced: TypeAlias = tuple[int, int, int, bytes | None, int]
 
-MEMORY: Final = -1  # in place of a channel's descriptor
+# Targets of `advance` in place of a channel's descriptor.
+MEMORY: Final = -1  # what is made is in the result
+COUNTER: Final = -2  # messages are only measured
 
 
 class Recodes(NamedTuple):
-    """How a transfer converts the compressed v2 batches that it meets: arguments of `recode`.
+    """How compressed entries become compressed messages. By default all are left to the caller.
 
-    codecs: the target codec for each codec of a batch (0: return for a decision)."""
+    codecs: the target codec for each codec of a v2 batch that `advance` meets (0 or missing: return
+    for a decision). fast: compress at the level "fast", else "kafka". trim: records below
+    first_offset are dropped. split_at_gaps: another wrapper begins at each gap. body_size_max:
+    bytes that an entry may decompress to. inner_size_max: bytes of messages in one wrapper."""
 
-    codecs: bytes
-    fast: bool
-    trim: bool
-    split_at_gaps: bool
-    body_size_max: int
-    inner_size_max: int
+    codecs: bytes = b""
+    fast: bool = True
+    trim: bool = True
+    split_at_gaps: bool = False
+    body_size_max: int = 0
+    inner_size_max: int = 0
 
 
 # One row of `columns`: ten signed 64-bit integers in the machine's byte order. Positions index the
@@ -141,7 +147,7 @@ class Transcoder(Protocol):
        "bytes left after the record's fields".
     4. offset = base offset + delta; timestamp = base timestamp + delta, or the batch's maximum
        under LogAppendTime (all sums wrap). An offset below first_offset is dropped: in a log
-       always, in an entered batch if `trim`.
+       always, in an entered batch unless it becomes a wrapper without `trim`.
     5. transcode and measure, for each record kept: timestamp < -1: damage "negative timestamp";
        offset not above the last one kept in this batch: "offset does not increase"; 2**31 or more
        above the first one kept: "offset delta is too large"; 22 (v0: 14) + key + value of 2**31 or
@@ -154,8 +160,7 @@ class Transcoder(Protocol):
     SOURCE. Size < 14: damage "entry is smaller than a message header". 12 + size > `remaining`:
     END. Not whole in the window: SOURCE. Magic not 0 or 1: damage "unknown magic". Codec != 0:
     damage "compressed message inside a compressed message". Then as in rule 6 of a log; the offset
-    is the entry's plus `offset_delta` (wraps); dropped below first_offset if `trim`; then 5-7
-    above.
+    is the entry's plus `offset_delta` (wraps); dropped below first_offset as in 4; then 5-7 above.
 
     Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" applies.
 
@@ -168,25 +173,24 @@ class Transcoder(Protocol):
     -1), key, value. Null is -1."""
 
     def __init__(
-        self, to_magic: int, first_offset: int, pass_codecs: int, stop_transactional: bool
+        self,
+        to_magic: int,
+        first_offset: int,
+        pass_codecs: int,
+        stop_transactional: bool,
+        recodes: Recodes | None = None,
     ) -> None:
-        """`to_magic` 0, 1 or 2 (2: everything passes). Raises ValueError for any other value."""
+        """`to_magic` 0, 1 or 2 (2: everything passes). Raises ValueError for any other value, for
+        more than eight codecs, and for a negative size."""
 
-    def enter_batch(
-        self, header: Buffer, at: int, wrapper: bool, trim: bool, split_at_gaps: bool
-    ) -> None:
+    def enter_batch(self, header: Buffer, at: int, wrapper: bool = False) -> None:
         """Moves to the decompressed records of the v2 batch. Its 61-byte header is at `at`.
+        `wrapper`: the messages made will be compressed into one.
 
         A negative record count means none. ValueError if the header is not whole in the buffer."""
 
     def enter_entries(
-        self,
-        to_magic: int,
-        offset_delta: int,
-        append_time: int | None,
-        wrapper: bool,
-        trim: bool,
-        split_at_gaps: bool,
+        self, to_magic: int, offset_delta: int, append_time: int | None, wrapper: bool = False
     ) -> None:
         """Moves to the decompressed entries of a v0 or v1 message. Messages written have format
         `to_magic`.
@@ -223,27 +227,6 @@ class Transcoder(Protocol):
     def measure(self, source: Buffer, start: int, end: int, remaining: int, room: int) -> Progress:
         """Like transcode into a target of `room` bytes, without one."""
 
-    def measure_from(
-        self,
-        source: int | Buffer,
-        position: int,
-        end: int,
-        chunk_size: int,
-        room: int,
-        budget: int,
-    ) -> Progress:
-        """Measures from `position` of a file, up to `end`, chunk after chunk, without returning for
-        each.
-
-        It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
-        the file as a buffer. Returns LIMIT after `budget` bytes have been consumed: no other chunk
-        is begun then. END at `end`. Otherwise the outcome of measure if that needs its caller.
-        SOURCE for an item larger than a chunk, and if nothing can be read or there is no memory.
-
-        `damage` is None. A call of measure at the same place reports it.
-
-        ValueError: as transfer."""
-
     def columns(
         self,
         source: Buffer,
@@ -258,67 +241,56 @@ class Transcoder(Protocol):
 
         The records read do not count in `totals`, `wrapper` and `last_offset`."""
 
-    def transfer(
+    def advance(
         self,
         source: int | Buffer,
         position: int,
         end: int,
         chunk_size: int,
-        channel: int,
+        target: int,
         is_socket: bool,
-        promised: int,
+        room: int,
         budget: int,
-        recodes: Recodes | None = None,
-    ) -> Transferred:
-        """Converts from `position` of a file, up to `end`, and writes to a channel, chunk after
-        chunk, without returning for each.
+    ) -> Advanced:
+        """Converts from `position` of a file, up to `end`, into a target of `room` bytes, chunk
+        after chunk, without returning for each.
 
         It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
-        the file as a buffer. `channel` is the descriptor of a plain socket (`is_socket`) or of a
-        pipe or file. A chunk is made by transcode from up to `chunk_size` bytes of source, in a
-        target of twice that or of the rest of `promised`. One system call writes one chunk, or
-        several if a socket reports room for more. The buffers belong to the thread.
+        the file as a buffer. `target` is the descriptor of a plain socket (`is_socket`) or of a
+        pipe or file, or MEMORY or COUNTER. A chunk is made by transcode from up to `chunk_size`
+        bytes of source, into twice that or the rest of `room`; COUNTER measures it. One system call
+        writes one chunk, or several if a socket reports room for more. The buffers belong to the
+        thread.
 
         Returns CHANNEL if the channel did not take all bytes. The rest is in the result and belongs
         to the caller, and so does the channel's error, unless it would only have blocked (EINTR is
-        one: the caller asks again). LIMIT after `promised` bytes have been written, `budget` bytes
-        have been consumed or written, or eight times as many decompressed: no other chunk is begun
-        then. END at `end`.
+        one: the caller asks again). LIMIT after `room` bytes, after `budget` bytes have been
+        consumed or made, or eight times as many decompressed: no other chunk is begun then. END at
+        `end`.
         Otherwise the outcome of transcode if that needs its caller: BATCH, DAMAGE, END, SOURCE for
         an item of more than two chunks (one, if chunks are of 64 KiB or more), TARGET for a message
         that does not fit. SOURCE also if nothing can be read or there is no memory.
-        With `recodes` BATCH is not the end if `recode` makes messages of the batch that fit into
-        the rest of `promised`. They are a chunk. A batch of up to `body_size_max` bytes is read for
-        that, whatever the size of chunks.
+        BATCH is not the end if `recode` makes messages of the batch by the settings, and they fit
+        into the rest of `room`. They are a chunk. A batch of up to `body_size_max` bytes is read
+        for that, whatever the size of chunks. COUNTER stops there: their size is unknown before
+        they are made.
 
-        With MEMORY as the channel all bytes written are in the result, in place of the rest that a
-        channel left. Memory takes everything.
+        With MEMORY all bytes made are in the result, in place of the rest that a channel left.
+        Memory takes everything.
 
-        `damage` is None. A call of transcode at the same place reports it.
+        After DAMAGE, `damage` has the position in the file.
 
-        ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, an
-        end before the position or after the buffer."""
+        ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, no
+        such target, an end before the position or after the buffer."""
 
-    def recode(
-        self,
-        source: Buffer,
-        start: int,
-        end: int,
-        codec: int,
-        fast: bool,
-        trim: bool,
-        split_at_gaps: bool,
-        body_size_max: int,
-        inner_size_max: int,
-    ) -> bytes | None:
+    def recode(self, source: Buffer, start: int, end: int, codec: int) -> bytes | None:
         """Makes messages compressed with `codec` from the whole compressed entry
         `source[start:end]`: decompresses, converts and compresses at once.
 
         It stands in a log, before that entry. Records become messages as in a wrapper after
-        `enter_batch` or `enter_entries`. `split_at_gaps` begins another wrapper at each gap. Each
-        is compressed at the level "fast" (`fast`) or "kafka". The same entry always becomes the
-        same bytes. No bytes: nothing of it is kept. The caller then continues after the entry. The
-        entry's size is in `totals`, and so are the wrappers' own bytes.
+        `enter_batch` or `enter_entries`. The same entry always becomes the same bytes. No bytes:
+        nothing of it is kept. The caller then continues after the entry. The entry's size is in
+        `totals`, and so are the wrappers' own bytes.
 
         None: nothing has changed, and the entry has to be read as a stream (`enter_batch`,
         `enter_entries`). It is damaged (the CRC is not compared), it decompresses to more than
@@ -326,8 +298,7 @@ class Transcoder(Protocol):
         its codec's data is not of the usual kind that a kernel decompresses at once. None also for
         a v2 batch where `to_magic` is 2, and for an entry that is not compressed.
 
-        ValueError: not in a log, a codec that is not 1 to 3, a negative size, indices outside of
-        the buffer."""
+        ValueError: not in a log, a codec that is not 1 to 3, indices outside of the buffer."""
 
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int
@@ -351,7 +322,7 @@ class Transcoder(Protocol):
     @property
     def damage(self) -> tuple[str, int] | None:
         """The error of the last call, and the index of the damaged item in the source buffer. None
-        if there was no error."""
+        if there was none."""
 
     @property
     def in_batch(self) -> bool:
@@ -372,7 +343,7 @@ class Transcoder(Protocol):
     @property
     def decompressed(self) -> int:
         """Since the beginning: decompressed bytes of entries recoded by `recode` and
-        `transfer`."""
+        `advance`."""
 
     @property
     def wrapper(self) -> tuple[int, int, int, int, int]:

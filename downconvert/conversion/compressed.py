@@ -69,7 +69,6 @@ class CompressedEntries:
         "_log",
         "_one_shot",
         "_output",
-        "_recodes",
         "_request",
         "_rest",
         "_source_bytes",
@@ -86,8 +85,7 @@ class CompressedEntries:
         output: Output,
         transcoder: Transcoder,
     ) -> None:
-        self._recodes = rules_for(request.policy, request.to_magic).recodes
-        self._one_shot = self._recodes.body_size_max
+        self._one_shot = rules_for(request.policy, request.to_magic).recodes.body_size_max
         self._window_size = min(WINDOW_SIZE_MAX, self._one_shot)
         self._request = request
         self._log = window
@@ -181,18 +179,7 @@ class CompressedEntries:
         source = self._compressed(0, entry.size)
         if source is None:
             return None
-        how = self._recodes
-        made = self._transcoder.recode(
-            source,
-            0,
-            entry.size,
-            entry.target_codec,
-            how.fast,
-            how.trim,
-            how.split_at_gaps,
-            how.body_size_max,
-            how.inner_size_max,
-        )
+        made = self._transcoder.recode(source, 0, entry.size, entry.target_codec)
         if made is not None:
             self.counted_elsewhere()
             self._largest_made = max(self._largest_made, len(made))
@@ -263,13 +250,8 @@ class CompressedEntries:
         trim = self._trims(entry)
         if records_count == 0 or (trim and base_offset + last_offset_delta < request.first_offset):
             return None
-        self._transcoder.enter_batch(
-            log.source,
-            log.start,
-            entry.target_codec is not Codec.NONE,
-            trim,
-            request.policy.split_at_gaps,
-        )
+        is_wrapper = entry.target_codec is not Codec.NONE
+        self._transcoder.enter_batch(log.source, log.start, is_wrapper)
         compressed = CompressedBytes(
             log.records, log.position, BATCH_HEADER_SIZE, entry.size, entry.codec, V2
         )
@@ -303,14 +285,8 @@ class CompressedEntries:
         delta = offset_delta(magic, offset, last_inner, compressed.error_position)
         to_magic = min(magic, request.to_magic)
         inner = InnerFormat(to_magic, trim, is_batch=False, offset_delta=delta)
-        self._transcoder.enter_entries(
-            inner.magic,
-            delta,
-            append_time,
-            entry.target_codec is not Codec.NONE,
-            trim,
-            request.policy.split_at_gaps,
-        )
+        is_wrapper = entry.target_codec is not Codec.NONE
+        self._transcoder.enter_entries(inner.magic, delta, append_time, is_wrapper)
         return self._open(compressed), inner
 
     def _skip_large(self, window: DecompressedWindow) -> Steps[int | None]:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, cast
 from records import backend
 from records.files.source import Records
 from records.files.zero_copy import FileRange
-from records.kernel import MEMORY, Buffer, Outcome
+from records.kernel import COUNTER, MEMORY, Buffer, Outcome
 
 from .policy import RESPONSE_SIZE_MAX
 from .request import Request
@@ -34,7 +34,7 @@ COMPRESSED_WEIGHT: Final = 8
 
 class Progress(NamedTuple):
     """consumed: bytes of the records. size: bytes that the target took. rest: the unwritten part of
-    a chunk, or the bytes written to memory. error: why the target took no more, as errno, or 0."""
+    a chunk, or the bytes made in memory. error: why the target took no more, as errno, or 0."""
 
     consumed: int
     size: int
@@ -54,16 +54,19 @@ class Engine:
     can_run: whether the kernel can read the records by itself. Every call raises ClosedRecordsError
     if the file has been closed. A call keeps the file open while it reads."""
 
-    __slots__ = ("_recodes", "_records", "_view", "can_run", "transcoder")
+    __slots__ = ("_records", "_view", "can_run", "transcoder")
 
     def __init__(self, records: Records, request: Request) -> None:
         rules = rules_for(request.policy, request.to_magic)
-        self._recodes = rules.recodes
         self._records = records
         self._view = records.view
         self.can_run = self._view is not None or hasattr(records, "file")
         self.transcoder = backend.Transcoder(
-            request.to_magic, request.first_offset, rules.pass_codecs, rules.committed_only
+            request.to_magic,
+            request.first_offset,
+            rules.pass_codecs,
+            rules.committed_only,
+            rules.recodes,
         )
 
     def send(
@@ -72,26 +75,14 @@ class Engine:
         end: int,
         chunk_size: int,
         channel: tuple[int, bool],
-        promised: int,
+        room: int,
         budget: int,
     ) -> Progress:
         """Converts from `position` up to `end` and writes to a channel: a descriptor, and whether
-        it is a socket. Writes at most `promised` bytes, and no other chunk after `budget` bytes."""
+        it is a socket. Writes at most `room` bytes, and no other chunk after `budget` bytes."""
         source, origin, _open = self._source()
-        descriptor, is_socket = channel
-        return Progress(
-            *self.transcoder.transfer(
-                source,
-                origin + position,
-                origin + end,
-                chunk_size,
-                descriptor,
-                is_socket,
-                promised,
-                budget,
-                self._recodes,
-            )
-        )
+        span = origin + position, origin + end
+        return Progress(*self.transcoder.advance(source, *span, chunk_size, *channel, room, budget))
 
     def make(self, position: int, end: int, chunk_size: int, budget: int) -> Progress:
         """Converts into memory. All bytes made are in `rest`."""
@@ -99,16 +90,9 @@ class Engine:
 
     def measure(self, position: int, end: int) -> Progress:
         """Measures the messages of the next records, up to `MEASURED_SIZE` bytes."""
-        source, origin, _open = self._source()
-        return Progress(
-            *self.transcoder.measure_from(
-                source,
-                origin + position,
-                origin + end,
-                MEASURED_CHUNK_SIZE,
-                RESPONSE_SIZE_MAX,
-                MEASURED_SIZE,
-            )
+        counter = COUNTER, False
+        return self.send(
+            position, end, MEASURED_CHUNK_SIZE, counter, RESPONSE_SIZE_MAX, MEASURED_SIZE
         )
 
     @property

@@ -12,6 +12,7 @@
 //! depend on a policy (downconvert/conversion).
 
 mod account;
+mod advance;
 mod arrow;
 mod codec;
 mod crc;
@@ -23,7 +24,6 @@ mod headers;
 mod item;
 mod layout;
 mod log_window;
-mod measuring;
 mod message;
 mod outcome;
 mod prefetch;
@@ -35,12 +35,13 @@ mod record;
 mod rows;
 mod sink;
 mod stamps;
+mod target;
 mod transcoder;
-mod transfer;
 mod varint;
 mod window;
 mod workspace;
 
+pub use advance::{Advanced, Limits};
 pub use arrow::{ArrowColumns, BinaryColumn, Bounds, Fields, ListColumn, Taken};
 pub use codec::gzip::{CompressionLvl, compress as gzip_compress};
 pub use codec::{Codec, CompressionLevel, compress, decompress};
@@ -48,11 +49,10 @@ pub use crc::{crc32, crc32c};
 pub use encode::encode;
 pub use layout::{ROW_FIELDS, ROW_SIZE};
 pub use log_window::{Input, ReadAt};
-pub use measuring::Stretch;
 pub use outcome::{Outcome, Progress};
 pub use read::{Wanted, gather};
 pub use reason::Reason;
 pub use stamps::file_stamps;
-pub use transcoder::{Compress, Entered, Recode, RecordHead, Settings, Transcoder};
-pub use transfer::{Channel, Limits, Recodes, Transferred};
+pub use target::{Channel, Target};
+pub use transcoder::{Compress, Recodes, RecordHead, Settings, Transcoder};
 pub use workspace::Workspace;

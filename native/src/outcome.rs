@@ -18,9 +18,9 @@ pub enum Outcome {
     Gap = 4,
     /// The next item is damaged.
     Damage = 5,
-    /// Transfer: the channel took less than it was given.
+    /// Advance: the channel took less than it was given.
     Channel = 6,
-    /// Transfer: as much has been written as was allowed.
+    /// Advance: as much has been done as was allowed.
     Limit = 7,
 }
 

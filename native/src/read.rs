@@ -14,7 +14,7 @@ use crate::layout::{
 };
 use crate::message::{bytes_at, prefix};
 use crate::outcome::{Outcome, Progress};
-use crate::transcoder::{Entered, Settings, Transcoder};
+use crate::transcoder::{Settings, Transcoder};
 use crate::workspace::{room, with_copy};
 
 /// Of one entry.
@@ -195,8 +195,7 @@ fn read_batch<D: Destination>(
         let data = &entry[BATCH_HEADER_SIZE..];
         let size = codec::decompress(codec, V2, data, room(body, wanted.body_size_max)?)?;
         let mut transcoder = transcoder();
-        let entered = Entered { is_wrapper: false, trim: false, split_at_gaps: false };
-        transcoder.enter_batch(head, entered);
+        transcoder.enter_batch(head, false);
         records.take(&mut transcoder, &body[..size], count)?;
         found.body_size = Some(size);
     }
@@ -216,12 +215,7 @@ fn read_message<D: Destination>(entry: &[u8], wanted: &Wanted, records: &mut D) 
 
 /// Stands in a log, before an entry that is read whatever it is.
 fn transcoder() -> Transcoder {
-    let mut transcoder = Transcoder::new(Settings {
-        to_magic: 0,
-        first_offset: i64::MIN,
-        pass_codecs: 0,
-        stop_transactional: false,
-    });
+    let mut transcoder = Transcoder::new(Settings::READING);
     transcoder.allow_next();
     transcoder
 }

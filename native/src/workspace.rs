@@ -1,4 +1,4 @@
-//! The buffers of a recode and a transfer, and of copies. They belong to the thread and are reused.
+//! The buffers of `recode` and `advance`, and of copies. They belong to the thread and are reused.
 
 use std::cell::Cell;
 
@@ -27,7 +27,7 @@ pub struct Recoding {
     pub(crate) made: Vec<u8>,
 }
 
-/// Those of a transfer.
+/// Those of `advance`.
 #[derive(Default)]
 pub struct Sending {
     /// The part of a log that is in memory.
@@ -44,7 +44,7 @@ impl Workspace {
         &self.recoding.made
     }
 
-    /// What the channel of the last transfer left of a chunk.
+    /// What the channel of the last `advance` left of a chunk.
     pub fn rest(&self) -> &[u8] {
         &self.sending.rest
     }

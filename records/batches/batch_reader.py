@@ -91,7 +91,7 @@ class BatchReader:
             compressed = CompressedBytes.of(self._records, header)
             head = bytearray(BATCH_HEADER_SIZE)
             self._read_head(head, header)
-            self._transcoder.enter_batch(head, 0, False, False, False)
+            self._transcoder.enter_batch(head, 0)
             return self._decompressed(compressed, entry)
         self._transcoder.leave()
         self._transcoder.allow_next()  # a control batch is read, too
@@ -122,7 +122,7 @@ class BatchReader:
         append_time = None
         if header.timestamp_type is TimestampType.LOG_APPEND:
             append_time = header.max_timestamp
-        self._transcoder.enter_entries(header.magic, delta, append_time, False, False, False)
+        self._transcoder.enter_entries(header.magic, delta, append_time)
         kind, is_empty = header.timestamp_type, True
         for size in self._columns(window, header):
             is_empty = False

@@ -82,7 +82,7 @@ class OffsetScan:
     ) -> OffsetSteps:
         """As `last_offset`, in the steps of `make_room`."""
         transcoder, rows = self._transcoder, self._rows
-        transcoder.enter_entries(V1, 0, None, False, False, False)
+        transcoder.enter_entries(V1, 0, None)
         last: int | None = None
         while True:
             if window.start == window.filled:

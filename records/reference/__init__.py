@@ -10,7 +10,7 @@ differ, read the rules, then this, then the native one.
 - account.py: counts of kept records, and which record may follow
 - transcoder.py: the rules of a log, of a batch's records and of a message's entries
 - recode.py: a compressed entry to compressed messages
-- transfer.py: from a file to a channel
+- advance.py: from a file to a target
 - sources.py: a file's bytes, by their position
 - encode.py: rows to bytes of records
 - stamps.py: metadata of files

@@ -12,7 +12,7 @@ from records.formats import (
     LOG_APPEND_TIME,
     PREFIX,
 )
-from records.kernel import UNKNOWN, Buffer
+from records.kernel import UNKNOWN, Buffer, Recodes
 
 from .items import RecordHead
 
@@ -95,14 +95,14 @@ class Batch(Inside):
 
     @classmethod
     def decompressed(
-        cls, header: Header, to_magic: int, *, wrapper: bool, trim: bool, split_at_gaps: bool
+        cls, header: Header, to_magic: int, *, wrapper: bool, recodes: Recodes
     ) -> Self:
         return cls(
             to_magic=to_magic,
             append_time=header.append_time,
-            trim=trim,
+            trim=recodes.trim or not wrapper,
             is_wrapper=wrapper,
-            split_at_gaps=split_at_gaps,
+            split_at_gaps=recodes.split_at_gaps,
             source_size=0,
             has_kept=False,
             base_offset=header.base_offset,

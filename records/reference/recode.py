@@ -4,7 +4,6 @@ The codecs are the Python packages that records.codecs uses.
 
 Not here: the messages inside (inside.py)."""
 
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from records.codecs import CompressionLevel, compress, decompress
@@ -22,16 +21,18 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Buffer, Outcome, Transcoder
+from records.kernel import Buffer, Outcome, Recodes, Transcoder
 
 from . import writing
 from .call import Damaged, Window
 from .items import message
 from .places import Header, wrapped
+from .state import State
 
 # A record has at least seven bytes, a message of v1 34. Messages are at most this many times as
 # large.
 GROWTH_MAX: Final = 5
+EVERY_OFFSET: Final = -(2**63)
 
 
 class NotAtOnce(Exception):  # noqa: N818  (it becomes None)
@@ -42,34 +43,11 @@ class Recoding(Transcoder, Protocol):
     """The methods of a transcoder that recoding needs."""
 
     @property
-    def to_magic(self) -> int: ...
-    @property
-    def first_offset(self) -> int: ...
-    def count_entry(self, size: int) -> None:
-        """Counts the entered entry, of so many bytes of the log."""
-
-    def count_decompressed(self, size: int) -> None:
-        """Counts the decompressed bytes of an entry."""
-
-    def count_wrapper(self, size: int) -> None:
-        """Counts the bytes of a compressed message without the messages inside."""
+    def state(self) -> State: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Recode:
-    """The parameters of a recoding."""
-
-    codec: Codec
-    fast: bool
-    trim: bool
-    split_at_gaps: bool
-    body_size_max: int
-    inner_size_max: int
-    made_size_max: int | None = None
-
-
-def recode(transcoder: Recoding, entry: memoryview, job: Recode) -> bytes:
-    """Makes messages from `entry`. The transcoder stands before it.
+def recode(transcoder: Recoding, entry: memoryview, codec: Codec) -> bytes:
+    """Makes messages of that codec from `entry`. The transcoder stands before it.
 
     Raises NotAtOnce. The caller must then discard what the transcoder has kept of it."""
     if len(entry) <= MAGIC_AT + 1 or PREFIX.unpack_from(entry)[1] != len(entry) - PREFIX.size:
@@ -78,32 +56,32 @@ def recode(transcoder: Recoding, entry: memoryview, job: Recode) -> bytes:
     if magic > V2:
         raise NotAtOnce
     enter = _enter_batch if magic == V2 else _enter_message
-    body = enter(transcoder, entry, job)
+    body = enter(transcoder, entry)
     if body is None:
         return b""
-    transcoder.count_entry(len(entry))
-    transcoder.count_decompressed(len(body))
-    made = _messages(transcoder, body, job, counted=magic == V2)
-    if job.made_size_max is not None and len(made) > job.made_size_max:
-        raise NotAtOnce
-    return made
+    state = transcoder.state
+    assert state.place is not None
+    state.place.source_size = len(entry)
+    state.account.decompressed_bytes += len(body)
+    return _messages(transcoder, body, codec, counted=magic == V2)
 
 
-def _enter_batch(transcoder: Recoding, entry: memoryview, job: Recode) -> Buffer | None:
+def _enter_batch(transcoder: Recoding, entry: memoryview) -> Buffer | None:
     """The decompressed records. None: nothing of the batch is kept."""
-    if len(entry) < BATCH_HEADER_SIZE or transcoder.to_magic == V2:
+    state = transcoder.state
+    if len(entry) < BATCH_HEADER_SIZE or state.to_magic == V2:
         raise NotAtOnce
     header = Header.read(entry, 0)
-    if header.records_count == 0 or (job.trim and header.ends_before(transcoder.first_offset)):
+    if header.records_count == 0 or (state.recodes.trim and header.ends_before(state.first_offset)):
         return None
-    body = _decompressed(header.attributes, entry[BATCH_HEADER_SIZE:], V2, job)
-    transcoder.enter_batch(entry, 0, True, job.trim, job.split_at_gaps)
+    body = _decompressed(header.attributes, entry[BATCH_HEADER_SIZE:], V2, state.recodes)
+    transcoder.enter_batch(entry, 0, True)
     return body
 
 
-def _enter_message(transcoder: Recoding, entry: memoryview, job: Recode) -> Buffer | None:
+def _enter_message(transcoder: Recoding, entry: memoryview) -> Buffer | None:
     """The decompressed messages. None: nothing of them is kept."""
-    magic = entry[MAGIC_AT]
+    state, magic = transcoder.state, entry[MAGIC_AT]
     try:
         window = Window(entry, 0, len(entry), len(entry))
         value = message(window, magic, len(entry)).contents(window.source)[1]
@@ -112,9 +90,9 @@ def _enter_message(transcoder: Recoding, entry: memoryview, job: Recode) -> Buff
     if value is None:
         raise NotAtOnce
     offset, _, _, _, attributes, *timestamp = MESSAGE_HEAD[magic].unpack_from(entry)
-    if job.trim and offset < transcoder.first_offset:
+    if state.recodes.trim and offset < state.first_offset:
         return None
-    body = _decompressed(entry[ATTRIBUTES_AT_LEGACY], value, magic, job)
+    body = _decompressed(entry[ATTRIBUTES_AT_LEGACY], value, magic, state.recodes)
     last_inner = _last_inner_offset(type(transcoder), body)
     delta = 0
     if magic == V1 and offset != 0:  # 0: written by an old librdkafka, absolute inside
@@ -122,18 +100,16 @@ def _enter_message(transcoder: Recoding, entry: memoryview, job: Recode) -> Buff
             raise NotAtOnce
         delta = wrapped(offset - last_inner)
     append_time = timestamp[0] if magic == V1 and attributes & LOG_APPEND_TIME else None
-    transcoder.enter_entries(
-        min(magic, transcoder.to_magic), delta, append_time, True, job.trim, job.split_at_gaps
-    )
+    transcoder.enter_entries(min(magic, state.to_magic), delta, append_time, True)
     return body
 
 
-def _decompressed(attributes: int, data: Buffer, magic: int, job: Recode) -> Buffer:
+def _decompressed(attributes: int, data: Buffer, magic: int, recodes: Recodes) -> Buffer:
     codec = attributes & CODEC_MASK
     if not Codec.GZIP <= codec <= Codec.ZSTD:
         raise NotAtOnce
     try:
-        body = decompress(Codec(codec), data, limit=job.body_size_max, magic=magic)
+        body = decompress(Codec(codec), data, limit=recodes.body_size_max, magic=magic)
     except CorruptRecordsError:
         raise NotAtOnce from None
     if body is None:
@@ -143,17 +119,18 @@ def _decompressed(attributes: int, data: Buffer, magic: int, job: Recode) -> Buf
 
 def _last_inner_offset(kernel: type[Recoding], body: Buffer) -> int:
     """The offset field of the last message inside. In v1 all offsets are relative to it."""
-    scan = kernel(V1, 0, 0, False)
-    scan.enter_entries(V1, 0, None, False, False, False)
+    scan = kernel(V1, EVERY_OFFSET, 0, False)
+    scan.enter_entries(V1, 0, None)
     consumed, _, outcome = scan.measure(body, 0, len(body), len(body), 2**63 - 1)
     if outcome != Outcome.END or not consumed:
         raise NotAtOnce
     return scan.last_offset
 
 
-def _messages(transcoder: Recoding, body: Buffer, job: Recode, *, counted: bool) -> bytes:
+def _messages(transcoder: Recoding, body: Buffer, codec: Codec, *, counted: bool) -> bytes:
     """Converts the entered data. `counted`: bytes after the last record are damage."""
-    inner = memoryview(bytearray(min(GROWTH_MAX * len(body), job.inner_size_max)))
+    inner_size_max = transcoder.state.recodes.inner_size_max
+    inner = memoryview(bytearray(min(GROWTH_MAX * len(body), inner_size_max)))
     made = b""
     read = 0
     while True:
@@ -164,7 +141,7 @@ def _messages(transcoder: Recoding, body: Buffer, job: Recode, *, counted: bool)
         if outcome not in (Outcome.GAP, Outcome.END):
             raise NotAtOnce
         if produced:
-            made += _wrapper(transcoder, inner[:produced], job)
+            made += _wrapper(transcoder, inner[:produced], codec)
             transcoder.start_wrapper()
         if outcome == Outcome.END:
             if counted and read < len(body):
@@ -172,17 +149,15 @@ def _messages(transcoder: Recoding, body: Buffer, job: Recode, *, counted: bool)
             return made
 
 
-def _wrapper(transcoder: Recoding, inner: memoryview, job: Recode) -> bytes:
+def _wrapper(transcoder: Recoding, inner: memoryview, codec: Codec) -> bytes:
     magic = inner[MAGIC_AT]
-    level: CompressionLevel = "fast" if job.fast else "kafka"
-    data = compress(job.codec, inner, magic=magic, compression_level=level)
+    level: CompressionLevel = "fast" if transcoder.state.recodes.fast else "kafka"
+    data = compress(codec, inner, magic=magic, compression_level=level)
     _, _, last_offset, timestamp, _ = transcoder.wrapper
     append_time = transcoder.append_time if magic == V1 else None
     if append_time is not None:
         timestamp = append_time
-    transcoder.count_wrapper(MESSAGE_OVERHEAD[magic])
+    transcoder.state.account.produced_bytes += MESSAGE_OVERHEAD[magic]
     value = memoryview(data)
     is_append_time = append_time is not None
-    return writing.message(
-        magic, last_offset, timestamp, is_append_time, None, value, codec=job.codec
-    )
+    return writing.message(magic, last_offset, timestamp, is_append_time, None, value, codec=codec)

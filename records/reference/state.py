@@ -4,6 +4,8 @@ Not here: using it (log.py, inside.py)."""
 
 from dataclasses import dataclass, field
 
+from records.kernel import Recodes
+
 from .account import Account
 from .places import Batch, Entries
 
@@ -16,6 +18,7 @@ class State:
     first_offset: int
     pass_codecs: int  # a bit mask
     stop_transactional: bool
+    recodes: Recodes
     place: Batch | Entries | None = None  # None: between the entries of a log
     is_allowed: bool = False  # no decision is needed about the next entry
     account: Account = field(default_factory=Account)

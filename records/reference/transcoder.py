@@ -3,17 +3,18 @@
 Not here: the rules (log.py, inside.py)."""
 
 import copy
+import sys
 from typing import Final, TypeAlias
 
-from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec
-from records.kernel import UNKNOWN, Buffer, Outcome, Progress, Recodes, Transferred
+from records.formats import BATCH_HEADER_SIZE, CODEC_MASK, V0, V1, V2, Codec
+from records.kernel import UNKNOWN, Advanced, Buffer, Outcome, Progress, Recodes
 
 from . import inside, log
+from .advance import Advance
 from .call import Call, Damaged, Room, Stop, Target, Window
 from .places import Batch, Entries, Header
-from .recode import NotAtOnce, Recode, recode
+from .recode import NotAtOnce, recode
 from .state import State
-from .transfer import Transfer, measure_from
 
 Damage: TypeAlias = tuple[str, int]
 
@@ -24,48 +25,46 @@ class Transcoder:
     """See `Transcoder` in kernel.py."""
 
     def __init__(
-        self, to_magic: int, first_offset: int, pass_codecs: int, stop_transactional: bool
+        self,
+        to_magic: int,
+        first_offset: int,
+        pass_codecs: int,
+        stop_transactional: bool,
+        recodes: Recodes | None = None,
     ) -> None:
         if to_magic not in (V0, V1, V2):
             raise ValueError("to_magic is not 0, 1 or 2")
-        self._state = State(to_magic, first_offset, pass_codecs, stop_transactional)
+        recodes = recodes or Recodes()
+        if len(recodes.codecs) > CODEC_MASK + 1:
+            raise ValueError("there are no more than eight codecs")
+        if min(recodes.body_size_max, recodes.inner_size_max) < 0:
+            raise ValueError("a size is negative")
+        self._state = State(to_magic, first_offset, pass_codecs, stop_transactional, recodes)
         self._damage: Damage | None = None
 
     # --- where it stands
 
-    def enter_batch(
-        self, header: Buffer, at: int, wrapper: bool, trim: bool, split_at_gaps: bool
-    ) -> None:
+    def enter_batch(self, header: Buffer, at: int, wrapper: bool = False) -> None:
         if not 0 <= at <= len(header) - BATCH_HEADER_SIZE:
             raise ValueError("the header is not whole in the buffer")
+        state, read = self._state, Header.read(header, at)
         self._enter(
-            Batch.decompressed(
-                Header.read(header, at),
-                self._state.to_magic,
-                wrapper=wrapper,
-                trim=trim,
-                split_at_gaps=split_at_gaps,
-            )
+            Batch.decompressed(read, state.to_magic, wrapper=wrapper, recodes=state.recodes)
         )
 
     def enter_entries(
-        self,
-        to_magic: int,
-        offset_delta: int,
-        append_time: int | None,
-        wrapper: bool,
-        trim: bool,
-        split_at_gaps: bool,
+        self, to_magic: int, offset_delta: int, append_time: int | None, wrapper: bool = False
     ) -> None:
         if to_magic not in (V0, V1):
             raise ValueError("to_magic is not 0 or 1")
+        recodes = self._state.recodes
         self._enter(
             Entries(
                 to_magic=to_magic,
                 append_time=append_time,
-                trim=trim,
+                trim=recodes.trim or not wrapper,
                 is_wrapper=wrapper,
-                split_at_gaps=split_at_gaps,
+                split_at_gaps=recodes.split_at_gaps,
                 source_size=0,
                 has_kept=False,
                 offset_delta=offset_delta,
@@ -141,82 +140,46 @@ class Transcoder:
             outcome = Outcome.DAMAGE
         return window.at - window.start, call.target.produced, outcome
 
-    def measure_from(
+    def advance(
         self,
         source: int | Buffer,
         position: int,
         end: int,
         chunk_size: int,
+        target: int,
+        is_socket: bool,  # noqa: ARG002  (Python ignores SIGPIPE: write(2) serves for both)
         room: int,
         budget: int,
-    ) -> Progress:
-        self._check_stands_in_log()
-        try:
-            return measure_from(self, source, position, end, chunk_size, room, budget)
-        finally:
-            self._damage = None
-
-    def _check_stands_in_log(self) -> None:
-        """Checks that it stands in a log, or in an uncompressed batch of one that can become
-        messages."""
+    ) -> Advanced:
         place = self._state.place
         if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
             raise ValueError("it stands in what was entered")
-        if isinstance(place, Batch) and self.to_magic == V2:
+        if isinstance(place, Batch) and self._state.to_magic == V2:
             raise ValueError(NO_MAGIC_2)
+        call = Advance(source, position, end, chunk_size, target, room, budget)
+        self._damage = None
+        done = call.run(self)
+        damage, self._damage = self._damage, None
+        if damage is not None and done[2] == Outcome.DAMAGE:
+            self._damage = (damage[0], position + done[0])
+        return done
 
-    def transfer(
-        self,
-        source: int | Buffer,
-        position: int,
-        end: int,
-        chunk_size: int,
-        channel: int,
-        is_socket: bool,  # noqa: ARG002  (Python ignores SIGPIPE: write(2) serves for both)
-        promised: int,
-        budget: int,
-        recodes: Recodes | None = None,
-    ) -> Transferred:
-        self._check_stands_in_log()
-        limits = (position, end, chunk_size)
-        transfer = Transfer(source, *limits, channel, promised, budget, recodes)
-        try:
-            return transfer.run(self)
-        finally:
-            self._damage = None
-
-    def recode(
-        self,
-        source: Buffer,
-        start: int,
-        end: int,
-        codec: int,
-        fast: bool,
-        trim: bool,
-        split_at_gaps: bool,
-        body_size_max: int,
-        inner_size_max: int,
-    ) -> bytes | None:
+    def recode(self, source: Buffer, start: int, end: int, codec: int) -> bytes | None:
         if self._state.place is not None:
             raise ValueError("no entry of a log is next")
         if not Codec.GZIP <= codec < Codec.ZSTD:
             raise ValueError("older messages have no such codec")
-        if body_size_max < 0 or inner_size_max < 0:
-            raise ValueError("a size is negative")
         entry = Window(source, start, end, 0).source[start:end]
-        how = (fast, trim, split_at_gaps, body_size_max, inner_size_max)
-        return self._recode(entry, Recode(Codec(codec), *how))
+        return self.recode_into(entry, Codec(codec), sys.maxsize)
 
-    def recode_into(self, room: int, entry: Buffer, codec: int, how: Recodes) -> bytes | None:
-        """Recodes for a transfer. None also if the messages are more than `room` bytes."""
-        job = Recode(Codec(codec), *how[1:], made_size_max=room)
-        return self._recode(memoryview(entry), job)
-
-    def _recode(self, entry: memoryview, job: Recode) -> bytes | None:
-        self._damage = None
+    def recode_into(self, entry: memoryview, codec: Codec, size_max: int) -> bytes | None:
+        """Recodes for `advance`. None also if the messages are more than `size_max` bytes."""
         before = copy.deepcopy(self._state)
         try:
-            return recode(self, entry, job)
+            made = recode(self, entry, codec)
+            if len(made) > size_max:
+                raise NotAtOnce
+            return made
         except NotAtOnce:
             self._state = before
             return None
@@ -225,30 +188,8 @@ class Transcoder:
             self._damage = None
 
     @property
-    def stops_transactional(self) -> bool:
-        return self._state.stop_transactional
-
-    @property
-    def to_magic(self) -> int:
-        return self._state.to_magic
-
-    @property
-    def first_offset(self) -> int:
-        return self._state.first_offset
-
-    def count_entry(self, size: int) -> None:
-        """Counts the entered entry, of so many bytes of the log."""
-        place = self._state.place
-        assert place is not None
-        place.source_size = size
-
-    def count_decompressed(self, size: int) -> None:
-        """Counts the decompressed bytes of an entry."""
-        self._state.account.decompressed_bytes += size
-
-    def count_wrapper(self, size: int) -> None:
-        """Counts the bytes of a compressed message without the messages inside."""
-        self._state.account.produced_bytes += size
+    def state(self) -> State:
+        return self._state
 
     # --- items that the caller converts itself
 

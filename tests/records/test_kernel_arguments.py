@@ -39,14 +39,14 @@ def test_there_are_three_formats_to_convert_to(kernel: ModuleType, to_magic: int
 @pytest.mark.parametrize("to_magic", [-1, 2, 256])
 def test_entries_become_messages_of_two_formats(kernel: ModuleType, to_magic: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        transcoder_of(kernel).enter_entries(to_magic, 0, None, False, False, False)
+        transcoder_of(kernel).enter_entries(to_magic, 0, None)
 
 
 @each_kernel
 @pytest.mark.parametrize("at", [-1, 1, 61, 1000])
 def test_a_header_is_whole(kernel: ModuleType, at: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        transcoder_of(kernel).enter_batch(LOG[:BATCH_HEADER_SIZE], at, False, False, False)
+        transcoder_of(kernel).enter_batch(LOG[:BATCH_HEADER_SIZE], at)
 
 
 @each_kernel
@@ -62,7 +62,7 @@ def test_a_window_is_inside_of_its_buffer(
         transcoder.columns(*window, bytearray(100), 0, 100)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.measure(*window, 100)
-    transcoder.enter_batch(LOG, 0, False, False, False)
+    transcoder.enter_batch(LOG, 0)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.record_head(*window)
 
@@ -98,7 +98,7 @@ def test_source_and_target_do_not_overlap(kernel: ModuleType) -> None:
 @each_kernel
 def test_records_of_a_batch_become_no_messages_of_magic_2(kernel: ModuleType) -> None:
     transcoder = transcoder_of(kernel, V2)
-    transcoder.enter_batch(LOG, 0, False, False, False)
+    transcoder.enter_batch(LOG, 0)
     window = (record(0), 0, len(record(0)), len(record(0)))
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.transcode(*window, bytearray(100), 0, 100)
@@ -114,7 +114,7 @@ def test_only_records_of_a_batch_have_heads(kernel: ModuleType) -> None:
     transcoder = transcoder_of(kernel)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.record_head(LOG, 0, SIZE, SIZE)
-    transcoder.enter_entries(V1, 0, None, False, False, False)
+    transcoder.enter_entries(V1, 0, None)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.record_head(LOG, 0, SIZE, SIZE)
 
@@ -124,7 +124,7 @@ def test_only_what_is_next_is_converted_by_the_caller(kernel: ModuleType) -> Non
     transcoder = transcoder_of(kernel)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.record_converted(10, 0, 0, 30)
-    transcoder.enter_batch(batch(), 0, False, False, False)
+    transcoder.enter_batch(batch(), 0)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.record_converted(10, 0, 0, 30)
     transcoder.leave()

@@ -162,7 +162,7 @@ def test_damage_in_decompressed_records_is_found_at_its_record(
     kernel: ModuleType, reason: str, data: bytes
 ) -> None:
     header = batch(record(0), data)
-    job = Job(entered=Entered(header), windows=[3])
+    job = Job(first_offset=-(2**63), entered=Entered(header), windows=[3])
     found = trace(kernel.Transcoder, job, record(0) + data)
     assert_damaged(found, reason, len(record(0)), 1)
 
@@ -228,7 +228,8 @@ def test_damage_in_a_compressed_message_is_found_at_its_entry(
     kernel: ModuleType, reason: str, data: bytes
 ) -> None:
     good = message(V1, 0)
-    found = trace(kernel.Transcoder, Job(entered=Entered()), good + data + bytes(100))
+    job = Job(first_offset=-(2**63), entered=Entered())
+    found = trace(kernel.Transcoder, job, good + data + bytes(100))
     assert_damaged(found, reason, len(good), 1)
 
 

@@ -6,10 +6,9 @@ from types import ModuleType
 
 import pytest
 
-from records.formats import (
-    V1,
-)
-from records.kernel import Outcome
+from records import Codec, Record, build
+from records.formats import V1
+from records.kernel import COUNTER, Outcome, Recodes
 
 from .kernels import each_kernel
 from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, SHORT_LOG, converted, opened
@@ -33,14 +32,16 @@ def test_what_is_measured_from_a_file_is_what_measure_says(
     with opened(tmp_path / "log", log, mapped=mapped) as source:
         transcoder = kernel.Transcoder(V1, 0, 1, False)
         while True:
-            call = (source, position, len(log), chunk_size, EVERYTHING, budget)
-            consumed, produced, ended = transcoder.measure_from(*call)
+            call = (source, position, len(log), chunk_size, COUNTER, False, EVERYTHING, budget)
+            consumed, produced, ended, rest, _ = transcoder.advance(*call)
             position += consumed
             size += produced
-            assert transcoder.damage is None
+            assert rest is None
+            assert (transcoder.damage is not None) == (ended == Outcome.DAMAGE)
             if ended != Outcome.LIMIT:
                 break
-            assert budget <= consumed < budget + chunk_size
+            assert budget <= max(consumed, produced)
+            assert consumed < budget + chunk_size
     again = kernel.Transcoder(V1, 0, 1, False)
     end = len(log) if inside is None else len(SHORT_LOG) + inside
     assert (position, ended) == (end, outcome)
@@ -49,16 +50,18 @@ def test_what_is_measured_from_a_file_is_what_measure_says(
 
 
 @each_kernel
+@pytest.mark.parametrize("less", [0, 1])
 def test_measuring_from_a_file_stops_where_there_is_no_room(
-    kernel: ModuleType, tmp_path: Path
+    kernel: ModuleType, tmp_path: Path, less: int
 ) -> None:
-    room = len(converted(kernel, LOG)) // 2
+    room = len(converted(kernel, LOG)) // 2 - less
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, 1, False)
-        reached = transcoder.measure_from(source, 0, len(LOG), CHUNK, room, EVERYTHING)
+        call = (source, 0, len(LOG), CHUNK, COUNTER, False, room, EVERYTHING)
+        reached = transcoder.advance(*call)[:3]
     expected = kernel.Transcoder(V1, 0, 1, False).measure(LOG, 0, len(LOG), len(LOG), room)
-    assert reached == expected
-    assert reached[2] == Outcome.TARGET
+    assert reached[:2] == expected[:2]
+    assert reached[2] == (Outcome.LIMIT if reached[1] == room else Outcome.TARGET)
 
 
 @each_kernel
@@ -68,22 +71,19 @@ def test_a_file_that_has_become_shorter_is_not_measured_further(
     with opened(tmp_path / "log", LOG) as source:
         os.truncate(tmp_path / "log", len(LOG) // 2)
         transcoder = kernel.Transcoder(V1, 0, 1, False)
-        call = (source, 0, len(LOG), CHUNK, EVERYTHING, EVERYTHING)
-        consumed, _, outcome = transcoder.measure_from(*call)
+        call = (source, 0, len(LOG), CHUNK, COUNTER, False, EVERYTHING, EVERYTHING)
+        consumed, _, outcome, _, _ = transcoder.advance(*call)
     assert outcome == Outcome.SOURCE
     assert consumed <= len(LOG) // 2
 
 
 @each_kernel
-def test_what_cannot_be_measured_is_refused(kernel: ModuleType) -> None:
-    good = (LOG, 0, len(LOG), CHUNK, 0, 0)
-    for at, wrong in [
-        *((0, -1), (0, "text"), (1, -1), (1, len(LOG) + 1), (2, len(LOG) + 1), (3, 0)),
-        *((3, -1), (4, -1), (5, -1)),
-    ]:
-        with pytest.raises((ValueError, TypeError)):
-            kernel.Transcoder(V1, 0, 1, False).measure_from(*good[:at], wrong, *good[at + 1 :])
-    entered = kernel.Transcoder(V1, 0, 1, False)
-    entered.enter_entries(V1, 0, None, False, False, False)
-    with pytest.raises(ValueError, match="it stands in what was entered"):
-        entered.measure_from(*good)
+def test_compressed_batches_are_not_made_to_be_measured(kernel: ModuleType) -> None:
+    entry = build([Record(0, 0, value=b"v" * 99)], magic=2, codec=Codec.GZIP)
+    recodes = Recodes(bytes([0, 3, 2, 3, 1]), body_size_max=1 << 17, inner_size_max=1 << 20)
+    transcoder = kernel.Transcoder(V1, 0, 1, False, recodes)
+    log = SHORT_LOG + entry + SHORT_LOG
+    call = (log, 0, len(log), CHUNK, COUNTER, False, EVERYTHING, EVERYTHING)
+    consumed, size, outcome, _, _ = transcoder.advance(*call)
+    assert (consumed, outcome) == (len(SHORT_LOG), Outcome.BATCH)
+    assert size == len(converted(kernel, SHORT_LOG))

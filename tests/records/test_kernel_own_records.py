@@ -16,7 +16,7 @@ from .kernels import each_kernel
 def test_the_head_of_a_record_is_known_before_its_body(kernel: ModuleType) -> None:
     large = record(3, b"k" * 5000, b"v" * 5000, timestamp_delta=7)
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    transcoder.enter_batch(batch(large, base_offset=10), 0, False, False, False)
+    transcoder.enter_batch(batch(large, base_offset=10), 0)
     before_key = 8  # size 3, attributes, timestamp, offset, key size 2
     for end in range(before_key):
         assert transcoder.record_head(large, 0, end, UNKNOWN) is None
@@ -40,7 +40,7 @@ def test_a_head_is_checked_as_far_as_it_is_there(
     kernel: ModuleType, data: bytes, reason: str
 ) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    transcoder.enter_batch(GOOD, 0, False, False, False)
+    transcoder.enter_batch(GOOD, 0)
     assert transcoder.record_head(b"??" + data, 2, 2 + len(data), UNKNOWN) is None
     assert transcoder.damage == (reason, 2)
 
@@ -54,7 +54,7 @@ def test_a_record_is_at_most_as_large_as_a_message_may_be(
         return varint(key_size + 8) + b"\0\0\0" + varint(key_size)
 
     transcoder = kernel.Transcoder(to_magic, 0, EVERY_CODEC, False)
-    transcoder.enter_batch(GOOD, 0, False, False, False)
+    transcoder.enter_batch(GOOD, 0)
     most = 2**31 - 1 - overhead
     assert transcoder.record_head(head(most), 0, 13, UNKNOWN) is not None
     assert transcoder.record_head(head(most + 1), 0, 13, UNKNOWN) is None
@@ -78,7 +78,7 @@ def test_what_the_caller_converts_counts_as_what_the_kernel_does(kernel: ModuleT
 @each_kernel
 def test_what_the_caller_drops_does_not_count(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 1, EVERY_CODEC, False)
-    transcoder.enter_batch(GOOD, 0, True, True, False)
+    transcoder.enter_batch(GOOD, 0, True)
     transcoder.record_converted(len(record(0)), 0, 1000, 0)
     assert transcoder.totals == (0, 0, 0, 0, 0)
     assert transcoder.wrapper == (0, -1, -1, -1, 0)
@@ -88,7 +88,7 @@ def test_what_the_caller_drops_does_not_count(kernel: ModuleType) -> None:
 @each_kernel
 def test_entries_that_the_caller_converts_are_part_of_the_wrapper(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    transcoder.enter_entries(V1, 10, None, True, False, False)
+    transcoder.enter_entries(V1, 10, None, True)
     transcoder.record_converted(5000, 13, 77, 5000)
     data = message(V1, 4)
     transcoder.measure(data, 0, len(data), len(data), 100)

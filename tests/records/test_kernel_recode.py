@@ -26,7 +26,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import Outcome
+from records.kernel import Outcome, Recodes
 from tests.damage import mutated
 
 from . import raw
@@ -56,7 +56,7 @@ def compressed_message(
 
 @dataclass(frozen=True)
 class Job:
-    """Arguments of a recode."""
+    """What a transcoder is made for, and the codec of a recode."""
 
     to_magic: int = V1
     first_offset: int = 0
@@ -68,14 +68,12 @@ class Job:
     inner_size_max: int = MiB
 
     def transcoder(self, kernel: ModuleType) -> Any:
-        return kernel.Transcoder(self.to_magic, self.first_offset, 0, False)
+        how = (self.fast, self.trim, self.split_at_gaps, self.body_size_max, self.inner_size_max)
+        return kernel.Transcoder(self.to_magic, self.first_offset, 0, False, Recodes(b"", *how))
 
     def run(self, transcoder: Any, entry: bytes) -> bytes | None:
         source = b"<" + entry + b">"  # a part of a buffer
-        made = transcoder.recode(
-            *(source, 1, 1 + len(entry), self.codec, self.fast),
-            *(self.trim, self.split_at_gaps, self.body_size_max, self.inner_size_max),
-        )
+        made = transcoder.recode(source, 1, 1 + len(entry), self.codec)
         assert made is None or isinstance(made, bytes)
         return made
 
@@ -118,7 +116,7 @@ def streamed(kernel: ModuleType, job: Job, entry: bytes) -> list[Opened] | None:
     try:
         if magic == V2:
             body = decompressed(entry[ATTRIBUTES_AT_LEGACY + 5], entry[BATCH_HEADER_SIZE:], magic)
-            transcoder.enter_batch(entry, 0, True, job.trim, job.split_at_gaps)
+            transcoder.enter_batch(entry, 0, True)
         else:
             body = decompressed(
                 entry[ATTRIBUTES_AT_LEGACY], entry[MESSAGE_OVERHEAD[magic] :], magic
@@ -127,7 +125,7 @@ def streamed(kernel: ModuleType, job: Job, entry: bytes) -> list[Opened] | None:
             delta = offset - PREFIX.unpack_from(body, last_entry(body))[0] if magic == V1 else 0
             time = times[0] if times and attributes & LOG_APPEND_TIME else None
             to_magic = min(magic, job.to_magic)
-            transcoder.enter_entries(to_magic, delta, time, True, job.trim, job.split_at_gaps)
+            transcoder.enter_entries(to_magic, delta, time, True)
     except CorruptRecordsError:
         return None
     at = 0
@@ -330,12 +328,12 @@ def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
             Job(codec=codec).run(Job().transcoder(kernel), entry)  # type: ignore[arg-type]
     for sizes in {"body_size_max": -1}, {"inner_size_max": -1}:
         with pytest.raises(ValueError, match=r"\w"):
-            Job(**sizes).run(Job().transcoder(kernel), entry)  # type: ignore[arg-type]
+            Job(**sizes).transcoder(kernel)  # type: ignore[arg-type]
     for start, end in (-1, 5), (0, len(entry) + 1), (5, 4):
         with pytest.raises(ValueError, match=r"\w"):
-            Job().transcoder(kernel).recode(entry, start, end, 1, True, True, True, 9, 9)
+            Job().transcoder(kernel).recode(entry, start, end, 1)
     entered = Job().transcoder(kernel)
-    entered.enter_batch(entry, 0, True, True, True)
+    entered.enter_batch(entry, 0, True)
     with pytest.raises(ValueError, match=r"\w"):
         Job().run(entered, entry)
     assert Job().run(Job(to_magic=V2).transcoder(kernel), entry) is None

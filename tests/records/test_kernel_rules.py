@@ -137,9 +137,9 @@ def test_entering_and_leaving_withdraw_an_admission(kernel: ModuleType, withdraw
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
     transcoder.allow_next()
     if withdraw == "enter_batch":
-        transcoder.enter_batch(GOOD, 0, False, False, False)
+        transcoder.enter_batch(GOOD, 0)
     elif withdraw == "enter_entries":
-        transcoder.enter_entries(V1, 0, None, False, False, False)
+        transcoder.enter_entries(V1, 0, None)
     transcoder.leave()
     log = TRANSACTION
     assert transcoder.measure(log, 0, len(log), len(log), 100) == (0, 0, Outcome.BATCH)
@@ -280,7 +280,7 @@ def test_it_knows_whether_a_record_is_next(kernel: ModuleType) -> None:
     transcoder.measure(log, BATCH_HEADER_SIZE, rest, len(log) - BATCH_HEADER_SIZE, 100)
     assert not transcoder.in_batch
     assert transcoder.append_time is None
-    transcoder.enter_batch(log, 0, False, False, False)
+    transcoder.enter_batch(log, 0)
     assert transcoder.in_batch
     assert transcoder.append_time == 555
     transcoder.leave()
@@ -293,7 +293,7 @@ def test_a_batch_without_records_is_read_at_once(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
     for count in (0, -1, -(2**31)):
         header = damaged(GOOD, field="records_count", to=count)
-        transcoder.enter_batch(header, 0, True, False, False)
+        transcoder.enter_batch(header, 0, True)
         assert not transcoder.in_batch
         assert transcoder.measure(b"?", 0, 1, 1, 100) == (0, 0, Outcome.END)
 
@@ -301,12 +301,12 @@ def test_a_batch_without_records_is_read_at_once(kernel: ModuleType) -> None:
 @each_kernel
 def test_the_last_offset_and_the_wrapper_outlive_their_batch(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    transcoder.enter_batch(GOOD, 0, True, False, False)
+    transcoder.enter_batch(GOOD, 0, True)
     transcoder.measure(record(0), 0, len(record(0)), UNKNOWN, 100)
     transcoder.leave()
     assert transcoder.last_offset == 0
     assert transcoder.wrapper[0] == 1
-    transcoder.enter_batch(GOOD, 0, True, False, False)
+    transcoder.enter_batch(GOOD, 0, True)
     assert transcoder.last_offset == -1
     assert transcoder.wrapper[0] == 0
 

@@ -11,7 +11,7 @@ from itertools import cycle
 from typing import Any, Literal
 
 from records.formats import PREFIX, V2
-from records.kernel import ROW_FIELDS, ROW_SIZE, UNKNOWN, Outcome, Transcoder
+from records.kernel import ROW_FIELDS, ROW_SIZE, UNKNOWN, Outcome, Recodes, Transcoder
 from records.record import ROW
 
 GUARD_SIZE = 32
@@ -30,12 +30,16 @@ class Entered:
     trim: bool = False
     split_at_gaps: bool = False
 
+    @property
+    def recodes(self) -> Recodes:
+        return Recodes(trim=self.trim, split_at_gaps=self.split_at_gaps)
+
     def enter(self, transcoder: Transcoder) -> None:
-        how = (self.wrapper, self.trim, self.split_at_gaps)
         if self.header is not None:
-            transcoder.enter_batch(self.header, 0, *how)
+            transcoder.enter_batch(self.header, 0, self.wrapper)
         else:
-            transcoder.enter_entries(self.to_magic, self.offset_delta, self.append_time, *how)
+            how = self.append_time, self.wrapper
+            transcoder.enter_entries(self.to_magic, self.offset_delta, *how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +83,9 @@ def trace(make: type[Transcoder], job: Job, data: bytes, *, guard: int = 0) -> T
 
 class _Drive:
     def __init__(self, make: type[Transcoder], job: Job, data: bytes, guard: int) -> None:
+        recodes = None if job.entered is None else job.entered.recodes
         self.transcoder = make(
-            job.to_magic, job.first_offset, job.pass_codecs, job.stop_transactional
+            job.to_magic, job.first_offset, job.pass_codecs, job.stop_transactional, recodes
         )
         if job.entered is not None:
             job.entered.enter(self.transcoder)

@@ -93,11 +93,11 @@ class Inflation:
         if header.magic == V2:
             head = bytearray(BATCH_HEADER_SIZE)
             self._records.read_into(memoryview(head), header.position)
-            self._transcoder.enter_batch(head, 0, False, True, False)
+            self._transcoder.enter_batch(head, 0)
             return
         log_append = header.timestamp_type is TimestampType.LOG_APPEND
         append_time = header.max_timestamp if log_append else None
-        self._transcoder.enter_entries(header.magic, offset_delta, append_time, False, True, False)
+        self._transcoder.enter_entries(header.magic, offset_delta, append_time)
 
     def _offset_delta(self, header: BatchHeader, window: DecompressedWindow) -> int:
         """The number to add to the offsets inside a message."""

@@ -7,7 +7,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use records_kernel::{Entered, ROW_FIELDS, ROW_SIZE, Settings, Transcoder, encode};
+use records_kernel::{ROW_FIELDS, ROW_SIZE, Settings, Transcoder, encode};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -26,14 +26,8 @@ type Found = ([i64; ROW_FIELDS], [Vec<u8>; 3]);
 fn columns(records: &[u8]) -> (Vec<u8>, Vec<Found>) {
     let mut header = [0; 61];
     header[57..].copy_from_slice(&i32::MAX.to_be_bytes());
-    let mut transcoder = Transcoder::new(Settings {
-        to_magic: 0,
-        first_offset: i64::MIN,
-        pass_codecs: 0,
-        stop_transactional: false,
-    });
-    let entered = Entered { is_wrapper: false, trim: false, split_at_gaps: false };
-    transcoder.enter_batch(&header, entered);
+    let mut transcoder = Transcoder::new(Settings::READING);
+    transcoder.enter_batch(&header, false);
     let mut rows = vec![0; records.len() / 7 * ROW_SIZE];
     let reached = transcoder.columns(records, records, records.len() as u64, &mut rows);
     rows.truncate(reached.produced as usize);

@@ -8,8 +8,8 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use records_kernel::{
-    ArrowColumns, BinaryColumn, Bounds, Codec, CompressionLevel, Entered, Fields,
-    ROW_SIZE, Settings, Taken, Transcoder, Wanted, compress, crc32c, decompress, gather,
+    ArrowColumns, BinaryColumn, Bounds, Codec, CompressionLevel, Fields, ROW_SIZE, Settings, Taken,
+    Transcoder, Wanted, compress, crc32c, decompress, gather,
 };
 
 const PREFIX_SIZE: usize = 12;
@@ -136,12 +136,7 @@ fn by_rows(mut log: &[u8], first_offset: i64) -> Vec<Found> {
         let size = i32::from_be_bytes(log[8..PREFIX_SIZE].try_into().unwrap());
         let (entry, rest) = log.split_at(PREFIX_SIZE + size as usize);
         log = rest;
-        let mut transcoder = Transcoder::new(Settings {
-            to_magic: 0,
-            first_offset: i64::MIN,
-            pass_codecs: 0,
-            stop_transactional: false,
-        });
+        let mut transcoder = Transcoder::new(Settings::READING);
         let mut body = entry.to_vec();
         if entry[MAGIC_AT] == 2 {
             let (head, data) = entry.split_first_chunk::<BATCH_HEADER_SIZE>().unwrap();
@@ -157,8 +152,7 @@ fn by_rows(mut log: &[u8], first_offset: i64) -> Vec<Found> {
                 body = vec![0; BODY_SIZE_MAX];
                 let size = decompress(codec, 2, data, &mut body).expect("it was read");
                 body.truncate(size);
-                let entered = Entered { is_wrapper: false, trim: false, split_at_gaps: false };
-                transcoder.enter_batch(head, entered);
+                transcoder.enter_batch(head, false);
             }
         }
         let mut rows = vec![0; (body.len() / 7 + 1) * ROW_SIZE];

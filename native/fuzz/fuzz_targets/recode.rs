@@ -7,7 +7,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use records_kernel::{Codec, CompressionLevel, Recode, Settings, Transcoder, Workspace, compress};
+use records_kernel::{Codec, CompressionLevel, Recodes, Settings, Transcoder, Workspace, compress};
 
 const PREFIX_SIZE: usize = 12;
 const BATCH_HEADER_SIZE: usize = 61;
@@ -39,19 +39,17 @@ fuzz_target!(|input: Input| {
         first_offset: input.first_offset,
         pass_codecs: 0,
         stop_transactional: false,
-    };
-    let job = Recode {
-        codec: Codec::Snappy,
-        level: CompressionLevel::Fast,
-        trim: input.trim,
-        split_at_gaps: input.split_at_gaps,
-        body_size_max: 1 << 16,
-        inner_size_max: 1 << 16,
-        made_size_max: usize::MAX,
+        recodes: Recodes {
+            trim: input.trim,
+            split_at_gaps: input.split_at_gaps,
+            body_size_max: 1 << 16,
+            inner_size_max: 1 << 16,
+            ..Recodes::NONE
+        },
     };
     let mut transcoder = Transcoder::new(settings);
     let mut workspace = Workspace::default();
-    let recoded = transcoder.recode(&entry, &job, &mut workspace, None);
+    let recoded = transcoder.recode(&entry, Codec::Snappy, &mut workspace, None);
     let (records, ..) = transcoder.totals();
     match recoded {
         None => assert_eq!(records, 0),

@@ -8,7 +8,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use records_kernel::{Entered, Outcome, Progress, Settings, Transcoder};
+use records_kernel::{Outcome, Progress, Recodes, Settings, Transcoder};
 
 #[derive(Arbitrary, Debug)]
 struct Input<'a> {
@@ -46,6 +46,7 @@ struct Walk {
 
 impl Input<'_> {
     fn transcoder(&self) -> Transcoder {
+        let Self { is_wrapper, trim, split_at_gaps, .. } = *self;
         let mut transcoder = Transcoder::new(Settings {
             to_magic: match self.place {
                 Place::Log => self.to_magic % 3,
@@ -54,14 +55,14 @@ impl Input<'_> {
             first_offset: self.first_offset,
             pass_codecs: self.pass_codecs,
             stop_transactional: self.stop_transactional,
+            recodes: Recodes { trim, split_at_gaps, ..Recodes::NONE },
         });
-        let Self { is_wrapper, trim, split_at_gaps, .. } = *self;
-        let entered = Entered { is_wrapper, trim, split_at_gaps };
         match &self.place {
             Place::Log => {}
-            Place::Batch { header } => transcoder.enter_batch(header, entered),
+            Place::Batch { header } => transcoder.enter_batch(header, is_wrapper),
             Place::Entries { offset_delta, append_time } => {
-                transcoder.enter_entries(self.to_magic % 2, *offset_delta, *append_time, entered);
+                let to_magic = self.to_magic % 2;
+                transcoder.enter_entries(to_magic, *offset_delta, *append_time, is_wrapper);
             }
         }
         transcoder

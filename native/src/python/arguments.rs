@@ -7,10 +7,10 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::buffers::Buffer;
-use crate::Progress;
 use crate::codec::Codec;
 use crate::layout::ROW_SIZE;
 use crate::rows;
+use crate::{CompressionLevel, Progress, Recodes};
 
 /// A position, size or limit: an integer that is not negative. ValueError for others.
 #[derive(Clone, Copy)]
@@ -81,6 +81,29 @@ pub fn magic(magic: i64, highest: u8) -> PyResult<u8> {
 /// A codec by its number in a batch's attributes. None: there is no such codec.
 pub fn codec(number: i64) -> Option<Codec> {
     u8::try_from(number).ok().and_then(Codec::of)
+}
+
+/// Target codec by source codec, whether fast, trim, split at gaps, body and inner sizes.
+pub type RecodesArgument = (Vec<u8>, bool, bool, bool, Index, Index);
+
+/// How compressed entries are compressed again. ValueError if there are more than eight codecs.
+pub fn recodes(argument: RecodesArgument) -> PyResult<Recodes> {
+    let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max) = argument;
+    let mut targets = [None; Recodes::CODECS];
+    if codecs.len() > targets.len() {
+        return Err(PyValueError::new_err("there are no more than eight codecs"));
+    }
+    for (target, codec) in targets.iter_mut().zip(codecs) {
+        *target = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+    }
+    Ok(Recodes {
+        targets,
+        level: if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka },
+        trim,
+        split_at_gaps,
+        body_size_max: body_size_max.0,
+        inner_size_max: inner_size_max.0,
+    })
 }
 
 #[inline]

@@ -12,6 +12,7 @@ mod isal;
 mod record;
 mod records;
 mod sources;
+mod targets;
 mod transcoder;
 
 use pyo3::exceptions::{PyMemoryError, PyValueError};

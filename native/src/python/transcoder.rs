@@ -5,28 +5,20 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::Progress;
-use super::arguments::{self, Index, guarded, magic, part, part_mut, progress};
+use super::arguments::{self, Index, RecodesArgument, guarded, magic, part, part_mut, progress};
 use super::buffers::Buffer;
 use super::codecs;
-use super::descriptors::Writable;
 use super::isal;
 use super::sources::Source;
+use super::targets::Taker;
 use crate::layout::{BATCH_HEADER_SIZE, V1, V2};
-use crate::{
-    Channel, Codec, Compress, CompressionLevel, Entered, Limits, Recode, Recodes, Settings, Stretch,
-};
+use crate::{Codec, Compress, CompressionLevel, Limits, Outcome, Recodes, Settings};
 
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
 
 /// Bytes consumed and written, outcome, what the channel left of a chunk or memory took, the error.
-type Transferred<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
-
-/// In the place of a channel's descriptor: what is written is in the result.
-const MEMORY: i32 = -1;
-
-/// Target codec by source codec, whether fast, trim, split at gaps, body and inner sizes.
-type RecodeArguments = (Vec<u8>, bool, bool, bool, Index, Index);
+type Advanced<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
 #[pyclass(module = "records._kernel")]
@@ -34,52 +26,50 @@ pub struct Transcoder {
     kernel: crate::Transcoder,
     /// What was wrong, and with the item at which index of the source buffer.
     damage: Option<(&'static str, usize)>,
+    /// Whether messages are compressed at the level `Fast`.
+    is_fast: bool,
 }
 
 #[pymethods]
 #[allow(clippy::too_many_arguments)] // the contract's
 impl Transcoder {
     #[new]
+    #[pyo3(signature = (to_magic, first_offset, pass_codecs, stop_transactional, recodes=None))]
     fn new(
         to_magic: i64,
         first_offset: i64,
         pass_codecs: u8,
         stop_transactional: bool,
+        recodes: Option<RecodesArgument>,
     ) -> PyResult<Self> {
         let to_magic = magic(to_magic, V2)?;
-        let settings = Settings { to_magic, first_offset, pass_codecs, stop_transactional };
-        Ok(Self { kernel: crate::Transcoder::new(settings), damage: None })
+        let recodes = recodes.map_or(Ok(Recodes::NONE), arguments::recodes)?;
+        let settings =
+            Settings { to_magic, first_offset, pass_codecs, stop_transactional, recodes };
+        let is_fast = recodes.level == CompressionLevel::Fast;
+        Ok(Self { kernel: crate::Transcoder::new(settings), damage: None, is_fast })
     }
 
-    fn enter_batch(
-        &mut self,
-        header: &Bound<'_, PyAny>,
-        at: Index,
-        wrapper: bool,
-        trim: bool,
-        split_at_gaps: bool,
-    ) -> PyResult<()> {
+    #[pyo3(signature = (header, at, wrapper=false))]
+    fn enter_batch(&mut self, header: &Bound<'_, PyAny>, at: Index, wrapper: bool) -> PyResult<()> {
         let mut buffer = Buffer::default();
         let bytes = buffer.read(header)?;
         let header = bytes.get(at.0..).and_then(|bytes| bytes.first_chunk::<BATCH_HEADER_SIZE>());
         let header = header.ok_or_else(|| PyValueError::new_err("the header is not whole"))?;
-        let entered = Entered { is_wrapper: wrapper, trim, split_at_gaps };
-        self.kernel.enter_batch(header, entered);
+        self.kernel.enter_batch(header, wrapper);
         Ok(())
     }
 
+    #[pyo3(signature = (to_magic, offset_delta, append_time, wrapper=false))]
     fn enter_entries(
         &mut self,
         to_magic: i64,
         offset_delta: i64,
         append_time: Option<i64>,
         wrapper: bool,
-        trim: bool,
-        split_at_gaps: bool,
     ) -> PyResult<()> {
         let to_magic = magic(to_magic, V1)?;
-        let entered = Entered { is_wrapper: wrapper, trim, split_at_gaps };
-        self.kernel.enter_entries(to_magic, offset_delta, append_time, entered);
+        self.kernel.enter_entries(to_magic, offset_delta, append_time, wrapper);
         Ok(())
     }
 
@@ -136,37 +126,6 @@ impl Transcoder {
         Ok(progress(reached))
     }
 
-    fn measure_from(
-        &mut self,
-        py: Python<'_>,
-        source: &Bound<'_, PyAny>,
-        position: Index,
-        end: Index,
-        chunk_size: Index,
-        room: Index,
-        budget: Index,
-    ) -> PyResult<Progress> {
-        self.can_transfer()?;
-        if chunk_size.0 == 0 {
-            return Err(PyValueError::new_err("no chunk"));
-        }
-        let mut from = Source::default();
-        let input = from.open(source, position, end)?;
-        let stretch = Stretch {
-            position: position.0 as u64,
-            end: end.0 as u64,
-            chunk_size: chunk_size.0,
-            room: room.0 as u64,
-            budget: budget.0 as u64,
-        };
-        let kernel = &mut self.kernel;
-        codecs::with_workspace(|workspace| {
-            let reached = guarded(py, || kernel.measure_from(&input, &stretch, workspace))?;
-            self.damage = None;
-            Ok(progress(reached))
-        })
-    }
-
     fn columns(
         &mut self,
         py: Python<'_>,
@@ -189,7 +148,6 @@ impl Transcoder {
         Ok(progress(reached))
     }
 
-    #[allow(clippy::fn_params_excessive_bools)] // the contract's
     fn recode<'py>(
         &mut self,
         py: Python<'py>,
@@ -197,11 +155,6 @@ impl Transcoder {
         start: Index,
         end: Index,
         codec: i64,
-        fast: bool,
-        trim: bool,
-        split_at_gaps: bool,
-        body_size_max: Index,
-        inner_size_max: Index,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let codec = arguments::codec(codec).filter(|codec| *codec != Codec::Zstd);
         let codec =
@@ -211,50 +164,36 @@ impl Transcoder {
         }
         let mut buffer = Buffer::default();
         let entry = part(buffer.read(source)?, start, end)?;
-        let level = if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka };
-        let job = Recode {
-            codec,
-            level,
-            trim,
-            split_at_gaps,
-            body_size_max: body_size_max.0,
-            inner_size_max: inner_size_max.0,
-            made_size_max: usize::MAX,
-        };
-        let isal = if fast && codec == Codec::Gzip { isal::find(py) } else { None };
+        let isal = if self.is_fast && codec == Codec::Gzip { isal::find(py) } else { None };
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
-            let recoded = guarded(py, || match isal {
-                Some(isal) => {
-                    let mut compress =
-                        |data: &[u8], target: &mut Vec<u8>| isal::compress(isal, data, target);
-                    kernel.recode(entry, &job, workspace, Some(&mut compress))
-                }
-                None => kernel.recode(entry, &job, workspace, None),
+            let recoded = guarded(py, || {
+                with_compressor(isal, |gzip| kernel.recode(entry, codec, workspace, gzip))
             })?;
             self.damage = None;
             Ok(recoded.map(|()| PyBytes::new(py, workspace.made())))
         })
     }
 
-    #[pyo3(signature = (source, position, end, chunk_size, channel, is_socket, promised, budget,
-        recodes=None))]
-    fn transfer<'py>(
+    /// `target`: a descriptor, `MEMORY` or `COUNTER`.
+    fn advance<'py>(
         &mut self,
         py: Python<'py>,
         source: &Bound<'_, PyAny>,
         position: Index,
         end: Index,
         chunk_size: Index,
-        channel: i32,
+        target: i32,
         is_socket: bool,
-        promised: Index,
+        room: Index,
         budget: Index,
-        recodes: Option<RecodeArguments>,
-    ) -> PyResult<Transferred<'py>> {
-        self.can_transfer()?;
-        if chunk_size.0 == 0 || channel < MEMORY {
-            return Err(PyValueError::new_err("no chunk, or no channel"));
+    ) -> PyResult<Advanced<'py>> {
+        if !self.kernel.stands_in_log_or_its_batch() {
+            return Err(PyValueError::new_err("it stands in what was entered"));
+        }
+        self.can_convert()?;
+        if chunk_size.0 == 0 {
+            return Err(PyValueError::new_err("no chunk"));
         }
         let mut from = Source::default();
         let input = from.open(source, position, end)?;
@@ -262,39 +201,26 @@ impl Transcoder {
             position: position.0 as u64,
             end: end.0 as u64,
             chunk_size: chunk_size.0,
-            promised: promised.0 as u64,
+            room: room.0 as u64,
             budget: budget.0 as u64,
         };
-        let recodes = recodes.map(recodes_of).transpose()?;
-        let isal = match &recodes {
-            Some(recodes) if recodes.level == CompressionLevel::Fast => isal::find(py),
-            _ => None,
-        };
-        let mut memory = Vec::new();
-        let mut writable = None;
-        if channel != MEMORY {
-            writable = Some(Writable::borrow(channel, is_socket)?);
-        }
+        let isal = if self.is_fast { isal::find(py) } else { None };
+        let mut taker = Taker::open(target, is_socket)?;
         let kernel = &mut self.kernel;
         codecs::with_workspace(|workspace| {
             let done = guarded(py, || {
-                let mut compress = |data: &[u8], target: &mut Vec<u8>| {
-                    isal.and_then(|isal| isal::compress(isal, data, target))
-                };
-                let gzip: Option<Compress<'_>> =
-                    if isal.is_some() { Some(&mut compress) } else { None };
-                let recodes = recodes.as_ref();
-                let channel: &mut dyn Channel = match &mut writable {
-                    Some(writable) => writable,
-                    None => &mut memory,
-                };
-                kernel.transfer(&input, channel, &limits, recodes, gzip, workspace)
+                with_compressor(isal, |gzip| {
+                    kernel.advance(&input, taker.target(), &limits, gzip, workspace)
+                })
             })?;
-            self.damage = None;
-            let rest = if writable.is_some() { workspace.rest() } else { &memory };
-            let rest = (!rest.is_empty()).then(|| PyBytes::new(py, rest));
+            let is_damaged = done.outcome == Outcome::Damage;
+            let reason = if is_damaged { kernel.damage() } else { None };
+            let at = position.0 + done.consumed as usize;
+            self.damage = reason.map(|(reason, _)| (reason.text(), at));
+            let bytes = taker.bytes(workspace.rest());
+            let bytes = (!bytes.is_empty()).then(|| PyBytes::new(py, bytes));
             let error = done.error.and_then(|error| error.raw_os_error()).unwrap_or(0);
-            Ok((done.consumed, done.written, done.outcome as u8, rest, error))
+            Ok((done.consumed, done.written, done.outcome as u8, bytes, error))
         })
     }
 
@@ -376,34 +302,19 @@ impl Transcoder {
         Err(PyValueError::new_err("records of a batch become no messages of magic 2"))
     }
 
-    fn can_transfer(&self) -> PyResult<()> {
-        if !self.kernel.stands_in_log_or_its_batch() {
-            return Err(PyValueError::new_err("it stands in what was entered"));
-        }
-        self.can_convert()
-    }
-
     #[inline]
     fn note_damage(&mut self, start: Index) {
         self.damage = self.kernel.damage().map(|(reason, at)| (reason.text(), start.0 + at));
     }
 }
 
-fn recodes_of(arguments: RecodeArguments) -> PyResult<Recodes> {
-    let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max) = arguments;
-    let mut targets = [None; Recodes::CODECS];
-    if codecs.len() > targets.len() {
-        return Err(PyValueError::new_err("there are no more than eight codecs"));
-    }
-    for (target, codec) in targets.iter_mut().zip(codecs) {
-        *target = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
-    }
-    Ok(Recodes {
-        targets,
-        level: if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka },
-        trim,
-        split_at_gaps,
-        body_size_max: body_size_max.0,
-        inner_size_max: inner_size_max.0,
-    })
+/// Works with isal as the compressor of gzip, if it is there.
+fn with_compressor<T>(
+    isal: Option<&'static Py<PyAny>>,
+    work: impl FnOnce(Option<Compress<'_>>) -> T,
+) -> T {
+    let Some(isal) = isal else {
+        return work(None);
+    };
+    work(Some(&mut |data, target| isal::compress(isal, data, target)))
 }

@@ -11,12 +11,13 @@ mod log;
 mod recode;
 
 pub use large::RecordHead;
-pub use recode::{Compress, Recode};
+pub use recode::Compress;
 
 use crate::account::{Account, OutputSpec, Wrapper};
 use crate::arrow::ArrowColumns;
+use crate::codec::{Codec, CompressionLevel};
 use crate::header::Header;
-use crate::layout::{BATCH_HEADER_SIZE, V0, V1, V2};
+use crate::layout::{BATCH_HEADER_SIZE, CODEC_MASK, V0, V1, V2};
 use crate::outcome::{Outcome, Progress, Stop};
 use crate::reason::Reason;
 use crate::sink::{Messages, Rows, Sink, Size};
@@ -34,9 +35,52 @@ pub struct Settings {
     pub pass_codecs: u8,
     /// Whether transactional and control batches need a decision.
     pub stop_transactional: bool,
+    /// How compressed entries become compressed messages.
+    pub recodes: Recodes,
+}
+
+/// How compressed entries become compressed messages.
+#[derive(Clone, Copy, Debug)]
+pub struct Recodes {
+    /// The target codec, by the codec of a v2 batch. None: such batches are left to the caller.
+    pub targets: [Option<Codec>; Self::CODECS],
+    /// Of compressing them.
+    pub level: CompressionLevel,
+    /// Records below the first offset are dropped.
+    pub trim: bool,
+    /// A message ends where an offset is missing.
+    pub split_at_gaps: bool,
+    /// An entry that decompresses to more bytes is not recoded.
+    pub body_size_max: usize,
+    /// Nor one with more bytes of messages inside of one compressed message.
+    pub inner_size_max: usize,
+}
+
+impl Recodes {
+    /// As many as the attributes have room for.
+    pub const CODECS: usize = CODEC_MASK as usize + 1;
+
+    /// All compressed entries are left to the caller.
+    pub const NONE: Self = Self {
+        targets: [None; Self::CODECS],
+        level: CompressionLevel::Fast,
+        trim: true,
+        split_at_gaps: false,
+        body_size_max: 0,
+        inner_size_max: 0,
+    };
 }
 
 impl Settings {
+    /// Every record is read.
+    pub const READING: Self = Self {
+        to_magic: V0,
+        first_offset: i64::MIN,
+        pass_codecs: 0,
+        stop_transactional: false,
+        recodes: Recodes::NONE,
+    };
+
     /// What becomes of the records of a log.
     fn output(&self) -> OutputSpec {
         OutputSpec {
@@ -46,17 +90,6 @@ impl Settings {
             split_at_gaps: false,
         }
     }
-}
-
-/// How the records of what is entered are converted.
-#[derive(Clone, Copy, Debug)]
-pub struct Entered {
-    /// Messages are made for a wrapper: v1 offsets count from its first.
-    pub is_wrapper: bool,
-    /// Records below the first offset are dropped.
-    pub trim: bool,
-    /// A wrapper ends where an offset is missing.
-    pub split_at_gaps: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,9 +128,10 @@ impl Transcoder {
         }
     }
 
-    /// Stands before the decompressed records of the v2 batch with this header.
-    pub fn enter_batch(&mut self, header: &[u8; BATCH_HEADER_SIZE], entered: Entered) {
-        self.enter(Place::Batch, self.settings.to_magic, entered);
+    /// Stands before the decompressed records of the v2 batch with this header. `is_wrapper`: the
+    /// messages made are for a wrapper, and v1 offsets count from its first.
+    pub fn enter_batch(&mut self, header: &[u8; BATCH_HEADER_SIZE], is_wrapper: bool) {
+        self.enter(Place::Batch, self.settings.to_magic, is_wrapper);
         self.batch = Batch::of_records(&Header::parse(header), u64::MAX);
     }
 
@@ -107,15 +141,16 @@ impl Transcoder {
         to_magic: u8,
         offset_delta: i64,
         append_time: Option<i64>,
-        entered: Entered,
+        is_wrapper: bool,
     ) {
-        self.enter(Place::Entries, to_magic, entered);
+        self.enter(Place::Entries, to_magic, is_wrapper);
         self.batch = Batch::of_entries(offset_delta, append_time);
     }
 
-    fn enter(&mut self, place: Place, magic: u8, entered: Entered) {
-        let Entered { is_wrapper, trim, split_at_gaps } = entered;
-        let lowest_offset = if trim { self.settings.first_offset } else { i64::MIN };
+    fn enter(&mut self, place: Place, magic: u8, is_wrapper: bool) {
+        let Recodes { trim, split_at_gaps, .. } = self.settings.recodes;
+        let is_trimmed = trim || !is_wrapper;
+        let lowest_offset = if is_trimmed { self.settings.first_offset } else { i64::MIN };
         self.place = place;
         self.is_allowed = false;
         self.account.output = OutputSpec { magic, lowest_offset, is_wrapper, split_at_gaps };
@@ -234,9 +269,9 @@ impl Transcoder {
         matches!(self.place, Place::LogBatch | Place::Batch)
     }
 
-    /// Whether transactional and control batches need a decision.
-    pub fn stops_transactional(&self) -> bool {
-        self.settings.stop_transactional
+    /// What it was made for.
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Whether an entry of a log is next.

@@ -4,8 +4,8 @@
 //! All or nothing: where anything is damaged or too large, nothing has changed, and the caller
 //! reads the entry as a stream to find out what is wrong and where.
 
-use super::{Entered, Place, Transcoder};
-use crate::codec::{self, Codec, CompressionLevel};
+use super::{Place, Settings, Transcoder};
+use crate::codec::{self, Codec};
 use crate::crc::crc32;
 use crate::header::Header;
 use crate::layout::{
@@ -16,25 +16,6 @@ use crate::message;
 use crate::outcome::Outcome;
 use crate::workspace::{Recoding, Workspace, room, with_copy};
 
-/// What becomes of the entry.
-#[derive(Clone, Copy, Debug)]
-pub struct Recode {
-    /// Of the messages made.
-    pub codec: Codec,
-    /// Of compressing them.
-    pub level: CompressionLevel,
-    /// Records below the first offset are dropped.
-    pub trim: bool,
-    /// A message ends where an offset is missing.
-    pub split_at_gaps: bool,
-    /// An entry that decompresses to more bytes is not recoded.
-    pub body_size_max: usize,
-    /// Nor one with more bytes of messages inside of one compressed message.
-    pub inner_size_max: usize,
-    /// Nor one that becomes more bytes in all.
-    pub made_size_max: usize,
-}
-
 /// Another compressor, used in the place of the kernel's own. Appends to the target, as
 /// `codec::compress` does.
 pub type Compress<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>) -> Option<()>;
@@ -44,30 +25,34 @@ pub type Compress<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>) -> Option<()>;
 const GROWTH_MAX: usize = 5;
 
 impl Transcoder {
-    /// Recodes the whole entry, which it stands before in a log. The messages are in
-    /// `workspace.made()`: none where nothing of it is kept. None: it cannot be done at once, and
+    /// Recodes the whole entry, which it stands before in a log, to messages of that codec. They are
+    /// in `workspace.made()`: none where nothing of it is kept. None: it cannot be done at once, and
     /// nothing has changed.
     pub fn recode(
         &mut self,
         entry: &[u8],
-        job: &Recode,
+        codec: Codec,
         workspace: &mut Workspace,
         other: Option<Compress<'_>>,
     ) -> Option<()> {
-        with_copy(entry, |entry| self.recode_with(entry, job, &mut workspace.recoding, other))
+        let recoding = &mut workspace.recoding;
+        with_copy(entry, |entry| self.recode_with(entry, codec, usize::MAX, recoding, other))
     }
 
-    /// The same of an entry that nobody else writes to, with the buffers that it takes.
+    /// The same of an entry that nobody else writes to, with the buffers that it takes. None also if
+    /// it becomes more than `size_max` bytes.
     pub(crate) fn recode_with(
         &mut self,
         entry: &[u8],
-        job: &Recode,
+        codec: Codec,
+        size_max: usize,
         buffers: &mut Recoding,
         other: Option<Compress<'_>>,
     ) -> Option<()> {
         let before = self.clone();
         buffers.made.clear();
-        let recoded = self.recode_entry(entry, job, buffers, other);
+        let recoded = self.recode_entry(entry, codec, buffers, other);
+        let recoded = recoded.filter(|()| buffers.made.len() <= size_max);
         if recoded.is_some() {
             self.leave();
             self.damage = None;
@@ -80,7 +65,7 @@ impl Transcoder {
     fn recode_entry(
         &mut self,
         entry: &[u8],
-        job: &Recode,
+        target: Codec,
         buffers: &mut Recoding,
         other: Option<Compress<'_>>,
     ) -> Option<()> {
@@ -90,10 +75,8 @@ impl Transcoder {
             return None;
         }
         let (body, is_counted) = match head[MAGIC_AT] {
-            V2 => (self.body_of_batch(entry, job, &mut buffers.body)?, true),
-            magic if magic < V2 => {
-                (self.body_of_message(entry, magic, job, &mut buffers.body)?, false)
-            }
+            V2 => (self.body_of_batch(entry, &mut buffers.body)?, true),
+            magic if magic < V2 => (self.body_of_message(entry, magic, &mut buffers.body)?, false),
             _ => return None,
         };
         let Some(body_size) = body else {
@@ -101,32 +84,28 @@ impl Transcoder {
         };
         self.account.start_batch(entry.len() as u64);
         let body = &buffers.body[..body_size];
-        let read = self.messages(body, job, &mut buffers.inner, &mut buffers.made, other)?;
+        let read = self.messages(body, target, &mut buffers.inner, &mut buffers.made, other)?;
         // Bytes after the last record are damage, those after the last whole message are not.
         let is_all = !is_counted || read == body_size;
         self.account.totals.decompressed_bytes += body_size as u64;
-        (is_all && buffers.made.len() <= job.made_size_max).then_some(())
+        is_all.then_some(())
     }
 
     /// Enters a v2 batch. Returns how many bytes it decompresses to; Some(None): it is dropped.
-    fn body_of_batch(
-        &mut self,
-        entry: &[u8],
-        job: &Recode,
-        body: &mut Vec<u8>,
-    ) -> Option<Option<usize>> {
+    fn body_of_batch(&mut self, entry: &[u8], body: &mut Vec<u8>) -> Option<Option<usize>> {
+        let recodes = self.settings.recodes;
         let (head, data) = entry.split_first_chunk::<BATCH_HEADER_SIZE>()?;
         let header = Header::parse(head);
         if self.settings.to_magic == V2 {
             return None;
         }
-        let is_below = job.trim && header.ends_before(self.settings.first_offset);
+        let is_below = recodes.trim && header.ends_before(self.settings.first_offset);
         if header.records_count == 0 || is_below {
             return Some(None);
         }
         let codec = Codec::of(head[ATTRIBUTES_AT_BATCH] & CODEC_MASK)?;
-        let size = codec::decompress(codec, V2, data, room(body, job.body_size_max)?)?;
-        self.enter_batch(head, job.entered());
+        let size = codec::decompress(codec, V2, data, room(body, recodes.body_size_max)?)?;
+        self.enter_batch(head, true);
         Some(Some(size))
     }
 
@@ -135,20 +114,20 @@ impl Transcoder {
         &mut self,
         entry: &[u8],
         magic: u8,
-        job: &Recode,
         body: &mut Vec<u8>,
     ) -> Option<Option<usize>> {
+        let recodes = self.settings.recodes;
         let item = message::parse(entry).ok()?;
         let attributes = entry[ATTRIBUTES_AT_LEGACY];
         let codec = Codec::of(attributes & CODEC_MASK)?;
         if item.value.size < 0 {
             return None;
         }
-        if job.trim && item.offset < self.settings.first_offset {
+        if recodes.trim && item.offset < self.settings.first_offset {
             return Some(None);
         }
-        let size =
-            codec::decompress(codec, magic, item.value.bytes, room(body, job.body_size_max)?)?;
+        let room = room(body, recodes.body_size_max)?;
+        let size = codec::decompress(codec, magic, item.value.bytes, room)?;
         let last_inner = last_inner_offset(&body[..size])?;
         let mut offset_delta = 0;
         if magic == V1 && item.offset != 0 {
@@ -161,7 +140,7 @@ impl Transcoder {
         let is_append_time = magic == V1 && attributes & LOG_APPEND_TIME != 0;
         let append_time = is_append_time.then_some(item.timestamp);
         let to_magic = magic.min(self.settings.to_magic);
-        self.enter_entries(to_magic, offset_delta, append_time, job.entered());
+        self.enter_entries(to_magic, offset_delta, append_time, true);
         Some(Some(size))
     }
 
@@ -169,12 +148,13 @@ impl Transcoder {
     fn messages(
         &mut self,
         body: &[u8],
-        job: &Recode,
+        codec: Codec,
         inner: &mut Vec<u8>,
         made: &mut Vec<u8>,
         mut other: Option<Compress<'_>>,
     ) -> Option<usize> {
-        let size_max = job.inner_size_max.min(body.len().saturating_mul(GROWTH_MAX));
+        let inner_size_max = self.settings.recodes.inner_size_max;
+        let size_max = inner_size_max.min(body.len().saturating_mul(GROWTH_MAX));
         let mut size = size_max.min(body.len().saturating_mul(3) / 2 + 64);
         let (mut read, mut filled) = (0, 0);
         loop {
@@ -187,7 +167,7 @@ impl Transcoder {
                 Outcome::Target if size < size_max => size = size_max.min(size.saturating_mul(2)),
                 Outcome::Gap | Outcome::End => {
                     if self.account.wrapper.records > 0 {
-                        self.wrap(&inner[..filled], job, made, other.as_mut())?;
+                        self.wrap(&inner[..filled], codec, made, other.as_mut())?;
                         self.start_wrapper();
                     }
                     if progress.outcome == Outcome::End {
@@ -204,10 +184,11 @@ impl Transcoder {
     fn wrap(
         &mut self,
         inner: &[u8],
-        job: &Recode,
+        codec: Codec,
         made: &mut Vec<u8>,
         other: Option<&mut Compress<'_>>,
     ) -> Option<()> {
+        let level = self.settings.recodes.level;
         let magic = self.account.output.magic;
         let wrapper = self.account.wrapper;
         let overhead = layout::message_overhead(magic);
@@ -216,9 +197,9 @@ impl Transcoder {
         made.resize(at + overhead, 0);
         match other {
             Some(compress) => compress(inner, made)?,
-            None => codec::compress(job.codec, job.level, magic, inner, made)?,
+            None => codec::compress(codec, level, magic, inner, made)?,
         }
-        let mut attributes = job.codec as u8;
+        let mut attributes = codec as u8;
         let mut timestamp = wrapper.max_timestamp;
         if let (V1, Some(append_time)) = (magic, self.batch.append_time) {
             attributes |= LOG_APPEND_TIME;
@@ -249,24 +230,11 @@ impl Transcoder {
 
 const NO_KEY: i32 = -1;
 
-impl Recode {
-    fn entered(&self) -> Entered {
-        Entered { is_wrapper: true, trim: self.trim, split_at_gaps: self.split_at_gaps }
-    }
-}
-
 /// The offset field of the last message inside: in v1 it tells what all of them are relative to
 /// (records/batches/inner_offsets.py).
 fn last_inner_offset(body: &[u8]) -> Option<i64> {
-    let settings = super::Settings {
-        to_magic: V1,
-        first_offset: 0,
-        pass_codecs: 0,
-        stop_transactional: false,
-    };
-    let mut scan = Transcoder::new(settings);
-    let entered = Entered { is_wrapper: false, trim: false, split_at_gaps: false };
-    scan.enter_entries(V1, 0, None, entered);
+    let mut scan = Transcoder::new(Settings::READING);
+    scan.enter_entries(V1, 0, None, false);
     let progress = scan.measure(body, body.len() as u64, u64::MAX);
     (progress.outcome == Outcome::End).then(|| scan.account.last_offset()).flatten()
 }

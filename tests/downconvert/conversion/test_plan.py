@@ -134,9 +134,9 @@ def test_a_small_answer_is_made_by_one_call_of_the_kernel(
         def __init__(self, *settings: Any) -> None:
             self._kernel = native(*settings)
 
-        def transfer(self, *arguments: Any) -> Any:
+        def advance(self, *arguments: Any) -> Any:
             calls.append(1)
-            return self._kernel.transfer(*arguments)
+            return self._kernel.advance(*arguments)
 
         def __getattr__(self, name: str) -> Any:
             assert name in ("totals", "decompressed")

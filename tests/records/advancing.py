@@ -1,4 +1,4 @@
-"""Calls of `transfer` into a channel that somebody reads."""
+"""Calls of `advance` into a channel that somebody reads."""
 
 import os
 import socket
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from records.kernel import Outcome, Recodes
+from records.kernel import Outcome
 
 from .long_log import CHUNK, EVERYTHING
 
@@ -54,14 +54,13 @@ def send(
     budget: int = EVERYTHING,
     chunk_size: int = CHUNK,
     drains: int = 1 << 20,
-    recodes: Recodes | None = None,
 ) -> tuple[int, Outcome]:
     """Calls until something else than room or budget is missing."""
     position = 0
     while True:
-        consumed, written, outcome, rest, error = transcoder.transfer(
+        consumed, written, outcome, rest, error = transcoder.advance(
             *(source, position, size, chunk_size, channel.writer, channel.is_socket),
-            *(EVERYTHING, budget, recodes),
+            *(EVERYTHING, budget),
         )
         assert error == 0
         position += consumed

@@ -1,4 +1,4 @@
-"""`transfer`: from a file to a channel, the same bytes as transcode makes, however far a call
+"""`advance`: from a file to a channel, the same bytes as transcode makes, however far a call
 goes."""
 
 import errno
@@ -17,13 +17,13 @@ from records import reference
 from records.formats import V1, V2
 from records.kernel import Outcome
 
-from . import raw, transferring
+from . import advancing, raw
+from .advancing import Channel, send
 from .examples import EVERY_CODEC
 from .kernels import each_kernel
 from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, SHORT_LOG, converted, opened
-from .transferring import Channel, send
 
-channel = pytest.fixture(params=transferring.KINDS)(transferring.channel)
+channel = pytest.fixture(params=advancing.KINDS)(advancing.channel)
 
 
 @each_kernel
@@ -48,9 +48,9 @@ def test_a_budget_ends_a_call_and_nothing_else(
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
         call = (source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket, EVERYTHING)
-        consumed, written, outcome, _, _ = transcoder.transfer(*call, 0)
+        consumed, written, outcome, _, _ = transcoder.advance(*call, 0)
         assert (consumed, written, outcome) == (0, 0, Outcome.LIMIT)
-        consumed, written, outcome, _, _ = transcoder.transfer(*call, budget)
+        consumed, written, outcome, _, _ = transcoder.advance(*call, budget)
         assert outcome == Outcome.LIMIT
         assert budget <= max(consumed, written) <= budget + 2 * CHUNK
         again = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
@@ -61,20 +61,20 @@ def test_a_budget_ends_a_call_and_nothing_else(
 
 
 @each_kernel
-@pytest.mark.parametrize("promised", [0, 1, 1000, 30_000])
-def test_not_a_byte_more_than_promised_is_written(
-    kernel: ModuleType, tmp_path: Path, channel: Channel, promised: int
+@pytest.mark.parametrize("room", [0, 1, 1000, 30_000])
+def test_not_a_byte_more_than_room_is_written(
+    kernel: ModuleType, tmp_path: Path, channel: Channel, room: int
 ) -> None:
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-        _, written, outcome, rest, _ = transcoder.transfer(
+        _, written, outcome, rest, _ = transcoder.advance(
             *(source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket),
-            *(promised, EVERYTHING),
+            *(room, EVERYTHING),
         )
     whole = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    made = whole.transcode(LOG, 0, len(LOG), len(LOG), bytearray(promised), 0, promised)[1]
+    made = whole.transcode(LOG, 0, len(LOG), len(LOG), bytearray(room), 0, room)[1]
     assert (written, rest) == (made, None)  # whole messages
-    assert outcome == (Outcome.LIMIT if written == promised else Outcome.TARGET)
+    assert outcome == (Outcome.LIMIT if written == room else Outcome.TARGET)
     channel.drain()
     assert channel.taken == converted(kernel, LOG)[:made]
 
@@ -88,7 +88,7 @@ def test_what_a_full_channel_left_of_a_chunk_comes_back(kernel: ModuleType, tmp_
         with opened(tmp_path / "log", LOG) as source:
             transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
             call = (len(LOG), 3000, channel.writer, False, EVERYTHING, EVERYTHING)
-            consumed, written, outcome, rest, error = transcoder.transfer(source, 0, *call)
+            consumed, written, outcome, rest, error = transcoder.advance(source, 0, *call)
             assert (outcome, error) == (Outcome.CHANNEL, 0)
             channel.drain()
             assert len(channel.taken) == written
@@ -115,9 +115,9 @@ def test_a_socket_with_room_gets_several_chunks_at_once_and_leaves_at_most_one(
         taken = bytearray()
         while len(taken) < len(expected):
             if not rest:
-                consumed, _, _, rest, _ = transcoder.transfer(
+                consumed, _, _, rest, _ = transcoder.advance(
                     *(LOG, position, len(LOG), CHUNK, writer.fileno(), True, EVERYTHING),
-                    *(EVERYTHING, None),
+                    EVERYTHING,
                 )
                 position += consumed
                 left.append(len(rest or b""))
@@ -141,7 +141,7 @@ def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
     os.close(channel.reader)
     with opened(tmp_path / "log", LOG) as source:
         transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-        consumed, written, outcome, rest, error = transcoder.transfer(
+        consumed, written, outcome, rest, error = transcoder.advance(
             *(source, 0, len(LOG), CHUNK, channel.writer, channel.is_socket),
             *(EVERYTHING, EVERYTHING),
         )
@@ -167,10 +167,11 @@ def test_what_has_to_be_decided_comes_back_where_it_is(
         assert channel.taken[: len(converted(kernel, SHORT_LOG))] == converted(kernel, SHORT_LOG)
         left = len(log) - position
         window = (log, position, len(log), left)
-        assert transcoder.damage is None
+        told = transcoder.damage
         _, _, again = transcoder.transcode(*window, bytearray(99 * CHUNK), 0, 99 * CHUNK)
         assert again == (Outcome.END if outcome == Outcome.SOURCE else outcome)
-        assert (transcoder.damage is not None) == (again == Outcome.DAMAGE)
+        assert (told is not None) == (again == Outcome.DAMAGE)
+        assert told == transcoder.damage
 
 
 @each_kernel
@@ -190,17 +191,17 @@ def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
     good = (LOG, 0, len(LOG), CHUNK, 1, False, 0, 0)
     for at, wrong in [
         *((0, -1), (0, "text"), (1, -1), (1, len(LOG) + 1), (2, len(LOG) + 1), (3, 0)),
-        *((3, -1), (4, -2), (6, -1), (7, -1)),
+        *((3, -1), (4, -3), (6, -1), (7, -1)),
     ]:
         call = [*good[:at], wrong, *good[at + 1 :]]
         with pytest.raises((ValueError, TypeError)):
-            kernel.Transcoder(V1, 0, EVERY_CODEC, False).transfer(*call)
+            kernel.Transcoder(V1, 0, EVERY_CODEC, False).advance(*call)
     entered = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    entered.enter_batch(LOG, 0, False, False, False)
+    entered.enter_batch(LOG, 0)
     with pytest.raises(ValueError, match=r"\w"):
-        entered.transfer(*good)
+        entered.advance(*good)
     passing = kernel.Transcoder(V2, 0, EVERY_CODEC, False)
-    assert passing.transfer(*good)[2] == Outcome.LIMIT
+    assert passing.advance(*good)[2] == Outcome.LIMIT
 
 
 @each_kernel

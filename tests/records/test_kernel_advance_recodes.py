@@ -1,4 +1,4 @@
-"""`transfer` of compressed batches: what is recoded on the way, held back, or left alone."""
+"""`advance` of compressed batches: what is recoded on the way, held back, or left alone."""
 
 import select
 import socket
@@ -14,19 +14,19 @@ from records.codecs import compress
 from records.formats import ATTRIBUTES_AT_BATCH, TRANSACTIONAL, V1, V2, Codec
 from records.kernel import MEMORY, Outcome, Recodes
 
-from . import transferring
+from . import advancing
+from .advancing import Channel, send
 from .examples import batch, record
 from .kernels import each_kernel
 from .long_log import CHUNK, COMPRESSED, EVERYTHING, LOG, converted, opened
-from .transferring import Channel, send
 
-channel = pytest.fixture(params=transferring.KINDS)(transferring.channel)
+channel = pytest.fixture(params=advancing.KINDS)(advancing.channel)
 
 
 def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
     codec = recodes.codecs[entry[ATTRIBUTES_AT_BATCH + 1] & 7]
-    transcoder = kernel.Transcoder(V1, 0, 1, False)
-    made = transcoder.recode(entry, 0, len(entry), codec, *recodes[1:])
+    transcoder = kernel.Transcoder(V1, 0, 1, False, recodes)
+    made = transcoder.recode(entry, 0, len(entry), codec)
     assert isinstance(made, bytes)
     return made
 
@@ -58,8 +58,8 @@ def test_compressed_batches_are_recoded_on_the_way(
         for entry in entries
     )
     with opened(tmp_path / "log", log, mapped=mapped) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
-        ended = send(transcoder, source, len(log), channel, budget=budget, recodes=RECODES)
+        transcoder = kernel.Transcoder(V1, 0, 1, False, RECODES)
+        ended = send(transcoder, source, len(log), channel, budget=budget)
     assert ended == (len(log), Outcome.END)
     assert channel.taken == expected + converted(kernel, LOG)
     assert transcoder.totals[1] == 200 + 2 * len(entries)
@@ -70,8 +70,8 @@ def test_a_call_ends_where_eight_times_its_budget_has_been_decompressed(kernel: 
     entry = batch(compressed=compress(Codec.ZSTD, ZEROS, magic=V2, compression_level="fast"),
                   records_count=1, attributes=Codec.ZSTD)  # fmt: skip
     log, budget = entry * 40, 8 * len(entry)
-    transcoder = kernel.Transcoder(V1, 0, 1, False)
-    done = transcoder.transfer(log, 0, len(log), CHUNK, MEMORY, False, EVERYTHING, budget, RECODES)
+    transcoder = kernel.Transcoder(V1, 0, 1, False, RECODES)
+    done = transcoder.advance(log, 0, len(log), CHUNK, MEMORY, False, EVERYTHING, budget)
     assert done[2] == Outcome.LIMIT
     assert done[0] == len(entry)
     assert transcoder.decompressed == len(ZEROS) >= 8 * budget
@@ -88,11 +88,11 @@ def test_messages_of_several_batches_are_written_at_once(
     with writer, reader:
         for end in writer, reader:
             end.setblocking(False)
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
+        transcoder = kernel.Transcoder(V1, 0, 1, False, RECODES)
         log = entry * 20
-        done = transcoder.transfer(
+        done = transcoder.advance(
             *(log, 0, len(log), chunk_size, writer.fileno(), True, EVERYTHING),
-            *(EVERYTHING, RECODES),
+            EVERYTHING,
         )
         assert done[:4] == (len(log), 20 * len(made), Outcome.END, None)
         writes = []
@@ -121,13 +121,13 @@ def test_nothing_is_lost_if_a_channel_takes_less_than_it_could(
         writer.setsockopt(socket.IPPROTO_TCP, TCP_NOTSENT_LOWAT, 16_384)
         for end in writer, reader:
             end.setblocking(False)
-        transcoder, position, taken = kernel.Transcoder(V1, 0, 1, False), 0, bytearray()
+        transcoder, position, taken = kernel.Transcoder(V1, 0, 1, False, RECODES), 0, bytearray()
         while len(taken) < len(made):
             rest = b""
             if position < len(log):
-                consumed, _, _, rest, error = transcoder.transfer(
+                consumed, _, _, rest, error = transcoder.advance(
                     *(log, position, len(log), chunk_size, writer.fileno(), True, EVERYTHING),
-                    *(EVERYTHING, RECODES),
+                    EVERYTHING,
                 )
                 assert error == 0
                 position += consumed
@@ -151,10 +151,10 @@ def test_memory_takes_everything(kernel: ModuleType, tmp_path: Path, budget: int
     expected = converted(kernel, part) + recoded(kernel, compressed(Codec.LZ4), RECODES)
     taken, position = bytearray(), 0
     with opened(tmp_path / "log", log) as source:
-        transcoder = kernel.Transcoder(V1, 0, 1, False)
+        transcoder = kernel.Transcoder(V1, 0, 1, False, RECODES)
         while True:
-            consumed, written, outcome, rest, error = transcoder.transfer(
-                *(source, position, len(log), CHUNK, MEMORY, False, EVERYTHING, budget, RECODES)
+            consumed, written, outcome, rest, error = transcoder.advance(
+                *(source, position, len(log), CHUNK, MEMORY, False, EVERYTHING, budget)
             )
             taken += rest or b""
             assert (len(rest or b""), error) == (written, 0)
@@ -184,7 +184,7 @@ def test_what_is_not_to_be_recoded_comes_back(
         (COMPRESSED, RECODES, False, False),
     ]:
         with opened(tmp_path / "log", entry) as source:
-            transcoder = kernel.Transcoder(V1, 0, 1, stops)
-            position, outcome = send(transcoder, source, len(entry), channel, recodes=recodes)
+            transcoder = kernel.Transcoder(V1, 0, 1, stops, recodes)
+            position, outcome = send(transcoder, source, len(entry), channel)
         assert (position, outcome) == ((len(entry), Outcome.END) if is_done else (0, Outcome.BATCH))
         assert (transcoder.totals[0] > 0) == is_done

@@ -1,0 +1,195 @@
+//! From a file to a target, converted on the way, chunk after chunk.
+//!
+//! Not here: decisions between two chunks (the caller's), where messages go (`target`).
+
+use std::io;
+
+use crate::codec::{Codec, CompressionLevel};
+use crate::layout::{
+    ATTRIBUTES_AT_BATCH, BATCH_HEADER_SIZE, CODEC_MASK, CONTROL, MAGIC_AT, PREFIX_SIZE,
+    TRANSACTIONAL, V2,
+};
+use crate::log_window::{Input, LogWindow};
+use crate::message;
+use crate::outcome::Outcome;
+use crate::target::{Outlet, Target};
+use crate::transcoder::{Compress, Transcoder};
+use crate::workspace::{Recoding, Sending, Workspace, with_copy};
+
+/// An item may be as large as a chunk of this size or more, and as two smaller ones.
+const LARGE_CHUNK_SIZE: usize = 64 * 1024;
+
+/// What is read at a time at most: a call of the system costs as much as copying four kilobytes does,
+/// and more would not stay in the processor's second cache beside the chunks.
+const READ_SIZE_MAX: usize = 128 * 1024;
+
+/// A call ends where so many times its budget has been decompressed: a small batch may become as much
+/// as a large one.
+const EXPANSION_MAX: u64 = 8;
+
+/// How far a call goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Where the conversion stands.
+    pub position: u64,
+    /// Where it ends.
+    pub end: u64,
+    /// Of source, in bytes.
+    pub chunk_size: usize,
+    /// Not a byte more than this is made, and no message is cut: it is the room for chunks.
+    pub room: u64,
+    /// No other chunk is begun once so much has been consumed, or made, or eight times as much
+    /// decompressed.
+    pub budget: u64,
+}
+
+/// What has been done.
+pub struct Advanced {
+    /// Bytes of the source.
+    pub consumed: u64,
+    /// Bytes that the target took.
+    pub written: u64,
+    /// Why it came back.
+    pub outcome: Outcome,
+    /// What the channel said, if it was not that it would block.
+    pub error: Option<io::Error>,
+}
+
+impl Transcoder {
+    /// Converts until the target takes no more, a limit is reached, or something has to be decided.
+    /// What a channel left is `workspace.rest()`. `gzip`: a compressor for the level `Fast`, in the
+    /// place of the kernel's own.
+    pub fn advance(
+        &mut self,
+        input: &Input<'_>,
+        target: Target<'_>,
+        limits: &Limits,
+        gzip: Option<Compress<'_>>,
+        workspace: &mut Workspace,
+    ) -> Advanced {
+        let Workspace { recoding, sending } = workspace;
+        let Sending { window, target: chunks, rest } = sending;
+        let log = LogWindow::new(input, window);
+        let Some(mut outlet) = Outlet::new(target, chunks, rest, limits.chunk_size) else {
+            return Advanced { consumed: 0, written: 0, outcome: Outcome::Source, error: None };
+        };
+        let (consumed, mut outcome) = self.convert(log, limits, gzip, recoding, &mut outlet);
+        if !outlet.flush() {
+            outcome = Outcome::Channel; // asked again, the same is found to be decided
+        }
+        Advanced { consumed, written: outlet.written, outcome, error: outlet.error }
+    }
+
+    /// Returns the bytes consumed, and why it came back.
+    fn convert(
+        &mut self,
+        mut log: LogWindow<'_, '_>,
+        limits: &Limits,
+        mut gzip: Option<Compress<'_>>,
+        recoding: &mut Recoding,
+        outlet: &mut Outlet<'_, '_>,
+    ) -> (u64, Outcome) {
+        let chunk_size = limits.chunk_size;
+        let is_small = chunk_size < LARGE_CHUNK_SIZE;
+        let item_size_max = if is_small { chunk_size.saturating_mul(2) } else { chunk_size };
+        let mut step = chunk_size;
+        let mut done = 0; // bytes consumed
+        let before = self.decompressed();
+        while limits.position + done < limits.end {
+            let produced = outlet.produced();
+            let expanded = (self.decompressed() - before) / EXPANSION_MAX;
+            if done.max(produced).max(expanded) >= limits.budget || produced >= limits.room {
+                return (done, Outcome::Limit);
+            }
+            let position = limits.position + done;
+            let left = limits.end - position;
+            let wanted = usize::try_from(limits.budget - done).unwrap_or(usize::MAX);
+            let read_size = wanted.min(outlet.room()).saturating_add(chunk_size).min(READ_SIZE_MAX);
+            log.fill(position, read_size.max(item_size_max), left);
+            let source = log.rest();
+            if source.is_empty() {
+                return (done, Outcome::Source);
+            }
+            let is_part = source.len() > step;
+            let chunk = &source[..step.min(source.len())];
+            let progress = outlet.convert(self, chunk, left, limits.room - produced);
+            let (consumed, produced) = (progress.consumed, progress.produced);
+            done += consumed;
+            let is_first = log.is_at_its_start();
+            log.advance(consumed);
+            if produced > 0 && !outlet.add(produced) {
+                return (done, Outcome::Channel);
+            }
+            let tried = std::mem::replace(&mut step, chunk_size);
+            match progress.outcome {
+                Outcome::Source if consumed > 0 => {
+                    if !is_part {
+                        log.drop(); // what is left is read again
+                    }
+                }
+                Outcome::Source if is_part && tried < item_size_max => step = item_size_max,
+                Outcome::Source if !is_part && !is_first && log.is_read() => log.drop(),
+                Outcome::Target if produced > 0 => {}
+                Outcome::Batch if !outlet.counts() => {
+                    let room = limits.room - outlet.produced();
+                    let at = (limits.position + done, limits.end - limits.position - done, room);
+                    let Some(size) = self.recode_next(&mut log, at, &mut gzip, recoding) else {
+                        return (done, Outcome::Batch);
+                    };
+                    done += size;
+                    log.advance(size);
+                    if !outlet.put(&recoding.made) {
+                        return (done, Outcome::Channel);
+                    }
+                }
+                outcome => return (done, outcome),
+            }
+        }
+        (done, Outcome::End)
+    }
+
+    /// Recodes the entry that is next. Returns its size. `at`: its position, the bytes left of the
+    /// source, and the room for the messages. None: it is for the caller.
+    fn recode_next(
+        &mut self,
+        log: &mut LogWindow<'_, '_>,
+        at: (u64, u64, u64),
+        gzip: &mut Option<Compress<'_>>,
+        recoding: &mut Recoding,
+    ) -> Option<u64> {
+        let (position, left, room) = at;
+        if log.rest().len() < BATCH_HEADER_SIZE && log.is_read() {
+            log.drop();
+            log.fill(position, BATCH_HEADER_SIZE, left);
+        }
+        let settings = self.settings();
+        let head = log.rest().first_chunk::<BATCH_HEADER_SIZE>()?;
+        let attributes = head[ATTRIBUTES_AT_BATCH];
+        let is_transactional = attributes & (CONTROL | TRANSACTIONAL) != 0;
+        if head[MAGIC_AT] != V2 || (is_transactional && settings.stop_transactional) {
+            return None;
+        }
+        let codec = settings.recodes.targets[usize::from(attributes & CODEC_MASK)]?;
+        let size = usize::try_from(message::prefix(head).1).ok()? + PREFIX_SIZE;
+        if size > settings.recodes.body_size_max || size as u64 > left {
+            return None;
+        }
+        let is_gzip = codec == Codec::Gzip && settings.recodes.level == CompressionLevel::Fast;
+        if log.rest().len() < size && log.is_read() {
+            log.drop();
+            log.fill(position, size, left);
+        }
+        let other: Option<Compress<'_>> = match gzip {
+            Some(gzip) if is_gzip => Some(&mut **gzip),
+            _ => None,
+        };
+        let entry = log.rest().get(..size)?;
+        let size_max = usize::try_from(room).unwrap_or(usize::MAX);
+        if log.is_read() {
+            self.recode_with(entry, codec, size_max, recoding, other)?;
+        } else {
+            with_copy(entry, |entry| self.recode_with(entry, codec, size_max, recoding, other))?;
+        }
+        Some(size as u64)
+    }
+}

@@ -1,0 +1,47 @@
+//! Where a call's messages go: a channel by its descriptor, memory, or a counter.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::descriptors::Writable;
+use crate::Target;
+
+/// In the place of a channel's descriptor: what is made is in the result.
+const MEMORY: i32 = -1;
+/// In the same place: messages are only counted.
+const COUNTER: i32 = -2;
+
+/// What an argument is while it is used.
+pub enum Taker {
+    Channel(Writable),
+    Memory(Vec<u8>),
+    Counter,
+}
+
+impl Taker {
+    /// ValueError for a number that is none of these.
+    pub fn open(number: i32, is_socket: bool) -> PyResult<Self> {
+        match number {
+            MEMORY => Ok(Self::Memory(Vec::new())),
+            COUNTER => Ok(Self::Counter),
+            0.. => Ok(Self::Channel(Writable::borrow(number, is_socket)?)),
+            _ => Err(PyValueError::new_err("no descriptor")),
+        }
+    }
+
+    pub fn target(&mut self) -> Target<'_> {
+        match self {
+            Self::Channel(channel) => Target::Channel(channel),
+            Self::Memory(memory) => Target::Channel(memory),
+            Self::Counter => Target::Counter,
+        }
+    }
+
+    /// The bytes made in memory, or what the channel left of a chunk, which is `rest`.
+    pub fn bytes<'a>(&'a self, rest: &'a [u8]) -> &'a [u8] {
+        match self {
+            Self::Memory(memory) => memory,
+            _ => rest,
+        }
+    }
+}

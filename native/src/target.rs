@@ -1,0 +1,184 @@
+//! Where messages go: to a channel, into memory, or nowhere if only their size is wanted.
+//!
+//! Not here: converting (`advance`), descriptors (`python`).
+
+use std::io::{self, ErrorKind, Write};
+
+use crate::outcome::Progress;
+use crate::transcoder::Transcoder;
+use crate::workspace::room;
+
+/// Of chunks that are written together. A reader is woken by each write: chunk by chunk it takes
+/// turns with the sender where both have one processor, and that costs more than a small conversion.
+const GATHERED_MAX: usize = 128 * 1024;
+
+/// A channel that takes bytes.
+pub trait Channel: Write {
+    /// Bytes that it would take by one write, as far as it knows; None: it does not say.
+    fn room(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// Memory takes everything.
+impl Channel for Vec<u8> {
+    fn room(&self) -> Option<usize> {
+        Some(usize::MAX)
+    }
+}
+
+/// Where messages go.
+pub enum Target<'a> {
+    /// They are written to it.
+    Channel(&'a mut dyn Channel),
+    /// Only their size is counted.
+    Counter,
+}
+
+/// Messages on their way to a target. Those of several chunks are written at once where a channel has
+/// room for all of them, so that mostly no more than a chunk is left to the caller.
+pub struct Outlet<'a, 'b> {
+    target: Target<'b>,
+    chunks: &'a mut [u8],
+    filled: usize,
+    /// Of `chunks`, beside the room for one.
+    gathered: usize,
+    /// Bytes that are written at once.
+    at_once: usize,
+    /// Bytes that the channel would take after the last write.
+    room: usize,
+    /// Of source, in a chunk.
+    chunk_size: usize,
+    rest: &'a mut Vec<u8>,
+    /// Bytes that the target took.
+    pub written: u64,
+    /// What the channel said, if it was not that it would block.
+    pub error: Option<io::Error>,
+}
+
+impl<'a, 'b> Outlet<'a, 'b> {
+    /// None: there is no memory for the chunks.
+    pub fn new(
+        target: Target<'b>,
+        chunks: &'a mut Vec<u8>,
+        rest: &'a mut Vec<u8>,
+        chunk_size: usize,
+    ) -> Option<Self> {
+        rest.clear();
+        let (mut free, mut size) = (None, 0);
+        let mut gathered = 0;
+        if let Target::Channel(channel) = &target {
+            free = channel.room();
+            gathered = if free.is_some() { GATHERED_MAX } else { 0 };
+            size = chunk_size.saturating_mul(2).saturating_add(gathered);
+        }
+        let mut outlet = Self {
+            target,
+            chunks: room(chunks, size)?,
+            filled: 0,
+            gathered,
+            at_once: 0,
+            room: 0,
+            chunk_size,
+            rest,
+            written: 0,
+            error: None,
+        };
+        outlet.note_room(free);
+        Some(outlet)
+    }
+
+    /// Notes how much can be written at once: what there is room for, but for what the channel may
+    /// need for itself.
+    fn note_room(&mut self, room: Option<usize>) {
+        let free = room.map_or(0, |free| free - free / 4);
+        self.at_once = free.min(self.gathered);
+        self.room = room.unwrap_or(usize::MAX);
+    }
+
+    /// Whether messages are only counted.
+    pub fn counts(&self) -> bool {
+        matches!(self.target, Target::Counter)
+    }
+
+    /// Bytes that the channel would still take, as far as is known.
+    pub fn room(&self) -> usize {
+        self.room.saturating_sub(self.filled)
+    }
+
+    /// Bytes that have been made.
+    pub fn produced(&self) -> u64 {
+        self.written + self.filled as u64
+    }
+
+    /// Converts a chunk to at most `size_max` bytes of messages. `add` takes them.
+    pub fn convert(
+        &mut self,
+        transcoder: &mut Transcoder,
+        chunk: &[u8],
+        left: u64,
+        size_max: u64,
+    ) -> Progress {
+        if self.counts() {
+            return transcoder.measure(chunk, left, size_max);
+        }
+        let size_max = usize::try_from(size_max).unwrap_or(usize::MAX);
+        let size = size_max.min(self.chunk_size.saturating_mul(2));
+        transcoder.transcode(chunk, left, &mut self.chunks[self.filled..][..size])
+    }
+
+    /// Takes so many bytes of messages. False: the channel did not take what was written.
+    pub fn add(&mut self, size: u64) -> bool {
+        if self.counts() {
+            self.written += size;
+            return true;
+        }
+        self.filled += size as usize;
+        self.filled.saturating_add(self.chunk_size) < self.at_once || self.flush()
+    }
+
+    /// The same for messages that were made elsewhere: all of them, also where the channel does not
+    /// even take what was made before.
+    pub fn put(&mut self, messages: &[u8]) -> bool {
+        if self.filled + messages.len() > self.at_once && !self.flush() {
+            self.rest.extend_from_slice(messages);
+            return false;
+        }
+        if messages.len() > self.at_once {
+            return self.write(messages);
+        }
+        self.chunks[self.filled..][..messages.len()].copy_from_slice(messages);
+        self.filled += messages.len();
+        true
+    }
+
+    /// Writes what has been gathered. False: the channel did not take all of it.
+    pub fn flush(&mut self) -> bool {
+        let chunks = std::mem::take(&mut self.chunks);
+        let is_taken = self.write(&chunks[..self.filled]);
+        self.chunks = chunks;
+        self.filled = 0;
+        is_taken
+    }
+
+    fn write(&mut self, messages: &[u8]) -> bool {
+        let Target::Channel(channel) = &mut self.target else {
+            return true; // nothing has been made
+        };
+        if messages.is_empty() {
+            return true;
+        }
+        let taken = match channel.write(messages) {
+            Ok(taken) => taken.min(messages.len()),
+            Err(error) => {
+                self.error = (error.kind() != ErrorKind::WouldBlock).then_some(error);
+                0
+            }
+        };
+        let room = channel.room();
+        self.note_room(room);
+        self.written += taken as u64;
+        self.rest.extend_from_slice(&messages[taken..]);
+        taken == messages.len()
+    }
+}

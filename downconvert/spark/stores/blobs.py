@@ -101,7 +101,7 @@ def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
     inflater, total, is_amid = zlib.decompressobj(GZIP), 0, True
     try:
         for piece in pieces:
-            left = piece
+            left = piece if is_amid else piece.lstrip(b"\0")  # some tools pad members
             while left:
                 found = inflater.decompress(left, PIECE_SIZE)
                 total += len(found)
@@ -110,7 +110,7 @@ def _inflated(name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
                 yield found
                 is_amid, left = not inflater.eof, inflater.unconsumed_tail
                 if inflater.eof:
-                    left = inflater.unused_data.lstrip(b"\0")  # some tools pad members
+                    left = inflater.unused_data.lstrip(b"\0")
                     inflater = zlib.decompressobj(GZIP)
         if is_amid:
             raise CorruptFileError("is gzipped, and ends too early", name)

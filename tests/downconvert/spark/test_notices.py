@@ -1,5 +1,6 @@
 """What is warned of in the processes that Spark starts is a warning in the driver."""
 
+import socket
 import time
 import warnings
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from downconvert.spark import notices
 from tests.downconvert.storage.logs import batch, segment
 
 SECONDS = 60.0
@@ -41,3 +43,24 @@ def test_each_query_warns_of_lost_records_in_the_driver(
             assert heard(found, "copies of a-0 differ", count)
             assert heard(found, "b-0: offsets 2 up to 5 are missing", count)
     assert "differ" not in capfd.readouterr().err
+
+
+def test_a_process_of_spark_sends_our_warnings_to_the_driver_and_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr(notices, "is_sparks", lambda: True)
+    monkeypatch.setenv(notices.PLACE, str(tmp_path / "socket"))
+    with warnings.catch_warnings(), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as driver:
+        warnings.showwarning = lambda message, *_, **__: shown.append(str(message))
+        driver.bind(str(tmp_path / "socket"))
+        driver.settimeout(5)
+        notices.forward.__wrapped__()
+        ours = f"{notices.OURS}/logs/union.py"
+        for text, file in (("first", ours), ("other", "/somewhere.py"), ("second", ours)):
+            warnings.warn_explicit(text, RuntimeWarning, file, 1, "downconvert.spark.logs.union")
+        assert [driver.recv(100) for _ in range(2)] == [b"first", b"second"]
+        assert shown == ["other"]
+        driver.close()
+        warnings.warn_explicit("third", RuntimeWarning, ours, 1, "downconvert.spark.logs.union")
+    assert shown == ["other", "third"]  # nobody hears it

@@ -75,7 +75,9 @@ def test_files_set_aside_overwrite_nothing(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, b"log")
     (tmp_path / f"{made.path().name}.aside").symlink_to("nowhere")
     (tmp_path / f"{made.path().name}.aside2").write_bytes(b"old")
-    assert move_aside(made.path(), UNSYNCED).read_bytes() == b"log"
+    target = move_aside(made.path(), UNSYNCED)
+    assert (target.name, target.read_bytes()) == (f"{made.path().name}.aside3", b"log")
+    assert (tmp_path / f"{made.path().name}.aside").is_symlink()
     assert (tmp_path / f"{made.path().name}.aside2").read_bytes() == b"old"
 
 

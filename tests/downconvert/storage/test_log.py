@@ -136,6 +136,18 @@ def test_batches_come_with_the_range_that_they_are_in(log: Log) -> None:
     assert [header.base_offset for _, header in log.batches(13)] == [12, 14, 16, 18, 20, 22, 30, 32]
 
 
+def test_no_batch_comes_twice_if_the_next_segment_is_deleted_while_they_are_read(
+    log: Log, path: Path
+) -> None:
+    found: list[int] = []
+    for _, header in log.batches():
+        found.append(header.base_offset)
+        if header.base_offset == 18:  # the last one of its segment
+            for file in path.glob("*020.*"):
+                file.unlink()
+    assert found == [10, 12, 14, 16, 18, 30, 32]
+
+
 def test_times_are_found_across_segments(log: Log) -> None:
     assert log.offset_for(0) == 10
     assert log.offset_for(151) == 16

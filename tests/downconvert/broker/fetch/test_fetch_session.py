@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.fetch.fetch_session import IDLE_MAX, FetchSessions
+from downconvert.broker.fetch.fetch_session import IDLE_MAX, FetchSessions, asked_in
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import answer, ask, begin
@@ -194,3 +194,21 @@ def test_epochs_begin_again_behind_the_last(
     one.ask()
     one.epoch = 1
     assert one.ask().error_code == ErrorCode.NONE
+
+
+def test_a_partition_that_is_named_twice_counts_as_it_was_named_last() -> None:
+    def one(max_bytes: int) -> Message:
+        return Message(
+            partition=0,
+            fetch_offset=max_bytes,
+            partition_max_bytes=max_bytes,
+            current_leader_epoch=-1,
+            last_fetched_epoch=-1,
+            log_start_offset=-1,
+        )
+
+    topic = Message(topic="t", topic_id=bytes(16), partitions=[one(5), one(-7)])
+    for version, name in ((12, "t"), (13, bytes(16))):
+        (found,) = asked_in(version, [topic]).values()
+        # A negative number of bytes is none.
+        assert (found.topic, found.offset, found.max_bytes) == (name, -7, 0)

@@ -62,6 +62,15 @@ def test_a_tombstone_removes_pending_offsets_too() -> None:
     assert list(kept.of("g")) == [OTHER]
 
 
+def test_nothing_is_left_of_a_transaction_that_took_its_offsets_back() -> None:
+    kept = CommittedOffsets()
+    kept.put(KEY, Committed(5), 0, ONE)
+    kept.remove(KEY, ONE)
+    assert ("g" in kept, kept.ids()) == (False, set())
+    kept.end(ONE, committed=True)
+    assert ("g" in kept, kept.ids(), kept.of("g")) == (False, set(), {})
+
+
 GROUPS, PRODUCERS = st.sampled_from("ab"), st.sampled_from([None, ONE, TWO])
 PARTITIONS = st.sampled_from([AT, OTHER])
 STEPS = st.one_of(

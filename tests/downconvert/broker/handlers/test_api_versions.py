@@ -48,3 +48,11 @@ def test_a_name_of_software_that_kafka_refuses_is_refused_and_kept_nowhere(
         assert client.software_name == ""
         body = Message(client_software_name="test", client_software_version="1.0")
         assert ask(broker, ApiKey.ApiVersions, version, body, client=client).api_keys
+
+
+def test_apis_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    with LogDir.open(tmp_path) as log_dir:
+        said = ask(Broker(log_dir, BrokerConfig()), ApiKey.ApiVersions, 2, Message())
+        numbers = [one.api_key for one in said.api_keys]
+        assert numbers == sorted(numbers)
+        assert numbers

@@ -99,6 +99,7 @@ def test_what_is_refused_is_one_line_for_each_kind_and_connection(
         ("DeleteTopics", {"TOPIC_AUTHORIZATION_FAILED": 1}),
     ]
     assert "CreateTopics v0 is refused: CLUSTER_AUTHORIZATION_FAILED" in log.text
+    assert {one.levelno for one in log.records if "is refused" in one.message} == {logging.INFO}
 
 
 def test_each_request_is_a_line_with_debug(tmp_path: Path, log: pytest.LogCaptureFixture) -> None:
@@ -110,6 +111,7 @@ def test_each_request_is_a_line_with_debug(tmp_path: Path, log: pytest.LogCaptur
     assert (one["api"], one["version"], one["client_id"]) == ("Fetch", 0, "test")
     assert one["records_converted"] == 30
     assert "30 records converted" in log.text
+    assert {one.levelno for one in log.records if "is answered" in one.message} == {logging.DEBUG}
 
 
 def test_a_defect_is_a_line_with_its_trace_and_one_for_the_end(

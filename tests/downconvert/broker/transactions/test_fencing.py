@@ -52,6 +52,15 @@ def test_versions_without_producer_fenced_get_invalid_producer_epoch(broker: Bro
     assert old.begin(version=3, goes_on=True) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
+def test_the_first_versions_with_producer_fenced_get_it(broker: Broker) -> None:
+    old, new = Producing(broker), Producing(broker)
+    old.begin()
+    new.begin()
+    assert old.add(ZERO, version=2) == [ErrorCode.PRODUCER_FENCED]
+    assert old.end(version=2) is ErrorCode.PRODUCER_FENCED
+    assert old.add_offsets(version=2) is ErrorCode.PRODUCER_FENCED
+
+
 def test_a_producer_continues_after_an_error_with_the_next_epoch(
     broker: Broker, producer: Producing
 ) -> None:
@@ -109,6 +118,19 @@ def test_after_the_last_epoch_comes_another_producer_id(broker: Broker) -> None:
     producer.write([b"b"])
     producer.end()
     assert committed(broker) == [b"b"]
+
+
+@pytest.mark.parametrize(("epoch", "is_last"), [(0x7FFD, False), (0x7FFE, True)])
+def test_the_last_epoch_is_for_fencing_only(broker: Broker, epoch: int, is_last: bool) -> None:
+    """As in Kafka: the coordinator can always write markers of one epoch more."""
+    producer = Producing(broker)
+    producer.begin()
+    first = producer.id
+    one = broker.transactions.get("tx")
+    assert one is not None
+    broker.transactions._kept["tx"] = one.with_epoch(epoch, -1, TIMEOUT_MS, 0)
+    assert producer.begin() is ErrorCode.NONE
+    assert (producer.id == first, producer.epoch) == ((False, 0) if is_last else (True, epoch + 1))
 
 
 def test_another_transactional_id_is_another_producer(broker: Broker, producer: Producing) -> None:

@@ -13,6 +13,9 @@ from downconvert.gateway.session.client_names import pattern_of, prefix_of
         ("consumer-orders-17", "consumer-orders-*"),
         ("orders-7f8c9d6b5-x2v9k", "orders-*-*"),
         ("orders-7f8c9d6b5-xzvtk", "orders-*-*"),
+        ("orders-xzvtk", "orders-*"),
+        ("xzvtk", "xzvtk"),  # a name of its own, and no suffix
+        ("orders-xzvtk-consumer", "orders-xzvtk-consumer"),
         ("app-550e8400-e29b-41d4-a716-446655440000", "app-*"),
         ("app_550e8400e29b41d4_3", "app_*_*"),
         ("console-consumer-98213@host12.example", "console-consumer-*@*.example"),

@@ -45,6 +45,31 @@ def with_rules(broker: Broker, *rules: RecodeRule) -> Through:
     return Through(broker, replace(CONFIG, recode_rules=rules))
 
 
+@pytest.mark.parametrize(
+    ("served", "serves", "newest"),
+    [
+        (range(12), True, 11),
+        (range(4, 11), True, 10),  # the first version with zstd
+        (range(10), False, None),
+        (range(18), True, 12),  # the last one with names of topics
+        (range(13, 18), False, None),
+    ],
+)
+def test_the_cluster_is_asked_in_the_newest_version_with_zstd_and_names(
+    served: range, serves: bool, newest: int | None
+) -> None:
+    assert [recoding.can_serve(version, served) for version in (3, 4, 9, 10)] == [
+        False,
+        serves,
+        serves,
+        False,
+    ]
+    if newest is not None:
+        asked = next(recoding.fetch(fetch_body(0), 6, served, lambda _: ConversionPolicy()))
+        assert isinstance(asked, Ask)
+        assert (asked.api, asked.version) == (ApiKey.Fetch, newest)
+
+
 @pytest.mark.parametrize("version", BEFORE_ZSTD)
 @pytest.mark.parametrize("size", [10, LARGE])
 def test_zstd_is_gzip_and_everything_else_is_what_it_was(

@@ -31,6 +31,8 @@ def test_what_is_left_out_and_why(directory: Path) -> None:
     assert last["pruned"] == "ends before offset 10, where reading begins"
     found = rows(directory, level="split", endingOffsets='{"t":{"0":5}}')
     assert found[1]["pruned"] == "begins at or after offset 5, where reading ends"
+    found = rows(directory, level="split", endingOffsets='{"t":{"0":10}}')
+    assert found[1]["pruned"] == "begins at or after offset 10, where reading ends"
 
 
 def test_chosen_columns_are_all_that_is_read(directory: Path) -> None:

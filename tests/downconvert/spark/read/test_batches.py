@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from downconvert.spark.read import batches
 from records import Codec, MemoryRecords
 from records.batch import BatchHeader
 from records.formats import V2
@@ -29,6 +30,16 @@ def test_offsets_choose_whole_batches(tmp_path: Path) -> None:
     partition(tmp_path, batch(0, 1, 2) + batch(3, 4) + batch(5, 6) + batch(7))
     bounds = {"startingOffsets": '{"topic":{"0":4}}', "endingOffsets": '{"topic":{"0":6}}'}
     assert [row["baseOffset"] for row in rows(tmp_path, level="batch", **bounds)] == [3, 5]
+
+
+def test_more_batches_than_are_collected_at_once_all_come(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "ROWS_MAX", 3)
+    for count in (2, 3, 4, 6, 7):
+        partition(tmp_path, b"".join(map(batch, range(count))))
+        found = [row["baseOffset"] for row in rows(tmp_path, level="batch")]
+        assert found == list(range(count))
 
 
 def fields(header: BatchHeader) -> dict[str, Any]:

@@ -215,3 +215,20 @@ def test_a_flipped_byte_in_a_value_is_found_unless_nobody_wants_to_know(
     assert len(rows(tmp_path, level=level, mode="DROPMALFORMED")) == 2
     if level == "batch" or options != {"codec": Codec.GZIP}:
         assert len(rows(tmp_path, level=level, verifyCrc=False)) == 3
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+def test_damage_behind_the_last_offset_that_is_wanted_is_nobodys(
+    tmp_path: Path, level: str
+) -> None:
+    good = batches(10)
+    data = b"".join(good)
+    at = sum(map(len, good[:5]))
+    end = next(MemoryRecords(good[5]).batches()).base_offset
+    partition(tmp_path, data[:at] + b"\xff" * 30 + data[at + 30 :])
+    wanted = '{"topic":{"0":%d}}'
+    before = rows(tmp_path, level=level, endingOffsets=wanted % end)
+    assert before == rows(tmp_path, level=level, mode="DROPMALFORMED")[: len(before)]
+    assert before
+    with pytest.raises(CorruptSegmentError):
+        rows(tmp_path, level=level, endingOffsets=wanted % (end + 1))

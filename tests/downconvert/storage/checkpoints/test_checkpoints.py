@@ -1,13 +1,15 @@
 """Logs share a directory's checkpoints, and are written by several threads."""
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from downconvert.storage import TopicPartition
 from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.checkpoints.checkpoints import Checkpoints
+from downconvert.storage.disk.files import WritableFile
 from downconvert.storage.names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS
-from tests.downconvert.storage.logs import UNSYNCED
+from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk
 
 
 def test_each_log_has_its_own_and_they_are_read_again(tmp_path: Path) -> None:
@@ -46,3 +48,32 @@ def test_a_cleaner_point_is_lowered_and_never_raised_by_that(tmp_path: Path) -> 
     assert mine.cleaner_point == 5
     mine.lower_cleaner_point(3)
     assert mine.cleaner_point == 3
+
+
+def test_a_file_is_written_by_one_thread_at_a_time(tmp_path: Path) -> None:
+    """Whatever makes it necessary: a new offset, several at once, or a log that is gone."""
+    at_once, most = 0, 0
+
+    class Slow(UnsyncedDisk):
+        def open(self, path: Path) -> WritableFile:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            time.sleep(0.001)
+            at_once -= 1
+            return super().open(path)
+
+    checkpoints = Checkpoints(tmp_path, Slow())
+
+    def work(number: int) -> None:
+        for offset in range(1, 10):
+            name = TopicPartition("t", number)
+            checkpoints.of(name).set_recovery_point(offset)
+            if number % 2:
+                checkpoints.forget(name)
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(4)))
+    assert most == 1
+    found = read_offsets(tmp_path / RECOVERY_POINTS)
+    assert found == {TopicPartition("t", number): 9 for number in (0, 2)}

@@ -11,10 +11,11 @@ import pytest
 from downconvert.storage import DiskFullError, Log, LogDir, LogDirOfflineError, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.fence import FencedFiles
 from downconvert.storage.disk.files import DiskFile, WritableFile
 from downconvert.storage.names import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from records.kernel import Buffer
-from tests.downconvert.storage.logs import UnsyncedDisk, batch, offsets
+from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, batch, offsets
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 BIG: Final = 10_000  # bytes: more than a page
@@ -217,3 +218,18 @@ def test_room_is_looked_for_as_large_as_what_did_not_fit(
     ((position, size),) = written
     assert (position, size >= BIG) == (0, True)
     log_dir.close()
+
+
+def test_room_for_one_file_or_for_less_does_not_mean_room_for_another(tmp_path: Path) -> None:
+    files = FencedFiles(tmp_path, UNSYNCED)
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    for path, size in ((first, 100), (second, 50)):
+        files.has_no_room(DiskFullError(str(path)), size)
+    files.has_room(third, 1000)
+    files.has_room(first, 99)
+    assert files.full == str(first)
+    files.has_room(first, 100)
+    assert files.full == str(second)
+    files.has_room(second, 51)
+    assert files.full is None
+    files.has_room(second, 51)

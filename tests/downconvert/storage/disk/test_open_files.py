@@ -21,6 +21,15 @@ from records.files.file_records import SharedFile
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 
+def test_an_empty_range_has_an_open_file_also_after_another_was_closed() -> None:
+    open_files = OpenFiles()
+    first = open_files.empty()
+    assert open_files.empty() is first
+    first.close()
+    assert not open_files.empty().closed
+    open_files.empty().close()
+
+
 class Holder:
     def __init__(self, open_files: OpenFiles) -> None:
         self.open_files = open_files

@@ -2,10 +2,14 @@
 
 from pathlib import Path
 
-from downconvert.storage import OffsetIndex, TimeIndex
-from downconvert.storage.indexes.index_builder import IndexBuilder
+import pytest
+
+from downconvert.storage import LogConfig, OffsetIndex, TimeIndex
+from downconvert.storage.errors import OffsetOverflowError
+from downconvert.storage.indexes.index_builder import IndexBuilder, write_indexes
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX
 from records import MemoryRecords
-from tests.downconvert.storage.logs import UNSYNCED, batch
+from tests.downconvert.storage.logs import UNSYNCED, batch, segment
 
 ONE = len(batch(0))
 
@@ -72,3 +76,15 @@ def test_a_full_index_gets_no_more_entries_but_the_last_timestamp(tmp_path: Path
     assert [offset for offset, _ in entries(made.offsets)] == [1, 2]
     made.finish()
     assert entries(made.times) == [(10, 1), (20, 2), (90, 9)]
+
+
+def test_a_segment_with_an_offset_that_does_not_fit_gets_no_indexes(tmp_path: Path) -> None:
+    last = 100 + RELATIVE_MAX
+    made = segment(tmp_path / "whole", 100, batch(100), batch(last))
+    (tmp_path / "indexes").mkdir()
+    records = made.slice(0, made.size)
+    assert write_indexes(records, tmp_path / "indexes", 100, UNSYNCED, LogConfig()) == 2
+    for base, offset in ((100, last + 1), (101, 100)):
+        made = segment(tmp_path / f"bad-{base}", base, batch(offset))
+        with pytest.raises(OffsetOverflowError):
+            write_indexes(made.slice(0, made.size), tmp_path, base, UNSYNCED, LogConfig())

@@ -91,6 +91,14 @@ def test_truncation_keeps_entries_below_the_offset(tmp_path: Path, offset: int, 
     assert index.lookup(offset) == (offset, 100)
 
 
+def test_an_entry_is_found_that_was_added_after_a_lookup(tmp_path: Path) -> None:
+    index = filled(tmp_path)
+    assert index.lookup(100) == (48, 37)
+    index.append(60, 50)
+    assert index.lookup(60) == index.lookup(100) == (60, 50)
+    assert index.lookup(59) == (48, 37)
+
+
 @pytest.mark.parametrize("offset", [45, 44, 45 + 2**31, 48, 47])
 def test_an_offset_that_does_not_rise_or_fit_is_refused(tmp_path: Path, offset: int) -> None:
     index = filled(tmp_path)

@@ -83,6 +83,14 @@ def test_an_equal_timestamp_adds_nothing_and_a_lower_one_is_refused(tmp_path: Pa
         index.append(200, 45 + 2**31)
 
 
+def test_an_entry_is_found_that_was_added_after_a_lookup(tmp_path: Path) -> None:
+    index = filled(tmp_path)
+    assert index.lookup(1000) == (150, 195)
+    index.append(160, 195)
+    assert index.lookup(160) == index.lookup(1000) == (160, 195)
+    assert index.lookup(159) == (150, 195)
+
+
 @pytest.mark.parametrize(("offset", "entries"), [(1000, 15), (195, 14), (70, 2), (65, 1), (46, 0)])
 def test_truncation_keeps_entries_below_the_offset(
     tmp_path: Path, offset: int, entries: int

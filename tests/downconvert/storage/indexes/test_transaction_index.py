@@ -49,6 +49,17 @@ def test_last_offsets_must_rise(tmp_path: Path) -> None:
             index.append(AbortedTransaction(9, 0, last, 0))
 
 
+def test_the_first_batch_of_a_segment_may_be_a_marker(tmp_path: Path) -> None:
+    path = tmp_path / "20.txnindex"
+    index = TransactionIndex(path, 20, DISK)
+    with pytest.raises(ValueError, match="after one at 19"):
+        index.append(AbortedTransaction(1, 5, 19, 20))
+    index.append(AbortedTransaction(1, 5, 20, 21))
+    assert [entry.last_offset for entry in read_transactions(path, 20)] == [20]
+    with pytest.raises(CorruptIndexError, match="do not rise"):
+        read_transactions(path, 21)
+
+
 @pytest.mark.parametrize(("offset", "left"), [(51, 4), (50, 3), (36, 3), (35, 2), (10, 0)])
 def test_truncation_leaves_what_ended_below(tmp_path: Path, offset: int, left: int) -> None:
     path = tmp_path / "0.txnindex"

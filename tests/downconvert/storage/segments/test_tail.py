@@ -88,5 +88,19 @@ def test_truncation_is_followed(tmp_path: Path) -> None:
     assert (tail.next_offset, tail.damage) == (6, None)
 
 
+def test_a_look_says_whether_the_log_only_grew(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, batch(0))
+    tail = Tail(made)
+    assert tail.advance()  # nothing was seen before that could have been truncated
+    assert tail.advance()
+    with made.path().open("r+b", buffering=0) as file:
+        file.seek(tail.position)
+        file.write(batch(1))
+        assert tail.advance()
+        file.truncate(len(batch(0)))
+        assert not tail.advance()
+        assert tail.advance()
+
+
 def test_the_offset_after_a_segment(tmp_path: Path) -> None:
     assert next_offset_of(segment(tmp_path, 5, batch(7, 9))) == 10

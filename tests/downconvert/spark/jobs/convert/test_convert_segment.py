@@ -252,6 +252,8 @@ def test_a_damaged_segment_gets_no_name(
     (source / NAME).write_bytes(data)
     entry = convert_segment(task(source), attempt="1", files=UNSYNCED)
     assert (entry.status, entry.target) == ("failed", "")
+    assert entry.source_size == len(data)
+    assert entry.cpu_seconds > 0
     assert words in entry.error
     assert str(source / NAME) in entry.error
     assert list(files(source.with_name("out-0"))) == [note_path(source, 0).name]

@@ -1,0 +1,156 @@
+"""What a run of an export adds: what the logs have within bounds, and the target lacks."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.jobs.export.export_manifest import Exported
+from downconvert.spark.jobs.export.export_plan import (
+    BETWEEN,
+    Bound,
+    Settings,
+    bounds_of,
+    check_same,
+    end_of,
+    plan_of,
+    without,
+)
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.storage import TopicPartition
+from downconvert.storage.checkpoints.checkpoint import write_offsets
+from downconvert.storage.disk.files import DISK
+from tests.downconvert.storage.logs import batch, segment
+
+A = TopicPartition("a", 0)
+WATERMARKS = "replication-offset-checkpoint"
+
+
+def logs(path: Path) -> list[PartitionLog]:
+    return find_partitions([str(path)])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """a-0 has the offsets 0-9, b-1 has 20-29; the last batch of each has two records."""
+    for name, base in (("a-0", 0), ("b-1", 20)):
+        offsets = [*((base + at,) for at in range(8)), (base + 8, base + 9)]
+        segment(tmp_path / name, base, *(batch(*one) for one in offsets))
+    return tmp_path
+
+
+def test_damage_at_the_end_ends_the_run_or_is_left_out(tmp_path: Path) -> None:
+    good = [batch(n, n + 1) for n in range(0, 6, 2)]
+    log = segment(tmp_path / "a-0", 0, *good)
+    assert end_of(logs(tmp_path)[0], Settings()) == (6, True)
+    log.path().write_bytes(b"".join(good) + b"\xff" * 100)
+    assert end_of(logs(tmp_path)[0], Settings()) == (6, False)
+    assert end_of(logs(tmp_path)[0], Settings(skip_damaged=True)) == (6, True)
+    log.path().write_bytes(b"".join(good) + batch(6)[:-1])
+    assert end_of(logs(tmp_path)[0], Settings()) == (6, True)  # the next one is being written
+
+
+def test_an_export_ends_at_the_high_watermark_unless_it_may_go_further(path: Path) -> None:
+    write_offsets(DISK, path / WATERMARKS, {A: 4, TopicPartition("b", 1): 99})
+    found = bounds_of(logs(path), Settings())
+    assert found[A] == Bound(0, 4, True, 10)
+    assert found[TopicPartition("b", 1)] == Bound(20, 30, True, 30)
+    found = bounds_of(logs(path), Settings(past_high_watermark=True))
+    assert found[A] == Bound(0, 10, True, 10)
+
+
+def test_partitions_without_a_high_watermark_are_named(path: Path) -> None:
+    with pytest.warns(RuntimeWarning, match="has a high watermark of a-0, b-1: exported up to"):
+        found = bounds_of(logs(path), Settings())
+    assert found[A] == Bound(0, 10, True, 10)
+
+
+def test_damage_behind_the_bound_does_not_end_the_run(path: Path) -> None:
+    log = segment(path / "a-0", 0, *(batch(n) for n in range(8)), b"\xff" * 100, batch(9))
+    write_offsets(DISK, path / WATERMARKS, {A: 7, TopicPartition("b", 1): 30})
+    assert bounds_of(logs(path), Settings())[A] == Bound(0, 7, True, 8)
+    write_offsets(DISK, path / WATERMARKS, {A: 9, TopicPartition("b", 1): 30})
+    assert bounds_of(logs(path), Settings())[A] == Bound(0, 8, False, 8)
+    log.release()
+
+
+def test_only_offsets_between_the_named_ones_are_planned(path: Path) -> None:
+    between = (
+        ("startingOffsets", '{"a":{"0":3},"b":{"1":20}}'),
+        ("endingOffsets", '{"a":{"0":7},"b":{"1":25}}'),
+    )
+    found = bounds_of(logs(path), Settings(past_high_watermark=True, between=between))
+    assert [one[:2] for one in found.values()] == [(3, 7), (20, 25)]
+    with pytest.raises(ValueError, match=f"columns: an export takes {BETWEEN[0]}"):
+        Settings(between=(("columns", "offset"),))
+
+
+@pytest.mark.parametrize(
+    ("there", "bound", "expected", "is_bounded"),
+    [
+        ([], Bound(0, 10, True, 10), (0, 10), True),
+        ([(0, 4)], Bound(0, 10, True, 10), (4, 10), True),
+        ([(0, 10)], Bound(0, 10, True, 10), None, True),
+        ([(0, 9)], Bound(0, 10, True, 10), (9, 10), True),
+        ([(0, 10)], Bound(0, 10, False, 10), (10, 10), False),  # the damage is read, and said
+        ([(0, 12)], Bound(0, 10, False, 12), (12, 12), False),
+        ([(2, 4), (6, 8)], Bound(2, 10, True, 10), (4, 10), True),
+        ([(5, 10)], Bound(0, 10, True, 10), (0, 10), True),
+    ],
+)
+def test_what_the_target_lacks(
+    path: Path,
+    there: list[tuple[int, int]],
+    bound: Bound,
+    expected: tuple[int, int] | None,
+    is_bounded: bool,
+) -> None:
+    exported = Exported("read_uncommitted", ranges={A: there} if there else {})
+    found = plan_of(logs(path)[:1], {A: bound}, exported)
+    assert found.ranges == ({} if expected is None else {A: expected})
+    assert found.done == ({A: 10} if expected is None else {})
+    assert found.is_bounded is is_bounded
+
+
+def test_what_was_deleted_before_it_was_exported_is_said(path: Path) -> None:
+    (log,) = logs(path)[1:]
+    name = log.topic_partition
+    bound = Bound(20, 30, True, 30)
+    exported = Exported("read_uncommitted", ranges={name: [(0, 15)]})
+    with pytest.warns(RuntimeWarning, match="b-1: offsets 15 up to 20 were deleted"):
+        assert plan_of([log], {name: bound}, exported).ranges == {name: (20, 30)}
+
+
+def test_a_log_that_ends_before_what_was_exported_was_truncated(path: Path) -> None:
+    bound = Bound(0, 10, True, 10)
+    exported = Exported("read_uncommitted", ranges={A: [(0, 11)]})
+    with pytest.warns(RuntimeWarning, match="a-0 ends at 10 and was exported up to 11"):
+        assert not plan_of(logs(path)[:1], {A: bound}, exported).ranges
+
+
+def test_a_target_of_another_cluster_or_topic_is_refused() -> None:
+    there = Exported("read_uncommitted", "one", {"a": "A", "b": "B"})
+    check_same(there, Exported("read_uncommitted", "one", {"a": "A", "c": "C"}), "target")
+    check_same(there, Exported("read_uncommitted", None, {}), "target")
+    check_same(Exported("read_uncommitted"), there, "target")
+    with pytest.raises(JobError, match="of the cluster one, and these logs are of other"):
+        check_same(there, Exported("read_uncommitted", "other"), "target")
+    with pytest.raises(JobError, match="b was deleted and made anew"):
+        check_same(there, Exported("read_uncommitted", "one", {"a": "A", "b": "C"}), "target")
+
+
+@pytest.mark.parametrize(
+    ("lost", "left"),
+    [
+        ([], [(5, 10)]),
+        ([(0, 5), (10, 20)], [(5, 10)]),
+        ([(0, 6)], [(6, 10)]),
+        ([(9, 20)], [(5, 9)]),
+        ([(8, 9), (6, 7)], [(5, 6), (7, 8), (9, 10)]),
+        ([(6, 8), (7, 9)], [(5, 6), (9, 10)]),
+        ([(0, 20)], []),
+    ],
+)
+def test_a_range_without_others(lost: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
+    assert without((5, 10), lost) == left

@@ -77,7 +77,6 @@ def test_each_check_that_fails_is_named_with_its_mode(result: Result) -> None:
         ("peak above idle", ("20x less", True)),
         ("first byte, p50", ("same", None)),
         ("bytes sent", ("", None)),
-        ("own buffers, one send", ("", None)),
     ],
 )
 def test_lazy_beside_eager_is_said_in_words(

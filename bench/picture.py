@@ -1,11 +1,14 @@
-"""The picture of the README: the memory that lazy and eager conversion take, over time.
+"""How much memory do lazy and eager conversion take?
 
     python -m bench.picture docs/report.png
 
-It prints the two figures, which the README repeats. Chromium takes the picture."""
+It measures the first workload of `make demo` and takes the picture of the README with Chromium.
+Beside the picture it writes the two figures, docs/report.json. The README repeats them, and a test
+compares."""
 
+import json
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +16,7 @@ import click
 
 from downconvert.report.page import write_page
 from downconvert.report.style import CSS
+from records.paths import whole_file
 from records.units import MiB, format_size
 from simulator import Options, Result, Workload, generate, simulate
 from simulator.report.plots import memory_over_time
@@ -24,27 +28,39 @@ OPTIONS: Final = Options(max_bytes=4 * MiB, consumers=12, slow=4, modes=("lazy",
 SIZE: Final = (1120, 425)  # pixels
 
 
+def measured(workload: str = WORKLOAD, options: Options = OPTIONS) -> Result:
+    with tempfile.TemporaryDirectory(prefix="picture-") as temporary:
+        files = generate(Workload.parse(workload), Path(temporary) / "topic-0")
+        return simulate(workload, files, options)
+
+
+def memory(result: Result) -> dict[str, float]:
+    """Bytes that the sender takes above idle, by mode."""
+    return {mode: rounds.middle(lambda run: run.peak) for mode, rounds in result.modes.items()}
+
+
+def sentence(sizes: Mapping[str, float]) -> str:
+    lazy, eager = (format_size(sizes[mode]) for mode in OPTIONS.modes)
+    return f"Lazy conversion takes {lazy} of memory, eager {eager}."
+
+
 @click.command()
 @click.argument("picture", type=click.Path(path_type=Path))
 def main(picture: Path) -> None:
     """Takes PICTURE."""
+    result = measured()
     with tempfile.TemporaryDirectory(prefix="picture-") as temporary:
-        files = generate(Workload.parse(WORKLOAD), Path(temporary) / "topic-0")
-        result = simulate(WORKLOAD, files, OPTIONS)
         page = Path(temporary) / "page.html"
         write_page(page, _page(result))
         taken(page, picture, *SIZE)
-    print(_words(result))
-
-
-def _words(result: Result) -> str:
-    lazy, eager = (result.modes[mode].middle(lambda run: run.peak) for mode in OPTIONS.modes)
-    return f"Lazy conversion takes {format_size(lazy)} of memory, eager {format_size(eager)}."
+    with whole_file(picture.with_suffix(".json")) as file:
+        file.write(json.dumps(memory(result)).encode() + b"\n")
+    print(sentence(memory(result)))
 
 
 def _page(result: Result) -> Iterator[str]:
     yield f'<!doctype html><meta charset="utf-8"><style>{CSS} main {{ padding: 24px }}</style>'
-    yield f'<main><p class="conclusion">{_words(result)}</p>'
+    yield f'<main><p class="conclusion">{sentence(memory(result))}</p>'
     yield '<p class="made">16 clients of format v1, four of them slow, fetch 4 MiB each.</p>'
     yield f"{memory_over_time('sender', result.modes)}</main>"
 

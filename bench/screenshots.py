@@ -1,13 +1,16 @@
-"""How do reports look: wide, on a phone, in dark mode? Makes pictures with Chromium.
+"""How do reports look: wide, on a phone, in dark mode? Makes pictures with Chromium, and measures
+whether a page fits the width of a phone.
 
 python -m bench.screenshots report.html --to pictures/
 """
 
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +29,20 @@ OFFLINE: Final = (
     *("--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 )
+PHONE_WIDTH: Final = 400
 # A window of Chromium is at least 500 pixels wide, so a phone is a frame in one.
-PHONE: Final = '<body style="margin:0"><iframe src="{}" style="border:0;width:400px;height:{}px">'
+PHONE: Final = (
+    '<body style="margin:0"><iframe src="{}" '
+    f'style="border:0;width:{PHONE_WIDTH}px;height:{{}}px"></iframe>'
+)
+MEASURED: Final = """<script>
+document.querySelector("iframe").onload = (event) => {
+    const page = event.target.contentDocument.documentElement;
+    const parts = [page, ...page.querySelectorAll("section")];
+    const more = parts.map((part) => part.scrollWidth - part.clientWidth);
+    document.body.id = "more-" + Math.max(...more);
+}
+</script>"""
 
 
 def browser() -> str | None:
@@ -40,9 +55,7 @@ def pictures(page: Path, into: Path, height: int = HEIGHT) -> Iterator[Path]:
     for look, (width, options) in LOOKS.items():
         picture = into / f"{page.stem}-{look}.png"
         if look == "phone":
-            with tempfile.TemporaryDirectory(prefix="phone-") as temporary:
-                frame = Path(temporary) / "phone.html"
-                frame.write_text(PHONE.format(page.resolve().as_uri(), height))
+            with _on_phone(page, height) as frame:
                 taken(frame, picture, 500, height, options)
         else:
             taken(page, picture, width, height, options)
@@ -53,6 +66,32 @@ def taken(
     page: Path, picture: Path, width: int, height: int, options: tuple[str, ...] = ()
 ) -> None:
     """Takes one picture of a page, in pixels. RuntimeError: the browser made none."""
+    _browse(page, *options, f"--window-size={width},{height}", f"--screenshot={picture.resolve()}")
+    if not picture.exists():
+        raise RuntimeError(f"{browser()} has made no picture of {page}")
+
+
+def phone_overflow(page: Path) -> int:
+    """The pixels by which a page, or a section of it, is wider than a phone. 0: nobody has to
+    scroll sideways, except within a chart. RuntimeError: the browser did not show it."""
+    with _on_phone(page, HEIGHT, MEASURED) as frame:
+        found = re.search(r'id="more-(\d+)"', _browse(frame, "--dump-dom"))
+    if found is None:
+        raise RuntimeError(f"{browser()} has not shown {page}")
+    return int(found[1])
+
+
+@contextmanager
+def _on_phone(page: Path, height: int, script: str = "") -> Iterator[Path]:
+    """A page that shows another one as wide as a phone."""
+    with tempfile.TemporaryDirectory(prefix="phone-") as temporary:
+        frame = Path(temporary) / "phone.html"
+        frame.write_text(PHONE.format(page.resolve().as_uri(), height) + script)
+        yield frame
+
+
+def _browse(page: Path, *options: str) -> str:
+    """What the browser prints. RuntimeError: there is none."""
     program = browser()
     if program is None:
         raise RuntimeError(f"none of {', '.join(BROWSERS)} is installed")
@@ -60,12 +99,12 @@ def taken(
         command = (
             *(program, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
             *(f"--user-data-dir={profile}", "--allow-file-access-from-files", *OFFLINE, *options),
-            *(f"--window-size={width},{height}", f"--screenshot={picture.resolve()}"),
             page.resolve().as_uri(),
         )
-        subprocess.run(command, capture_output=True, check=False, timeout=SECONDS)
-    if not picture.exists():
-        raise RuntimeError(f"{program} has made no picture of {page}")
+        ended = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=SECONDS
+        )
+    return ended.stdout
 
 
 @click.command()

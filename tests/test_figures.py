@@ -1,10 +1,13 @@
-"""Figures that more than one page states are the same on all of them."""
+"""Figures that more than one page states are the same on all of them, and in their source."""
 
+import json
 import re
 from pathlib import Path
 from typing import Final
 
 import pytest
+
+from bench.picture import WORKLOAD, sentence
 
 ROOT: Final = Path(__file__).parent.parent
 PAGES: Final = {
@@ -43,3 +46,18 @@ def test_the_first_example_is_the_same_on_the_first_page_of_the_site() -> None:
         return text[text.index("```python") : text.index("```\n", text.index("It prints:") + 20)]
 
     assert example(PAGES["index.md"]) == example(PAGES["README.md"])
+
+
+@pytest.mark.parametrize("page", ["README.md", "index.md"])
+def test_the_figures_beside_the_picture_are_those_that_it_was_made_of(page: str) -> None:
+    sizes = json.loads((ROOT / "docs/report.json").read_text())
+    assert f"*{sentence(sizes)} " in " ".join(PAGES[page].split())
+
+
+def test_the_demo_measures_what_the_picture_shows() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    size = re.search(r"call DEMO_WORKLOADS,(\w+)", makefile)
+    assert size is not None
+    line = re.search(r"--generate (record=\S+)", makefile)
+    assert line is not None
+    assert line[1].replace("$(1)", size[1]) == WORKLOAD

@@ -17,6 +17,7 @@ from downconvert.conformance.rules import RULES
 from downconvert.conformance.score import Score, judge
 from downconvert.gateway.security import MECHANISMS, ClusterSecurity, Credentials, tls_context
 from downconvert.gateway.settings import SECRET_VARIABLE
+from records.units import format_count
 
 from .failure import CommandError
 from .invocation import command_line
@@ -130,7 +131,8 @@ def _print(score: Score) -> None:
     for fault in score.faults():
         rule = RULES[fault.rule]
         print(f"{fault.rule}: {rule.what}")
-        print(f"  Fetch {where(fault)}; {', '.join(fault.topics)}; {len(fault.cases)} cases")
+        cases = format_count(len(fault.cases), "case")
+        print(f"  Fetch {where(fault)}; {', '.join(fault.topics)}; {cases}")
         print(f"  {fault.words}" + (f": {fault.shown}" if fault.shown else ""))
         print(f"  hurts {rule.hurts}")
         print(f"  from {rule.source}")

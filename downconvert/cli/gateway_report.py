@@ -11,7 +11,7 @@ from urllib.request import urlopen
 import click
 
 from downconvert.report.page import framed, write_page
-from records.units import format_size
+from records.units import format_count, format_size
 
 from .failure import CommandError, reason
 from .grid import grid, output
@@ -57,7 +57,7 @@ def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: boo
         title = "Which clients use old versions"
         clients = _clients(rows)
         need = sum(bool(client["translated"]) for client in clients)
-        words = f"{need} of {len(clients):,} clients need the gateway."
+        words = _need(need, format_count(len(clients), "client"))
         lead = f"What the gateway at {' and '.join(urls)} has seen."
         parts = _sections(rows) if by is None else _group_sections(groups, by)
         is_good = not need if clients else None
@@ -156,11 +156,15 @@ def _print(rows: list[dict[str, Any]]) -> None:
         )
     console = output()
     console.print(table)
-    console.print(f"\n{len(old)} of {len(clients)} clients need the gateway.")
+    console.print("\n" + _need(len(old), format_count(len(clients), "client")))
     for client in old:
         console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}")
     if unsafe := _with_old_tls(clients):
         console.print(f"\n{unsafe}")
+
+
+def _need(count: int, every: str) -> str:
+    return f"{count:,} of {every} {'needs' if count == 1 else 'need'} the gateway."
 
 
 def _with_old_tls(clients: list[dict[str, Any]]) -> str:
@@ -188,7 +192,7 @@ def _print_groups(groups: list[Group], by: str) -> None:
     console = output()
     console.print(table)
     old = [group for group in groups if group.old_clients]
-    console.print(f"\n{len(old)} of {len(groups)} need the gateway.")
+    console.print("\n" + _need(len(old), f"{len(groups):,}"))
     for group in old:
         console.print(f"  {_shown(group.name)}: {', '.join(sorted(group.old))}")
 

@@ -40,12 +40,12 @@ def _sections(score: Score) -> Iterator[str]:
         ):
             yield f"<dt>{name}</dt><dd>{escape(words)}</dd>"
         yield "</dl></section>"
-    yield "<section><h2>By version of Fetch</h2><table><thead><tr><th>Fetch</th>"
-    yield '<th>right</th><th>of</th><th class="wrap">who asks it</th></tr></thead><tbody>'
+    yield "<section><h2>By version of Fetch</h2><table><thead><tr><th>version</th>"
+    yield '<th>right</th><th class="wrap">who asks it</th></tr></thead><tbody>'
     for version in score.versions:
         right, count = score.of(version)
         mark = "good" if right == count else "bad"
-        yield f'<tr><td>{version}</td><td class="{mark}">{right}</td><td>{count}</td>'
+        yield f'<tr><td>Fetch {version}</td><td class="{mark}">{right} of {count}</td>'
         yield f'<td class="wrap">{escape(clients_of(version))}</td></tr>'
     yield '</tbody></table></section><section><h2>What was written</h2><ul class="facts">'
     yield from (f"<li><b>{plan.name}</b>: {escape(plan.what)}</li>" for plan in PLANS)

@@ -101,6 +101,7 @@ li { margin: 6px 0; overflow-wrap: anywhere; }
   td[data-label]::before { content: attr(data-label); color: var(--dim); font-weight: 400;
     text-align: left; flex: none; max-width: 45%; }
   td.wrap, td.advice { flex-direction: column; gap: 0; text-align: left; }
+  td code { white-space: normal; }
   .bar { flex: 1; }
 }
 @media print { body { background: #fff; } section { break-inside: avoid; border: none;

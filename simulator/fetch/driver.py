@@ -18,7 +18,6 @@ from records.files.sends import PendingBytes, Send
 from records.units import KiB
 
 from .fetches import Fetch
-from .responses import buffer_bytes
 
 REQUEST: Final = Struct(">i")
 ANSWER_HEAD: Final = Struct(">q")
@@ -36,14 +35,12 @@ class Tally:
     promised: int = 0
     sent: int = 0
     broken: int = 0  # answers with another size than promised
-    buffers_of_one: int = 0  # the most that one send has held
-    buffers_of_all: int = 0  # the most that all sends have held together
 
 
 class _Connection:
     """One consumer's connection: a request being read, or an answer being sent."""
 
-    __slots__ = ("buffers", "head", "request", "send", "sent", "socket", "waits")
+    __slots__ = ("head", "request", "send", "sent", "socket", "waits")
 
     def __init__(self, connected: socket.socket) -> None:
         self.socket = connected
@@ -51,7 +48,6 @@ class _Connection:
         self.head = PendingBytes()
         self.send: Send | None = None
         self.sent = 0  # bytes of this answer
-        self.buffers = 0  # the most bytes that this answer's send has held
         self.waits = False  # until its channel is writable
 
 
@@ -67,7 +63,6 @@ class Driver:
         self.tally = Tally()
         self._fetches = fetches
         self._respond = respond
-        self._buffers = 0
         self._sending: deque[_Connection] = deque()  # with writable channels
         self._selector = selectors.DefaultSelector()
         for connected in sockets:
@@ -114,19 +109,15 @@ class Driver:
         send = connection.send = self._respond(fetch)
         connection.head.left = memoryview(ANSWER_HEAD.pack(send.size))
         connection.sent = 0
-        self._count_buffers(connection, send)
         self._write(connection)
 
     def _write(self, connection: _Connection) -> None:
         send = connection.send
         assert send is not None
-        is_first = not connection.sent
         written = connection.head.write_to(connection.socket)
         if not connection.head.left and not send.completed:
             written = send.write_to(connection.socket, TURN_SIZE)
             connection.sent += written
-        if is_first:
-            self._count_buffers(connection, send)
         if send.completed and not connection.head.left:
             self._end(connection, send)
         elif written:
@@ -136,7 +127,6 @@ class Driver:
             self._selector.modify(connection.socket, _WRITE, connection)
 
     def _end(self, connection: _Connection, send: Send) -> None:
-        self._count_buffers(connection, send)
         tally = self.tally
         tally.answers += 1
         tally.promised += send.size
@@ -144,17 +134,7 @@ class Driver:
         tally.broken += connection.sent != send.size
         self._forget(connection)
 
-    def _count_buffers(self, connection: _Connection, send: Send) -> None:
-        held = buffer_bytes(send)
-        if held != connection.buffers:
-            self._buffers += held - connection.buffers
-            connection.buffers = held
-            self.tally.buffers_of_one = max(self.tally.buffers_of_one, held)
-            self.tally.buffers_of_all = max(self.tally.buffers_of_all, self._buffers)
-
     def _forget(self, connection: _Connection) -> None:
-        self._buffers -= connection.buffers
-        connection.buffers = 0
         connection.send = None
 
     def _close(self, connection: _Connection) -> None:

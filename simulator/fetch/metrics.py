@@ -24,20 +24,6 @@ CPU: Final[Figure[Run]] = Figure(
 
 FIGURES: Final[tuple[Figure[Run], ...]] = (
     PEAK,
-    Figure(
-        "memory",
-        "own buffers, all sends",
-        lambda run: run.sent.tally.buffers_of_all,
-        format_size,
-        "less",
-    ),
-    Figure(
-        "memory",
-        "own buffers, one send",
-        lambda run: run.sent.tally.buffers_of_one,
-        format_size,
-        "less",
-    ),
     Figure("latency", "first byte, p50", lambda run: run.first_byte(50), format_seconds, "less"),
     FIRST_BYTE,
     Figure("latency", "last byte, p50", lambda run: run.last_byte(50), format_seconds),

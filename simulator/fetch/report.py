@@ -47,9 +47,7 @@ _NOTES: Final = (
     "another. A figure is the median of its rounds, a ratio that of the two figures beside it. The "
     "spread is the distance from the least to the most of a figure's rounds, beside its median.",
     "Memory is the sender's resident set (VmHWM, reset at the beginning), less what it was after "
-    "everything had been imported. Own buffers are the most bytes that a send keeps for itself; "
-    "the buffers in which a chunk is converted are shared by all sends of a process (64 KiB, and "
-    "at most 1 MiB more where records are compressed again): they count in the peak only.",
+    "everything had been imported.",
     "Latency is measured by the consumers that read as fast as they can, from the request to the "
     "first and the last byte of the answer. Throughput counts what all consumers had read when "
     "the last of the fast ones was done.",

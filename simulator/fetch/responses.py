@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from downconvert import LazyDownConvertRecords, LazyDownConvertSend, eager
+from downconvert import LazyDownConvertRecords, eager
 from downconvert.conversion.policies import parse_policy
 from records import FileRecords
 from records.files.channel import Write, writer
@@ -80,14 +80,3 @@ class Responses:
             "zero-copy": lambda: self.records(fetch).to_send(),
         }
         return makers[self.mode]()
-
-
-def buffer_bytes(send: Send) -> int:
-    """The most bytes that a send has held in its own buffers so far."""
-    match send:
-        case LazyDownConvertSend():
-            return send.stats.peak_buffer_bytes
-        case BytesSend():
-            return send.size
-        case _:
-            return 0

@@ -8,7 +8,7 @@ from typing import Any, Final
 from records.units import format_count
 from simulator.measure import percentile, thinned
 from simulator.modes import Mode
-from simulator.report.costs import Cost, costs
+from simulator.report.costs import Cost, costs, is_made_at_once
 from simulator.rounds import Rounds, merged
 
 from .consumers import Reading
@@ -75,8 +75,6 @@ class Run:
         return {
             "peak_bytes": self.peak,
             "idle_bytes": sent.idle,
-            "buffers_of_one_send_bytes": tally.buffers_of_one,
-            "buffers_of_all_sends_bytes": tally.buffers_of_all,
             "first_byte_seconds": _percentiles(reading.first_bytes),
             "fetch_seconds": _percentiles(reading.latencies),
             "bytes_per_second": round(self.bytes_per_second),
@@ -129,7 +127,8 @@ class Result:
     @property
     def costs(self) -> list[Cost]:
         is_compressed = any(plan.is_compressed for plan in self.plans.values())
-        return costs(self.modes, is_compressed=is_compressed)
+        size = min(self.options.max_bytes, self.size)
+        return costs(self.modes, are_large=not is_made_at_once(size, is_compressed=is_compressed))
 
     def failures(self) -> list[str]:
         """One line for each failed check."""

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.report.page import framed, write_page
-from records.units import format_seconds, format_size
+from records.units import format_count, format_seconds, format_size
 from simulator.environment import environment
 from simulator.modes import Mode
 from simulator.report.figures import is_compared
@@ -150,11 +150,12 @@ def _facts(options: LoadOptions) -> dict[str, str]:
         f"{group.count:,} of {group.kind} (Fetch v{group.version})" for group in options.clients
     )
     return {
-        "topic": f"{options.workload}, in {options.partitions:,} partitions",
+        "topic": f"{options.workload}, in {format_count(options.partitions, 'partition')}",
         "clients": clients,
         "slow clients": f"{sum(options.slow.of(options.clients)):,} at "
         f"{format_size(options.rate)}/s",
-        "a fetch": f"{options.per_fetch} partitions, {format_size(options.max_bytes)} of each",
+        "a fetch": f"{format_count(options.per_fetch, 'partition')}, "
+        f"{format_size(options.max_bytes)} of each",
         "pause of today's clients": format_seconds(options.pause),
         "time": f"{options.rounds} rounds, together at least {options.seconds:g} s a mode, and "
         "each once through the partitions",

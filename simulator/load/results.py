@@ -8,7 +8,7 @@ from typing import Any, Final
 from records.units import format_count
 from simulator.measure import percentile, thinned
 from simulator.modes import Mode
-from simulator.report.costs import Cost, costs
+from simulator.report.costs import Cost, costs, is_made_at_once
 from simulator.report.figures import records_per_cpu_second
 from simulator.rounds import Rounds, merged
 
@@ -194,7 +194,10 @@ class LoadResult:
 
     @property
     def costs(self) -> list[Cost]:
-        return costs(self.modes, is_compressed=self.options.workload.codec != "none")
+        options = self.options
+        of_one = min(options.max_bytes, options.workload.size // options.partitions)
+        size, is_compressed = options.per_fetch * of_one, options.workload.codec != "none"
+        return costs(self.modes, are_large=not is_made_at_once(size, is_compressed=is_compressed))
 
     def unfairness(self, mode: Mode, percent: float = 99) -> float | None:
         """The ratio of a latency of current clients beside old ones to their latency alone; None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from simulator.modes import Mode
 from simulator.rounds import Rounds
 
-from .costs import LATER, Cost, verdict
+from .costs import FIRST, LATER, Cost, verdict
 from .figures import Figure, M, is_compared, share
 
 
@@ -53,7 +53,7 @@ def costs_section(costs: Sequence[Cost], rounds: int) -> Iterator[str]:
         )
     yield "</tbody></table>"
     yield f'<p class="verdict {tone(is_met)}">{escape(words)}</p>'
-    yield f'<p class="noise same">{LATER}</p>'
+    yield f'<p class="noise same">{FIRST} {LATER}</p>'
 
 
 def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]]) -> Iterator[str]:

@@ -12,7 +12,7 @@ from rich.text import Text
 from simulator.modes import Mode
 from simulator.rounds import Rounds
 
-from .costs import LATER, Cost, verdict
+from .costs import FIRST, LATER, Cost, verdict
 from .figures import Figure, M, is_compared, share
 
 STYLES: Final = {True: "bold green", False: "yellow", None: "dim"}
@@ -54,7 +54,9 @@ def costs_table(costs: Sequence[Cost], rounds: int) -> RenderableType:
             *(Text(share(cost.spread), style="dim") for _ in spread),
         )
     words, is_met = verdict(costs, rounds)
-    return Group(grid, Text(), Text(words, style=STYLES[is_met]), Text(LATER, style="dim"))
+    return Group(
+        grid, Text(), Text(words, style=STYLES[is_met]), Text(f"{FIRST} {LATER}", style="dim")
+    )
 
 
 def verdict_text(failures: Sequence[str], success: str) -> Text:

@@ -28,8 +28,6 @@ RESULT: Final = pa.schema(
         ("mode", pa.string()),
         ("log_bytes", pa.int64()),
         ("peak_bytes", pa.int64()),  # of the sender above idle
-        ("buffers_of_one_send_bytes", pa.int64()),
-        ("buffers_of_all_sends_bytes", pa.int64()),
         ("records_per_second", pa.float64()),
         ("bytes_per_second", pa.float64()),
         ("cpu_seconds", pa.float64()),
@@ -113,7 +111,6 @@ def measure(task: Task) -> Iterator[Json]:
             result = simulate(str(task.workload), files, options)
             for mode, measured in result.modes.items():
                 run = measured.each[0]
-                sent = run.sent
                 yield {
                     "workload": str(task.workload),
                     "codec": task.workload.codec,
@@ -123,11 +120,9 @@ def measure(task: Task) -> Iterator[Json]:
                     "mode": mode,
                     "log_bytes": result.size,
                     "peak_bytes": run.peak,
-                    "buffers_of_one_send_bytes": sent.tally.buffers_of_one,
-                    "buffers_of_all_sends_bytes": sent.tally.buffers_of_all,
                     "records_per_second": run.records_per_second,
                     "bytes_per_second": run.bytes_per_second,
-                    "cpu_seconds": sent.cpu_seconds,
+                    "cpu_seconds": run.sent.cpu_seconds,
                     "first_byte_p99_seconds": run.first_byte(99),
                     "fetch_p99_seconds": run.last_byte(99),
                     "failures": result.failures(),

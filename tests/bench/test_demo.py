@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.demo import OLD, Line, compared, memory
+from bench.demo import OLD, Line, compared, memory_lines
 from tests import kafka_server
 
 
@@ -15,7 +15,7 @@ def test_a_line_names_client_cluster_and_records() -> None:
 
 
 def test_memory_is_shown_of_both_modes() -> None:
-    lazy, eager = memory("record=100,size=1MiB,seed=1")
+    lazy, eager = memory_lines("record=100,size=1MiB,seed=1")
     assert lazy.startswith("lazy conversion ")
     assert eager.startswith("eager conversion ")
 

@@ -17,6 +17,7 @@ from tests import kafka_secured, kafka_server, kafka_zookeeper
 from tests.certificates import self_signed
 from tests.downconvert.broker.guarding import guard_of
 from tests.ports import LOOPBACK, free_ports
+from tests.report_pages import check_fits_a_phone
 
 from .running import Command, one_line
 
@@ -43,6 +44,7 @@ def test_our_own_broker_keeps_every_rule(command: Command, address: str, tmp_pat
     assert said["cases"] > 500
     assert said["skipped"] == []
     assert "Does it serve old clients?" in page.read_text()
+    check_fits_a_phone(page)
 
 
 def test_one_topic_is_enough_and_markdown_is_for_documents(command: Command, address: str) -> None:

@@ -15,6 +15,7 @@ import pytest
 from tests.downconvert.doctor.test_metrics_page import NAMED
 from tests.downconvert.doctor.test_request_log import json_line, text_line
 from tests.downconvert.doctor.wire import api_versions, packets, pcap, pcapng, request
+from tests.report_pages import check_fits_a_phone
 
 from .running import Command, one_line, start
 
@@ -71,6 +72,7 @@ def test_a_page_is_written_and_harmless(command: Command, log: Path, tmp_path: P
     assert "<script>" not in text
     assert "&lt;script&gt;" in text
     assert "http" not in text.lower()
+    check_fits_a_phone(page)
 
 
 def test_a_name_does_nothing_to_a_terminal(command: Command, log: Path) -> None:

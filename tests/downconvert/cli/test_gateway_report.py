@@ -13,6 +13,7 @@ from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.serving import LENGTH, TIMEOUT, Wire
 from tests.downconvert.gateway.talk import fetch_body
 from tests.ports import LOOPBACK, free_ports
+from tests.report_pages import check_fits_a_phone
 
 from .gateways import Running, gateway, produce
 from .running import Command
@@ -53,7 +54,7 @@ def test_the_report_is_a_table_lines_for_programs_and_a_page(
     _, url = observed
     table = command("gateway", "--report", url)
     assert (table.code, table.err) == (0, "")
-    assert "1 of 1 clients need the gateway." in table.out
+    assert "1 of 1 client needs the gateway." in table.out
     assert "test: Fetch v0, Produce v0" in table.out
     rows = json.loads(command("gateway", "--report", url, "--json").out)
     assert sum(row["records_converted"] for row in rows) == 1
@@ -63,8 +64,9 @@ def test_the_report_is_a_table_lines_for_programs_and_a_page(
     assert "Which clients use old versions" in page.read_text()
     assert "Fetch v0, Produce v0" in page.read_text()
     assert 'name="viewport" content="width=device-width' in page.read_text()
-    assert '<p class="conclusion bad">1 of 1 clients need the gateway.</p>' in page.read_text()
+    assert '<p class="conclusion bad">1 of 1 client needs the gateway.</p>' in page.read_text()
     assert '<span class="bad">test</span>' in page.read_text()
+    check_fits_a_phone(page)
 
 
 @pytest.mark.parametrize(("by", "name"), [("principal", "(none)"), ("prefix", "test")])
@@ -78,9 +80,10 @@ def test_the_report_is_of_groups_too(
     assert group["first_seen"] <= group["last_old"] <= group["last_seen"]
     page = tmp_path / "old.html"
     ran = command("gateway", "--report", url, "--by", by, "--html", page)
-    assert "1 of 1 need the gateway." in ran.out
+    assert "1 of 1 needs the gateway." in ran.out
     assert f"{name}: Fetch v0, Produce v0" in ran.out
     assert f"<th>{by}</th>" in page.read_text()
+    check_fits_a_phone(page)
 
 
 def test_what_a_client_calls_itself_does_no_harm(

@@ -8,6 +8,7 @@ import pytest
 
 from downconvert.broker.handlers import produce
 from tests.downconvert.cli.running import Command
+from tests.report_pages import check_fits_a_phone
 
 
 def test_options_come_first_and_then_what_was_done(command: Command) -> None:
@@ -89,6 +90,7 @@ def test_json_and_a_report_say_the_same_verdict(command: Command, tmp_path: Path
     text = page.read_text()
     assert said["verdict"][1:] in text
     assert f"downconvert simulate --brokers 3 --seed 3 --seconds 1 --json --report {page}" in text
+    check_fits_a_phone(page)
 
 
 def test_a_broken_invariant_is_in_json_and_in_the_report(

@@ -18,6 +18,7 @@ from simulator.load.report import write_report
 from simulator.load.results import LoadResult, LoadRun
 from simulator.load.simulation import simulate_load
 from simulator.load.table import fairness_lines, table, verdict
+from tests.report_pages import check_fits_a_phone
 from tests.simulator.loads import SMALL
 
 OLD = 40
@@ -138,6 +139,7 @@ def test_a_report_is_one_file_that_loads_nothing(result: LoadResult, tmp_path: P
     assert not re.search(r"<(script|link|img|iframe|object)\b|@import|url\((?!#)", text)
     assert "downconvert simulate &lt;x&gt;" in text
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
+    check_fits_a_phone(path)
 
 
 def test_figures_are_written_as_json_and_for_prometheus(result: LoadResult, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from records.units import format_rate
 from simulator.sweep.report import write_report
 from simulator.sweep.sweep import Grid, sweep
+from tests.report_pages import check_fits_a_phone
 
 SMALL = Grid(codecs=["none"], record_sizes=[1000], chunk_sizes=[4096], consumers=[2], size=50_000)
 
@@ -27,12 +28,13 @@ def test_each_point_is_measured_and_plotted(spark: SparkSession, tmp_path: Path)
     write_report(tmp_path / "sweep.html", rows, "downconvert spark sweep <OUT>")
     page = (tmp_path / "sweep.html").read_text()
     assert page.count("<svg") == 2
-    assert "At its largest point the sender takes this memory above idle: " in page
+    assert "The sender takes at most this memory above idle: " in page
     rates = [row["records_per_second"] for row in rows]
     assert all(f"<td>{format_rate(rate)}</td>" in labels_left_out(page) for rate in rates)
     assert ">records/s<" in page[page.index("Throughput") : page.index("<table")]
     assert "<OUT>" not in page
     assert "http" not in page
+    check_fits_a_phone(tmp_path / "sweep.html")
 
 
 @pytest.mark.parametrize(

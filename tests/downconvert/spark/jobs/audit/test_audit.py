@@ -16,6 +16,7 @@ from downconvert.storage.inspection import Inspection, inspect_log
 from records import Codec
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import batch, segment
+from tests.report_pages import check_fits_a_phone
 
 # Each format, codec, and fate of a transaction; compacted, trimmed and rolled logs.
 TOPICS: Final = (
@@ -89,6 +90,7 @@ def test_the_report_is_one_file_that_loads_nothing(topics: list[Topic], tmp_path
     for forbidden in ("<script", "http://", "https://", "<link", "a <b> &"):
         assert forbidden not in page
     assert [file.name for file in tmp_path.iterdir()] == ["audit.html"]
+    check_fits_a_phone(path)
 
 
 def test_nothing_to_say_is_a_report_too(tmp_path: Path) -> None:

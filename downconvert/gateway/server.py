@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
 
+from downconvert.access.admissions import Admissions
 from downconvert.access.failed_logins import FailedLogins
 from downconvert.access.quotas import Quotas
 from downconvert.access.rights import ConfigError
@@ -77,6 +78,7 @@ class Gateway(Startable):
         ledgers = ledgers or Ledgers()
         self.failed_logins = FailedLogins(ledgers.failed_logins)
         self.quotas = Quotas(ledgers.quotas)
+        self.admissions = Admissions(ledgers.admissions)
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
         self.requests = RequestMemory(config.limits.requests_memory)
@@ -182,6 +184,7 @@ class Gateway(Startable):
             self.budget,
             self.failed_logins,
             self.quotas,
+            self.admissions,
             self.last_old,
             self.requests,
         )

@@ -40,7 +40,7 @@ from downconvert.serving.places import EVICTED, Place
 from records import RecordsError
 
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
-from .conversion_pool import ConversionPool
+from .conversion_pool import TimedPool
 from .ended import ConnectionEndedError, UnreachableError, end_of, hang_up
 from .passing import Passing
 from .pieces import SOON, pieces, send_converted, send_small
@@ -68,7 +68,7 @@ class Connection:
         reach: Callable[[], Coroutine[Any, Any, Upstream]],
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
-        pool: ConversionPool,
+        pool: TimedPool,
         counters: Counters,
         place: Place,
     ) -> None:
@@ -164,7 +164,7 @@ class Connection:
 
     def _settle(self) -> None:
         """The connection keeps its place once the client is identified."""
-        if self.session.identity.identified is not None:
+        if self.session.identity.keeps_place:
             self.place.settle()
 
     def _evict(self) -> None:
@@ -275,7 +275,7 @@ class Connection:
                     partial(advance_in_turns, steps, said, self._pool.goes_on)
                 )
             else:
-                step = advance(steps, said)
+                step = self._pool.here(partial(advance, steps, said))
             match step:
                 case Turn():
                     said, takes_time = nothing, perf_counter() >= until
@@ -342,10 +342,11 @@ class Connection:
         """Returns the seconds for which the client is muted after it sent `received` bytes and
         before it is sent `sent` bytes. They begin now, so that the answer can state them."""
         now = perf_counter()
-        seconds = self.session.charge(received, sent, now)
+        session, spent = self.session, self._pool.spent()
+        seconds = session.identity.charge(session.api, received, sent, spent, now)
         if seconds:
             self._muted_until = now + seconds
-            self._counters.throttled(self.session.api, seconds)
+            self._counters.throttled(session.api, seconds)
         return seconds
 
     async def _reply(
@@ -354,16 +355,14 @@ class Connection:
         """Forwards the request, or returns the response to send and the error that then ends the
         connection, if any."""
         match reply:
-            case Answer(send, ends, is_login, throttled, errors):
+            case Answer(send, ends, throttled, errors):
                 await self._before_answer()
                 if errors:
                     self._counters.errors_told(self.session.api, errors)
                 seconds = charge(send.size)
                 if seconds and throttled is not None:
                     send = throttled(seconds)
-                if ends is None:
-                    return send, None
-                return send, hang_up(ends, is_login=is_login)
+                return send, None if ends is None else hang_up(ends)
             case Forward(header, expects_response, throttle):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)
@@ -377,8 +376,8 @@ class Connection:
                 await self._while_waiting(forward)
             case Nothing():
                 charge(0)
-            case HangUp(reason, is_login, has_expired):
-                raise hang_up(reason, is_login=is_login, has_expired=has_expired)
+            case HangUp():
+                raise hang_up(reply)
         return None
 
     async def _send(self, send: ResponseSend) -> None:

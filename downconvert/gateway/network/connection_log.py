@@ -15,7 +15,7 @@ from records.logged import log_of
 from .connection import Connection
 
 LOG: Final = log_of(__name__)
-WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
+WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.LIMIT, End.DEFECT)
 AUDIT: Final = log_of("downconvert.audit")
 UNKNOWN: Final = "unknown software"
 
@@ -40,7 +40,7 @@ def log_end(
     who = session.client_id, session.software or UNKNOWN, principal
     said = (session.address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
-    if reason is End.LOGIN:
+    if reason in (End.LOGIN, End.LIMIT):
         _audit(lines, session.address, text, fields, now)
     if reason in WARNED:
         lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)

@@ -33,7 +33,7 @@ from records.logged import log_of
 from .accepting import Accepting
 from .connection import Connection
 from .connection_log import log_defect, log_end
-from .conversion_pool import ConversionPool
+from .conversion_pool import ConversionPool, TimedPool
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .event_loop import EventLoop
 from .greeting import Greeting, no_traceback_for_names
@@ -277,7 +277,7 @@ class ServingLoop:
             lambda: self._reach(node_id, session.identity.credentials),
             time.time,
             self._know_nodes,
-            gateway.pool,
+            TimedPool(gateway.pool),
             gateway.counters,
             place,
         )
@@ -305,6 +305,7 @@ class ServingLoop:
         finally:
             self._connections.discard(connection)
             connection.place.release()
+            connection.session.identity.release()
             self._gateway.counters.connection_ended(reason)
             now = self._loop.time()
             log_end(self._gateway.lines, connection, reason, text, now - started, now)

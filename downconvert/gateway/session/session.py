@@ -23,7 +23,7 @@ from downconvert.serving.series import NAME_MAX
 from records.logged import log_of
 
 from . import headers, producing, sent
-from .answering import request_header
+from .answering import over_limit, request_header
 from .census import ClientKey
 from .client_identity import ClientIdentity
 from .exchanges import (
@@ -51,8 +51,7 @@ LOG: Final = log_of(__name__)
 PRODUCE_WITH_ENDPOINTS: Final = 10
 THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
 CORRELATION_SIZE: Final = 4
-PRODUCE: Final = ApiKey.Produce.name
-FETCH: Final = ApiKey.Fetch.name
+SAYS_OVER_LIMIT: Final = range(schema("ApiVersionsRequest").newest + 1)
 
 
 class Session:
@@ -90,7 +89,8 @@ class Session:
 
         BadRequestError: the client's request or the cluster's answer is invalid."""
         if self._login is not None and self._login.expects_token:
-            return self.identity.logged_in((yield from self._login.take_raw(frame, size, now)))
+            reply = yield from self._login.take_raw(frame, size, now)
+            return (yield from self.identity.logged_in(reply, now))
         if self._relay.expects_token:
             return (yield from self._relay.take(frame, size))
         header = headers.parse(frame)
@@ -100,7 +100,7 @@ class Session:
             self.repeated.clear()
         if self._login is not None and header.api in AUTHENTICATION:
             reply = yield from self._login.handle(header, frame, size, now)
-            return self.identity.logged_in(reply)
+            return (yield from self.identity.logged_in(reply, now))
         if self.identity.has_expired(now):
             return HangUp("its token has expired, and it has not sent another", has_expired=True)
         if self.identity.identified is None:
@@ -109,6 +109,9 @@ class Session:
             if not self.identity.find():
                 return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
         if self._cluster is None:
+            yield from self.identity.admit(now)
+            if self.identity.over_limit:
+                return over_limit(header, SAYS_OVER_LIMIT, self.identity.over_limit)
             self._learn((yield HELLO))
         passes = self._versions.passes(header.key, header.version)
         self._see(header, now, passes)
@@ -142,8 +145,8 @@ class Session:
         return self._forwarded(header, frame)
 
     def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
-        throttle = self._throttle_field(header)
-        has_rate = throttle is not None or self._says_how_long_at_its_end(header)
+        throttle, is_timed = self._throttle_field(header), self._is_timed
+        has_rate = throttle is not None or is_timed or self._says_how_long_at_its_end(header)
         if expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
             assert self._client is not None
             self.passed.learn(header, frame, self.api, self._client, self.client_id)
@@ -163,20 +166,12 @@ class Session:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the client's identity and the cluster's versions are known, and no fetch rate
-        applies to the client."""
-        is_known = self._cluster is not None and self.identity.identified is not None
-        return is_known and self.identity.access.consumer_byte_rate is None
-
-    def charge(self, received: int, sent: int, now: float) -> float:
-        """Charges a request of `received` bytes and its answer of `sent` bytes to the client's
-        rate. Returns the seconds for which the client is muted."""
-        access, quotas, who = self.identity.access, self.shared.quotas, self.identity.name
-        if self.api == PRODUCE and access.producer_byte_rate is not None:
-            return quotas.charge(who, "produce", received, access.producer_byte_rate, now)
-        if self.api == FETCH and access.consumer_byte_rate is not None:
-            return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
-        return 0.0
+        """Whether the client's identity and the cluster's versions are known, and no rate applies
+        to the client's fetches."""
+        if self._cluster is None or self.identity.identified is None:
+            return False
+        access = self.identity.access
+        return access.consumer_byte_rate is None and access.request_percentage is None
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
         """Answers an unidentified client's ApiVersions from the last response of any broker."""
@@ -282,15 +277,20 @@ class Session:
     def _says_how_long_at_its_end(self, header: Header) -> bool:
         """Whether the request is a produce of a client with a rate. Its answer is made here: the
         position of the throttle time depends on all fields before it."""
-        has_rate = self.identity.access.producer_byte_rate is not None
+        has_rate = self.identity.access.producer_byte_rate is not None or self._is_timed
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
     def _throttle_field(self, header: Header) -> ThrottleField | None:
         """The position of a fetch's throttle time. None: no rate applies, or no such field."""
-        has_rate = self.identity.access.consumer_byte_rate is not None
+        has_rate = self.identity.access.consumer_byte_rate is not None or self._is_timed
         if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
             return None
         return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))
+
+    @property
+    def _is_timed(self) -> bool:
+        """Whether the gateway's time for the client's requests is limited."""
+        return self.identity.access.request_percentage is not None
 
     def _names(self, header: Header) -> tuple[str, ...]:
         """The names by which rules know the client."""
@@ -307,7 +307,7 @@ class Session:
         request = request_header(header)
         send, errors = response(request, answer), error_codes(request.api, answer)
         access = self.identity.access
-        if access.producer_byte_rate is None and access.consumer_byte_rate is None:
+        if not access.has_rates:
             # Does not refer to the message, which would be kept while a slow client reads.
             return Answer(send, errors=errors)
         return Answer(send, throttled=partial(throttled, request, answer), errors=errors)

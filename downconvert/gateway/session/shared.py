@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from downconvert.access.admissions import Admissions
 from downconvert.access.failed_logins import FailedLogins
 from downconvert.access.ledger import Ledger, OwnLedger
 from downconvert.access.quotas import Quotas
@@ -20,6 +21,7 @@ class Ledgers:
 
     quotas: Ledger = field(default_factory=OwnLedger)
     failed_logins: Ledger = field(default_factory=OwnLedger)
+    admissions: Ledger = field(default_factory=OwnLedger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +35,6 @@ class Shared:
     room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
     failed_logins: FailedLogins = field(default_factory=FailedLogins)
     quotas: Quotas = field(default_factory=Quotas)
+    admissions: Admissions = field(default_factory=Admissions)
     last_old: LastOld = field(default_factory=LastOld)
     requests: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))

@@ -7,6 +7,7 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import ClusterSecurity, Credentials
+from downconvert.gateway.session.client_identity import FETCH, PRODUCE
 from downconvert.gateway.session.exchanges import Answer, Ask, HangUp
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
@@ -262,9 +263,9 @@ def test_clients_without_a_name_share_a_rate_per_address_and_those_with_one_per_
         through.session.identity.identified = replace(CONFIG.default, name=name, access=access)
         if fetches:
             fetch(through, 1, 0)
-            return through.session.charge(1, size, through.now)
+            return through.session.identity.charge(FETCH, 1, size, 0.0, through.now)
         produce(through, 1, message_set(0, b"a"))
-        return through.session.charge(size, 1, through.now)
+        return through.session.identity.charge(PRODUCE, size, 1, 0.0, through.now)
 
     access = through.config.access
     assert seconds("", "10.0.0.1", 20_000) > 10

@@ -28,7 +28,7 @@ LISTENER: Final = {
 AT_START: Final = {
     "http": "HOST:PORT of the pages for health, metrics and the report.",
     "workers": "Processes behind the same ports.",
-    "audit": "A file to which lines of JSON are appended: who has logged in, and who was refused.",
+    "audit": "A file to which lines of JSON are appended: logins, refusals, and what was changed.",
     "history": "Where the dates are kept when old versions were seen last.",
     "verbose": "A log line for each request.",
     "quiet": "Warnings and errors only.",

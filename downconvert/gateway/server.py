@@ -22,6 +22,7 @@ from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
 from records.logged import log_of
 
+from .audit import Audit
 from .certificates import Certificates
 from .changes import applicable
 from .config import GatewayConfig
@@ -90,6 +91,7 @@ class Gateway(Startable):
         self.certificates = Certificates(config)
         self.places = Places()
         self.lines = LineBudget()
+        self.audit = Audit(self.lines, clock)
         self._clock = clock
         self._loop = ServingLoop(self)
 
@@ -186,6 +188,7 @@ class Gateway(Startable):
             self.quotas,
             self.admissions,
             self.last_old,
+            self.audit,
             self.requests,
         )
 

@@ -87,13 +87,12 @@ class Connection:
         self._pool = pool
         self._upstream: Upstream | None = None
         self._waits = Waits()
-        self._is_idle = True
+        self._is_idle, self._is_last = True, False
         self._is_over = False  # the client has gone, or will be disconnected
         self._mute: Future[None] | None = None  # while muted; done when the connection is over
         self._muted_until = 0.0  # by perf_counter: the client exceeds its rate
         self._is_small = True  # the cluster's answers to the request are in memory
         self._is_waiting = False  # for the cluster's answer
-        self._is_last = False
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
         self._settle()
@@ -102,6 +101,11 @@ class Connection:
     def requests(self) -> int:
         """The number of answered requests."""
         return self._served + self._passing.requests
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return not (self._is_idle and self._passing.is_idle)
 
     def end(self, error: BaseException) -> End:
         """Why the connection ended, from the exception that `serve` raised."""
@@ -172,8 +176,7 @@ class Connection:
         self.close()
 
     async def _wait(self, seconds: float) -> None:
-        """Delays a login. ConnectionEndedError: the client has gone meanwhile. Its further
-        requests are dropped."""
+        """Delays a login. ConnectionEndedError: the client has gone meanwhile."""
         self._pause = get_running_loop().create_future()
         try:
             self._client_ended()  # it may have gone before
@@ -299,8 +302,7 @@ class Connection:
             step = None
 
     async def _reached(self) -> Upstream:
-        """The connection to the broker. It is opened when first needed; unidentified clients never
-        need it."""
+        """The connection to the broker. Unidentified clients never need it."""
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
@@ -339,8 +341,8 @@ class Connection:
             self._is_waiting = False
 
     def _charge(self, received: int, sent: int) -> float:
-        """Returns the seconds for which the client is muted after it sent `received` bytes and
-        before it is sent `sent` bytes. They begin now, so that the answer can state them."""
+        """Returns the seconds for which the client is muted from now on. It sent `received` bytes,
+        and will be sent `sent` bytes."""
         now = perf_counter()
         session, spent = self.session, self._pool.spent()
         seconds = session.identity.charge(session.api, received, sent, spent, now)

@@ -270,6 +270,7 @@ class ServingLoop:
         spoken = (tls.version() or "") if tls is not None else ""
         advertised = gateway.config.advertised_to(greeting.name, reached)
         session = Session(gateway.shared, place.address, advertised, certificate, spoken)
+        session.identity.connection = greeting.connection
         node_id = greeting.node_id
         connection = Connection(
             client,
@@ -300,8 +301,7 @@ class ServingLoop:
             if isinstance(error.__cause__, SilentBrokerError):
                 self._gateway.note(error.__cause__.address, str(error.__cause__))
         except Exception:
-            now, who = self._loop.time(), connection.session.address
-            log_defect(self._gateway.lines, who, now)
+            log_defect(self._gateway.lines, connection, self._loop.time())
         finally:
             self._connections.discard(connection)
             connection.place.release()

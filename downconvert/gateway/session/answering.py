@@ -26,6 +26,15 @@ def answered(
     return Answer(send, ends=ends, errors=errors)
 
 
+def versions_unsupported(header: Header, offered: range) -> Answer:
+    """The answer to ApiVersions in a version that is not offered."""
+    one = Message(
+        api_key=ApiKey.ApiVersions, min_version=offered.start, max_version=offered.stop - 1
+    )
+    body = Message(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[one])
+    return Answer(response(request_header(header), body, version=0))
+
+
 def over_limit(header: Header, offered: range, reason: str) -> Reply:
     """The end of a connection beyond its client's limits. ApiVersions says so with Kafka's error,
     after which clients connect again; no other request has a place for it in all versions.

@@ -6,23 +6,23 @@ client's rates.
 Not here: its login (login.py), the rules (access/identity.py), the rights that a rule grants
 (access/permissions.py)."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from typing import Final
 
 from downconvert.access.admissions import OverLimitError
+from downconvert.access.audited import CHANGES
 from downconvert.access.credentials import Proved
 from downconvert.access.identity import principal_of
 from downconvert.access.rights import Access
+from downconvert.gateway.audit import trace_id
 from downconvert.gateway.identity import Identified
 from downconvert.gateway.security import Credentials
-from downconvert.protocol.schemas import ApiKey
-from records.logged import log_of
+from downconvert.protocol.schemas import ApiKey, Message
 
 from .exchanges import HangUp, Pause, Reply
 from .login import Login
 from .shared import Shared
 
-AUDIT: Final = log_of("downconvert.audit")
 PRODUCE: Final = ApiKey.Produce.name
 FETCH: Final = ApiKey.Fetch.name
 
@@ -36,8 +36,8 @@ class ClientIdentity:
     is refused; empty: it is not."""
 
     __slots__ = (
-        *("_counted", "_shared", "address", "certificate", "identified", "login", "over_limit"),
-        "proved",
+        *("_counted", "_shared", "address", "certificate", "connection", "identified", "login"),
+        *("over_limit", "proved"),
     )
 
     def __init__(self, shared: Shared, address: str, certificate: str | None) -> None:
@@ -45,6 +45,7 @@ class ClientIdentity:
         self._shared = shared
         self.address = address
         self.certificate = certificate
+        self.connection = 0  # its number, for logs
         self.login = (
             Login(config.identities, address, shared.failed_logins)
             if config.identities.mechanisms
@@ -90,6 +91,31 @@ class ClientIdentity:
     def refusal(self) -> str:
         """Why a login failed, if the client was told so. It may then close without an answer."""
         return "" if self.login is None else self.login.refusal
+
+    def audits(self, key: int) -> bool:
+        """Whether the audit has a line for each of the client's requests of this API."""
+        return key in CHANGES and self._shared.audit.is_on
+
+    def audit(
+        self, api: ApiKey, body: Message | None, answer: Message, errors: Mapping[int, int]
+    ) -> None:
+        """Writes to the audit what an answer with these errors has changed or denied."""
+        if (errors or api in CHANGES) and self._shared.audit.is_on:
+            self._shared.audit.answered(self._fields, api, body, answer, errors)
+
+    def audit_passed_on(self, key: int) -> None:
+        """Writes to the audit that a request is passed on unread."""
+        self._shared.audit.passed_on(self._fields, key)
+
+    @property
+    def _fields(self) -> dict[str, object]:
+        """Who it is, in a line of the audit."""
+        return {
+            "client": self.address,
+            "principal": self.principal,
+            "rule": self.rule,
+            "connection": trace_id(self.connection),
+        }
 
     def has_expired(self, now: float) -> bool:
         """Whether its login is no longer valid. `now`: the time of day."""
@@ -155,10 +181,7 @@ class ClientIdentity:
         if known is not None and known != self.identified:
             # Its cluster connection and its offered versions belong to the former rights.
             return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
-        fields = {"client": self.address, "principal": self.principal, "rule": self.rule}
-        text = "client %s: has logged in as %r"
-        extra = {"fields": {"event": "logged_in", **fields}}
-        AUDIT.info(text, self.address, self.principal, extra=extra)
+        self._shared.audit.logged_in(self._fields)
         yield from self.admit(now)
         return reply
 

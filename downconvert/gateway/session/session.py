@@ -12,6 +12,7 @@ from downconvert.access import permissions, replica_ids
 from downconvert.access.guard import is_checked
 from downconvert.access.permissions import Permission
 from downconvert.gateway.advertised import Advertised
+from downconvert.gateway.audit import trace_id
 from downconvert.gateway.topology import WITH_ADDRESSES
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.error_codes import error_codes
@@ -23,7 +24,7 @@ from downconvert.serving.series import NAME_MAX
 from records.logged import log_of
 
 from . import headers, producing, sent
-from .answering import over_limit, request_header
+from .answering import over_limit, request_header, versions_unsupported
 from .census import ClientKey
 from .client_identity import ClientIdentity
 from .exchanges import (
@@ -71,8 +72,8 @@ class Session:
         self._tls = tls  # the client's TLS version
         self.address = address  # the client's
         self.advertised = advertised  # the brokers' addresses for the client
-        self.software = ""
-        self.client_id = ""
+        self.begun = 0  # exchanges; each request is one while its log lines are shown
+        self.software = self.client_id = ""
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
         self.passed = PassedKinds()  # kinds whose requests need not be parsed again
@@ -88,6 +89,7 @@ class Session:
         """Handles a request of `size` bytes. `frame`: its beginning, or all of it.
 
         BadRequestError: the client's request or the cluster's answer is invalid."""
+        self.begun += 1
         if self._login is not None and self._login.expects_token:
             reply = yield from self._login.take_raw(frame, size, now)
             return (yield from self.identity.logged_in(reply, now))
@@ -132,22 +134,26 @@ class Session:
             return (yield from self._permitted(header, frame, size, now))
         if not passes or self._translator.may_be_recoded(header, self._names(header)):
             body = yield from self._body(header, frame, size)
-            return self._answered(header, (yield from self._ask(header, body, now)))
+            return self._answered(header, (yield from self._ask(header, body, now)), body)
         if not self._expects_response(header, frame):
             return Forward(header, expects_response=False)
         names_brokers = header.api is not None and _names_brokers(header.api, header.version)
-        if names_brokers or self._says_how_long_at_its_end(header):
+        is_audited = self.identity.audits(header.key) and header.api is not None
+        if names_brokers or is_audited or self._says_how_long_at_its_end(header):
             assert header.api is not None
+            read = (yield from self._body(header, frame, size)) if is_audited else None
             answer = yield Ask(header.api, header.version, None)
             if names_brokers:
                 self.shared.topology.rewrite(header.api, answer, self.advertised)
-            return self._answered(header, answer)
+            return self._answered(header, answer, read)
         return self._forwarded(header, frame)
 
     def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
         throttle, is_timed = self._throttle_field(header), self._is_timed
         has_rate = throttle is not None or is_timed or self._says_how_long_at_its_end(header)
-        if expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
+        if self.identity.audits(header.key):
+            self.identity.audit_passed_on(header.key)
+        elif expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
             assert self._client is not None
             self.passed.learn(header, frame, self.api, self._client, self.client_id)
         return Forward(header, expects_response, throttle)
@@ -225,13 +231,13 @@ class Session:
             self._client, self._seen = census.see(client, now, translated=is_translated), seen
         if LOG.isEnabledFor(logging.DEBUG):
             how = "is translated" if is_translated else "passes"
-            who_it_is = {"client": self.address, "client_id": self.client_id}
-            fields = who_it_is | {"software": self.software, "request": header.name}
-            LOG.debug(
-                "client %s: %s %s [client id %r]",
-                *(self.address, header.name, how, self.client_id),
-                extra={"fields": fields | {"translation": how}},
-            )
+            trace = trace_id(who.connection), self.begun
+            fields = {"client": self.address, "client_id": self.client_id}
+            fields |= {"software": self.software, "request": header.name, "translation": how}
+            text = "client %s: %s %s [client id %r, connection %s, request %d]"
+            said = self.address, header.name, how, self.client_id, *trace
+            traced = {"connection": trace[0], "number": trace[1]}
+            LOG.debug(text, *said, extra={"fields": fields | traced})
 
     def sent(self, send: ResponseSend) -> None:
         """Counts the conversions of a response that has been sent."""
@@ -247,17 +253,7 @@ class Session:
         assert self._cluster is not None
         offered = self._versions.offered[ApiKey.ApiVersions]
         if header.version not in offered:
-            answer = Message(
-                error_code=ErrorCode.UNSUPPORTED_VERSION,
-                api_keys=[
-                    Message(
-                        api_key=ApiKey.ApiVersions,
-                        min_version=offered.start,
-                        max_version=offered.stop - 1,
-                    )
-                ],
-            )
-            return Answer(response(request_header(header), answer, version=0))
+            return versions_unsupported(header, offered)
         body = decode("ApiVersionsRequest", header.version, frame[header.size :])
         if not is_valid(body, header.version):
             refusal = Message(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
@@ -299,13 +295,17 @@ class Session:
 
     # --- requests whose fields are read
 
-    def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
+    def _answered(
+        self, header: Header, answer: Message | HangUp | None, body: Message | None = None
+    ) -> Reply:
+        """The reply with this answer. `body`: the request, if it was read."""
         if isinstance(answer, HangUp):
             return answer
         if answer is None:
             return Nothing()
         request = request_header(header)
         send, errors = response(request, answer), error_codes(request.api, answer)
+        self.identity.audit(request.api, body, answer, errors)
         access = self.identity.access
         if not access.has_rates:
             # Does not refer to the message, which would be kept while a slow client reads.
@@ -354,7 +354,7 @@ class Session:
         body = yield from self._body(header, frame, size)
         if not body.topics and api is not ApiKey.Fetch:
             return None  # it names no topic; a fetch may still continue a session
-        return self._answered(header, replica_ids.refusal(api, body))
+        return self._answered(header, replica_ids.refusal(api, body), body)
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         """Asks the cluster for the permitted part. Returns the permitted part of its answer."""
@@ -374,7 +374,7 @@ class Session:
         answer = yield from self._ask(header, body, now)
         if isinstance(answer, Message):
             permission.complete(answer)
-        return self._answered(header, answer)
+        return self._answered(header, answer, body)
 
     def _ask(
         self, header: Header, body: Message, now: float
@@ -390,7 +390,7 @@ class Session:
     def _refused(self, header: Header, body: Message, answer: Message) -> Reply:
         if header.api is ApiKey.Produce and body.acks == 0:
             return HangUp("a produce with acks=0 is not allowed here")
-        return self._answered(header, answer)
+        return self._answered(header, answer, body)
 
 
 def _names_brokers(api: ApiKey, version: int) -> bool:

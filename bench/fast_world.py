@@ -298,8 +298,8 @@ def brokers_fail_and_are_replaced(world: World) -> None:
         address = Address(node.host, node.port)
         for _ in range(5):
             world.gateway.note(address, "it does not answer")
-            lines, client = world.gateway.lines, world.address()
-            log_refusal(lines, client, "no broker answers", GatewayEnd.REFUSED, world.now)
+            lines, audit, client = world.gateway.lines, world.gateway.audit, world.address()
+            log_refusal(lines, audit, client, "no broker answers", GatewayEnd.REFUSED, world.now)
         world.gateway.note(address, None)
         world.gateway.counters.broker_answered(str(address), 0.1, "Fetch")
 

@@ -28,7 +28,7 @@ LISTENER: Final = {
 AT_START: Final = {
     "http": "HOST:PORT of the pages for health, metrics and the report.",
     "workers": "Processes behind the same ports.",
-    "audit": "A file to which lines of JSON are appended: who has logged in, and who was refused.",
+    "audit": "A file to which lines of JSON are appended: logins, refusals, and what was changed.",
     "history": "Where the dates are kept when old versions were seen last.",
     "verbose": "A log line for each request.",
     "quiet": "Warnings and errors only.",
@@ -90,6 +90,10 @@ RIGHTS: Final = {
     "read_only": "Nothing may be changed.",
     "producer_byte_rate": "Bytes a second of a client's produces.",
     "consumer_byte_rate": "Bytes a second of the answers to a client's fetches.",
+    "connections": "Connections of a client at a time. Only at the gateway.",
+    "connection_creation_rate": "New connections of a client in a second. Only there.",
+    "request_percentage": "The gateway's time for a client's requests; 100 is one core. Only "
+    "there.",
     "networks": "Addresses that may connect, such as `10.1.0.0/16`. In a rule: its clients.",
     "deny_by_default": "Deny what no list names, even without a list. Only at the top.",
     "users_file": "Users and passwords: lines `NAME:PASSWORD`. Only at the top.",

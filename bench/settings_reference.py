@@ -62,7 +62,7 @@ instead. [Why each default is what it is](conversion.md#options-and-why-each-def
 def reference() -> str:
     """The whole page."""
     lines = [HEAD, GATEWAY]
-    shared = access.TOP - {"clients", "oauth"}
+    shared = (access.TOP - {"clients", "oauth"}) | access.CLIENT_LIMITS
     top = gateway.TOP - shared - TABLES.keys()
     lines += [*_words(LISTENER, top), "", "Read at the start only:", ""]
     lines += [*_words(AT_START, command.AT_START), "", "Tables:", ""]
@@ -71,7 +71,8 @@ def reference() -> str:
     lines += ["### [limits]", "", "Sizes in bytes, times in seconds.", ""]
     lines += [*_defaults(LIMITS, Limits()), "", "### [oauth]", ""]
     lines += _defaults(OAUTH, TokenSettings(jwks="-", issuer="-", audience=("-",)))
-    rights = access.RIGHTS | {"networks", access.DENIES, "users_file", "client_ca"}
+    rights = access.RIGHTS | access.CLIENT_LIMITS
+    rights |= {"networks", access.DENIES, "users_file", "client_ca"}
     lines += [ACCESS, *_words(RIGHTS, rights), "", "Only in a rule:", ""]
     lines += _words(RULE, (access.RULE - RIGHTS.keys()) | {access.SUPER_USER, access.FOLLOWERS})
     lines += [TOPIC, *_topics(), POLICY, *_policy()]

@@ -92,7 +92,7 @@ def test_a_target_of_make_exists(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_settings_of_an_example_are_known(page: Path) -> None:
     top = gateway.TOP | access.TOP | set(command.AT_START)
-    rule = access.RULE | access.RIGHTS | gateway.TOWARDS_CLUSTER
+    rule = access.RULE | access.RIGHTS | access.CLIENT_LIMITS | gateway.TOWARDS_CLUSTER
     tables = {
         "cluster": gateway.CLUSTER,
         "limits": {field.name for field in fields(Limits)},

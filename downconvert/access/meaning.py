@@ -30,6 +30,19 @@ def of_access(access: Access) -> dict[str, str]:
     ):
         if rate is not None:
             words[name] = f"at most {rate:,.0f} bytes a second"
+    return words | _limits(access)
+
+
+def _limits(access: Access) -> dict[str, str]:
+    """The limits of each client that only a gateway has."""
+    limits = []
+    if access.connections is not None:
+        limits.append(f"at most {access.connections:,}")
+    if access.connection_creation_rate is not None:
+        limits.append(f"{access.connection_creation_rate:g} new ones a second")
+    words = {"connections": ", ".join(limits)} if limits else {}
+    if access.request_percentage is not None:
+        words["request time"] = f"at most {access.request_percentage:g} % of one core"
     return words
 
 

@@ -35,12 +35,15 @@ class Access:
     follower_ids: frozenset[int] = frozenset()  # the brokers as which it may fetch
     producer_byte_rate: float | None = None  # bytes a second of each client's produce requests
     consumer_byte_rate: float | None = None  # and of the responses to its fetches
+    connections: int | None = None  # of each client at a time
+    connection_creation_rate: float | None = None  # connections a second of each client
+    request_percentage: float | None = None  # of a second on one core, for each client's requests
     has_rates: bool = field(init=False, repr=False, compare=False)
     is_closed: bool = field(init=False, repr=False, compare=False)  # everything unnamed is denied
 
     def __post_init__(self) -> None:
-        rates = (self.producer_byte_rate, self.consumer_byte_rate)
-        object.__setattr__(self, "has_rates", rates != (None, None))
+        rates = (self.producer_byte_rate, self.consumer_byte_rate, self.request_percentage)
+        object.__setattr__(self, "has_rates", rates != (None, None, None))
         object.__setattr__(self, "is_closed", self.denies_unnamed or self.has_lists)
 
     def admits(self, address: str) -> bool:

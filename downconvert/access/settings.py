@@ -25,6 +25,9 @@ from .tokens import Tokens, TokenSettings
 
 RULE: Final = frozenset({"user", "group", "certificate", "networks"})  # which clients a rule is for
 RATES: Final = frozenset({"producer_byte_rate", "consumer_byte_rate"})
+# Limits of each client, in a gateway's file only.
+CONNECTIONS: Final = "connections"
+CLIENT_LIMITS: Final = frozenset({CONNECTIONS, "connection_creation_rate", "request_percentage"})
 LISTS: Final = ("topics", "written_topics", "groups", "transactional_ids")
 RIGHTS: Final = RATES | {*LISTS, "read_only"}
 SUPER_USER: Final = "super_user"
@@ -51,13 +54,22 @@ def access_of(settings: Mapping[str, Any], default: Access) -> Access:
     named: dict[str, Any] = {
         name: tuple(texts_of(settings, name)) for name in LISTS if name in settings
     }
-    named |= {name: float(number_of(settings, name)) for name in RATES if name in settings}
+    for name in (RATES | CLIENT_LIMITS) & settings.keys():
+        named[name] = float(number_of(settings, name))
+    if CONNECTIONS in named:
+        named[CONNECTIONS] = _whole(named[CONNECTIONS])
     networks = tuple(parse_network(text) for text in texts_of(settings, "networks"))
     named["is_read_only"] = value_of(bool, settings, "read_only", default.is_read_only)
     named["denies_unnamed"] = value_of(bool, settings, DENIES, default.denies_unnamed)
     if FOLLOWERS in settings:
         named["follower_ids"] = _follower_ids(settings)
     return replace(default, networks=networks, **named)
+
+
+def _whole(number: float) -> int:
+    if not number.is_integer():
+        raise ConfigError(f"{CONNECTIONS} is a whole number, not {number:g}")
+    return int(number)
 
 
 def _follower_ids(settings: Mapping[str, Any]) -> frozenset[int]:
@@ -147,7 +159,7 @@ def _rule(
         limits = sorted(table.keys() & {*LISTS, "read_only"})
         if limits:
             raise ConfigError(f"a rule with {SUPER_USER} allows everything: leave out {limits[0]}")
-        rates = {name: getattr(default, name) for name in RATES}
+        rates = {name: getattr(default, name) for name in RATES | CLIENT_LIMITS}
         default = Access(**rates)
     access = access_of(table, default)
     return ClientRule(

@@ -165,7 +165,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     "--audit",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Append there, as JSON lines, who has logged in and who was refused.",
+    help="Append there, as JSON lines, logins, refusals, and what clients have changed.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
 @click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")

@@ -55,8 +55,8 @@ def level_of(*, verbose: bool, quiet: bool) -> int:
 
 
 def keep_audit(path: Path) -> Callable[[], None]:
-    """Appends who logs in, and who is refused, to a file, as lines of JSON. Returns what ends that.
-    OSError: the file cannot be opened."""
+    """Appends the audit to a file, as lines of JSON. Returns what ends that. OSError: the file
+    cannot be opened."""
     handler = WatchedFileHandler(path, encoding="utf-8")
     handler.setFormatter(JsonLines())
     log = logging.getLogger(AUDIT)

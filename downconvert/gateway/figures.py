@@ -30,6 +30,7 @@ class End(StrEnum):
     REFUSED = "refused"  # before its first request: limits, networks
     HANDSHAKE = "failed_handshake"  # of TLS
     LOGIN = "failed_login"
+    LIMIT = "over_limit"  # of its principal: connections, or new ones a second
     EXPIRED = "session_expired"  # of a client that did not log in again in time
     STOPPED = "gateway_stopped"
     DEFECT = "defect"

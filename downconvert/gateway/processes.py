@@ -5,7 +5,8 @@ kernel distributes clients over them. It adds up their figures, sends them new s
 restarts a child that died. A child whose parent died ends by itself.
 
 Limits of connections and memory are for the whole gateway: each child has an equal share. All
-children share clients' rates, and waits after failed logins (shared_ledger.py)."""
+children share clients' rates, of connections too, and waits after failed logins
+(shared_ledger.py)."""
 
 import socket
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import Any, Final
 
-from downconvert.access.rights import ConfigError
+from downconvert.access.rights import Access, ConfigError
 from downconvert.serving.lifecycle import Startable
 from records.logged import log_of
 
@@ -56,7 +57,7 @@ class Processes(Startable):
         self._count = count
         self._configure = configure
         self._listeners = Listeners(config.listen.host, shares_ports=config.shares_ports)
-        self._ledgers = Ledgers(SharedLedger(), SharedLedger())
+        self._ledgers = Ledgers(SharedLedger(), SharedLedger(), SharedLedger())
         self._children: list[_Child] = []
         self._past = Figures(processes=0)  # counts of children that died
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
@@ -274,4 +275,18 @@ def _share(config: GatewayConfig, count: int) -> GatewayConfig:
         name: -(-getattr(limits, name) // count)
         for name in ("connections", "connections_per_address", "memory", "requests_memory")
     }
-    return replace(config, limits=replace(limits, **shares))
+    identities = config.identities
+    rules = tuple(replace(one, access=_part(one.access, count)) for one in identities.rules)
+    return replace(
+        config,
+        limits=replace(limits, **shares),
+        access=_part(config.access, count),
+        identities=replace(identities, rules=rules),
+    )
+
+
+def _part(access: Access, count: int) -> Access:
+    """The rights of clients at one of `count` processes."""
+    if access.connections is None:
+        return access
+    return replace(access, connections=-(-access.connections // count))

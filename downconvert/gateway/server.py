@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Final, Protocol
 
+from downconvert.access.admissions import Admissions
 from downconvert.access.failed_logins import FailedLogins
 from downconvert.access.quotas import Quotas
 from downconvert.access.rights import ConfigError
@@ -21,6 +22,7 @@ from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
 from records.logged import log_of
 
+from .audit import Audit
 from .certificates import Certificates
 from .changes import applicable
 from .config import GatewayConfig
@@ -77,6 +79,7 @@ class Gateway(Startable):
         ledgers = ledgers or Ledgers()
         self.failed_logins = FailedLogins(ledgers.failed_logins)
         self.quotas = Quotas(ledgers.quotas)
+        self.admissions = Admissions(ledgers.admissions)
         self.pool = ConversionPool()
         self.budget = MemoryBudget(config.limits.memory)
         self.requests = RequestMemory(config.limits.requests_memory)
@@ -88,6 +91,7 @@ class Gateway(Startable):
         self.certificates = Certificates(config)
         self.places = Places()
         self.lines = LineBudget()
+        self.audit = Audit(self.lines, clock)
         self._clock = clock
         self._loop = ServingLoop(self)
 
@@ -182,7 +186,9 @@ class Gateway(Startable):
             self.budget,
             self.failed_logins,
             self.quotas,
+            self.admissions,
             self.last_old,
+            self.audit,
             self.requests,
         )
 

@@ -25,6 +25,7 @@ from typing import Any, Final
 from downconvert import ConversionPolicy
 from downconvert.access.rights import Access, ConfigError, parse_network
 from downconvert.access.settings import (
+    CLIENT_LIMITS,
     access_of,
     check_known,
     identities_of,
@@ -66,6 +67,7 @@ TOP: Final = frozenset(
         "written_topics",
         "producer_byte_rate",
         "consumer_byte_rate",
+        *CLIENT_LIMITS,
         "observe",
         "share_ports",
         "refresh_seconds",
@@ -114,7 +116,7 @@ def build(
             settings,
             access,
             lambda table: _towards_cluster(table, security.credentials),
-            TOWARDS_CLUSTER,
+            TOWARDS_CLUSTER | CLIENT_LIMITS,
         ),
         limits=replace(Limits(), **{name: number_of(limits, name) for name in limits}),
         security=security,

@@ -40,7 +40,7 @@ from downconvert.serving.places import EVICTED, Place
 from records import RecordsError
 
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
-from .conversion_pool import ConversionPool
+from .conversion_pool import TimedPool
 from .ended import ConnectionEndedError, UnreachableError, end_of, hang_up
 from .passing import Passing
 from .pieces import SOON, pieces, send_converted, send_small
@@ -68,7 +68,7 @@ class Connection:
         reach: Callable[[], Coroutine[Any, Any, Upstream]],
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
-        pool: ConversionPool,
+        pool: TimedPool,
         counters: Counters,
         place: Place,
     ) -> None:
@@ -87,13 +87,12 @@ class Connection:
         self._pool = pool
         self._upstream: Upstream | None = None
         self._waits = Waits()
-        self._is_idle = True
+        self._is_idle, self._is_last = True, False
         self._is_over = False  # the client has gone, or will be disconnected
         self._mute: Future[None] | None = None  # while muted; done when the connection is over
         self._muted_until = 0.0  # by perf_counter: the client exceeds its rate
         self._is_small = True  # the cluster's answers to the request are in memory
         self._is_waiting = False  # for the cluster's answer
-        self._is_last = False
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
         self._settle()
@@ -102,6 +101,11 @@ class Connection:
     def requests(self) -> int:
         """The number of answered requests."""
         return self._served + self._passing.requests
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way."""
+        return not (self._is_idle and self._passing.is_idle)
 
     def end(self, error: BaseException) -> End:
         """Why the connection ended, from the exception that `serve` raised."""
@@ -164,7 +168,7 @@ class Connection:
 
     def _settle(self) -> None:
         """The connection keeps its place once the client is identified."""
-        if self.session.identity.identified is not None:
+        if self.session.identity.keeps_place:
             self.place.settle()
 
     def _evict(self) -> None:
@@ -172,8 +176,7 @@ class Connection:
         self.close()
 
     async def _wait(self, seconds: float) -> None:
-        """Delays a login. ConnectionEndedError: the client has gone meanwhile. Its further
-        requests are dropped."""
+        """Delays a login. ConnectionEndedError: the client has gone meanwhile."""
         self._pause = get_running_loop().create_future()
         try:
             self._client_ended()  # it may have gone before
@@ -275,7 +278,7 @@ class Connection:
                     partial(advance_in_turns, steps, said, self._pool.goes_on)
                 )
             else:
-                step = advance(steps, said)
+                step = self._pool.here(partial(advance, steps, said))
             match step:
                 case Turn():
                     said, takes_time = nothing, perf_counter() >= until
@@ -299,8 +302,7 @@ class Connection:
             step = None
 
     async def _reached(self) -> Upstream:
-        """The connection to the broker. It is opened when first needed; unidentified clients never
-        need it."""
+        """The connection to the broker. Unidentified clients never need it."""
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
@@ -339,13 +341,14 @@ class Connection:
             self._is_waiting = False
 
     def _charge(self, received: int, sent: int) -> float:
-        """Returns the seconds for which the client is muted after it sent `received` bytes and
-        before it is sent `sent` bytes. They begin now, so that the answer can state them."""
+        """Returns the seconds for which the client is muted from now on. It sent `received` bytes,
+        and will be sent `sent` bytes."""
         now = perf_counter()
-        seconds = self.session.charge(received, sent, now)
+        session, spent = self.session, self._pool.spent()
+        seconds = session.identity.charge(session.api, received, sent, spent, now)
         if seconds:
             self._muted_until = now + seconds
-            self._counters.throttled(self.session.api, seconds)
+            self._counters.throttled(session.api, seconds)
         return seconds
 
     async def _reply(
@@ -354,16 +357,14 @@ class Connection:
         """Forwards the request, or returns the response to send and the error that then ends the
         connection, if any."""
         match reply:
-            case Answer(send, ends, is_login, throttled, errors):
+            case Answer(send, ends, throttled, errors):
                 await self._before_answer()
                 if errors:
                     self._counters.errors_told(self.session.api, errors)
                 seconds = charge(send.size)
                 if seconds and throttled is not None:
                     send = throttled(seconds)
-                if ends is None:
-                    return send, None
-                return send, hang_up(ends, is_login=is_login)
+                return send, None if ends is None else hang_up(ends)
             case Forward(header, expects_response, throttle):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)
@@ -377,8 +378,8 @@ class Connection:
                 await self._while_waiting(forward)
             case Nothing():
                 charge(0)
-            case HangUp(reason, is_login, has_expired):
-                raise hang_up(reason, is_login=is_login, has_expired=has_expired)
+            case HangUp():
+                raise hang_up(reply)
         return None
 
     async def _send(self, send: ResponseSend) -> None:

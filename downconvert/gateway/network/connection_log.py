@@ -4,19 +4,19 @@ Lines at WARNING are limited. If a broker fails, or a client connects again and 
 lines are only counted. Times in seconds of the event loop's clock."""
 
 import logging
-from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from downconvert.access.identity import in_line
+from downconvert.gateway.audit import Audit, trace_id
 from downconvert.gateway.figures import End
 from downconvert.serving.line_budget import LineBudget
 from records.logged import log_of
 
 from .connection import Connection
+from .greeting import Greeting
 
 LOG: Final = log_of(__name__)
-WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.DEFECT)
-AUDIT: Final = log_of("downconvert.audit")
+WARNED: Final = (End.CLUSTER, End.TIMEOUT, End.LOGIN, End.LIMIT, End.DEFECT)
 UNKNOWN: Final = "unknown software"
 
 
@@ -27,6 +27,7 @@ def log_end(
     session, identity = connection.session, connection.session.identity
     fields = {
         "client": session.address,
+        **_traced(connection),
         "principal": identity.principal,
         "claimed": identity.claimed,
         "client_id": session.client_id,
@@ -35,25 +36,28 @@ def log_end(
         "requests": connection.requests,
         "seconds": round(seconds, 3),
     }
-    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s%s]"
+    message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s%s, connection %s]"
     principal = in_line(identity.principal, identity.claimed)
-    who = session.client_id, session.software or UNKNOWN, principal
+    trace = trace_id(identity.connection)
+    who = session.client_id, session.software or UNKNOWN, principal, trace
     said = (session.address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
-    if reason is End.LOGIN:
-        _audit(lines, session.address, text, fields, now)
+    if reason in (End.LOGIN, End.LIMIT):
+        session.shared.audit.refused(fields, text)
     if reason in WARNED:
         lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
     else:
         LOG.info(message, *said, extra=extra)
 
 
-def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: float) -> None:
+def log_refusal(
+    lines: LineBudget, audit: Audit, address: str, why: str, reason: End, now: float
+) -> None:
     """Logs a connection that is refused at once. INFO: the client has only gone."""
     fields = {"client": address, "reason": str(reason)}
     message = "client %s is refused: %s [%s]"
     if reason is End.REFUSED:
-        _audit(lines, address, why, fields, now)
+        audit.refused(fields, why)
     if reason is End.CLIENT:
         LOG.info(message, address, why, reason, extra={"fields": fields})
     else:
@@ -63,31 +67,34 @@ def log_refusal(lines: LineBudget, address: str, why: str, reason: End, now: flo
         )
 
 
-def _audit(
-    lines: LineBudget, address: str, why: str, fields: Mapping[str, object], now: float
-) -> None:
-    """Logs a refused client for the audit. Lines are limited: anybody can cause refusals, and must
-    not be able to fill the disk."""
-    extra = {"fields": {"event": "refused", **fields}}
-    lines.write(AUDIT, now, logging.INFO, "audit", "client %s: %s", address, why, extra=extra)
-
-
 def log_handshake(
-    lines: LineBudget, address: str, text: str, reason: End, server_name: str | None, now: float
+    lines: LineBudget, address: str, text: str, reason: End, greeting: Greeting, now: float
 ) -> None:
     """Logs a failed TLS handshake. INFO: the client has only gone."""
-    fields = {"client": address, "reason": str(reason), "server_name": server_name}
-    message = "client %s: its TLS handshake has failed: %s [%s]"
+    trace = trace_id(greeting.connection)
+    fields: dict[str, Any] = {"client": address, "connection": trace}
+    fields |= {"reason": str(reason), "server_name": greeting.name}
+    message = "client %s: its TLS handshake has failed: %s [%s, connection %s]"
     extra = {"fields": fields}
     if reason is End.CLIENT:
-        LOG.info(message, address, text, reason, extra=extra)
+        LOG.info(message, address, text, reason, trace, extra=extra)
     else:
-        lines.write(
-            LOG, now, logging.WARNING, str(reason), message, address, text, reason, extra=extra
-        )
+        said = address, text, reason, trace
+        lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
 
 
-def log_defect(lines: LineBudget, address: str, now: float) -> None:
+def log_defect(lines: LineBudget, connection: Connection, now: float) -> None:
     """Logs the unexpected exception that is being handled."""
-    message = "client %s: a defect of the gateway"
-    lines.write(LOG, now, logging.ERROR, "a defect", message, address, exc_info=True)
+    message = "client %s: a defect of the gateway [connection %s]"
+    trace, address = _traced(connection), connection.session.address
+    extra = {"fields": {"client": address, **trace}}
+    said = address, trace["connection"]
+    lines.write(*(LOG, now, logging.ERROR, "a defect", message, *said), exc_info=True, extra=extra)
+
+
+def _traced(connection: Connection) -> dict[str, Any]:
+    """The ids of a connection and of its request under way, if any."""
+    ids: dict[str, Any] = {"connection": trace_id(connection.session.identity.connection)}
+    if connection.is_busy:
+        ids["number"] = connection.requests + 1
+    return ids

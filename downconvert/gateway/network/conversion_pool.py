@@ -13,6 +13,8 @@ import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from time import thread_time
 from typing import Final, TypeVar
 
 THREADS_MAX: Final = 4
@@ -59,3 +61,31 @@ class ConversionPool:
     def close(self) -> None:
         """Ends the threads. Turns that have not started are dropped."""
         self._executor.shutdown(wait=True, cancel_futures=True)
+
+
+class TimedPool:
+    """The pool as one connection uses it: adds up the processor time of the connection's turns."""
+
+    __slots__ = ("_pool", "_seconds", "goes_on")
+
+    def __init__(self, pool: ConversionPool) -> None:
+        self._pool = pool
+        self._seconds = 0.0
+        self.goes_on = pool.goes_on
+
+    async def run(self, turn: Callable[[], Result]) -> Result:
+        """As the pool's."""
+        return await self._pool.run(partial(self.here, turn))
+
+    def here(self, turn: Callable[[], Result]) -> Result:
+        """Runs a turn on the calling thread."""
+        began = thread_time()
+        try:
+            return turn()
+        finally:
+            self._seconds += thread_time() - began
+
+    def spent(self) -> float:
+        """The seconds of turns since the last call. Turns of one connection follow each other."""
+        seconds, self._seconds = self._seconds, 0.0
+        return seconds

@@ -3,6 +3,7 @@
 Not here: which side closed a connection (connection.py)."""
 
 from downconvert.gateway.figures import End
+from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.topology import Address
 from downconvert.protocol.errors import BadRequestError
 
@@ -35,11 +36,17 @@ class ExpiredSessionError(BadRequestError):
     """A client's login has expired, and it did not log in again."""
 
 
-def hang_up(reason: str, *, is_login: bool, has_expired: bool = False) -> BadRequestError:
+class OverLimitError(BadRequestError):
+    """A client has as many connections as its rule allows, or makes them too fast."""
+
+
+def hang_up(ends: HangUp) -> BadRequestError:
     """The error to raise when a session ends its connection."""
-    if has_expired:
-        return ExpiredSessionError(reason)
-    return RefusedLoginError(reason) if is_login else BadRequestError(reason)
+    if ends.has_expired:
+        return ExpiredSessionError(ends.reason)
+    if ends.is_over_limit:
+        return OverLimitError(ends.reason)
+    return RefusedLoginError(ends.reason) if ends.is_login else BadRequestError(ends.reason)
 
 
 def end_of(error: BaseException) -> End | None:
@@ -51,6 +58,8 @@ def end_of(error: BaseException) -> End | None:
             return End.LOGIN
         case ExpiredSessionError():
             return End.EXPIRED
+        case OverLimitError():
+            return End.LIMIT
         case BadRequestError():
             return End.REQUEST
         case TimeoutError():

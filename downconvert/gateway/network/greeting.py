@@ -32,6 +32,7 @@ class Greeting:
     name: str | None = None
     refusal: str = ""
     reached: str | None = None
+    connection: int = 0  # its number, for logs
 
     def hear(self, name: str | None, config: GatewayConfig, nodes: Container[int]) -> None:
         """Takes the name in the ClientHello; None: there is none. `nodes`: the known brokers."""

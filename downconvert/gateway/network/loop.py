@@ -33,7 +33,7 @@ from records.logged import log_of
 from .accepting import Accepting
 from .connection import Connection
 from .connection_log import log_defect, log_end
-from .conversion_pool import ConversionPool
+from .conversion_pool import ConversionPool, TimedPool
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .event_loop import EventLoop
 from .greeting import Greeting, no_traceback_for_names
@@ -270,6 +270,7 @@ class ServingLoop:
         spoken = (tls.version() or "") if tls is not None else ""
         advertised = gateway.config.advertised_to(greeting.name, reached)
         session = Session(gateway.shared, place.address, advertised, certificate, spoken)
+        session.identity.connection = greeting.connection
         node_id = greeting.node_id
         connection = Connection(
             client,
@@ -277,7 +278,7 @@ class ServingLoop:
             lambda: self._reach(node_id, session.identity.credentials),
             time.time,
             self._know_nodes,
-            gateway.pool,
+            TimedPool(gateway.pool),
             gateway.counters,
             place,
         )
@@ -300,11 +301,11 @@ class ServingLoop:
             if isinstance(error.__cause__, SilentBrokerError):
                 self._gateway.note(error.__cause__.address, str(error.__cause__))
         except Exception:
-            now, who = self._loop.time(), connection.session.address
-            log_defect(self._gateway.lines, who, now)
+            log_defect(self._gateway.lines, connection, self._loop.time())
         finally:
             self._connections.discard(connection)
             connection.place.release()
+            connection.session.identity.release()
             self._gateway.counters.connection_ended(reason)
             now = self._loop.time()
             log_end(self._gateway.lines, connection, reason, text, now - started, now)

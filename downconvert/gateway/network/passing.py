@@ -18,10 +18,11 @@ from typing import Final, TypeAlias
 
 from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import Counters
+from downconvert.gateway.session.client_identity import FETCH
 from downconvert.gateway.session.exchanges import Answer, Ask
 from downconvert.gateway.session.passed_kind import PassedKind
 from downconvert.gateway.session.repeated import Answered, key_of
-from downconvert.gateway.session.session import FETCH, Session
+from downconvert.gateway.session.session import Session
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import ResponseSend
 from records import RecordsError

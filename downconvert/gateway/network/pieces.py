@@ -11,7 +11,7 @@ from typing import Any, Final
 from downconvert.gateway.session.exchanges import TURN_SIZE
 from downconvert.protocol.responses import ResponseSend
 
-from .conversion_pool import ConversionPool
+from .conversion_pool import TimedPool
 from .ended import ConnectionEndedError
 from .streams import PIECE_SIZE, Stream
 
@@ -30,7 +30,7 @@ async def send_small(send: ResponseSend, client: Stream) -> None:
     await client.drain()
 
 
-async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPool) -> None:
+async def send_converted(send: ResponseSend, client: Stream, pool: TimedPool) -> None:
     """Sends a response whose records are converted, by the pool's threads.
 
     ConnectionEndedError, TimeoutError: of the client. RecordsError: as from the send."""
@@ -53,7 +53,7 @@ async def send_converted(send: ResponseSend, client: Stream, pool: ConversionPoo
                 await client.takes_again(direct)
 
 
-def _write_in_turns(send: ResponseSend, direct: Any, pool: ConversionPool) -> bool:
+def _write_in_turns(send: ResponseSend, direct: Any, pool: TimedPool) -> bool:
     """Writes turn after turn, while no other job waits and the client takes bytes. Returns whether
     the client takes no more."""
     turns, written = 1, send.write_to(direct, TURN_SIZE)

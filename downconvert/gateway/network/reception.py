@@ -9,8 +9,10 @@ import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from functools import partial
+from itertools import count
 from typing import Any, Final, Protocol
 
+from downconvert.gateway.audit import Audit
 from downconvert.gateway.certificates import Certificates
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.figures import Counters, End
@@ -38,6 +40,7 @@ class Host(Protocol):
     topology: Topology
     counters: Counters
     lines: LineBudget
+    audit: Audit
     certificates: Certificates
 
     def admit(self, address: str) -> Place: ...
@@ -63,6 +66,7 @@ class Reception:
         self._spawn = spawn
         self._connection = connection
         self._serve = serve
+        self._numbers = count(1)
         self._tasks: set[asyncio.Task[None]] = set()  # of clients before or in their handshake
 
     def welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
@@ -77,7 +81,7 @@ class Reception:
         except NoPlaceError as error:
             self._refuse(channel, address, error)
             return
-        greeting = Greeting(node_id, channel.send)
+        greeting = Greeting(node_id, channel.send, connection=next(self._numbers))
         task = self._spawn(
             lambda: self._serve_client(channel, place, greeting, has_header=has_header)
         )
@@ -105,8 +109,9 @@ class Reception:
     def _refuse(self, channel: socket.socket, address: str, error: Exception) -> None:
         reason = _end_of(error)
         text = str(error) or "it has sent no PROXY header"
-        log_refusal(self._gateway.lines, address, text, reason, self._loop.time())
-        self._gateway.counters.connection_ended(reason)
+        gateway = self._gateway
+        log_refusal(gateway.lines, gateway.audit, address, text, reason, self._loop.time())
+        gateway.counters.connection_ended(reason)
         channel.close()
 
     async def _serve_client(
@@ -188,7 +193,7 @@ class Reception:
         text = greeting.refusal or getattr(error, "reason", None) or str(error)
         self._gateway.counters.connection_ended(reason)
         lines, now = self._gateway.lines, self._loop.time()
-        log_handshake(lines, address, text, reason, greeting.name, now)
+        log_handshake(lines, address, text, reason, greeting, now)
 
     def _hear(self, _: object, name: str | None, __: object) -> int | None:
         """Called during a handshake with the requested server name. Returns the alert that ends

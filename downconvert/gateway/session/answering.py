@@ -3,11 +3,12 @@
 from collections.abc import Generator
 
 from downconvert.protocol.error_codes import error_codes
+from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import response
-from downconvert.protocol.schemas import Message
+from downconvert.protocol.schemas import ApiKey, Message
 
-from .exchanges import Answer, Whole
+from .exchanges import Answer, HangUp, Reply, Whole
 from .headers import Header
 
 
@@ -16,14 +17,33 @@ def answered(
     body: Message,
     *,
     version: int | None = None,
-    ends: str | None = None,
-    is_login: bool = False,
+    ends: HangUp | None = None,
 ) -> Answer:
     """The answer to a request, in its version unless another is given."""
     request = request_header(header)
     send = response(request, body, version)
     errors = error_codes(request.api, body)
-    return Answer(send, ends=ends, is_login=is_login, errors=errors)
+    return Answer(send, ends=ends, errors=errors)
+
+
+def versions_unsupported(header: Header, offered: range) -> Answer:
+    """The answer to ApiVersions in a version that is not offered."""
+    one = Message(
+        api_key=ApiKey.ApiVersions, min_version=offered.start, max_version=offered.stop - 1
+    )
+    body = Message(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[one])
+    return Answer(response(request_header(header), body, version=0))
+
+
+def over_limit(header: Header, offered: range, reason: str) -> Reply:
+    """The end of a connection beyond its client's limits. ApiVersions says so with Kafka's error,
+    after which clients connect again; no other request has a place for it in all versions.
+    `offered`: versions of ApiVersions."""
+    ends = HangUp(reason, is_over_limit=True)
+    if header.api is not ApiKey.ApiVersions or header.version not in offered:
+        return ends
+    body = Message(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, api_keys=[])
+    return answered(header, body, ends=ends)
 
 
 def request_header(header: Header) -> RequestHeader:

@@ -1,22 +1,30 @@
 """The identity of a connection's client: what it has proved, and which rule matches.
 
+It counts as one of its client's connections from then on, and its requests are charged to its
+client's rates.
+
 Not here: its login (login.py), the rules (access/identity.py), the rights that a rule grants
 (access/permissions.py)."""
 
+from collections.abc import Generator, Mapping
 from typing import Final
 
+from downconvert.access.admissions import OverLimitError
+from downconvert.access.audited import CHANGES
 from downconvert.access.credentials import Proved
 from downconvert.access.identity import principal_of
 from downconvert.access.rights import Access
+from downconvert.gateway.audit import trace_id
 from downconvert.gateway.identity import Identified
 from downconvert.gateway.security import Credentials
-from records.logged import log_of
+from downconvert.protocol.schemas import ApiKey, Message
 
-from .exchanges import HangUp, Reply
+from .exchanges import HangUp, Pause, Reply
 from .login import Login
 from .shared import Shared
 
-AUDIT: Final = log_of("downconvert.audit")
+PRODUCE: Final = ApiKey.Produce.name
+FETCH: Final = ApiKey.Fetch.name
 
 
 class ClientIdentity:
@@ -24,15 +32,20 @@ class ClientIdentity:
     its certificate.
 
     `identified`: the client's rule; None: not yet known. `proved`: the result of its login; None:
-    it has not logged in. `login`: None if no users are configured."""
+    it has not logged in. `login`: None if no users are configured. `over_limit`: why its connection
+    is refused; empty: it is not."""
 
-    __slots__ = ("_shared", "address", "certificate", "identified", "login", "proved")
+    __slots__ = (
+        *("_counted", "_shared", "address", "certificate", "connection", "identified", "login"),
+        *("over_limit", "proved"),
+    )
 
     def __init__(self, shared: Shared, address: str, certificate: str | None) -> None:
         config = shared.config
         self._shared = shared
         self.address = address
         self.certificate = certificate
+        self.connection = 0  # its number, for logs
         self.login = (
             Login(config.identities, address, shared.failed_logins)
             if config.identities.mechanisms
@@ -40,6 +53,8 @@ class ClientIdentity:
         )
         self.identified: Identified | None = None if config.identities.is_needed else config.default
         self.proved: Proved | None = None
+        self.over_limit = ""
+        self._counted: str | None = None  # the name that its connection counts for
 
     @property
     def access(self) -> Access:
@@ -77,6 +92,31 @@ class ClientIdentity:
         """Why a login failed, if the client was told so. It may then close without an answer."""
         return "" if self.login is None else self.login.refusal
 
+    def audits(self, key: int) -> bool:
+        """Whether the audit has a line for each of the client's requests of this API."""
+        return key in CHANGES and self._shared.audit.is_on
+
+    def audit(
+        self, api: ApiKey, body: Message | None, answer: Message, errors: Mapping[int, int]
+    ) -> None:
+        """Writes to the audit what an answer with these errors has changed or denied."""
+        if (errors or api in CHANGES) and self._shared.audit.is_on:
+            self._shared.audit.answered(self._fields, api, body, answer, errors)
+
+    def audit_passed_on(self, key: int) -> None:
+        """Writes to the audit that a request is passed on unread."""
+        self._shared.audit.passed_on(self._fields, key)
+
+    @property
+    def _fields(self) -> dict[str, object]:
+        """Who it is, in a line of the audit."""
+        return {
+            "client": self.address,
+            "principal": self.principal,
+            "rule": self.rule,
+            "connection": trace_id(self.connection),
+        }
+
     def has_expired(self, now: float) -> bool:
         """Whether its login is no longer valid. `now`: the time of day."""
         return self.login is not None and self.login.is_over(now)
@@ -86,7 +126,46 @@ class ClientIdentity:
         self.identified = self._matching(None)
         return self.identified is not None
 
-    def logged_in(self, reply: Reply) -> Reply:
+    @property
+    def keeps_place(self) -> bool:
+        """Whether it may keep its place when other clients come."""
+        return self.identified is not None and not self.over_limit
+
+    def admit(self, now: float) -> Generator[Pause, None, None]:
+        """Counts the connection of an identified client, once. It waits if its client makes
+        connections too fast. See `over_limit`."""
+        if self._counted is not None or self.over_limit:
+            return
+        try:
+            wait = self._shared.admissions.enter(self.name, self.access, now)
+        except OverLimitError as error:
+            self.over_limit = str(error)
+            return
+        self._counted = self.name
+        if wait:
+            yield Pause(wait)
+
+    def release(self) -> None:
+        """The connection has ended."""
+        if self._counted is not None:
+            self._shared.admissions.leave(self._counted)
+            self._counted = None
+
+    def charge(self, api: str, received: int, sent: int, spent: float, now: float) -> float:
+        """Charges a request of `received` bytes and its answer of `sent` bytes to the client's
+        rates. The gateway has worked for `spent` seconds. Returns the seconds for which the client
+        is muted."""
+        access, quotas, who, muted = self.access, self._shared.quotas, self.name, 0.0
+        if api == PRODUCE and access.producer_byte_rate is not None:
+            muted = quotas.charge(who, "produce", received, access.producer_byte_rate, now)
+        if api == FETCH and access.consumer_byte_rate is not None:
+            muted = quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
+        if access.request_percentage is not None:
+            rate = access.request_percentage / 100
+            muted = max(muted, quotas.charge(who, "request", spent, rate, now))
+        return muted
+
+    def logged_in(self, reply: Reply, now: float) -> Generator[Pause, None, Reply]:
         """Takes the login that `reply` answers, and returns the reply to send. A user that matches
         no rule is logged in, and refused."""
         assert self.login is not None
@@ -102,10 +181,8 @@ class ClientIdentity:
         if known is not None and known != self.identified:
             # Its cluster connection and its offered versions belong to the former rights.
             return HangUp(f"user {proved.name!r:.100} has other rights now, and connects again")
-        fields = {"client": self.address, "principal": self.principal, "rule": self.rule}
-        text = "client %s: has logged in as %r"
-        extra = {"fields": {"event": "logged_in", **fields}}
-        AUDIT.info(text, self.address, self.principal, extra=extra)
+        self._shared.audit.logged_in(self._fields)
+        yield from self.admit(now)
         return reply
 
     def _matching(self, proved: Proved | None) -> Identified | None:

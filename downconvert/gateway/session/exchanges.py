@@ -110,8 +110,7 @@ class Answer:
     not. `throttled`: makes the response again, for a client that is muted for so many seconds."""
 
     send: ResponseSend
-    ends: str | None = None
-    is_login: bool = False  # whether it is closed because of a failed login
+    ends: "HangUp | None" = None
     throttled: Callable[[float], ResponseSend] | None = None
     errors: Mapping[int, int] = field(default_factory=dict)  # error codes in it, with their counts
 
@@ -128,6 +127,7 @@ class HangUp:
     reason: str
     is_login: bool = False
     has_expired: bool = False  # whether the reason is an expired login
+    is_over_limit: bool = False  # whether it is a limit of the client's principal
 
 
 Reply: TypeAlias = Forward | Answer | Nothing | HangUp

@@ -100,7 +100,8 @@ class Login:
         body = Message(error_code=ErrorCode.NONE, mechanisms=list(mechanisms))
         if mechanism not in mechanisms:
             body.error_code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
-            return answered(header, body, ends=f"SASL mechanism {mechanism!r:.50} is not known")
+            ends = HangUp(f"SASL mechanism {mechanism!r:.50} is not known")
+            return answered(header, body, ends=ends)
         is_raw = header.version == 0
         self._login = self._identities.login(mechanism, self._failed, self._address, is_raw=is_raw)
         return answered(header, body)
@@ -151,7 +152,8 @@ def _authenticated(
     body = Message(
         error_code=code, error_message=text, auth_bytes=token, session_lifetime_ms=lifetime
     )
-    return answered(header, body, ends=ends, is_login=ends is not None)
+    hang_up = None if ends is None else HangUp(ends, is_login=True)
+    return answered(header, body, ends=hang_up)
 
 
 def _failed(error: AuthenticationError) -> str:

@@ -12,6 +12,7 @@ from downconvert.access import permissions, replica_ids
 from downconvert.access.guard import is_checked
 from downconvert.access.permissions import Permission
 from downconvert.gateway.advertised import Advertised
+from downconvert.gateway.audit import trace_id
 from downconvert.gateway.topology import WITH_ADDRESSES
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.error_codes import error_codes
@@ -23,7 +24,7 @@ from downconvert.serving.series import NAME_MAX
 from records.logged import log_of
 
 from . import headers, producing, sent
-from .answering import request_header
+from .answering import over_limit, request_header, versions_unsupported
 from .census import ClientKey
 from .client_identity import ClientIdentity
 from .exchanges import (
@@ -51,8 +52,7 @@ LOG: Final = log_of(__name__)
 PRODUCE_WITH_ENDPOINTS: Final = 10
 THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
 CORRELATION_SIZE: Final = 4
-PRODUCE: Final = ApiKey.Produce.name
-FETCH: Final = ApiKey.Fetch.name
+SAYS_OVER_LIMIT: Final = range(schema("ApiVersionsRequest").newest + 1)
 
 
 class Session:
@@ -72,8 +72,8 @@ class Session:
         self._tls = tls  # the client's TLS version
         self.address = address  # the client's
         self.advertised = advertised  # the brokers' addresses for the client
-        self.software = ""
-        self.client_id = ""
+        self.begun = 0  # exchanges; each request is one while its log lines are shown
+        self.software = self.client_id = ""
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
         self.passed = PassedKinds()  # kinds whose requests need not be parsed again
@@ -89,8 +89,10 @@ class Session:
         """Handles a request of `size` bytes. `frame`: its beginning, or all of it.
 
         BadRequestError: the client's request or the cluster's answer is invalid."""
+        self.begun += 1
         if self._login is not None and self._login.expects_token:
-            return self.identity.logged_in((yield from self._login.take_raw(frame, size, now)))
+            reply = yield from self._login.take_raw(frame, size, now)
+            return (yield from self.identity.logged_in(reply, now))
         if self._relay.expects_token:
             return (yield from self._relay.take(frame, size))
         header = headers.parse(frame)
@@ -100,7 +102,7 @@ class Session:
             self.repeated.clear()
         if self._login is not None and header.api in AUTHENTICATION:
             reply = yield from self._login.handle(header, frame, size, now)
-            return self.identity.logged_in(reply)
+            return (yield from self.identity.logged_in(reply, now))
         if self.identity.has_expired(now):
             return HangUp("its token has expired, and it has not sent another", has_expired=True)
         if self.identity.identified is None:
@@ -109,6 +111,9 @@ class Session:
             if not self.identity.find():
                 return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
         if self._cluster is None:
+            yield from self.identity.admit(now)
+            if self.identity.over_limit:
+                return over_limit(header, SAYS_OVER_LIMIT, self.identity.over_limit)
             self._learn((yield HELLO))
         passes = self._versions.passes(header.key, header.version)
         self._see(header, now, passes)
@@ -129,22 +134,26 @@ class Session:
             return (yield from self._permitted(header, frame, size, now))
         if not passes or self._translator.may_be_recoded(header, self._names(header)):
             body = yield from self._body(header, frame, size)
-            return self._answered(header, (yield from self._ask(header, body, now)))
+            return self._answered(header, (yield from self._ask(header, body, now)), body)
         if not self._expects_response(header, frame):
             return Forward(header, expects_response=False)
         names_brokers = header.api is not None and _names_brokers(header.api, header.version)
-        if names_brokers or self._says_how_long_at_its_end(header):
+        is_audited = self.identity.audits(header.key) and header.api is not None
+        if names_brokers or is_audited or self._says_how_long_at_its_end(header):
             assert header.api is not None
+            read = (yield from self._body(header, frame, size)) if is_audited else None
             answer = yield Ask(header.api, header.version, None)
             if names_brokers:
                 self.shared.topology.rewrite(header.api, answer, self.advertised)
-            return self._answered(header, answer)
+            return self._answered(header, answer, read)
         return self._forwarded(header, frame)
 
     def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
-        throttle = self._throttle_field(header)
-        has_rate = throttle is not None or self._says_how_long_at_its_end(header)
-        if expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
+        throttle, is_timed = self._throttle_field(header), self._is_timed
+        has_rate = throttle is not None or is_timed or self._says_how_long_at_its_end(header)
+        if self.identity.audits(header.key):
+            self.identity.audit_passed_on(header.key)
+        elif expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
             assert self._client is not None
             self.passed.learn(header, frame, self.api, self._client, self.client_id)
         return Forward(header, expects_response, throttle)
@@ -163,20 +172,12 @@ class Session:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the client's identity and the cluster's versions are known, and no fetch rate
-        applies to the client."""
-        is_known = self._cluster is not None and self.identity.identified is not None
-        return is_known and self.identity.access.consumer_byte_rate is None
-
-    def charge(self, received: int, sent: int, now: float) -> float:
-        """Charges a request of `received` bytes and its answer of `sent` bytes to the client's
-        rate. Returns the seconds for which the client is muted."""
-        access, quotas, who = self.identity.access, self.shared.quotas, self.identity.name
-        if self.api == PRODUCE and access.producer_byte_rate is not None:
-            return quotas.charge(who, "produce", received, access.producer_byte_rate, now)
-        if self.api == FETCH and access.consumer_byte_rate is not None:
-            return quotas.charge(who, "fetch", sent, access.consumer_byte_rate, now)
-        return 0.0
+        """Whether the client's identity and the cluster's versions are known, and no rate applies
+        to the client's fetches."""
+        if self._cluster is None or self.identity.identified is None:
+            return False
+        access = self.identity.access
+        return access.consumer_byte_rate is None and access.request_percentage is None
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
         """Answers an unidentified client's ApiVersions from the last response of any broker."""
@@ -230,13 +231,13 @@ class Session:
             self._client, self._seen = census.see(client, now, translated=is_translated), seen
         if LOG.isEnabledFor(logging.DEBUG):
             how = "is translated" if is_translated else "passes"
-            who_it_is = {"client": self.address, "client_id": self.client_id}
-            fields = who_it_is | {"software": self.software, "request": header.name}
-            LOG.debug(
-                "client %s: %s %s [client id %r]",
-                *(self.address, header.name, how, self.client_id),
-                extra={"fields": fields | {"translation": how}},
-            )
+            trace = trace_id(who.connection), self.begun
+            fields = {"client": self.address, "client_id": self.client_id}
+            fields |= {"software": self.software, "request": header.name, "translation": how}
+            text = "client %s: %s %s [client id %r, connection %s, request %d]"
+            said = self.address, header.name, how, self.client_id, *trace
+            traced = {"connection": trace[0], "number": trace[1]}
+            LOG.debug(text, *said, extra={"fields": fields | traced})
 
     def sent(self, send: ResponseSend) -> None:
         """Counts the conversions of a response that has been sent."""
@@ -252,17 +253,7 @@ class Session:
         assert self._cluster is not None
         offered = self._versions.offered[ApiKey.ApiVersions]
         if header.version not in offered:
-            answer = Message(
-                error_code=ErrorCode.UNSUPPORTED_VERSION,
-                api_keys=[
-                    Message(
-                        api_key=ApiKey.ApiVersions,
-                        min_version=offered.start,
-                        max_version=offered.stop - 1,
-                    )
-                ],
-            )
-            return Answer(response(request_header(header), answer, version=0))
+            return versions_unsupported(header, offered)
         body = decode("ApiVersionsRequest", header.version, frame[header.size :])
         if not is_valid(body, header.version):
             refusal = Message(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
@@ -282,15 +273,20 @@ class Session:
     def _says_how_long_at_its_end(self, header: Header) -> bool:
         """Whether the request is a produce of a client with a rate. Its answer is made here: the
         position of the throttle time depends on all fields before it."""
-        has_rate = self.identity.access.producer_byte_rate is not None
+        has_rate = self.identity.access.producer_byte_rate is not None or self._is_timed
         return header.api is ApiKey.Produce and has_rate and header.version >= THROTTLED_SINCE
 
     def _throttle_field(self, header: Header) -> ThrottleField | None:
         """The position of a fetch's throttle time. None: no rate applies, or no such field."""
-        has_rate = self.identity.access.consumer_byte_rate is not None
+        has_rate = self.identity.access.consumer_byte_rate is not None or self._is_timed
         if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
             return None
         return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))
+
+    @property
+    def _is_timed(self) -> bool:
+        """Whether the gateway's time for the client's requests is limited."""
+        return self.identity.access.request_percentage is not None
 
     def _names(self, header: Header) -> tuple[str, ...]:
         """The names by which rules know the client."""
@@ -299,15 +295,19 @@ class Session:
 
     # --- requests whose fields are read
 
-    def _answered(self, header: Header, answer: Message | HangUp | None) -> Reply:
+    def _answered(
+        self, header: Header, answer: Message | HangUp | None, body: Message | None = None
+    ) -> Reply:
+        """The reply with this answer. `body`: the request, if it was read."""
         if isinstance(answer, HangUp):
             return answer
         if answer is None:
             return Nothing()
         request = request_header(header)
         send, errors = response(request, answer), error_codes(request.api, answer)
+        self.identity.audit(request.api, body, answer, errors)
         access = self.identity.access
-        if access.producer_byte_rate is None and access.consumer_byte_rate is None:
+        if not access.has_rates:
             # Does not refer to the message, which would be kept while a slow client reads.
             return Answer(send, errors=errors)
         return Answer(send, throttled=partial(throttled, request, answer), errors=errors)
@@ -354,7 +354,7 @@ class Session:
         body = yield from self._body(header, frame, size)
         if not body.topics and api is not ApiKey.Fetch:
             return None  # it names no topic; a fetch may still continue a session
-        return self._answered(header, replica_ids.refusal(api, body))
+        return self._answered(header, replica_ids.refusal(api, body), body)
 
     def _permitted(self, header: Header, frame: memoryview, size: int, now: float) -> Steps:
         """Asks the cluster for the permitted part. Returns the permitted part of its answer."""
@@ -374,7 +374,7 @@ class Session:
         answer = yield from self._ask(header, body, now)
         if isinstance(answer, Message):
             permission.complete(answer)
-        return self._answered(header, answer)
+        return self._answered(header, answer, body)
 
     def _ask(
         self, header: Header, body: Message, now: float
@@ -390,7 +390,7 @@ class Session:
     def _refused(self, header: Header, body: Message, answer: Message) -> Reply:
         if header.api is ApiKey.Produce and body.acks == 0:
             return HangUp("a produce with acks=0 is not allowed here")
-        return self._answered(header, answer)
+        return self._answered(header, answer, body)
 
 
 def _names_brokers(api: ApiKey, version: int) -> bool:

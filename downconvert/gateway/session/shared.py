@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass, field
 
+from downconvert.access.admissions import Admissions
 from downconvert.access.failed_logins import FailedLogins
 from downconvert.access.ledger import Ledger, OwnLedger
 from downconvert.access.quotas import Quotas
+from downconvert.gateway.audit import Audit
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.topology import Topology
 from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.limits import RequestMemory
+from downconvert.serving.line_budget import LineBudget
 
 from .census import ClientCensus
 from .last_old import LastOld
@@ -20,6 +23,7 @@ class Ledgers:
 
     quotas: Ledger = field(default_factory=OwnLedger)
     failed_logins: Ledger = field(default_factory=OwnLedger)
+    admissions: Ledger = field(default_factory=OwnLedger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +37,7 @@ class Shared:
     room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
     failed_logins: FailedLogins = field(default_factory=FailedLogins)
     quotas: Quotas = field(default_factory=Quotas)
+    admissions: Admissions = field(default_factory=Admissions)
     last_old: LastOld = field(default_factory=LastOld)
+    audit: Audit = field(default_factory=lambda: Audit(LineBudget(), lambda: 0.0))
     requests: RequestMemory = field(default_factory=lambda: RequestMemory(Limits().requests_memory))

@@ -9,6 +9,7 @@ import pytest
 from downconvert.access.guard import Guard, newest_offered, offered
 from downconvert.access.names import RULES
 from downconvert.access.rights import Access, ConfigError
+from downconvert.access.settings import CLIENT_LIMITS
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode, Exchange
 from downconvert.protocol.schemas import ApiKey, Message, schema
 from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
@@ -55,6 +56,14 @@ def test_topics_that_are_not_allowed_are_refused_beside_those_that_are(broker: B
     codes = {one.topic: one.partitions[0].error_code for one in answer.responses}
     assert codes == {MINE: 0, OTHER: DENIED}
     assert broker.topics.partition(OTHER, 0).end_offset == 0  # type: ignore[union-attr]
+
+
+def test_limits_that_only_a_gateway_has_are_refused_by_a_broker() -> None:
+    for name in CLIENT_LIMITS:
+        with pytest.raises(ConfigError, match=f"'{name}' is not a setting;"):
+            Guard.of({name: 1})
+        with pytest.raises(ConfigError, match=f"'{name}' is not a setting of"):
+            Guard.of({"clients": [{"networks": "10.0.0.0/8", name: 1}]})
 
 
 def test_topics_that_are_not_allowed_are_not_listed(broker: Broker) -> None:

@@ -28,6 +28,9 @@ super_user = true
 networks = "10.1.0.0/16"
 read_only = true
 consumer_byte_rate = 1000
+connections = 20
+connection_creation_rate = 0.5
+request_percentage = 150
 """
 MEANS = """\
 listen             127.0.0.1:9092
@@ -60,6 +63,8 @@ rule 3: from 10.1.0.0/16
   transactional ids  none
   the cluster        nothing
   fetch              at most 1,000 bytes a second
+  connections        at most 20, 0.5 new ones a second
+  request time       at most 150 % of one core
 
 others: refused
 """

@@ -98,9 +98,9 @@ def test_a_wrong_token_is_answered_as_kafka_does_and_slows_the_next(through: Thr
         assert "issuer" in through.session.identity.refusal
         reply = confirm(through)
         assert isinstance(reply, Answer)
-        assert reply.is_login
         assert reply.ends is not None
-        assert "its issuer is 'https://other.test'" in reply.ends
+        assert reply.ends.is_login
+        assert "its issuer is 'https://other.test'" in reply.ends.reason
         again(through)
     assert 0.1 < through.now - begun < 3
     assert isinstance(through.reply(frame(ApiKey.Metadata, 1, Message(topics=None))), HangUp)

@@ -69,6 +69,8 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
         ({"bootstrap": "k:1", "cluster": {"tsl": True}}, "'tsl' is not a setting of .cluster."),
         ({"bootstrap": "k:1", "limits": {"connections": 0}}, "above 0"),
         ({"bootstrap": "k:1", "limits": {"connections": "many"}}, "above 0"),
+        ({"bootstrap": "k:1", "connections": 1.5}, "connections is a whole number, not 1.5"),
+        ({"bootstrap": "k:1", "request_percentage": 0}, "request_percentage is a number above 0"),
         ({"bootstrap": "k:1", "read_only": "yes"}, "of type bool"),
         ({"bootstrap": [1]}, "list of texts"),
         ({"bootstrap": "k:1", "networks": ["10.0/8"]}, "no network"),

@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack
+from os import getpid
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,12 @@ def test_each_end_says_who_the_client_was_or_claimed_to_be(
             wait_for(lambda: len(running.places) == 0)
     ends = [one for one in caplog.records if " requests in " in one.getMessage()]
     said = [one.getMessage().partition("unknown software")[2] for one in ends]
-    assert said == [", principal 'ann']", ", claims to be 'ann']", ", principal 'rule 2']"]
+    process = getpid()
+    assert said == [
+        f", principal 'ann', connection {process}-1]",
+        f", claims to be 'ann', connection {process}-2]",
+        f", principal 'rule 2', connection {process}-3]",
+    ]
     fields = [(one.fields["principal"], one.fields["claimed"]) for one in ends]  # type: ignore[attr-defined]
     assert fields == [("ann", "ann"), ("", "ann"), ("rule 2", "")]
     assert all("client 127.0.0.1: " in one.getMessage() for one in ends)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from downconvert.broker import Broker
 from downconvert.conversion.body import Body
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from downconvert.gateway.network import connection, pieces
-from downconvert.gateway.network.conversion_pool import NAME, TURNS_MAX, ConversionPool
+from downconvert.gateway.network.conversion_pool import NAME, TURNS_MAX, ConversionPool, TimedPool
 from downconvert.gateway.session import producing, sent, turns
 from downconvert.gateway.session.exchanges import Ask, Turn
 from downconvert.protocol.schemas import ApiKey
@@ -168,9 +169,9 @@ def test_where_nobody_else_waits_an_answer_is_read_and_measured_in_one_go(
 ) -> None:
     """Each time that a thread gives it back costs the event loop as much as a small request."""
     runs: list[str] = []
-    run = ConversionPool.run
+    run = TimedPool.run
 
-    async def counted(self: ConversionPool, turn: Any) -> Any:
+    async def counted(self: TimedPool, turn: Any) -> Any:
         runs.append(turn.func.__name__)
         return await run(self, turn)
 
@@ -178,7 +179,7 @@ def test_where_nobody_else_waits_an_answer_is_read_and_measured_in_one_go(
         append(broker, *(dense(n, codec) for n in range(20)))
         with Wire(running.address, SO_RCVBUF=1 << 22) as client:
             client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
-            monkeypatch.setattr(ConversionPool, "run", counted)
+            monkeypatch.setattr(TimedPool, "run", counted)
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
     assert len(values_of(answer.responses[0].partitions[0])) >= (5 if codec else 20)
     assert runs.count("advance_in_turns") == 1
@@ -230,3 +231,23 @@ def test_jobs_take_turns() -> None:
     asyncio.run(main())
     assert done.index("short") < 3
     assert [n for n, name in enumerate(done) if name == "short"][-1] < 6
+
+
+def test_the_turns_of_one_connection_are_timed_wherever_they_run() -> None:
+    """Waiting for a thread is no work."""
+
+    def work() -> None:
+        began = thread_time()
+        while thread_time() - began < 0.05:
+            pass
+
+    async def main() -> None:
+        pool = ConversionPool(threads=1)
+        mine, other = TimedPool(pool), TimedPool(pool)
+        await asyncio.gather(mine.run(work), other.run(work), other.run(work))
+        mine.here(work)
+        assert 0.1 <= mine.spent() < 0.2
+        assert mine.spent() == 0
+        pool.close()
+
+    asyncio.run(main())

@@ -93,7 +93,7 @@ def test_a_failed_login_is_said_ends_the_connection_and_slows_the_next(
     reply = through.reply(frame(ApiKey.SaslAuthenticate, 0, body))
     assert isinstance(reply, Answer)
     assert reply.ends is not None
-    assert reply.is_login
+    assert reply.ends.is_login
     before = through.now
     for _ in range(5):
         again = Through(through.broker, CONFIG)

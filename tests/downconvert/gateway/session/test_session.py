@@ -1,3 +1,4 @@
+import logging
 from dataclasses import replace
 
 import pytest
@@ -7,12 +8,14 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import ClusterSecurity, Credentials
-from downconvert.gateway.session.exchanges import Answer, Ask, HangUp
+from downconvert.gateway.session.client_identity import FETCH, PRODUCE
+from downconvert.gateway.session.exchanges import HELLO, Answer, Ask, HangUp
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
+from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.asking import frame
+from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.gateway.cluster import FIRST_PORT, FLOORS, HOST, Through
 from tests.downconvert.gateway.talk import (
     fetch,
@@ -262,9 +265,9 @@ def test_clients_without_a_name_share_a_rate_per_address_and_those_with_one_per_
         through.session.identity.identified = replace(CONFIG.default, name=name, access=access)
         if fetches:
             fetch(through, 1, 0)
-            return through.session.charge(1, size, through.now)
+            return through.session.identity.charge(FETCH, 1, size, 0.0, through.now)
         produce(through, 1, message_set(0, b"a"))
-        return through.session.charge(size, 1, through.now)
+        return through.session.identity.charge(PRODUCE, size, 1, 0.0, through.now)
 
     access = through.config.access
     assert seconds("", "10.0.0.1", 20_000) > 10
@@ -276,3 +279,26 @@ def test_clients_without_a_name_share_a_rate_per_address_and_those_with_one_per_
     assert seconds("ann", "10.0.0.4", 1) > 10
     assert seconds("bob", "10.0.0.3", 1) == 0
     assert seconds("", "10.0.0.3", 1) == 0
+
+
+def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def with_reassignments(asked: Ask, response: bytes) -> bytes:
+        if asked is not HELLO:
+            return response
+        body = parsed(ApiKey.ApiVersions, asked.version, response)
+        body.api_keys.append(Message(api_key=45, min_version=0, max_version=1))
+        return response[:8] + encode("ApiVersionsResponse", asked.version, body)
+
+    through = Through(broker, tamper=with_reassignments)
+    request = (45).to_bytes(2) + (1).to_bytes(2) + bytes(4) + (4).to_bytes(2) + b"test" + bytes(9)
+    assert through.passes(request)
+    assert not caplog.records
+    caplog.set_level(logging.INFO, "downconvert.audit")
+    through = Through(broker, tamper=with_reassignments)
+    for _ in range(2):
+        assert through.passes(request)
+    told = [one.getMessage() for one in caplog.records]
+    assert told == ["client 10.0.0.7: AlterPartitionReassignments: passed on"] * 2
+    assert not through.session.passed

@@ -103,7 +103,7 @@ class Tree:
 
     def transactions(self, end: int) -> Transactions:
         """The transactions that the files show of a log with this end offset."""
-        bases = [one.present()[0].base for one in self.copies if one.is_valid and one.present()]
+        bases = [one.present()[0].base for one in self.copies if one.present()]
         return transactions(one for one in self.log if min(bases, default=0) <= one.last < end)
 
     def markers(self) -> set[int]:

@@ -139,14 +139,16 @@ def _is_within(offset: int, ranges: list[tuple[int, int]]) -> bool:
 
 
 def _audit(tree: Tree, place: str, found: list[int]) -> None:
-    """Checks an audit: the number of records where all are there, and otherwise that it ends."""
+    """Checks an audit: of a sound log it counts all records. It reads the files that are chosen,
+    and not those of other copies that fill their gaps."""
     shares = [share for task in audit.plan([place], (), False) for share in audit_segments(task)]
     damages = [damage for share in shares for damage in share["damages"]]
     if tree.is_hurt or any(copy.cleaned or copy.is_misindexed for copy in tree.copies):
         return
     _expect(tree, not damages, f"nothing is damaged, and an audit has {damages}")
     counted = sum(share["records"] for share in shares)
-    _expect(tree, counted == len(found), f"an audit counts {counted} of {len(found)} records")
+    is_right = counted == len(found) if len(tree.copies) == 1 else counted <= len(found)
+    _expect(tree, is_right, f"an audit counts {counted} of {len(found)} records")
 
 
 def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:

@@ -50,28 +50,34 @@ def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Co
     aborted in others too. `cleaned`: how far a cleaner has cleaned a copy of the log.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
-    aborted: set[AbortedTransaction] = set()
+    known: dict[tuple[int, int], AbortedTransaction] = {}  # an index wins
     undecided = []
     for copy in (log, *log.others):
         stable, found, is_decided = _indexed(copy)
         end = copy.segments[-1].next_offset if copy.segments and copy is not log else OFFSET_MAX
-        aborted |= {one for one in found if one.last_offset < end}
+        known = {_key(one): one for one in found if one.last_offset < end} | known
         undecided += [] if is_decided else [stable]
     after: list[AbortedTransaction] = []
     if undecided:
         more, after = followed(log, min(undecided), cleaned)
-        aborted |= set(more)
+        known = {_key(one): one for one in more} | known
     end = min((max(log.start_offset, one.first_offset) for one in after), default=OFFSET_MAX)
-    ranked = sorted(aborted, key=lambda one: (one.first_offset, one.last_offset))
+    ranked = sorted(known.values(), key=lambda one: (one.first_offset, one.last_offset))
     return Committed(end, tuple(ranked), tuple(after))
 
 
-def _indexed(log: PartitionLog) -> tuple[int, set[AbortedTransaction], bool]:
+def _key(one: AbortedTransaction) -> tuple[int, int]:
+    return one.producer_id, one.last_offset
+
+
+def _indexed(log: PartitionLog) -> tuple[int, list[AbortedTransaction], bool]:
     """What indexes and snapshots of one copy say: the offset up to which all transactions have
     ended, those that were aborted, and whether all have ended up to the end of the log.
 
     If it is not mounted, its last segment is copied to this machine. Without a snapshot of the
     producers to start from, all segments are copied."""
+    if not log.is_mounted and any(one.is_clipped for one in log.segments):
+        return log.start_offset, [], False  # files of two copies overlap
     last = last_with_records(log.segments)
     snapshots = {parse_file_name(name) for name, _ in log.sides}
     has_snapshot = any(found is not None and found.offset in last for found in snapshots)
@@ -85,13 +91,19 @@ def _indexed(log: PartitionLog) -> tuple[int, set[AbortedTransaction], bool]:
         if _has_indexes(found):
             with suppress(CorruptIndexError, CorruptRecordsError):
                 end = found.end_offset
-                aborted = set(found.aborted(found.start_offset, end))
+                aborted = [one for segment in found.segments for one in segment.aborted()]
+                known = set(map(_key, aborted))
+                late = [
+                    one.first_offset
+                    for one in found.aborted(found.start_offset, end)
+                    if _key(one) not in known
+                ]
                 starts = (one.transaction_start for one in found.producers())
-                stable = min((one for one in starts if one >= 0), default=end)
+                stable = min((*(one for one in starts if one >= 0), *late), default=end)
                 goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
                 is_decided = stable == end and found.damage is None and not goes_further
                 return stable, aborted, is_decided
-    return log.start_offset, set(), False
+    return log.start_offset, [], False
 
 
 def _has_indexes(log: Log) -> bool:

@@ -27,7 +27,8 @@ from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import Limit, stream
 from tests.downconvert.storage.logs import indexed_segment, segment
 
-from .tree_model import NAME, TOPIC_ID, Batch, appended
+from .tree_log import Batch, appended
+from .tree_model import NAME, TOPIC_ID
 
 STEPS: Final = 5
 Truth = dict[int, bytes]
@@ -73,7 +74,9 @@ class History:
             self.epochs.append((0, 0))
         if not self.bases:
             self.bases.append(0)
-        for one in appended(chance, self.end, self.epochs[-1][0], chance.randrange(0, 12)):
+        for one in appended(
+            chance, self.batches, self.end, self.epochs[-1][0], chance.randrange(0, 12)
+        ):
             if self.batches and chance.random() < 0.2:
                 self.bases.append(one.base)
             self.batches.append(one)

@@ -11,41 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.storage.names import Kind, file_name
-from records.batches.builder import build, build_marker
-from records.batches.control import ControlRecordType
-from records.formats import BATCH_HEADER_SIZE, V2
-from records.record import Record
+from records.formats import BATCH_HEADER_SIZE
 from tests.downconvert.storage.logs import indexed_segment
+
+from .tree_log import Batch, Transactions, appended, transactions, write_transaction_index
 
 NAME: Final = "a-0"
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
-DAY: Final = 86_400_000
-KEYS: Final = 6
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Records by offset, up to `last`. Without records it is a control batch."""
-
-    base: int
-    last: int
-    epoch: int
-    records: tuple[tuple[int, bytes, bytes], ...]  # offset, key, value
-
-    @property
-    def data(self) -> bytes:
-        if not self.records and self.base == self.last:
-            return build_marker(
-                ControlRecordType.COMMIT,
-                offset=self.base,
-                timestamp=DAY,
-                producer_id=1,
-                leader_epoch=self.epoch,
-            )
-        found = [Record(at, DAY, key=key, value=value) for at, key, value in self.records]
-        return build(
-            found, magic=V2, base_offset=self.base, last_offset=self.last, leader_epoch=self.epoch
-        )
 
 
 @dataclass
@@ -58,10 +30,16 @@ class Piece:
     keep: int | None = None  # bytes that were copied; None: all
     broken: dict[int, str] = field(default_factory=dict)  # by batch number: "body" or "header"
     is_gone: bool = False
+    index_damage: int | None = None  # the seed of the damage to its indexes
 
     @property
     def is_hurt(self) -> bool:
         return self.keep is not None or bool(self.broken) or self.is_gone
+
+    @property
+    def has_index(self) -> bool:
+        """Whether an index leads past a damaged batch header."""
+        return self.is_indexed and self.index_damage is None
 
     def whole(self) -> Iterator[tuple[int, Batch]]:
         """The batches that were copied completely, with their numbers."""
@@ -74,7 +52,7 @@ class Piece:
     def readable(self) -> Iterator[Batch]:
         """The batches that a reader can find and trust."""
         for number, one in self.whole():
-            if self.broken.get(number) == "header" and not self.is_indexed:
+            if self.broken.get(number) == "header" and not self.has_index:
                 return
             if number not in self.broken:
                 yield one
@@ -96,6 +74,10 @@ class Copy:
         """Whether an offset is within the copy, as it was before it was damaged."""
         return self.pieces[0].base <= offset < self.end
 
+    @property
+    def is_misindexed(self) -> bool:
+        return any(piece.index_damage is not None for piece in self.pieces)
+
     def held(self) -> set[int]:
         """The offsets of the records that the copy had before it was damaged."""
         batches = (one for piece in self.pieces for one in piece.batches)
@@ -107,13 +89,26 @@ class Copy:
 
 @dataclass
 class Tree:
-    """The copies of a partition. `truth`: the records of the leader's log before anything was
-    removed, by offset."""
+    """The copies of a partition. `log`: the leader's, before anything was removed."""
 
     seed: int
-    truth: dict[int, bytes]
+    log: list[Batch]
     copies: list[Copy]
     is_refused: bool = False  # two topics of one name
+
+    @property
+    def truth(self) -> dict[int, bytes]:
+        """The values of the log's records, by offset."""
+        return {offset: value for one in self.log for offset, _, value in one.records}
+
+    def transactions(self, end: int) -> Transactions:
+        """The transactions that the files show of a log with this end offset."""
+        bases = [one.present()[0].base for one in self.copies if one.present()]
+        return transactions(one for one in self.log if min(bases, default=0) <= one.last < end)
+
+    def markers(self) -> set[int]:
+        """The offsets of the control batches."""
+        return {one.base for one in self.log if not one.records}
 
     @property
     def is_hurt(self) -> bool:
@@ -130,7 +125,7 @@ class Tree:
             ends.append(last.base)
             for number, one in last.whole():
                 is_broken = last.broken.get(number) == "header"
-                if is_broken and (not last.is_indexed or one is last.batches[-1]):
+                if is_broken and (not last.has_index or one is last.batches[-1]):
                     break  # the end of such a copy is unknown
                 ends.append(one.last + 1)
         return max(floor, start), max(ends)
@@ -165,6 +160,7 @@ def generated(seed: int) -> Tree:
     """Generates a tree. The same seed gives the same tree."""
     chance = random.Random(seed)
     is_compacted = chance.random() < 0.3
+    share = 0.4 if not is_compacted and chance.random() < 0.4 else 0.0
     log: list[Batch] = []
     epochs: list[tuple[int, int]] = []
     stale: list[tuple[list[Batch], list[tuple[int, int]]]] = []
@@ -177,9 +173,9 @@ def generated(seed: int) -> Tree:
         while epochs and epochs[-1][1] >= start:
             epochs.pop()
         epochs.append((epoch, start))
-        log += appended(chance, start, epoch, chance.randrange(2, 25))
+        count = chance.randrange(2, 25)
+        log += appended(chance, log, start, epoch, count, transactional=share)
         epoch += chance.randrange(1, 3)
-    truth = {offset: value for one in log for offset, _, value in one.records}
     copies = [_copy(chance, "b1", log, epochs, is_compacted=is_compacted)]
     for number in range(chance.randrange(0, 3)):
         broker = f"b{number + 2}"
@@ -193,28 +189,11 @@ def generated(seed: int) -> Tree:
         part = log[: chance.randrange(len(log) // 2, len(log) + 1)]
         noted = [one for one in epochs if part and one[1] <= part[-1].last]
         copies.append(_copy(chance, broker, part, noted, is_compacted=is_compacted))
-    tree = Tree(seed, truth, copies)
+    tree = Tree(seed, log, copies)
     if chance.random() < 0.7:
         _hurt(chance, tree)
     tree.is_refused = chance.random() < 0.03
     return tree
-
-
-def appended(chance: random.Random, start: int, epoch: int, count: int) -> list[Batch]:
-    found = []
-    for _ in range(count):
-        size = chance.randrange(1, 5)
-        if chance.random() < 0.1:
-            found.append(Batch(start, start, epoch, ()))
-            start += 1
-            continue
-        records = tuple(
-            (at, f"k{chance.randrange(KEYS)}".encode(), f"{epoch}/{at}".encode())
-            for at in range(start, start + size)
-        )
-        found.append(Batch(start, start + size - 1, epoch, records))
-        start += size
-    return found
 
 
 def _copy(
@@ -272,6 +251,8 @@ def _hurt(chance: random.Random, tree: Tree) -> None:
     for copy in tree.copies:
         for number, piece in enumerate(copy.pieces):
             is_tellable = not copy.cleaned or piece.base >= copy.cleaned
+            if piece.is_indexed and not copy.cleaned and chance.random() < 0.2:
+                piece.index_damage = chance.randrange(2**32)
             if chance.random() > 0.25 or not piece.batches:
                 continue
             size = sum(len(one.data) for one in piece.batches)
@@ -290,8 +271,14 @@ def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
     for copy in tree.copies:
         directory = path / copy.broker / NAME
         directory.mkdir(parents=True, exist_ok=True)
+        batches = [one for piece in copy.pieces for one in piece.batches]
+        aborted = transactions(batches).aborted
         for piece in copy.pieces:
             _write(directory, piece, is_healed=is_healed)
+            if piece.is_indexed and (is_healed or not piece.is_gone):
+                write_transaction_index(directory, piece.base, piece.batches, aborted)
+            if piece.index_damage is not None and not is_healed and not piece.is_gone:
+                _damage_indexes(directory, piece)
         noted = "".join(f"{epoch} {start}\n" for epoch, start in copy.epochs)
         text = f"0\n{len(copy.epochs)}\n{noted}"
         (directory / "leader-epoch-checkpoint").write_text(text)
@@ -340,3 +327,29 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
                 data[at + BATCH_HEADER_SIZE] ^= 1
         del data[len(data) if piece.keep is None else piece.keep :]
     log.write_bytes(data)
+
+
+def _damage_indexes(directory: Path, piece: Piece) -> None:
+    """Removes, cuts, or overwrites some of a segment's indexes."""
+    chance = random.Random(piece.index_damage)
+    for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
+        path = directory / file_name(piece.base, kind)
+        if not path.exists():
+            continue
+        data = path.read_bytes()
+        what = chance.choice(["no", "gone", "cut", "zeros", "noise", "bit"])
+        if kind is Kind.TRANSACTION_INDEX:  # it has no checksum: other damage is not visible
+            path.write_bytes(b"?" + data[1:])
+        elif what == "gone":
+            path.unlink()
+        elif what == "cut":
+            path.write_bytes(data[: chance.randrange(len(data) + 1)])
+        elif what == "zeros":
+            path.write_bytes(bytes(len(data)))
+        elif what == "noise":
+            path.write_bytes(chance.randbytes(len(data) + chance.randrange(9)))
+        elif what == "bit" and data:
+            at = chance.randrange(len(data))
+            path.write_bytes(
+                data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
+            )

@@ -18,10 +18,12 @@ import pytest
 
 from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.jobs import find, gap_report
+from downconvert.spark.jobs.audit import audit
+from downconvert.spark.jobs.audit.audit_segment import audit_segments
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.completeness import State
 from downconvert.spark.logs.places import Json
-from downconvert.storage.names import TopicPartition
+from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from records import RecordsError
 from tests import object_store
 from tests.downconvert.spark.exporting import archived, exported
@@ -29,7 +31,8 @@ from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
 from .tree_history import check_history
-from .tree_model import KEYS, Tree, generated, written
+from .tree_log import KEYS
+from .tree_model import Tree, generated, written
 
 PARTITION: Final = TopicPartition("a", 0)
 ALL: Final[dict[str, Any]] = {"topics": (), "skip_damaged": False}
@@ -56,7 +59,9 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             found, absent = _query(tree, place)
+            _committed(tree, place, found)
             _jobs(tree, place, found, absent)
+            _audit(tree, place, found)
             _stream(tree, place, found, is_whole=not absent)
             _export(tree, logs, place, path / "lake", found, is_whole=not absent)
     except WrongError:
@@ -94,6 +99,56 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
     else:
         _expect(tree, not absent and strict == found, "FAILFAST reads less without an error")
     return found, absent
+
+
+def _committed(tree: Tree, place: str, found: list[int]) -> None:
+    """Checks a query of committed records. `found`: by a query of all records."""
+    read = rows(place, isolation="read_committed", mode="PERMISSIVE")
+    got = [row["offset"] for row in read if row["_corrupt"] is None]
+    end = max(tree.seen()[1], found[-1] + 1 if found else 0)
+    told = tree.transactions(end)
+    expected = [at for at in found if at not in told.records and at < told.stable(end)]
+    named = [_range(row) for row in read if row["_corrupt"] is not None]
+    try:
+        strict = [row["offset"] for row in rows(place, isolation="read_committed")]
+    except RecordsError:
+        _expect(tree, bool(named), "FAILFAST fails, and nothing is reported")
+    else:
+        _expect(tree, not named and strict == got, "FAILFAST reads less without an error")
+        _expect(tree, strict == expected, f"{strict} are read as committed, and {expected} are")
+    unclear = {  # a missing batch may have been the marker of their transaction
+        at
+        for first, last, records in told.spans
+        if any(start <= last and first < end for start, end in named)
+        for at in records
+    }
+    left = {at for at in expected if not _is_within(at, named)} - unclear - set(got)
+    _expect(tree, not left, f"{sorted(left)} are committed, absent, and not reported")
+    aborted = told.records | {at for _, last, own in told.spans if last == OFFSET_MAX for at in own}
+    more = sorted(set(got) & aborted)
+    _expect(tree, not more, f"{more} are not committed, and were read")
+
+
+def _range(row: Any) -> tuple[int, int]:
+    start, end = row["_corrupt"]["startOffset"], row["_corrupt"]["endOffset"]
+    return start, 2**63 if end is None else end
+
+
+def _is_within(offset: int, ranges: list[tuple[int, int]]) -> bool:
+    return any(start <= offset < end for start, end in ranges)
+
+
+def _audit(tree: Tree, place: str, found: list[int]) -> None:
+    """Checks an audit: of a sound log it counts all records. It reads the files that are chosen,
+    and not those of other copies that fill their gaps."""
+    shares = [share for task in audit.plan([place], (), False) for share in audit_segments(task)]
+    damages = [damage for share in shares for damage in share["damages"]]
+    if tree.is_hurt or any(copy.cleaned or copy.is_misindexed for copy in tree.copies):
+        return
+    _expect(tree, not damages, f"nothing is damaged, and an audit has {damages}")
+    counted = sum(share["records"] for share in shares)
+    is_right = counted == len(found) if len(tree.copies) == 1 else counted <= len(found)
+    _expect(tree, is_right, f"an audit counts {counted} of {len(found)} records")
 
 
 def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:

@@ -1,7 +1,8 @@
 """Finds batch boundaries in a segment through its offset index.
 
 An index entry is a hint. It is used only if a batch begins at its position, and another batch or
-the end of the log follows that batch. For a segment that is not on this machine, the driver reads
+the end of the log follows that batch. A bound by offset is used only if the offset of the batch
+there agrees. For a segment that is not on this machine, the driver reads
 the index only. The tasks on both sides of a boundary verify it by the same rule (opening.py).
 
 Not here: where to cut (splits.py)."""
@@ -14,7 +15,8 @@ import numpy as np
 from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.offset_index import OffsetIndex
 from downconvert.storage.names import Kind
-from records import CorruptRecordsError, Records
+from records import Codec, CorruptRecordsError, Records
+from records.formats import V2
 
 from .segment_files import SegmentFile
 
@@ -99,7 +101,10 @@ class MountedBoundaries:
         slot = bisect_left(range(len(index)), offset, key=lambda slot: index.entry(slot)[0]) + 1
         if slot >= len(index):
             return None
-        return self.from_position(index.entry(slot)[1], TRIES)
+        found = self.from_position(index.entry(slot)[1], TRIES)
+        if found is None or is_before(self._segment.slice(0, self._size), found, offset):
+            return None
+        return found
 
     def close(self) -> None:
         if self._index is not None:
@@ -140,7 +145,9 @@ class StoredBoundaries:
 
     def before_offset(self, offset: int) -> int:
         last = int(np.searchsorted(self._offsets, offset, side="right"))
-        return self.before_position(int(self._positions[last - 1])) if last else 0
+        found = self.before_position(int(self._positions[last - 1])) if last else 0
+        is_late = self._records is not None and is_beyond(self._records, found, offset)
+        return 0 if is_late else found
 
     def before_position(self, position: int) -> int:
         """The last boundary at or before a position."""
@@ -178,6 +185,27 @@ def begins_batch(records: Records, position: int) -> bool:
     if second is None:
         return position + first.size == records.size
     return first.last_offset < second.last_offset
+
+
+def is_beyond(records: Records, position: int, offset: int) -> bool:
+    """Whether the batch at a boundary begins after an offset. False if it does not say so, as
+    compressed messages of v0 and v1."""
+    try:
+        header = next(records.slice(position, records.size - position).batches(), None)
+    except CorruptRecordsError:
+        return False
+    if header is None or (header.magic != V2 and header.codec is not Codec.NONE):
+        return False
+    return header.base_offset > offset
+
+
+def is_before(records: Records, position: int, offset: int) -> bool:
+    """Whether the batch at a boundary has offsets below `offset`."""
+    try:
+        header = next(records.slice(position, records.size - position).batches(), None)
+    except CorruptRecordsError:
+        return False
+    return header is not None and header.base_offset < offset
 
 
 def _entries(file: SegmentFile) -> tuple[Any, Any]:

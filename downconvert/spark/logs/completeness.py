@@ -12,7 +12,7 @@ missing too: only a cleaner removes these. All other gaps count as missing.
 Not here: which copies there are (trees.py, replicas.py), reading them (rows.py, batches.py)."""
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from enum import StrEnum
@@ -105,6 +105,26 @@ def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
     if at and not log.segments[at - 1].is_clipped:
         found.append(replace(log.segments[at - 1], next_offset=OFFSET_MAX))
     return tuple(found)
+
+
+def whole_split(
+    log: PartitionLog, file: SegmentFile, cleaned: Callable[[SegmentFile], int]
+) -> Split:
+    """A split of a whole segment, with the segments that may have what it lacks. `cleaned`: how far
+    a cleaner has cleaned a copy of the log."""
+    copies = lent(log, file)
+    return Split(
+        *log.topic_partition,
+        file,
+        0,
+        file.size,
+        file.base_offset,
+        file.next_offset,
+        copies=copies,
+        epochs=log.epochs if copies else (),
+        cleaned=cleaned(file),
+        copies_cleaned=tuple(map(cleaned, copies)),
+    )
 
 
 def cleaned_until(file: SegmentFile, end: int, cleaned: int, headers: Iterable[BatchHeader]) -> int:

@@ -5,19 +5,19 @@ same result, but all headers of the partition have to be read.
 
 Not here: leaving batches out (rows.py, batches.py)."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from downconvert.storage import Log
 from downconvert.storage.errors import CorruptIndexError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name, parse_file_name
-from downconvert.storage.producers.producer_state import ProducerState
-from downconvert.storage.producers.producers import Producers
 from records import CorruptRecordsError
 
-from .segment_files import PartitionLog
+from .outcomes import followed
+from .segment_files import PartitionLog, SegmentFile
 from .staging import last_with_records, staged
 
 
@@ -45,25 +45,39 @@ class Committed:
         )
 
 
-def committed_of(log: PartitionLog) -> Committed:
-    """The committed part of a partition's log. Transactions that were aborted here count as aborted
-    in other copies too."""
-    found = _committed_of(log)
-    for other in log.others:
-        end = other.segments[-1].next_offset
-        aborted = [one for one in _committed_of(other).aborted if one.last_offset < end]
-        known = {*found.aborted, *aborted}
-        if len(known) > len(found.aborted):
-            ranked = sorted(known, key=lambda one: (one.first_offset, one.last_offset))
-            found = replace(found, aborted=tuple(ranked))
-    return found
+def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Committed:
+    """The committed part of a partition's log. Transactions that were aborted in one copy count as
+    aborted in others too. `cleaned`: how far a cleaner has cleaned a copy of the log.
+
+    FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    known: dict[tuple[int, int], AbortedTransaction] = {}  # an index wins
+    undecided = []
+    for copy in (log, *log.others):
+        stable, found, is_decided = _indexed(copy)
+        end = copy.segments[-1].next_offset if copy.segments and copy is not log else OFFSET_MAX
+        known = {_key(one): one for one in found if one.last_offset < end} | known
+        undecided += [] if is_decided else [stable]
+    after: list[AbortedTransaction] = []
+    if undecided:
+        more, after = followed(log, min(undecided), cleaned)
+        known = {_key(one): one for one in more} | known
+    end = min((max(log.start_offset, one.first_offset) for one in after), default=OFFSET_MAX)
+    ranked = sorted(known.values(), key=lambda one: (one.first_offset, one.last_offset))
+    return Committed(end, tuple(ranked), tuple(after))
 
 
-def _committed_of(log: PartitionLog) -> Committed:
-    """The committed part of one copy.
+def _key(one: AbortedTransaction) -> tuple[int, int]:
+    return one.producer_id, one.last_offset
+
+
+def _indexed(log: PartitionLog) -> tuple[int, list[AbortedTransaction], bool]:
+    """What indexes and snapshots of one copy say: the offset up to which all transactions have
+    ended, those that were aborted, and whether all have ended up to the end of the log.
 
     If it is not mounted, its last segment is copied to this machine. Without a snapshot of the
     producers to start from, all segments are copied."""
+    if not log.is_mounted and any(one.is_clipped for one in log.segments):
+        return log.start_offset, [], False  # files of two copies overlap
     last = last_with_records(log.segments)
     snapshots = {parse_file_name(name) for name, _ in log.sides}
     has_snapshot = any(found is not None and found.offset in last for found in snapshots)
@@ -73,41 +87,23 @@ def _committed_of(log: PartitionLog) -> Committed:
             has_snapshot = has_snapshot or snapshot.exists()
     if not log.is_mounted and not has_snapshot:
         last = [file.base_offset for file in log.segments]
-    with staged(log, last) as directory:
-        return committed(str(directory))
-
-
-def committed(directory: str) -> Committed:
-    """The committed part of the log in a partition's directory, as it is now."""
-    with Log.open(Path(directory)) as log:
-        end = log.end_offset
-        if _has_indexes(log):
-            try:
-                aborted = log.aborted(log.start_offset, end)
-                stable = log.last_stable_offset
-                return Committed(stable, tuple(aborted), _open(log.producers()))
-            except (CorruptIndexError, CorruptRecordsError):
-                pass
-        return rebuilt(log, end)
-
-
-def rebuilt(log: Log, end: int) -> Committed:
-    """The committed part of a log, from its batches alone."""
-    producers = Producers(log.path)
-    producers.advance(end, log.segments, log.end_of, [])
-    first_open = producers.states.first_open_offset
-    stable = end if first_open is None else min(end, max(log.start_offset, first_open))
-    aborted = sorted(producers.aborted, key=lambda entry: (entry.first_offset, entry.last_offset))
-    return Committed(stable, tuple(aborted), _open(producers.states.producers.values()))
-
-
-def _open(producers: Iterable[ProducerState]) -> tuple[AbortedTransaction, ...]:
-    starts = sorted((s.transaction_start, s.producer_id) for s in producers)
-    return tuple(
-        AbortedTransaction(producer_id, start, OFFSET_MAX, start)
-        for start, producer_id in starts
-        if start >= 0
-    )
+    with staged(log, last) as directory, Log.open(directory) as found:
+        if _has_indexes(found):
+            with suppress(CorruptIndexError, CorruptRecordsError):
+                end = found.end_offset
+                aborted = [one for segment in found.segments for one in segment.aborted()]
+                known = set(map(_key, aborted))
+                late = [
+                    one.first_offset
+                    for one in found.aborted(found.start_offset, end)
+                    if _key(one) not in known
+                ]
+                starts = (one.transaction_start for one in found.producers())
+                stable = min((*(one for one in starts if one >= 0), *late), default=end)
+                goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
+                is_decided = stable == end and found.damage is None and not goes_further
+                return stable, aborted, is_decided
+    return log.start_offset, [], False
 
 
 def _has_indexes(log: Log) -> bool:

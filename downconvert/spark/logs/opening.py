@@ -15,7 +15,14 @@ from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
 from records import FileRecords, Records
 from records.files.file_records import SharedFile
 
-from .boundaries import Boundaries, MountedBoundaries, StoredBoundaries, begins_batch
+from .boundaries import (
+    Boundaries,
+    MountedBoundaries,
+    StoredBoundaries,
+    begins_batch,
+    is_before,
+    is_beyond,
+)
 from .splits import Split
 
 
@@ -82,17 +89,20 @@ def _stored(split: Split) -> OpenedSegment:
         found = OpenedSegment(
             records, split.start, split.end, lambda: StoredBoundaries(file, look), blocks.close
         )
-        if split.start and not begins_batch(look, split.start):
-            hints = found.boundaries()
-            assert isinstance(hints, StoredBoundaries)
-            if split.is_cut:
-                after = hints.from_position(split.start)
-                found.start = file.size if after is None else after
-            else:
-                found.start = hints.before_position(split.start)
-        if split.end < file.size and not begins_batch(look, split.end):
-            after = found.boundaries().from_position(split.end)
-            found.end = file.size if after is None else after
+        hints = found.boundaries
+        if split.is_cut and not begins_batch(look, split.start):
+            after = hints().from_position(split.start)
+            found.start = file.size if after is None else after
+        elif not split.is_cut and split.start:
+            is_late = is_beyond(look, split.start, split.first_offset)
+            if is_late or not begins_batch(look, split.start):
+                found.start = hints().before_offset(split.first_offset)
+        if split.end < file.size:
+            if not split.is_followed and is_before(look, split.end, split.end_offset):
+                found.end = file.size
+            elif not begins_batch(look, split.end):
+                after = hints().from_position(split.end)
+                found.end = file.size if after is None else after
     except BaseException:
         blocks.close()
         raise

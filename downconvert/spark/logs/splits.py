@@ -49,6 +49,7 @@ class Split:
     end_offset: int
     aborted: tuple[AbortedTransaction, ...] = ()
     is_cut: bool = False  # `start` is where another stretch ends
+    is_followed: bool = False  # `end` is where another stretch starts
     copies: tuple[SegmentFile, ...] = ()
     epochs: tuple[EpochEntry, ...] = ()
     cleaned: int = 0
@@ -80,7 +81,8 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
         start = whole.start
         while start < whole.end:
             end = _cut(boundaries, start + size_max, whole)
-            yield replace(whole, start=start, end=end, is_cut=start > whole.start)
+            is_cut, is_followed = start > whole.start, end < whole.end
+            yield replace(whole, start=start, end=end, is_cut=is_cut, is_followed=is_followed)
             start = end
     finally:
         boundaries.close()

@@ -17,9 +17,8 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import State, cleaned_until, lent, mended
+from downconvert.spark.logs.completeness import State, cleaned_until, mended, whole_split
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
-from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.stored_headers import headers_near
 from records import CorruptRecordsError
 
@@ -76,23 +75,11 @@ def is_missing(
 ) -> bool:
     """Whether no copy of a log has the offsets after a segment, and no cleaner has removed them.
     `cleaned_of`: how far a cleaner has cleaned. FileNotFoundError, StoreError."""
-    cleaned = cleaned_of(file)
-    copies = lent(log, file)
-    whole = Split(
-        *log.topic_partition,
-        file,
-        0,
-        file.size,
-        *gap,
-        copies=copies,
-        epochs=log.epochs,
-        cleaned=cleaned,
-        copies_cleaned=tuple(map(cleaned_of, copies)),
-    )
-    if copies and all(found.state is not State.MISSING for found in mended(whole, *gap)):
+    whole = whole_split(log, file, cleaned_of)
+    if whole.copies and all(found.state is not State.MISSING for found in mended(whole, *gap)):
         return False
     with headers_near(file, file.base_offset) as headers:
-        return cleaned_until(file, end_of(file), cleaned, headers) < gap.end
+        return cleaned_until(file, end_of(file), whole.cleaned, headers) < gap.end
 
 
 def _changed(file: SegmentFile) -> int:

@@ -7,12 +7,13 @@ Not here: finding the files (trees.py), cutting them (splits.py)."""
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import Final
 
 from downconvert.spark.logs.boundaries import boundaries_of
-from downconvert.spark.logs.completeness import CleanerPoints, is_last, lent
+from downconvert.spark.logs.completeness import CleanerPoints, is_last, whole_split
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import OPEN_COST, Split, around, pack, split, task_size
@@ -134,9 +135,10 @@ def stretches_of(
     cleaners: CleanerPoints | None = None,
 ) -> Iterator[Split]:
     """The stretches to read of one partition; up to its high watermark, if watermarks are given."""
-    transactions = committed_of(log) if options.committed else None
+    cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
+    transactions = committed_of(log, cleaned) if options.committed else None
     if options.level == "offset":
-        transactions = committed_of(log).throughout()
+        transactions = committed_of(log, cleaned).throughout()
     start, end = offsets_of(log, options)
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
     if transactions is not None:
@@ -145,7 +147,6 @@ def stretches_of(
         end = min(end, watermarks.of_log(log))
     if start >= end:
         return
-    cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
     for found in stretches(log, start, end, transactions, cleaned):
         if not _is_older(found.segment, log, bounds):
             yield found
@@ -259,20 +260,13 @@ def stretches(
         if transactions is not None:
             aborted = transactions.between(max(start, file.base_offset), file.next_offset)
         first, last = _positions(file, start, end)
-        until = min(end, file.next_offset)
-        copies = lent(log, file)
-        yield Split(
-            *log.topic_partition,
-            file,
-            first,
-            last,
-            start,
-            until,
-            aborted,
-            copies=copies,
-            epochs=log.epochs if copies else (),
-            cleaned=cleaned(file),
-            copies_cleaned=tuple(map(cleaned, copies)),
+        yield replace(
+            whole_split(log, file, cleaned),
+            start=first,
+            end=last,
+            first_offset=start,
+            end_offset=min(end, file.next_offset),
+            aborted=aborted,
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after
-from downconvert.spark.logs.isolation import committed
+from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
 from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.splits import Split
@@ -97,9 +97,9 @@ class MountedLog:
         return first_gap(log.segments, start, end, since, end_of, missing)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:
-        transactions = committed(self.directory) if self._options.committed else None
         log = read_partition(self._name, self.directory)
         cleaned = cleaned_of(log, self._options, CleanerPoints())
+        transactions = committed_of(log, cleaned) if self._options.committed else None
         yield from stretches(log, start, end, transactions, cleaned)
 
 
@@ -176,7 +176,11 @@ class MountedLogs:
         return log
 
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
-        end = log.last_stable_offset if self._options.committed else log.end_offset
+        end = log.end_offset
+        if self._options.committed and log.last_stable_offset < end:
+            there = read_partition(name, str(log.path))
+            cleaned = cleaned_of(there, self._options, CleanerPoints())
+            end = min(end, committed_of(there, cleaned).end)
         if watermarks is None:
             return max(log.start_offset, end)
         return max(log.start_offset, min(end, watermarks.of(name, str(log.path))))

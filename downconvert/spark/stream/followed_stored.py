@@ -168,7 +168,8 @@ class StoredLog:
 
     def _committed(self) -> Committed:
         if self._transactions is None:
-            make = partial(committed_of, self._log)
+            cleaned = cleaned_of(self._log, self._options, CleanerPoints())
+            make = partial(committed_of, self._log, cleaned)
             self._transactions = self._once(self._log.segments, ("committed", self._log), make)
         return self._transactions
 

@@ -18,7 +18,7 @@ from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.read.checksums import Checksums
 from downconvert.storage import Log, Segment
-from downconvert.storage.names import Kind, file_name
+from downconvert.storage.names import OFFSET_MAX, Kind, file_name
 from downconvert.storage.producers.transactions import AbortedRanges
 from records import (
     BatchHeader,
@@ -59,6 +59,16 @@ class Task:
         """The log start offset."""
         return 0 if self.log is None else self.log.start_offset
 
+    def end_of(self, segment: Segment) -> int:
+        """The offset from which on records of a segment are read from another copy."""
+        files = () if self.log is None else self.log.segments
+        ends = (
+            min(file.next_offset, file.valid_until)
+            for file in files
+            if file.base_offset == segment.base_offset
+        )
+        return min(ends, default=OFFSET_MAX)
+
     def __str__(self) -> str:
         return f"{self.directory}, segments {self.segments[0]} to {self.segments[-1]}"
 
@@ -84,7 +94,7 @@ class Share:
     magic: int | None = None  # None: the segment holds no batch
     codec: str = ""
     segments: int = 0
-    log_bytes: int = 0  # of the file
+    log_bytes: int = 0  # of the file, without what is read from another copy
     tail_bytes: int = 0  # after the last good batch
     first_offset: int | None = None  # None if unknown: in compressed v0 and v1
     next_offset: int | None = None
@@ -130,7 +140,7 @@ def _audited(task: Task) -> Iterator[dict[str, Any]]:
             if segment.base_offset in task.segments:
                 is_here = True
                 share = Share(task.topic, task.partition, segment.base_offset)
-                look = _Look(log, segment, share, task.start_offset)
+                look = _Look(log, segment, share, task.start_offset, task.end_of(segment))
                 shares = look.shares(task.stretches, verify_crc=task.verify_crc)
                 yield from map(asdict, shares)
                 segment.release()
@@ -144,10 +154,14 @@ def _audited(task: Task) -> Iterator[dict[str, Any]]:
 class _Look:
     """Reads one segment once, and counts."""
 
-    def __init__(self, log: Log, segment: Segment, first: Share, start_offset: int) -> None:
-        """`start_offset`: of the log; records before it were deleted."""
+    def __init__(
+        self, log: Log, segment: Segment, first: Share, start_offset: int, end_offset: int
+    ) -> None:
+        """`start_offset`: of the log; records before it were deleted. `end_offset`: records from
+        there on are left out."""
         self._log = log
         self._start = start_offset
+        self._end = end_offset
         self._is_last = log.segments.is_last(segment)
         # Bytes after the end of the last segment may be preallocated, or an unfinished write.
         end = log.end_of(segment) if self._is_last else segment.size
@@ -164,6 +178,10 @@ class _Look:
         checksums = Checksums(self._records) if verify_crc else None
         try:
             for header in self._records.batches():
+                if header.base_offset >= self._end:
+                    self._records = self._records.slice(0, end)
+                    self._first.log_bytes = end
+                    break
                 end = header.position + header.size
                 if header.last_offset < self._start:
                     continue

@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
-from downconvert.spark.logs.completeness import State, is_damaged_after, scan
-from downconvert.spark.logs.isolation import committed_of as what_is_committed
+from downconvert.spark.logs.completeness import CleanerPoints, State, is_damaged_after, scan
+from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_trees import THREADS
 from downconvert.spark.logs.trees import cluster_of
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
-from downconvert.spark.plan.planner import offsets_of
+from downconvert.spark.plan.planner import cleaned_of, offsets_of
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from downconvert.storage.segments.segment import Segment
@@ -170,7 +170,7 @@ def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
             is_sound = True
     end = max(log.start_offset, end)
     if settings.committed:
-        end = min(end, what_is_committed(log).end)
+        end = min(end, committed_of(log, cleaned_of(log, settings.selected(), CleanerPoints())).end)
     return end, is_sound
 
 

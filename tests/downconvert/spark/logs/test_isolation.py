@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.logs.isolation import Committed, committed, rebuilt
-from downconvert.storage import Log
+from downconvert.spark.logs.isolation import Committed, committed_of
+from downconvert.spark.logs.outcomes import followed
+from downconvert.spark.logs.trees import read_partition
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.storage import brokers
 
@@ -42,12 +44,13 @@ def test_both_ways_say_the_same(real: Path) -> None:
     for directory in sorted((real / "3.9.1" / "log").glob("*-[0-9]")):
         if directory.name.startswith("compact"):  # cleaning loses what was aborted
             continue
-        with Log.open(directory) as log:
-            again = rebuilt(log, log.end_offset)
-        assert again.end == committed(str(directory)).end
-        ours = {(t.producer_id, t.first_offset, t.last_offset) for t in again.aborted}
-        theirs = committed(str(directory)).aborted
-        assert ours == {(t.producer_id, t.first_offset, t.last_offset) for t in theirs}
+        name, _, number = directory.name.rpartition("-")
+        log = read_partition(TopicPartition(name, int(number)), str(directory))
+        by_index = committed_of(log, lambda _: 0)
+        aborted, after = followed(log, 0, lambda _: 0)
+        assert min((one.first_offset for one in after), default=OFFSET_MAX) == by_index.end
+        ours = {(t.producer_id, t.first_offset, t.last_offset) for t in aborted}
+        assert ours == {(t.producer_id, t.first_offset, t.last_offset) for t in by_index.aborted}
         found += len(ours)
     assert found > 0
 

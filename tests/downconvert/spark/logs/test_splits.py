@@ -1,6 +1,9 @@
 """Segments are cut where their index knows of a batch, and nobody reads them for that."""
 
+import json
 from pathlib import Path
+from struct import iter_unpack
+from struct import pack as pack_entry
 
 import pytest
 
@@ -10,7 +13,7 @@ from downconvert.spark.options.options import Options
 from downconvert.storage.names import Kind, State, file_name
 from records import FileRecords
 from records.units import MiB
-from tests.downconvert.spark.reading import partition, rows, splits
+from tests.downconvert.spark.reading import packed, partition, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 COUNT = 200
@@ -73,6 +76,24 @@ def test_an_index_that_is_none_is_not_followed(directory: Path, index: bytes) ->
     assert {row["offset"] for row in rows(directory, **bounds)} == {
         row["offset"] for row in expected if 500 <= row["offset"] < 600
     }
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+@pytest.mark.parametrize("moved", [-400, -90, 90, 400])
+def test_an_index_with_other_offsets_loses_no_records(
+    directory: Path, moved: int, is_stored: bool
+) -> None:
+    expected = [row["offset"] for row in rows(directory)]
+    path = directory / "topic-0" / file_name(0, Kind.OFFSET_INDEX)
+    entries = [(at + moved, position) for at, position in iter_unpack(">ii", path.read_bytes())]
+    path.write_bytes(b"".join(pack_entry(">ii", *one) for one in entries if one[0] > 0))
+    source = packed(directory) if is_stored else directory
+    for size in (5000, 10**9):
+        for start, end in ((0, 600), (500, 600), (500, 1000)):
+            bounds = {"startingOffsets": start, "endingOffsets": end}
+            given = {name: json.dumps({"topic": {"0": at}}) for name, at in bounds.items()}
+            found = [row["offset"] for row in rows(source, maxPartitionBytes=size, **given)]
+            assert found == [at for at in expected if start <= at < end]
 
 
 def test_a_segment_without_an_index_is_read_by_one_task(directory: Path) -> None:

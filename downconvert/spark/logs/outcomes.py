@@ -1,0 +1,101 @@
+"""Follows transactions through all copies of a log, from batch to batch.
+
+A damaged or missing batch may have been the marker that ended a transaction. So the outcome of each
+transaction that is open there is unknown: its records so far count as aborted, and what follows is
+read. The reader of the records reports the damage.
+
+Not here: indexes and snapshots, which make following unnecessary (isolation.py)."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.names import OFFSET_MAX
+from downconvert.storage.producers.producer_state import ProducerStates, read_marker
+
+from .completeness import (
+    State,
+    Stretch,
+    cleaned_until,
+    is_damaged_after,
+    is_last,
+    mended,
+    scan,
+    whole_split,
+)
+from .opening import opened
+from .segment_files import PartitionLog, SegmentFile
+from .splits import Split
+from .stored_headers import headers_near
+
+
+def followed(
+    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
+) -> tuple[list[AbortedTransaction], list[AbortedTransaction]]:
+    """The aborted transactions with batches from offset `start` on, and those without an end, as if
+    they were aborted at the end of the log. `cleaned`: how far a cleaner has cleaned.
+
+    FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    states = ProducerStates()
+    aborted: list[AbortedTransaction] = []
+    for piece in _pieces(log, start, cleaned):
+        if piece.state is State.WHOLE:
+            aborted += _aborted_in(piece, states)
+        elif piece.state is not State.COMPACTED:
+            aborted += open_ones(states, piece.start)
+            states = ProducerStates()
+    return aborted, open_ones(states, OFFSET_MAX)
+
+
+def open_ones(states: ProducerStates, end: int) -> list[AbortedTransaction]:
+    """The open transactions, as if they were aborted at an offset."""
+    starts = sorted((one.transaction_start, one.producer_id) for one in states.producers.values())
+    return [AbortedTransaction(who, start, end, start) for start, who in starts if start >= 0]
+
+
+def _aborted_in(piece: Stretch, states: ProducerStates) -> Iterable[AbortedTransaction]:
+    file = piece.segment
+    assert file is not None
+    found = opened(Split("", 0, file, 0, file.size, piece.start, piece.end))
+    try:
+        records = found.records.slice(piece.first, piece.last - piece.first)
+        for header in records.batches():
+            if header.producer_id >= 0 and piece.start <= header.last_offset:
+                marker = read_marker(records, header)
+                entry = states.update(header, marker)
+                if entry is not None:
+                    yield entry
+    finally:
+        found.close()
+
+
+def _pieces(
+    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
+) -> Iterator[Stretch]:
+    """The offsets of a log from `start` on, in order, from all of its copies."""
+    for file in log.segments:
+        if file.next_offset <= start or (is_last(file) and not file.size):
+            continue
+        whole = whole_split(log, file, cleaned)
+        at = max(start, file.base_offset)
+        for piece in scan(file, at, file.valid_until, whole.cleaned):
+            is_sound = piece.state is not State.DAMAGED
+            yield from mended(whole, at, piece.start if is_sound else piece.end)
+            if is_sound:
+                yield piece
+            at = piece.end
+        if is_last(file):
+            if is_damaged_after(file, at):
+                yield Stretch(at, OFFSET_MAX, State.DAMAGED)
+        elif at < file.next_offset:
+            yield from _rest(whole, at)
+
+
+def _rest(whole: Split, at: int) -> Iterator[Stretch]:
+    """The offsets from `at` up to the next segment."""
+    file, known = whole.segment, at
+    if not is_damaged_after(file, at):
+        with headers_near(file, file.base_offset) as headers:
+            known = cleaned_until(file, at, whole.cleaned, headers)
+    for piece in mended(whole, at, file.next_offset):
+        if piece.state is not State.MISSING or piece.end > known:
+            yield piece

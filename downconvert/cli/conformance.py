@@ -80,6 +80,8 @@ def conformance(
     Exit codes: 0 all is right, 1 some is not, 2 it cannot be judged.
     """
     host, port = address
+    if not port:
+        raise click.BadParameter("port 0 is no port to connect to", param_hint="HOST:PORT")
     access = _access(
         ClusterSecurity(tls=tls, ca_file=ca, cert_file=cert, key_file=key), sasl, username
     )

@@ -9,8 +9,6 @@ this kernel.
 
 Not here: which kernel runs (backend.py)."""
 
-from typing import TYPE_CHECKING
-
 from . import zipped  # noqa: F401 - finds the kernel where all of this is in a zip
 from ._kernel import (
     ArrowColumns,
@@ -25,18 +23,6 @@ from ._kernel import (
     make_records,
     read_entries,
 )
-
-if TYPE_CHECKING:
-    from . import kernel, kernel_functions
-
-    _transcoder: type[kernel.Transcoder] = Transcoder
-    _arrow_columns: type[kernel_functions.ArrowColumns] = ArrowColumns
-    _encode: kernel_functions.Encode = encode
-    _crc32: kernel_functions.Crc32 = crc32
-    _file_stamps: kernel_functions.FileStamps = file_stamps
-    _make_records: kernel_functions.MakeRecords = make_records
-    _make_inner_records: kernel_functions.MakeInnerRecords = make_inner_records
-    _read_entries: kernel_functions.ReadEntries = read_entries
 
 __all__ = [
     "ArrowColumns",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from bench.screenshots import browser, phone_overflow
+
 from .programs import REQUIRED
 
 

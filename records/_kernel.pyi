@@ -1,18 +1,17 @@
-"""The compiled kernel, native/src/python. Its contract is kernel.py and kernel_functions.py."""
+"""The compiled kernel, native/src/python. Its contract is in kernel.py and kernel_functions.py."""
 
-from . import kernel_functions
+from . import kernel, kernel_functions
 from .kernel import Buffer
-from .kernel import Transcoder as _Transcoder
 from .python_record import Record as Record
 
-Transcoder: type[_Transcoder]
+Transcoder: type[kernel.Transcoder]
 ArrowColumns: type[kernel_functions.ArrowColumns]
 encode: kernel_functions.Encode
-read_entries: kernel_functions.ReadEntries
-make_records: kernel_functions.MakeRecords
-make_inner_records: kernel_functions.MakeInnerRecords
 crc32: kernel_functions.Crc32
 file_stamps: kernel_functions.FileStamps
+make_records: kernel_functions.MakeRecords
+make_inner_records: kernel_functions.MakeInnerRecords
+read_entries: kernel_functions.ReadEntries
 
 def gzip_compress(source: Buffer, start: int, end: int, level: int) -> bytes: ...
 def decompress(

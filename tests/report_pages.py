@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from bench.screenshots import browser, phone_overflow
-from tests.programs import REQUIRED
+
+from .programs import REQUIRED
 
 
 def check_fits_a_phone(page: Path) -> None:

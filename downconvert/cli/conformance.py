@@ -21,6 +21,7 @@ from records.units import format_count
 
 from .failure import CommandError
 from .invocation import command_line
+from .serve_options import ADDRESS
 from .terminal import name_the_backend, progress
 from .values import OutputFile
 
@@ -28,7 +29,7 @@ WRONG = 1  # exit code
 
 
 @click.command()
-@click.argument("address", metavar="HOST:PORT")
+@click.argument("address", metavar="HOST:PORT", callback=ADDRESS)
 @click.option(
     "--topic",
     "topics",
@@ -52,7 +53,7 @@ WRONG = 1  # exit code
 @click.option("--json", "as_json", is_flag=True, help="A JSON object.")
 @click.option("--markdown", "title", metavar="TITLE", help="A section of a document.")
 def conformance(
-    address: str,
+    address: tuple[str, int],
     topics: tuple[str, ...],
     tls: bool,
     ca: str | None,
@@ -78,18 +79,16 @@ def conformance(
 
     Exit codes: 0 all is right, 1 some is not, 2 it cannot be judged.
     """
-    host, colon, port = address.rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise click.BadParameter("a host and a port, as localhost:9092", param_hint="HOST:PORT")
+    host, port = address
+    if not port:
+        raise click.BadParameter("port 0 is no port to connect to", param_hint="HOST:PORT")
     access = _access(
         ClusterSecurity(tls=tls, ca_file=ca, cert_file=cert, key_file=key), sasl, username
     )
     name_the_backend()
     try:
         with progress() as step:
-            score = judge(
-                host.strip("[]"), int(port), access=access, names=topics, keep=keep, step=step
-            )
+            score = judge(host, port, access=access, names=topics, keep=keep, step=step)
     except ConformanceError as error:
         raise CommandError(str(error)) from None
     if as_json:

@@ -9,7 +9,7 @@ import click
 
 from downconvert.conversion.policies import parse_policy
 from records.batch import OFFSET_MAX
-from records.units import parse_size
+from records.units import parse_size, plain_size
 
 Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
@@ -58,6 +58,18 @@ class OutputFile(click.Path):
         if not path.absolute().parent.is_dir():
             self.fail(f"{path}: there is no directory {path.parent} to write it to", param, ctx)
         return path
+
+
+def size_from(least: int) -> Callback:
+    """A callback that reads a size of at least so many bytes."""
+
+    def parse(text: str) -> int:
+        size = parse_size(text)
+        if size < least:
+            raise ValueError(f"{text!r} is less than {plain_size(least)}")
+        return size
+
+    return parsed(parse)
 
 
 SIZE: Final = parsed(parse_size)

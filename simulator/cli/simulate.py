@@ -15,10 +15,10 @@ import click
 from downconvert.cli.failure import CommandError, in_words, shortened
 from downconvert.cli.grid import output
 from downconvert.cli.terminal import Step, name_the_backend, progress
-from downconvert.cli.values import POLICY, POLICY_HELP, SIZE, OutputFile
+from downconvert.cli.values import POLICY, POLICY_HELP, OutputFile, parsed, size_from
 from downconvert.storage.segments.segment_files import segment_files
 from records.backend import NAME
-from records.units import plain_size
+from records.units import KiB, plain_size
 from simulator import (
     MODES,
     Mode,
@@ -82,7 +82,7 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
     "--max-bytes",
     metavar="SIZE",
     default=plain_size(DEFAULT.max_bytes),
-    callback=SIZE,
+    callback=size_from(1),
     help="Bytes of the log in one fetch, as max.partition.fetch.bytes.",
 )
 @click.option(
@@ -95,13 +95,14 @@ def _modes(_context: click.Context, _option: click.Parameter, text: str) -> tupl
 @click.option(
     "--slow",
     metavar="N|SHARE",
+    callback=parsed(Slow.parse),
     help=f"Slow consumers beside them.  [default: {DEFAULT.slow}] Over TCP: clients, or 10%.",
 )
 @click.option(
     "--rate",
     metavar="SIZE",
     default=plain_size(DEFAULT.rate),
-    callback=SIZE,
+    callback=size_from(KiB),
     help="Bytes a second that a slow consumer reads.",
 )
 @click.option(
@@ -141,7 +142,7 @@ def simulate(
     keep: Path | None,
     as_json: bool,
     report: Path | None,
-    slow: str | None,
+    slow: Slow | None,
     prometheus: Path | None,
     **settings: Any,
 ) -> None:
@@ -223,11 +224,10 @@ def simulate(
         raise CommandError(f"a check failed; reproduce: {command}", CHECK_FAILED)
 
 
-def _slow(text: str | None) -> int:
+def _slow(slow: Slow | None) -> int:
     """ValueError: it is no number of consumers."""
-    if text is None:
+    if slow is None:
         return DEFAULT.slow
-    slow = Slow.parse(text)
     if slow.share:
         raise ValueError("a share of slow consumers is for --clients or --preset")
     return slow.count

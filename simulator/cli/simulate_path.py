@@ -19,7 +19,14 @@ from downconvert.cli.values import OutputFile, parsed
 from records.backend import NAME
 from records.units import parse_size, plain_size
 from simulator import Workload, environment
-from simulator.load.options import PRESETS, Group, LoadOptions, Slow, parse_clients, preset
+from simulator.load.options import (
+    PARTITIONS_MAX,
+    PRESETS,
+    Group,
+    LoadOptions,
+    parse_clients,
+    preset,
+)
 
 if TYPE_CHECKING:
     from simulator.load.results import LoadResult
@@ -50,26 +57,26 @@ PATH_OPTIONS: Final = (
     click.option(
         "--partitions",
         metavar="N",
-        type=int,
+        type=click.IntRange(1, PARTITIONS_MAX),
         help="Over TCP: partitions of the topic.  [default: 200]",
     ),
     click.option(
         "--partitions-per-fetch",
         "per_fetch",
         metavar="N",
-        type=int,
+        type=click.IntRange(min=1),
         help="Over TCP: partitions that each client reads.  [default: 1]",
     ),
     click.option(
         "--seconds",
         metavar="S",
-        type=float,
+        type=click.FloatRange(min=0),
         help="Over TCP: seconds in each mode, all rounds together.  [default: 5]",
     ),
     click.option(
         "--pause",
         metavar="S",
-        type=float,
+        type=click.FloatRange(min=0),
         help="Over TCP: pause of today's clients between two fetches.  [default: 0.05]",
     ),
     click.option(
@@ -117,7 +124,7 @@ def load_options(
         raise click.UsageError("there is one topic, so that --generate is given once")
     try:
         if settings["slow"] is not None:
-            given["slow"] = Slow.parse(settings["slow"])
+            given["slow"] = settings["slow"]
         clients: tuple[Group, ...] | None = settings["clients"]
         if clients:
             given["clients"] = clients

@@ -4,7 +4,7 @@ Options are sent to child processes and put into reports, so all are plain value
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, inf
 from typing import Final, Self
 
 from downconvert.conversion.policies import parse_policy
@@ -144,7 +144,13 @@ class LoadOptions:
         check(bool(self.clients), "there are no clients")
         check(self.count <= CLIENTS_MAX, f"clients are at most {CLIENTS_MAX:,}")
         check(1 <= self.partitions <= PARTITIONS_MAX, f"partitions are 1 to {PARTITIONS_MAX:,}")
-        check(1 <= self.per_fetch <= self.partitions, "a fetch asks for 1 to all partitions")
+        check(
+            1 <= self.per_fetch <= self.partitions,
+            f"{format_count(self.partitions, 'partition')}, of which a fetch cannot ask for "
+            f"{self.per_fetch}",
+        )
+        check(0 <= self.pause < inf, "pause is at least 0, and finite")
+        check(0 <= self.seconds < inf, "seconds are at least 0, and finite")
         check(self.max_bytes >= 1, "max_bytes is at least 1")
         check(self.rate >= KiB, "rate is at least 1KiB a second")
         check(self.slow.count <= self.count, "there are more slow clients than clients")

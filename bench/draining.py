@@ -77,10 +77,11 @@ class Closes(ABC):
 class Wire(Closes):
     """A connection that sends requests, and receives whole answers."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, buffered: bool = True) -> None:
+        """`buffered`: it drains answers."""
         self.socket = socket.create_connection(address, timeout=60)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = memoryview(bytearray(BUFFER_SIZE))
+        self._buffer = memoryview(bytearray(BUFFER_SIZE if buffered else 0))
 
     def close(self) -> None:
         self.socket.close()

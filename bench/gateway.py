@@ -1,6 +1,7 @@
 """What does a gateway cost, and which old clients read through it?
 
 python -m bench.gateway memory
+python -m bench.gateway sizing
 python -m bench.gateway speed
 python -m bench.gateway clients --clients pypi,maven"""
 
@@ -8,6 +9,7 @@ import click
 
 from .gateway_clients import clients
 from .gateway_memory import memory
+from .gateway_sizing import sizing
 from .gateway_speed import speed
 
 
@@ -18,6 +20,7 @@ def main() -> None:
 
 main.add_command(clients)
 main.add_command(memory)
+main.add_command(sizing)
 main.add_command(speed)
 
 if __name__ == "__main__":

@@ -48,6 +48,32 @@ class Latency:
         self.seconds += seconds
 
 
+@dataclass(slots=True)
+class Served:
+    """The answered requests of the clients of one rule. `received`, `sent`: bytes of requests and
+    of their answers."""
+
+    latencies: dict[str, Latency] = field(default_factory=dict)  # by API
+    received: int = 0
+    sent: int = 0
+
+    def add(self, other: "Served") -> None:
+        _add(other.latencies, self.latencies)
+        self.received += other.received
+        self.sent += other.sent
+
+    def copy(self) -> "Served":
+        return Served(_copies(self.latencies), self.received, self.sent)
+
+    @property
+    def latency(self) -> Latency:
+        """Of all APIs together."""
+        whole: dict[str, Latency] = {}
+        for one in self.latencies.values():
+            _add({"": one}, whole)
+        return whole.get("", Latency())
+
+
 @dataclass(frozen=True, slots=True)
 class Process:
     """The resources of one of several processes at one moment."""
@@ -70,7 +96,7 @@ class Figures:
     ends: Counter[str] = field(default_factory=Counter)  # of connections, by End
     throttled: dict[str, float] = field(default_factory=dict)  # seconds, by API
     cluster_seconds: dict[str, float] = field(default_factory=dict)  # until answers began, by API
-    latencies: dict[str, Latency] = field(default_factory=dict)  # of requests, by API
+    served: dict[str, Served] = field(default_factory=dict)  # by rule; empty: of no rule
     broker_latencies: dict[str, Latency] = field(default_factory=dict)  # of answers, by address
     errors: Counter[tuple[str, int]] = field(default_factory=Counter)  # in answers, by API and code
     clients: list[dict[str, Any]] = field(default_factory=list)  # rows of the census
@@ -79,6 +105,14 @@ class Figures:
     resident_bytes: int = 0
     spool_free_bytes: int | None = None  # on the disk of large answers
     certificate_until: float | None = None  # of the listener, seconds since the epoch
+
+    @property
+    def latencies(self) -> dict[str, Latency]:
+        """Of requests, by API."""
+        found: dict[str, Latency] = {}
+        for one in self.served.values():
+            _add(one.latencies, found)
+        return found
 
     def lasting(self) -> "Figures":
         """The counts that outlive the process: those that only grow."""
@@ -94,7 +128,7 @@ class Counters:
         self._lock = Lock()
         self._failures = Counter[str]()
         self._ends = Counter[str]()
-        self._latencies: dict[str, Latency] = {}
+        self._served: dict[str, Served] = {}
         self._broker_latencies: dict[str, Latency] = {}
         self._errors = Counter[tuple[str, int]]()
         self._throttled: dict[str, float] = {}
@@ -128,10 +162,18 @@ class Counters:
         with self._lock:
             self._ends[reason] += 1
 
-    def request_served(self, api: str, seconds: float) -> None:
-        """Counts a request. `api`: the name of a known API, or "other", so that names are few."""
+    def request_served(
+        self, api: str, seconds: float, rule: str = "", received: int = 0, sent: int = 0
+    ) -> None:
+        """Counts a request. `api`: the name of a known API, or "other", so that names are few.
+        `rule`: of its client. `received`, `sent`: bytes of the request and of its answer."""
         with self._lock:
-            _add_one(self._latencies, api, seconds)
+            served = self._served.get(rule)
+            if served is None:
+                served = self._served[rule] = Served()
+            served.received += received
+            served.sent += sent
+            _add_one(served.latencies, api, seconds)
 
     def throttled(self, api: str, seconds: float) -> None:
         """Counts the seconds for which a client is muted."""
@@ -145,7 +187,7 @@ class Counters:
             figures.throttled = self._throttled.copy()
             figures.cluster_seconds = self._cluster_seconds.copy()
             figures.errors = self._errors.copy()
-            figures.latencies = _copies(self._latencies)
+            figures.served = {rule: one.copy() for rule, one in self._served.items()}
             figures.broker_latencies = _copies(self._broker_latencies)
 
 
@@ -205,7 +247,8 @@ def total(every: Iterable[Figures]) -> Figures:
         _add_seconds(one.cluster_seconds, whole.cluster_seconds)
         whole.spool_free_bytes = _least(whole.spool_free_bytes, one.spool_free_bytes)
         whole.certificate_until = _least(whole.certificate_until, one.certificate_until)
-        _add(one.latencies, whole.latencies)
+        for rule, served in one.served.items():
+            whole.served.setdefault(rule, Served()).add(served)
         _add(one.broker_latencies, whole.broker_latencies)
         rows += one.clients
         last_old.join(one.last_old)

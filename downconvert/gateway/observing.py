@@ -95,6 +95,7 @@ class GatewayCollector(Collector):
             "api",
             figures.latencies,
         )
+        yield from _by_rule(figures)
         yield _latencies(
             "broker_answer_duration_seconds",
             "From a request to a broker to the beginning of its answer.",
@@ -162,6 +163,19 @@ def _by_process(figures: Figures) -> Iterator[Metric]:
         memory.add_metric([str(number)], process.resident_bytes)
     yield connections
     yield memory
+
+
+def _by_rule(figures: Figures) -> Iterator[Metric]:
+    """The requests of clients that a rule matches. There are as many series as rules."""
+    rules = {rule: one for rule, one in sorted(figures.served.items()) if rule}
+    text = "From a request's arrival to the end of its answer, by the rule of its client."
+    latencies = {rule: one.latency for rule, one in rules.items()}
+    yield _latencies("rule_request_duration_seconds", text, "rule", latencies)
+    for name, text, sizes in (
+        ("received", "Bytes of requests", {rule: one.received for rule, one in rules.items()}),
+        ("sent", "Bytes of answers", {rule: one.sent for rule, one in rules.items()}),
+    ):
+        yield _counter(f"rule_{name}_bytes", f"{text}, by the rule of their client.", "rule", sizes)
 
 
 def _by_version(rows: list[dict[str, Any]]) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""A rolling update of two gateways under load, as Kubernetes does it with deploy/kubernetes.yaml:
+"""A rolling update of two gateways under load, as Kubernetes does it with deploy/kubernetes:
 the new pod is ready, the old one leaves the Service, preStop, SIGTERM, and at most the grace
 period."""
 

@@ -95,7 +95,6 @@ class Connection:
         self._is_waiting = False  # for the cluster's answer
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
-        self._settle()
 
     @property
     def requests(self) -> int:
@@ -159,17 +158,15 @@ class Connection:
     async def _serve(self, size: int, started: float, begun: Translation | None = None) -> None:
         """Serves one request. `begun`: its translation, if that has begun."""
         await self._exchange(size, begun)
-        self._settle()
+        if self.session.identity.keeps_place:
+            self.place.settle()
         self._served += 1
-        self._counters.request_served(self.session.api, monotonic() - started)
+        session, seconds = self.session, monotonic() - started
+        sizes = LENGTH.size + size, session.answer_size
+        self._counters.request_served(session.api, seconds, session.rule, *sizes)
         if (seconds := self._muted_until - perf_counter()) > 0:
             self._is_idle = True
             await self._stay_mute(seconds)
-
-    def _settle(self) -> None:
-        """The connection keeps its place once the client is identified."""
-        if self.session.identity.keeps_place:
-            self.place.settle()
 
     def _evict(self) -> None:
         self.is_evicted = True
@@ -345,6 +342,7 @@ class Connection:
         and will be sent `sent` bytes."""
         now = perf_counter()
         session, spent = self.session, self._pool.spent()
+        session.answer_size = sent
         seconds = session.identity.charge(session.api, received, sent, spent, now)
         if seconds:
             self._muted_until = now + seconds

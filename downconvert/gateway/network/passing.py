@@ -43,8 +43,9 @@ REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
 ANSWER: Final = Struct(">ii")  # length, correlation id
 ASKED_MAX: Final = 32  # unanswered requests of one client
 
-# A forwarded request: correlation id, kind, arrival time, and the seconds that the broker may wait.
-Asked: TypeAlias = tuple[int, PassedKind, float, float]
+# A forwarded request: correlation id, kind, arrival time, the seconds that the broker may wait, and
+# its bytes.
+Asked: TypeAlias = tuple[int, PassedKind, float, float, int]
 
 
 class Passing:
@@ -55,7 +56,7 @@ class Passing:
 
     __slots__ = (
         *("_asked", "_client", "_clock", "_counters", "_failure", "_is_last", "_is_open", "_left"),
-        *("_limit", "_limits", "_monotonic", "_session", "_since", "_upstream"),
+        *("_limit", "_limits", "_monotonic", "_session", "_since", "_size", "_upstream"),
         *("_time", "_translation", "_waits_for_client", "requests"),
     )
 
@@ -77,6 +78,7 @@ class Passing:
         self._asked: deque[Asked] = deque()
         self._since = 0.0  # when the broker could begin to answer the first of them
         self._left = 0  # bytes that are missing of an answer that is partly sent
+        self._size = 0  # of that answer
         self._limit = 0.0  # when the answer, or the client's next request, is overdue
         self._is_open = False  # whether requests may pass now
         self._is_last = False
@@ -165,7 +167,7 @@ class Passing:
             if wait is None:
                 break
             session.shared.census.see_again(known.client, time, translated=False)
-            asked.append((correlation_id, known, now, wait))
+            asked.append((correlation_id, known, now, wait, stop - at))
             at = stop
         if not at:
             return self._translate(upstream, data, now, time) if was_idle else 0
@@ -237,6 +239,7 @@ class Passing:
                 self._move(now + self._limits.request_timeout)
                 break
             self._began(now)
+            self._size = stop - at
             self._left = max(0, stop - end)
             at = min(stop, end)
             if not self._left:
@@ -293,7 +296,9 @@ class Passing:
         self._translation, now = None, self._monotonic()
         self._since = now
         self.requests += 1
-        self._counters.request_served(FETCH, now - translation.started)
+        sizes = LENGTH.size + len(translation.frame), len(data)
+        seconds = now - translation.started
+        self._counters.request_served(FETCH, seconds, self._session.rule, *sizes)
         self._send(data, now)
 
     def _send(self, data: memoryview, now: float) -> None:
@@ -335,10 +340,11 @@ class Passing:
             self._upstream.on_answer(self._upstream.name, now - self._since, api)
 
     def _answered(self, now: float) -> None:
-        _, known, started, _ = self._asked.popleft()
+        _, known, started, _, size = self._asked.popleft()
         self._since = now
         self.requests += 1
-        self._counters.request_served(known.api, now - started)
+        rule = self._session.rule
+        self._counters.request_served(known.api, now - started, rule, size, self._size)
 
     # --- what takes longer, or fails
 

@@ -127,6 +127,12 @@ class ClientIdentity:
         return self.identified is not None
 
     @property
+    def has_fetch_rate(self) -> bool:
+        """Whether a rate applies to its fetches."""
+        access = self.access
+        return access.consumer_byte_rate is not None or access.request_percentage is not None
+
+    @property
     def keeps_place(self) -> bool:
         """Whether it may keep its place when other clients come."""
         return self.identified is not None and not self.over_limit

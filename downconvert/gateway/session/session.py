@@ -76,6 +76,7 @@ class Session:
         self.software = self.client_id = ""
         self._read: tuple[Message, float] | None = None  # the last parsed fetch and its time
         self.api = OTHER  # of the last request: an API's name or OTHER
+        self.rule, self.answer_size = "", 0  # of the last request, for metrics
         self.passed = PassedKinds()  # kinds whose requests need not be parsed again
         self.repeated = RepeatedFetches()  # old fetches that are answered without an exchange
         self._cluster: Message | None = None  # the broker's ApiVersions response
@@ -174,10 +175,8 @@ class Session:
     def is_settled(self) -> bool:
         """Whether the client's identity and the cluster's versions are known, and no rate applies
         to the client's fetches."""
-        if self._cluster is None or self.identity.identified is None:
-            return False
-        access = self.identity.access
-        return access.consumer_byte_rate is None and access.request_percentage is None
+        is_known = self._cluster is not None and self.identity.identified is not None
+        return is_known and not self.identity.has_fetch_rate
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
         """Answers an unidentified client's ApiVersions from the last response of any broker."""
@@ -228,6 +227,7 @@ class Session:
                 rule="" if who.rule is None else f"rule {who.rule}",
                 tls=self._tls,
             )
+            self.rule = client.rule
             self._client, self._seen = census.see(client, now, translated=is_translated), seen
         if LOG.isEnabledFor(logging.DEBUG):
             how = "is translated" if is_translated else "passes"
@@ -278,7 +278,7 @@ class Session:
 
     def _throttle_field(self, header: Header) -> ThrottleField | None:
         """The position of a fetch's throttle time. None: no rate applies, or no such field."""
-        has_rate = self.identity.access.consumer_byte_rate is not None or self._is_timed
+        has_rate = self.identity.has_fetch_rate
         if header.api is not ApiKey.Fetch or not has_rate or header.version < THROTTLED_SINCE:
             return None
         return ThrottleField(CORRELATION_SIZE + is_flexible(header.api, header.version))

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -15,6 +16,7 @@ from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.talking import wait_for
 from tests.downconvert.gateway.serving import Wire
+from tests.downconvert.gateway.talk import fetch_body
 from tests.ports import LOOPBACK, free_ports
 
 from .gateways import Running, gateway
@@ -22,6 +24,7 @@ from .gateways import Running, gateway
 RULE = '[[clients]]\nuser = "ann"\n'
 OTHER = '[[clients]]\nuser = "bob"\n'
 ALL_TOPICS = Message(topics=None)
+NO_MEMBER = Message(group_id="g", member_id="m")
 NO_RECORDS = Message(acks=1, timeout_ms=1000, topic_data=[])
 
 
@@ -181,3 +184,25 @@ def test_a_real_client_reports_the_refusal_and_connects_when_there_is_room(
         wait_for(lambda: served.metric("connections") == 0)
         admin = KafkaAdminClient(bootstrap_servers=where, **options)
         admin.close()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_requests_and_bytes_are_counted_by_rule(port: int, tmp_path: Path, workers: int) -> None:
+    with limited(port, tmp_path, "", "--workers", workers) as served:
+        sizes = {}
+        for user, times in (("bob", 1), ("ann", 5)):
+            with Wire(served.running.address) as client:
+                served.log_in(client, user)
+                before = client.received
+                for _ in range(times):  # the first is examined, the others pass
+                    client.ask(ApiKey.Heartbeat, 4, NO_MEMBER)
+                    client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1000))
+                    client.ask(ApiKey.Fetch, 4, fetch_body(0, max_bytes=1000))
+                sizes[user] = client.received - before
+        for number, user, times in ((1, "bob", 1), (2, "ann", 5)):
+            rule = f'{{rule="rule {number}"}}'
+            count = partial(served.metric, f"rule_request_duration_seconds_count{rule}")
+            wait_for(lambda: count() == 3 * times)  # noqa: B023
+            assert served.metric(f"rule_sent_bytes_total{rule}") == sizes[user]
+            assert served.metric(f"rule_received_bytes_total{rule}") > 0
+            assert served.metric(f"rule_request_duration_seconds_sum{rule}") > 0

@@ -64,6 +64,7 @@ class Wire:
     """A client of no library: whole requests, half ones, and none."""
 
     def __init__(self, address: Address, **options: int) -> None:
+        self.received = 0  # bytes
         self.socket = socket.create_connection(address, timeout=TIMEOUT)
         for option, value in options.items():
             self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, option), value)
@@ -94,6 +95,7 @@ class Wire:
             if not piece:
                 raise EOFError(f"{len(taken)} of {size} bytes")
             taken += piece
+        self.received += size
         return bytes(taken)
 
     def has_ended(self) -> bool:

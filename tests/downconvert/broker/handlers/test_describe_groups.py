@@ -44,8 +44,8 @@ def sync(broker: Broker, member: Message) -> None:
 
 def described(broker: Broker, version: int = 5) -> Message:
     body = Message(groups=["g"], include_authorized_operations=False)
-    (found,) = ask(broker, ApiKey.DescribeGroups, version, body).groups
-    return found
+    found: list[Message] = ask(broker, ApiKey.DescribeGroups, version, body).groups
+    return found[0]
 
 
 def listed(broker: Broker, version: int = 5, **filters: list[str]) -> list[tuple[str, str, str]]:

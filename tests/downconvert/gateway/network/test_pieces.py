@@ -4,8 +4,11 @@ import asyncio
 import ssl
 import threading
 import tracemalloc
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,3 +149,45 @@ def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled()
         pool.close()
 
     asyncio.run(cancelled())
+
+
+def test_a_job_goes_on_as_long_as_the_pool_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pool is told how many turns in a row there were, so that other jobs have theirs."""
+    monkeypatch.setattr(module, "TURN_SIZE", 10)
+    told: list[int] = []
+
+    class Pool:
+        def __init__(self, turns_max: int) -> None:
+            self.turns_max = turns_max
+
+        async def run(self, job: Callable[[], bool]) -> bool:
+            told.append(0)
+            return job()
+
+        def goes_on(self, turns: int) -> bool:
+            told.append(turns)
+            return turns < self.turns_max
+
+    class Sending:
+        left = 80
+
+        @property
+        def completed(self) -> bool:
+            return not self.left
+
+        def write_to(self, _: object, size: int) -> int:
+            self.left -= size
+            return size
+
+    class Client:
+        peer = "client"
+
+        async def direct(self) -> AbstractContextManager[object]:
+            return nullcontext()
+
+    sending: Any = Sending()
+    client: Any = Client()
+    pool: Any = Pool(3)
+    asyncio.run(module.send_converted(sending, client, pool))
+    assert sending.completed
+    assert told == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]

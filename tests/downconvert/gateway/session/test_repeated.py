@@ -18,6 +18,7 @@ from downconvert.gateway.session import fetching, repeated
 from downconvert.gateway.session.exchanges import Ask, Turn
 from downconvert.gateway.session.headers import parse
 from downconvert.gateway.session.spool import Spool
+from downconvert.gateway.session.waiting import LONGEST
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.requests import RequestHeader
@@ -122,8 +123,10 @@ def test_a_login_of_another_or_another_version_forgets_it(tmp_path: Path) -> Non
 # --- answers of a cluster
 
 
-def learned(version: int, policy: ConversionPolicy, limit: int) -> tuple[Any, Message]:
-    body = fetch_body(3, max_bytes=limit)
+def learned(
+    version: int, policy: ConversionPolicy, limit: int, wait: int = 0
+) -> tuple[Any, Message]:
+    body = fetch_body(3, max_bytes=limit, wait=wait)
     request = frame(ApiKey.Fetch, version, body)
     whole = memoryview(LENGTH.pack(len(request)) + request)
     asked = next(exchange(version, policy, body))
@@ -133,6 +136,14 @@ def learned(version: int, policy: ConversionPolicy, limit: int) -> tuple[Any, Me
     found = known[repeated.key_of(whole)]
     assert found.ask(9, 3) == framed(asked, 9)
     return found, body
+
+
+@pytest.mark.parametrize(("wait", "seconds"), [(-1, 0), (7000, 7), ((1 << 31) - 1, LONGEST)])
+def test_a_cluster_has_as_long_as_the_client_says_and_not_for_ever(
+    wait: int, seconds: float
+) -> None:
+    known, _ = learned(3, ConversionPolicy(), 1000, wait)
+    assert known.wait == seconds
 
 
 def exchange(version: int, policy: ConversionPolicy, body: Message) -> Any:

@@ -1,7 +1,9 @@
 """A log is compacted while it is open; readers and crashes may come in between."""
 
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -193,3 +195,46 @@ def test_a_pass_that_is_overtaken_at_any_step_notes_and_puts_back_nothing(
     assert end == 60 or max(offsets(log.records())) == end - 1 < 20
     assert not list(log.path.glob("*.cleaned"))
     log_dir.close()
+
+
+class Overtaking:
+    """A lock in front of which, once, another thread is faster."""
+
+    def __init__(self, happens: Callable[[], None], after: int) -> None:
+        self._happens = happens
+        self.left = after
+
+    def __enter__(self) -> None:
+        self.left -= 1
+        if self.left == -1:
+            self._happens()
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing to do."""
+
+
+def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
+    tmp_path: Path,
+) -> None:
+    """Also between the last segment and the note of the pass."""
+    number = 0
+    while True:
+        (tmp_path / str(number)).mkdir()
+        with opened(tmp_path / str(number)) as log_dir:
+            log = log_dir.logs.create(PARTITION)
+            fill(log, Random(1), 60)
+            part = cleanable(log, CONFIG, 1000)
+            lock = Overtaking(partial(log.writer.truncate_to, 20), number)
+            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
+            if number == 0:
+                assert part.end > 20
+            try:
+                steps_of(one)
+            except InterruptedPassError:
+                assert max(log.end_offset, log.writer.cleaner_point) <= 20
+                assert all(offset < 20 for offset in offsets(log.records()))
+            else:
+                assert lock.left >= 0  # there were no more steps
+                break
+        number += 1
+    assert number >= 10

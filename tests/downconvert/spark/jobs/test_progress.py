@@ -1,0 +1,46 @@
+"""The progress of a job is told while it runs, and not after that."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from downconvert.spark.jobs import progress
+from downconvert.spark.jobs.progress import polled
+
+
+class Tracker:
+    """Two jobs, of which the first was there before; the stages of the second are counted."""
+
+    def __init__(self) -> None:
+        self.jobs = [1]
+        self.asked = threading.Semaphore(0)
+
+    def getJobIdsForGroup(self) -> list[int]:  # noqa: N802 - Spark's name
+        self.asked.release()
+        return self.jobs
+
+    def getJobInfo(self, job: int) -> Any:  # noqa: N802
+        return {1: SimpleNamespace(stageIds=[10]), 2: SimpleNamespace(stageIds=[20, 21, 22])}[job]
+
+    def getStageInfo(self, stage: int) -> Any:  # noqa: N802
+        done, total = {10: (7, 7), 20: (2, 3), 21: (1, 5)}.get(stage, (0, 0))
+        if not total:
+            return None  # it has not begun
+        return SimpleNamespace(numCompletedTasks=done, numTasks=total)
+
+
+def test_tasks_of_the_jobs_in_the_block_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "POLL_SECONDS", 0.001)
+    tracker, told = Tracker(), []
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
+    threads = threading.active_count()
+    with polled(session, "audit", lambda *step: told.append(step)):
+        assert told == [("audit", 0, 1)]
+        assert tracker.asked.acquire(timeout=10)
+        tracker.jobs = [1, 2]
+        for _ in range(3):
+            assert tracker.asked.acquire(timeout=10)
+    assert set(told[1:]) == {("audit", 3, 8)}
+    assert threading.active_count() == threads

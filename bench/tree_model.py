@@ -103,12 +103,8 @@ class Tree:
 
     def transactions(self, end: int) -> Transactions:
         """The transactions that the files show of a log with this end offset."""
-        bases = [one.present()[0].base for one in self.copies if one.present()]
-        return transactions(one for one in self.log if min(bases, default=0) <= one.last < end)
-
-    def markers(self) -> set[int]:
-        """The offsets of the control batches."""
-        return {one.base for one in self.log if not one.records}
+        held = {one for copy in self.copies for piece in copy.pieces for one in piece.batches}
+        return transactions(one for one in self.log if one in held and one.last < end)
 
     @property
     def is_hurt(self) -> bool:

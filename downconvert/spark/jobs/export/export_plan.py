@@ -94,7 +94,7 @@ class Plan:
 def bounds_of(logs: Sequence[PartitionLog], settings: Settings) -> dict[TopicPartition, Bound]:
     """Which offsets of each log may be exported. Warns if no high watermark is known.
 
-    CorruptFileError: a checkpoint is damaged. ValueError: no record is at or after the starting
+    ValueError: no record is at or after the starting
     timestamp."""
     options = settings.selected()
     with ThreadPoolExecutor(_threads(logs)) as pool:

@@ -22,12 +22,13 @@ from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.read.reader import Task
 from downconvert.storage.names import HIGH_WATERMARKS, LEADER_EPOCHS, LOG_STARTS, Kind, file_name
-from tests.downconvert.spark.exporting import archived, exported
+from tests.downconvert.spark.exporting import exported
+from tests.downconvert.spark.lakes import Lake
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import Limit, stream
 from tests.downconvert.storage.logs import indexed_segment, segment
 
-from .tree_log import Batch, appended
+from .tree_log import Batch, appended, transactions, write_transaction_index
 from .tree_model import NAME, TOPIC_ID
 
 STEPS: Final = 5
@@ -51,6 +52,8 @@ class History:
     written_at: int = 1_700_000_000
     archive: Truth = field(default_factory=dict)
     deleted: Truth = field(default_factory=dict)  # records that retention has removed
+    is_committed: bool = False  # only committed records are read
+    topic: int = 0  # how often the topic was created anew
 
     @property
     def start(self) -> int:
@@ -60,22 +63,38 @@ class History:
     def end(self) -> int:
         return self.batches[-1].last + 1 if self.batches else self.start
 
+    @property
+    def stable(self) -> int:
+        """The last stable offset."""
+        return transactions(self.batches).stable(self.end)
+
     def truth(self) -> Truth:
-        """The records that the log has now."""
-        return {at: value for one in self.batches for at, _, value in one.records}
+        """The records that are to be read now."""
+        there = {at: value for one in self.batches for at, _, value in one.records}
+        if not self.is_committed:
+            return there
+        aborted, stable = transactions(self.batches).records, self.stable
+        return {at: value for at, value in there.items() if at not in aborted and at < stable}
 
     def step(self) -> None:
         """Lets the log grow, perhaps after a new leader has truncated it."""
         chance = self.chance
+        if self.batches and chance.random() < 0.08:
+            self._create_anew()
         if self.batches and chance.random() < 0.5:
-            kept = chance.randrange(max(1, len(self.batches) - 6), len(self.batches) + 1)
-            self._truncate(kept)
+            least = max(1, len(self.batches) - 6)
+            if self.is_committed:  # the outcome of a transaction does not change
+                markers = [at for at, one in enumerate(self.batches) if not one.records]
+                least = max(least, *(at + 1 for at in markers), 0)
+            self._truncate(chance.randrange(least, len(self.batches) + 1))
         if not self.epochs:
             self.epochs.append((0, 0))
         if not self.bases:
             self.bases.append(0)
+        share = 0.4 if self.is_committed else 0.0
+        count, epoch = chance.randrange(0, 12), self.epochs[-1][0]
         for one in appended(
-            chance, self.batches, self.end, self.epochs[-1][0], chance.randrange(0, 12)
+            chance, self.batches, self.end, epoch, count, transactional=share, topic=self.topic
         ):
             if self.batches and chance.random() < 0.2:
                 self.bases.append(one.base)
@@ -85,6 +104,13 @@ class History:
             del self.bases[: chance.randrange(1, len(self.bases))]
             self.deleted |= {at: v for at, v in self.truth().items() if at < self.start}
             self.batches = [one for one in self.batches if one.base >= self.start]
+
+    def _create_anew(self) -> None:
+        """Deletes the topic, and creates another one of its name."""
+        self.topic += 1
+        self.batches, self.epochs, self.bases = [], [], []
+        self.high_watermark = 0
+        self.archive, self.deleted = {}, {}
 
     def _truncate(self, kept: int) -> None:
         del self.batches[kept:]
@@ -116,9 +142,13 @@ class History:
         directory.mkdir(parents=True)
         end = batches[-1].last + 1 if batches else self.start
         bases = [base for base in self.bases if base < end] or [self.start]
+        aborted = transactions(batches).aborted
         make = indexed_segment if self.chance.random() < 0.6 else segment
         for base, after in zip(bases, [*bases[1:], 2**63], strict=True):
-            make(directory, base, *(one.data for one in batches if base <= one.base < after))
+            own = [one for one in batches if base <= one.base < after]
+            make(directory, base, *(one.data for one in own))
+            if make is indexed_segment:
+                write_transaction_index(directory, base, own, aborted)
         if batches and self.chance.random() < 0.2:  # an unfinished copy or write
             log = directory / file_name(bases[-1], Kind.LOG)
             torn = Batch(end, end, self.epochs[-1][0], ((end, b"k0", b"torn"),)).data
@@ -128,7 +158,10 @@ class History:
             noted = [one for one in self.epochs if one[1] < end or is_leader]
             text = "".join(f"{epoch} {start}\n" for epoch, start in noted)
             (directory / LEADER_EPOCHS).write_text(f"0\n{len(noted)}\n{text}")
-        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
+        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {self._id()}")
+
+    def _id(self) -> str:
+        return TOPIC_ID[:-1] + "QgwA"[self.topic % 4]
 
 
 def check_history(seed: int, path: Path, uri: str | None = None) -> None:
@@ -136,23 +169,61 @@ def check_history(seed: int, path: Path, uri: str | None = None) -> None:
     from there. AssertionError: a result is wrong."""
     place = str(path / "logs") if uri is None else f"{uri}/logs"
     chance = random.Random(seed)
-    history = History(chance)
+    history = History(chance, is_committed=chance.random() < 0.4)
     has_checkpoints, has_epochs = chance.random() < 0.5, chance.random() < 0.8
+    kind = chance.choice(["parquet", "parquet", "delta", "iceberg"])
+    lake = _lake(path, kind, history)
     reader = _Reader(place)
     for _ in range(STEPS):
         history.step()
         history.write(path / "logs", has_checkpoints=has_checkpoints, has_epochs=has_epochs)
         truth = history.truth()
-        found = {row["offset"]: row["value"] for row in rows(place)}
+        isolation = _isolation(history)
+        found = {row["offset"]: row["value"] for row in rows(place, isolation=isolation)}
         assert found == truth, f"seed {seed}: a query reads {_differences(found, truth)}"
         reader.read_on(history, seed)
         if chance.random() < 0.3:
             continue
+        if lake.topic != history.topic:
+            _refuses(history, place, lake, seed)
+            lake = _lake(path, kind, history)
         end = history.high_watermark if has_checkpoints else history.end
-        _export(history, path / "logs", place, path / "lake", end, seed)
+        _export(history, path / "logs", place, lake, end, seed)
 
 
-def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed: int) -> None:
+def _isolation(history: History) -> str:
+    return "read_committed" if history.is_committed else "read_uncommitted"
+
+
+class _TopicLake(Lake):
+    """The target for one topic."""
+
+    topic: int
+
+
+def _lake(path: Path, kind: str, history: History) -> _TopicLake:
+    (path / f"lake-{history.topic}").mkdir()
+    lake = _TopicLake(path / f"lake-{history.topic}", kind)
+    lake.topic = history.topic
+    return lake
+
+
+def _refuses(history: History, place: str, lake: Lake, seed: int) -> None:
+    """Checks that an export refuses the target of the former topic."""
+    before = lake.records()
+    with pytest.MonkeyPatch.context() as patch:
+        try:
+            exported(patch, place, lake.target, committed=history.is_committed)
+        except JobError as error:
+            if "made anew" not in str(error):
+                raise
+        else:
+            assert not before, f"seed {seed}: an export mixes two topics"
+    if before:
+        assert lake.records() == before, f"seed {seed}: a refused export changes its target"
+
+
+def _export(history: History, logs: Path, place: str, lake: Lake, end: int, seed: int) -> None:
     now = history.deleted | history.truth()
     new = {at: value for at, value in history.truth().items() if at < end}
     old = {at: value for at, value in history.archive.items() if now.get(at) == value}
@@ -162,6 +233,7 @@ def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed
         old |= {at: value for at, value in history.archive.items() if at >= history.end}
     if not has_epochs:  # nor which leaders wrote the deleted records
         old |= {at: value for at, value in history.archive.items() if at < history.start}
+    committed = history.is_committed
     with pytest.MonkeyPatch.context() as patch:
         for repair in (False, True):
             dies = history.chance.random() < 0.3
@@ -169,7 +241,7 @@ def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed
                 with patch.context() as dying:
                     if dies:
                         _let_die(dying, history.chance)
-                    exported(patch, place, lake, repair=repair)
+                    exported(patch, place, lake.target, repair=repair, committed=committed)
             except (Died, JobError) as error:
                 if is_unclear and "not up to date" in str(error):
                     return
@@ -178,8 +250,8 @@ def _export(history: History, logs: Path, place: str, lake: Path, end: int, seed
             else:
                 break
         else:
-            exported(patch, place, lake, repair=True)
-    there = [(row[2], row[3]) for row in archived(lake)]
+            exported(patch, place, lake.target, repair=True, committed=committed)
+    there = lake.records()
     assert len(there) == len(dict(there)), f"seed {seed}: an export has records twice"
     history.archive = dict(there)
     expected = old | new
@@ -208,6 +280,7 @@ class _Reader:
         self._place: Json | None = None
         self._batches: list[Batch] = []
         self._read: Truth = {}
+        self._topic = 0
 
     def read_on(self, history: History, seed: int) -> None:
         truth = history.truth()
@@ -216,6 +289,8 @@ class _Reader:
         before = next((one for one in self._batches if one.base < offset <= one.last + 1), None)
         is_there = before is None or before in history.batches or before.last < history.start
         is_lost = not is_there or offset < history.start or offset > history.end
+        is_lost = is_lost or self._topic != history.topic
+        self._topic = history.topic
         try:
             self._read_all(history, strict=True)
         except DataLossError:
@@ -227,7 +302,12 @@ class _Reader:
         assert left == truth, f"seed {seed}: a stream has {_differences(left, truth)}"
 
     def _read_all(self, history: History, *, strict: bool) -> None:
-        source = stream(self._path, failOnDataLoss=strict, stopAtHighWatermark=False)
+        source = stream(
+            self._path,
+            failOnDataLoss=strict,
+            stopAtHighWatermark=False,
+            isolation=_isolation(history),
+        )
         if self._place is None:
             self._place = source.initialOffset()
         source.prepareForTriggerAvailableNow()

@@ -71,9 +71,10 @@ def appended(
     count: int,
     *,
     transactional: float = 0.0,
+    topic: int = 0,
 ) -> list[Batch]:
     """Batches that a leader appends at `start`. `transactional`: the share of batches that belong
-    to transactions."""
+    to transactions. `topic`: how often the topic was created anew; values have it."""
     found: list[Batch] = []
     for _ in range(count):
         size = chance.randrange(1, 5)
@@ -86,7 +87,7 @@ def appended(
             continue
         is_transactional = transactional and chance.random() < transactional
         records = tuple(
-            (at, f"k{chance.randrange(KEYS)}".encode(), f"{epoch}/{at}".encode())
+            (at, f"k{chance.randrange(KEYS)}".encode(), f"{topic}/{epoch}/{at}".encode())
             for at in range(start, start + size)
         )
         producer = chance.choice(PRODUCERS) if is_transactional else NO_PRODUCER

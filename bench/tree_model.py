@@ -102,13 +102,12 @@ class Tree:
         return {offset: value for one in self.log for offset, _, value in one.records}
 
     def transactions(self, end: int) -> Transactions:
-        """The transactions that the files show of a log with this end offset."""
-        bases = [one.present()[0].base for one in self.copies if one.present()]
-        return transactions(one for one in self.log if min(bases, default=0) <= one.last < end)
-
-    def markers(self) -> set[int]:
-        """The offsets of the control batches."""
-        return {one.base for one in self.log if not one.records}
+        """The transactions that the files show of a log with this end offset. Markers before the
+        start count wherever they are: nothing before it is read."""
+        held = {one for copy in self.copies for piece in copy.pieces for one in piece.batches}
+        start = self.seen()[0]
+        held |= {one for one in self.log if not one.records and one.last < start}
+        return transactions(one for one in self.log if one in held and one.last < end)
 
     @property
     def is_hurt(self) -> bool:

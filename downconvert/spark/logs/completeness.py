@@ -21,14 +21,15 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_offsets
-from downconvert.storage.errors import CorruptFileError, StorageError
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
+from downconvert.storage.errors import StorageError
 from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
 from records.checksum import verify_checksum
 from records.formats import ENTRY_HEAD_SIZE, V2
 
+from .checkpoints import Checkpoints
 from .opening import OpenedSegment, opened
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
@@ -69,21 +70,14 @@ class CleanerPoints:
     """How far cleaners have cleaned, by their checkpoints. Each checkpoint is read once."""
 
     def __init__(self) -> None:
-        self._noted: dict[Path, dict[TopicPartition, int]] = {}
+        self._noted = Checkpoints(CLEANER_POINTS)
 
     def of(self, name: TopicPartition, noted: Iterable[str]) -> int:
         """The highest offset up to which a copy was cleaned; 0: no copy was. `noted`: paths of the
         copies. The brokers' checkpoints are beside them."""
         if name.topic in COMPACTED:
             return OFFSET_MAX
-        return max((self._of(Path(path).parent).get(name, 0) for path in noted), default=0)
-
-    def _of(self, broker: Path) -> dict[TopicPartition, int]:
-        if broker not in self._noted:
-            self._noted[broker] = {}
-            with suppress(OSError, CorruptFileError):
-                self._noted[broker] = read_offsets(broker / CLEANER_POINTS)
-        return self._noted[broker]
+        return max(((self._noted.beside(path) or {}).get(name, 0) for path in noted), default=0)
 
 
 def is_last(file: SegmentFile) -> bool:

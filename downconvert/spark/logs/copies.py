@@ -23,7 +23,8 @@ from downconvert.storage.names import (
     TopicPartition,
 )
 
-from .replicas import Copy, leader_epochs, topic_id_of
+from .checkpoints import leader_epochs
+from .replicas import Copy, topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import staged
 from .stored_headers import last_header

@@ -25,7 +25,7 @@ from .completeness import (
 from .opening import opened
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
-from .stored_headers import headers_near
+from .stored_headers import headers_near, last_header
 
 
 def followed(
@@ -84,7 +84,8 @@ def _pieces(
                 yield piece
             at = piece.end
         if is_last(file):
-            if is_damaged_after(file, at):
+            last = last_header(file)
+            if (last is not None and last.last_offset >= at) or is_damaged_after(file, at):
                 yield Stretch(at, OFFSET_MAX, State.DAMAGED)
         elif at < file.next_offset:
             yield from _rest(whole, at)

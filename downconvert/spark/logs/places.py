@@ -22,7 +22,7 @@ from downconvert.storage.names import TopicPartition
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
-from .replicas import leader_epochs
+from .checkpoints import leader_epochs
 
 
 class Wait(NamedTuple):

@@ -14,10 +14,10 @@ from pathlib import Path
 from uuid import UUID
 
 from downconvert.spark.errors import MixedClustersError
-from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.checkpoints.metadata import read_topic_id, topic_id_text
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.names import LEADER_EPOCHS, TopicPartition
+from downconvert.storage.names import TopicPartition
 from records.batch import NONE
 
 
@@ -40,14 +40,6 @@ class Copy:
         """The offset up to which this log may have records of an epoch and earlier ones."""
         starts = (entry.start_offset for entry in self.epochs if entry.epoch > epoch)
         return min(starts, default=self.end_offset)
-
-
-def leader_epochs(directory: Path) -> list[EpochEntry]:
-    """The leader epochs in the broker's checkpoint; empty if it is missing or unreadable."""
-    try:
-        return sorted(read_epochs(directory / LEADER_EPOCHS))
-    except (OSError, CorruptFileError):
-        return []
 
 
 def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:

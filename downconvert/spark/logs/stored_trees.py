@@ -24,7 +24,6 @@ from downconvert.spark.stores.data_keys import DataKeys
 from downconvert.spark.stores.kept import Kept
 from downconvert.spark.stores.stores import Stored, listed, shown
 from downconvert.spark.stores.tars import COMPRESSED, TAR, members
-from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import (
     CLEANER_POINTS,
@@ -43,6 +42,7 @@ from downconvert.storage.names import (
     parse_partition,
 )
 
+from .checkpoints import noted_offsets
 from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
 from .tiers import Remote, Tier, is_of_tier, joined, remotes, tier_of
@@ -202,10 +202,7 @@ def _is_snapshot(found: FileName | None) -> bool:
 
 
 def _start_of(broker: str, name: TopicPartition) -> int:
-    try:
-        return read_offsets(Path(broker) / LOG_STARTS).get(name, 0)
-    except CorruptFileError:
-        return 0
+    return (noted_offsets(Path(broker) / LOG_STARTS) or {}).get(name, 0)
 
 
 def _broker(files: Mapping[str, Blob]) -> str:

@@ -23,7 +23,6 @@ from downconvert.spark.stores.data_keys import DataKeys
 from downconvert.spark.stores.kept import Kept
 from downconvert.spark.stores.stores import is_stored, pinned
 from downconvert.spark.stores.tars import COMPRESSED, TAR
-from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.checkpoints.metadata import read_meta_properties, topic_id_text
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError
@@ -41,6 +40,7 @@ from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.tail import next_offset_of
 from records import CorruptRecordsError
 
+from .checkpoints import noted_offsets
 from .copies import ATTEMPTS, chosen
 from .patterns import expanded
 from .replicas import topic_id_of
@@ -237,10 +237,7 @@ def _swap_end(layout: Layout, directory: str) -> int:
 
 def _start_offset(name: TopicPartition, directory: str) -> int:
     """The log start offset in the broker's checkpoint; 0: not known."""
-    try:
-        return read_offsets(Path(directory).parent / LOG_STARTS).get(name, 0)
-    except (OSError, CorruptFileError):
-        return 0
+    return (noted_offsets(Path(directory).parent / LOG_STARTS) or {}).get(name, 0)
 
 
 def _below(

@@ -9,9 +9,9 @@ Not here: open transactions (isolation.py)."""
 import warnings
 from pathlib import Path
 
-from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.names import HIGH_WATERMARKS, OFFSET_MAX, TopicPartition
 
+from .checkpoints import Checkpoints
 from .segment_files import PartitionLog
 
 
@@ -19,12 +19,10 @@ class HighWatermarks:
     """The high watermarks of some directories. Each checkpoint is read once."""
 
     def __init__(self) -> None:
-        self._noted: dict[Path, dict[TopicPartition, int] | None] = {}
+        self._noted = Checkpoints(HIGH_WATERMARKS)
 
     def of_log(self, log: PartitionLog) -> int:
-        """The highest of the high watermarks of a log's copies; OFFSET_MAX: none is known.
-
-        CorruptFileError."""
+        """The highest of the high watermarks of a log's copies; OFFSET_MAX: none is known."""
         noted = (self.of(log.topic_partition, one.noted) for one in (log, *log.others))
         return max((one for one in noted if one != OFFSET_MAX), default=OFFSET_MAX)
 
@@ -32,19 +30,16 @@ class HighWatermarks:
         """The high watermark of the partition in this directory; OFFSET_MAX if there is no
         checkpoint.
 
-        It is 0 if the checkpoint lists other partitions, but not this one, as it is for a broker.
-        CorruptFileError."""
-        broker = Path(directory).parent
-        if broker not in self._noted:
-            path = broker / HIGH_WATERMARKS
-            self._noted[broker] = read_offsets(path) if path.exists() else None
-        noted = self._noted[broker]
+        It is 0 if the checkpoint lists other partitions, but not this one, as it is for a
+        broker."""
+        noted = self._noted.beside(directory)
         if noted is None:
             return OFFSET_MAX
         if name not in noted:
+            path = Path(directory).parent / HIGH_WATERMARKS
             warnings.warn(
-                f"{broker / HIGH_WATERMARKS} has no high watermark of {name}: nothing of it is "
-                "read until it has one, unless stopAtHighWatermark is false",
+                f"{path} has no high watermark of {name}: nothing of it is read "
+                "until it has one, unless stopAtHighWatermark is false",
                 RuntimeWarning,
                 stacklevel=2,
             )

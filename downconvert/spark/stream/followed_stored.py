@@ -13,10 +13,11 @@ from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
 from downconvert.spark.logs.boundaries import StoredBoundaries
+from downconvert.spark.logs.checkpoints import leader_epochs
 from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after, is_last
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
-from downconvert.spark.logs.replicas import id_text_of, leader_epochs
+from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged

@@ -88,7 +88,7 @@ def run(
     except ValueError as error:
         raise JobError(str(error)) from error
     if isinstance(target, str) and not is_stored(target):
-        return add_to(session, paths, logs, directory_of(target), settings, step)
+        return add_to(session, logs, directory_of(target), settings, step)
     if isinstance(target, str):
         uri = pinned(target)
         there, written = add(

@@ -27,6 +27,7 @@ from downconvert.storage.names import TopicPartition
 from .export_manifest import Exported
 from .export_stored import Written
 from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
+from .export_unnoted import Unnoted
 
 APPLICATION: Final = "kafka-segments"
 RECORDS: Final = f"{APPLICATION}.records"  # its version is the table's number of records
@@ -89,6 +90,13 @@ class DeltaTarget:
             if end:
                 found.ranges[name] = [(0, end)]
         return found
+
+    def begin(self, _run_id: str) -> None:
+        """Does nothing, as `remove_lost`."""
+
+    def unnoted(self, _exported: Exported) -> Unnoted:
+        """None: readers see only the files of the table's commits."""
+        return Unnoted((), lambda _: b"")
 
     def remove_lost(self) -> None:
         """Does nothing: files of killed runs are in no version, so VACUUM removes them."""

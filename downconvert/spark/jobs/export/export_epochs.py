@@ -11,8 +11,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.checkpoints import leader_epochs
 from downconvert.spark.logs.places import Place, where_changed
-from downconvert.spark.logs.replicas import id_text_of, leader_epochs
+from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_headers import header_of, headers_near, last_header

@@ -17,6 +17,7 @@ from downconvert.storage.names import TopicPartition
 from .export_manifest import Exported
 from .export_stored import Written
 from .export_table import PROPERTY, exported_of, foreign, outpaced, text_of, uncertain
+from .export_unnoted import Unnoted
 
 FOLDERS: Final = ("topic", "date")
 DATA: Final = "data"  # the folder of a table's files
@@ -92,6 +93,13 @@ class IcebergTarget:
                 "offsets it has: name another table"
             )
         return exported_of(table.properties[PROPERTY], isolation, self.name)
+
+    def begin(self, _run_id: str) -> None:
+        """Does nothing, as `remove_lost`."""
+
+    def unnoted(self, _exported: Exported) -> Unnoted:
+        """None: readers see only the files of the table's commits."""
+        return Unnoted((), lambda _: b"")
 
     def remove_lost(self) -> None:
         """Does nothing: files of killed runs are in no snapshot, so Iceberg's removal of orphan

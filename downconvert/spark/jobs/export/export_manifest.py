@@ -8,11 +8,10 @@ Not here: what is exported (export.py), the notes of a target in a store (export
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from urllib.parse import unquote
 from uuid import uuid4
 
 from downconvert.storage.disk.files import DISK, replace_file
@@ -146,14 +145,6 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
         elif start < end:
             found.append((start, end))
     return found
-
-
-def named_below(uris: Iterable[str]) -> Mapping[str, str]:
-    """The files of an export among `uris`, by their names below the target.
-
-    `uris`: quoted, as Spark names files. The result is not quoted, as Spark reads it."""
-    found = map(unquote, uris)
-    return {f"topic={uri.rpartition(DATA)[2]}": uri for uri in found if DATA in uri}
 
 
 class Notes:

@@ -11,6 +11,7 @@ export_iceberg.py)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
@@ -35,6 +36,7 @@ from .export_plan import (
     without,
 )
 from .export_stored import Written, write_records
+from .export_unnoted import Unnoted
 
 
 class Notebook(Protocol):
@@ -43,8 +45,16 @@ class Notebook(Protocol):
     def read(self, isolation: str, partitions: Sequence[TopicPartition], /) -> Exported:
         """The contents, at least of these partitions."""
 
+    def begin(self, run_id: str, /) -> None:
+        """A run begins whose files have this id in their names. If it dies, the next run removes
+        them."""
+
     def remove_lost(self) -> None:
         """Removes the files of killed runs, unless other tools do."""
+
+    def unnoted(self, exported: Exported, /) -> Unnoted:
+        """The files that `exported` does not name, although readers may see them. JobError: one
+        cannot be read."""
 
     def remove(self, name: TopicPartition, start: int, end: int, /) -> None:
         """Removes the records of a partition from an offset up to another one, which a later leader
@@ -77,7 +87,9 @@ def add(
 
     `target`: where files are written. `name`: of the target in errors. JobError."""
     facts = all_facts(logs)
-    there = known_of(logs, facts, notes, name, settings)
+    there = _known(logs, facts, notes, name, settings)
+    unnoted = notes.unnoted(there)
+    held = unnoted.held()
     bounds = bounds_of(logs, settings)
     tried = there.copy()  # includes unreadable offsets
     added: list[Written] = []
@@ -96,8 +108,17 @@ def add(
         if plan.is_bounded:  # otherwise damage ends the run
             given["endingOffsets"] = as_json(until)
         options = Options.parse({"path": target, **given}, streaming=False)
+        run_id = uuid4().hex
+        notes.begin(run_id)
         written, lost = write_records(
-            session, named, options, target, step, is_complete=is_complete
+            session,
+            named,
+            options,
+            target,
+            step,
+            run_id=run_id,
+            held=held,
+            is_complete=is_complete,
         )
         wholes = {log: (starts[log], end) for log, end in until.items()}
         tried.add(Exported(there.isolation, ranges={log: [one] for log, one in wholes.items()}))
@@ -106,12 +127,13 @@ def add(
             there.files |= {one.file for one in written}
             there.add(identity_of(logs, facts, there.isolation))
             there.add(Exported(there.isolation, ranges=ranges))
-            there.add(Exported(there.isolation, epochs=epochs_of(named, facts, there)))
+            there.add(Exported(there.isolation, epochs=_epochs(named, facts, there)))
+            there.files |= unnoted.within(there)
             notes.write(there, written)
             added += written
 
 
-def known_of(
+def _known(
     logs: Sequence[PartitionLog],
     facts: Mapping[TopicPartition, Facts],
     notes: Notebook,
@@ -135,7 +157,7 @@ def known_of(
     return there
 
 
-def epochs_of(
+def _epochs(
     logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
 ) -> dict[TopicPartition, dict[int, int]]:
     """The leader epochs of the last records of the exported ranges."""

@@ -87,14 +87,13 @@ class Plan:
     if the end of a log is damaged and this must end the run."""
 
     ranges: Mapping[TopicPartition, Range]
-    done: Mapping[TopicPartition, int]  # ends of the partitions without new records
     is_bounded: bool = True
 
 
 def bounds_of(logs: Sequence[PartitionLog], settings: Settings) -> dict[TopicPartition, Bound]:
     """Which offsets of each log may be exported. Warns if no high watermark is known.
 
-    CorruptFileError: a checkpoint is damaged. ValueError: no record is at or after the starting
+    ValueError: no record is at or after the starting
     timestamp."""
     options = settings.selected()
     with ThreadPoolExecutor(_threads(logs)) as pool:
@@ -125,7 +124,7 @@ def plan_of(
     there: Exported,
 ) -> Plan:
     """The offsets that the logs have within bounds, and the target lacks."""
-    ranges, done = {}, {}
+    ranges = {}
     is_bounded = True
     for log in logs:
         name = log.topic_partition
@@ -141,9 +140,7 @@ def plan_of(
         if start < end or not is_sound:
             ranges[name] = start, max(start, end)
             is_bounded = is_bounded and is_sound
-        else:
-            done[name] = start
-    return Plan(ranges, done, is_bounded)
+    return Plan(ranges, is_bounded)
 
 
 def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:

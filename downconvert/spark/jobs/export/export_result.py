@@ -8,9 +8,6 @@ from datetime import date
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - Spark's own name for it
-
-from downconvert.spark.options.schemas import EXPORTED
 
 from .export_stored import Written
 
@@ -32,11 +29,3 @@ def counts(session: SparkSession, written: Sequence[Written]) -> DataFrame:
     for one in written:
         found[one.topic, one.day] = found.get((one.topic, one.day), 0) + one.records
     return session.createDataFrame([(*key, count) for key, count in found.items()], ADDED)
-
-
-def counts_of(session: SparkSession, target: str, files: Sequence[str]) -> DataFrame:
-    """The number of records in files that Spark has written, by reading them."""
-    if not files:
-        return session.createDataFrame([], ADDED)
-    frame = session.read.schema(EXPORTED).option("basePath", target).parquet(*files)
-    return frame.groupBy("topic", "date").agg(F.count("*").alias("records"))

@@ -4,8 +4,9 @@ atomic write makes all files of a run valid.
 A task first writes its Parquet files on this machine. It then uploads each as one object,
 atomically, under a name that is the same in each attempt. After all tasks have ended, a note is
 written as a last object, with the names of the objects and the offsets. (For a table, its commit
-takes the note's place.) So readers of the notes see all files of a run or none. Objects without a
-note are of a killed run: the next run removes them, and writes their records again.
+takes the note's place.) So readers of the notes see all files of a run or none. An object says that
+a run has begun. If there is no note of that run, it was killed: the next run removes its files, and
+writes their records again.
 
 Not here: which offsets are new (export_plan.py), the contents of a note (export_manifest.py),
 tables (export_delta.py, export_iceberg.py)."""
@@ -43,6 +44,7 @@ from downconvert.spark.stores.stores import below, is_stored, listed, read, remo
 from downconvert.storage.names import TopicPartition
 
 from .export_manifest import FOLDER, Exported, Range, parse
+from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held
 
 RESULT: Final = pa.schema(
     [
@@ -57,7 +59,8 @@ RESULT: Final = pa.schema(
         ("newest", pa.int64()),
     ]
 )
-ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-[0-9a-f]{32}-[0-9]{6}\.parquet")
+ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-([0-9a-f]{32})-[0-9]{6}\.parquet")
+BEGUN: Final = ".begun"  # the end of the name of an object that says that a run has begun
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
 NO_TIMESTAMP_TYPE: Final = -1
@@ -105,6 +108,7 @@ class Task:
     target: str
     run_id: str
     number: int
+    held: Mapping[TopicPartition, Runs]  # offsets that are left out
     is_complete: bool = False  # whether files also have the columns in their folders' names
 
     def __str__(self) -> str:
@@ -118,16 +122,17 @@ def write_records(
     target: str,
     step: Step,
     *,
+    run_id: str,
+    held: Mapping[TopicPartition, Runs],
     is_complete: bool = False,
 ) -> tuple[list[Written], Lost]:
     """Writes the records that the options select. Returns the files, which have no note yet, and
     the unreadable offsets, if the options let these pass.
 
-    `target`: a URI, or a directory that all executors have. `is_complete`: files also have the
-    columns `topic` and `date`."""
-    run_id = uuid4().hex
+    `target`: a URI, or a directory that all executors have. `run_id`: in the files' names. `held`:
+    offsets that are left out. `is_complete`: files also have the columns `topic` and `date`."""
     tasks = [
-        Task(splits, options, target, run_id, number, is_complete)
+        Task(splits, options, target, run_id, number, _of(splits, held), is_complete)
         for number, splits in enumerate(plan_logs(logs, options, EVERYTHING))
     ]
     if not tasks:
@@ -145,6 +150,13 @@ def write_records(
     return sorted(found.values()), lost
 
 
+def _of(
+    splits: Sequence[Split], held: Mapping[TopicPartition, Runs]
+) -> Mapping[TopicPartition, Runs]:
+    names = {TopicPartition(one.topic, one.partition) for one in splits}
+    return {name: held[name] for name in names & held.keys()}
+
+
 def _written(row: Any) -> Written:
     times = None if row.oldest is None else (row.oldest, row.newest)
     return Written(row.file, row.records, row.size, (row.start, row.end - 1), times)
@@ -157,6 +169,7 @@ def write_task(task: Task) -> Iterator[Json]:
         files = _Files(Path(scratch), task.is_complete)
         try:
             for split in task.splits:
+                held = task.held.get(TopicPartition(split.topic, split.partition))
                 for batch in read_records(split, task.options, EVERYTHING, schema):
                     if task.options.mode is Mode.PERMISSIVE:
                         report = batch.column(task.options.corrupt_column)
@@ -164,7 +177,7 @@ def write_task(task: Task) -> Iterator[Json]:
                             yield _lost(split, report[0].as_py())
                             continue
                         batch = batch.drop_columns([task.options.corrupt_column])
-                    files.add(split.topic, batch)
+                    files.add(split.topic, without_held(batch, held))
         finally:
             files.close()
         for (topic, day), (path, count) in sorted(files.written.items()):
@@ -279,6 +292,7 @@ class StoredNotes:
 
     def __init__(self, target: str) -> None:
         self._target = target
+        self._begun: list[str] = []
         try:
             found = listed(target)
         except FileNotFoundError:
@@ -302,10 +316,25 @@ class StoredNotes:
         return found
 
     def remove_lost(self) -> None:
-        """Removes the files of killed runs."""
+        """Removes the files of runs that have begun, and have no note."""
         named = {file for note in self._notes.values() if note is not None for file in note.files}
-        lost = [name for name in self._names if ROWS.fullmatch(name) and name not in named]
-        remove(self._names[name] for name in lost)
+        begun = [name for name in self._names if name.endswith(BEGUN)]
+        ids = {name.rpartition("/")[2].removesuffix(BEGUN) for name in begun}
+        matches = {name: ROWS.fullmatch(name) for name in self._names.keys() - named}
+        lost = [name for name, found in matches.items() if found is not None and found[3] in ids]
+        remove(self._names.pop(name) for name in (*lost, *begun))
+
+    def begin(self, run_id: str) -> None:
+        self._begun.append(below(self._target, FOLDER, f"{run_id}{BEGUN}"))
+        write(self._begun[-1], b"")
+
+    def unnoted(self, exported: Exported) -> Unnoted:
+        """The files of other programs, and those whose notes were lost."""
+        names = (name for name in self._names if IN_TOPIC.fullmatch(name))
+        return Unnoted(
+            (name for name in names if name not in exported.files),
+            lambda name: read(self._names[name]),
+        )
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
         """Rewrites each file that has such records without them, in place."""
@@ -319,6 +348,8 @@ class StoredNotes:
         """Writes a note, and removes the notes that it includes."""
         data = exported.to_json().encode()
         write(below(self._target, FOLDER, f"{uuid4().hex}.json"), data)
+        remove(self._begun)
+        self._begun.clear()
         remove(
             uri
             for uri, note in self._notes.items()

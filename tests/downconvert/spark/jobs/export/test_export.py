@@ -167,6 +167,5 @@ def test_nothing_is_read_where_nothing_is_new(
     spark: SparkSession, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export(spark, [str(source)], str(tmp_path / "lake"))
-    monkeypatch.setattr(export_directory, "records", None)
     monkeypatch.setattr(export_noted, "write_records", None)
     assert there(export(spark, [str(source)], str(tmp_path / "lake"))) == WHOLE

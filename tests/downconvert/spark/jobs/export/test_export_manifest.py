@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.spark.jobs.export.export_manifest import Exported, NoteError, named_below, parse
+from downconvert.spark.jobs.export.export_manifest import Exported, NoteError, parse
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX
 
@@ -41,9 +41,3 @@ def test_ranges_are_joined_where_they_touch() -> None:
     assert note.end_of(NAME) == 12
     assert [note.start_after(NAME, offset) for offset in (0, 7, 9)] == [9, 9, OFFSET_MAX]
     assert note.end_of(TopicPartition("c", 0)) is None
-
-
-def test_files_are_named_below_their_target() -> None:
-    name = "topic=t/date=1970-01-02/part-0.parquet"
-    uris = [f"file:/a/topic=x/the%20lake/{name}", "file:/a/other"]
-    assert named_below(uris) == {name: f"file:/a/topic=x/the lake/{name}"}

@@ -26,7 +26,7 @@ from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .pieces import SOON, pieces
+from .delivery import SOON, pieces
 from .streams import PIECE_SIZE
 from .upstream import CORRELATION, LENGTH, Upstream
 

@@ -4,15 +4,17 @@ import asyncio
 import ssl
 import threading
 import tracemalloc
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
 from downconvert import LazyDownConvertRecords
-from downconvert.gateway.network import pieces as module
+from downconvert.gateway.config import Limits
+from downconvert.gateway.network import delivery as module
 from downconvert.gateway.network.conversion_pool import ConversionPool
-from downconvert.gateway.network.pieces import pieces
+from downconvert.gateway.network.delivery import pieces
 from downconvert.gateway.network.streams import PIECE_SIZE
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import ResponseSend, response
@@ -21,6 +23,7 @@ from records import MemoryRecords
 from records.units import KiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
+from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, values_of
 from tests.downconvert.gateway.test_server import append, wait_for
@@ -28,6 +31,7 @@ from tests.downconvert.storage.logs import batch
 
 COUNT, SIZE = 40, 50_000  # records: 2 MB
 OLD = 3  # a version of Fetch that needs conversion
+LEFT = 300_000  # bytes of a response that arrive
 
 
 def answer(batches: int = 6) -> ResponseSend:
@@ -121,6 +125,78 @@ def test_a_client_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
             client.take(1000)
         wait_for(lambda: len(running.places) == 0)
         wait_for(lambda: bool(running.figures().ends["client_closed"]))
+
+
+def test_a_stalled_client_holds_no_thread(tmp_path: Path) -> None:
+    """More clients stall than there are threads. Another one is served meanwhile."""
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running, ExitStack() as stack:
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        stalled = [
+            stack.enter_context(Wire(running.address, SO_RCVBUF=4096))
+            for _ in range(2 * running.pool.threads)
+        ]
+        for one in stalled:
+            one.send(ApiKey.Fetch, OLD, body())
+            one.take(1)
+        with Wire(running.address) as client:
+            assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
+        assert running.budget.held > 0
+        for one in stalled:
+            one.socket.close()
+        wait_for(lambda: running.budget.held == 0)
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 24], ids=["in a file", "in memory"])
+def test_a_response_that_arrives_slowly_is_received_whole(tmp_path: Path, memory: int) -> None:
+    """Its thread gives it back to the event loop, again and again."""
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        Hanging(port) as between,
+        gateway(between.port, limits=Limits(memory=memory)) as running,
+    ):
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        between.pause = 0.01
+        with Wire(running.address) as client:
+            assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
+            assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+
+
+@pytest.mark.parametrize("way", ["ends", "is silent"])
+def test_a_response_that_stops_in_its_midst_ends_the_connection(tmp_path: Path, way: str) -> None:
+    limits = Limits(request_timeout=1.0 if way == "is silent" else 60.0)
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        Hanging(port) as between,
+        gateway(between.port, limits=limits) as running,
+        Wire(running.address) as client,
+    ):
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+        between.left = LEFT
+        client.send(ApiKey.Fetch, OLD, body())
+        wait_for(lambda: between.left == 0)
+        if way == "ends":
+            between.drop()
+        assert client.has_ended()
+        wait_for(lambda: bool(running.figures().ends["broker_failed"]))
+        wait_for(lambda: running.budget.held == 0)
+
+
+def test_a_client_that_goes_while_a_response_arrives_ends_it(tmp_path: Path) -> None:
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        Hanging(port) as between,
+        gateway(between.port) as running,
+    ):
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        with Wire(running.address) as client:
+            assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+            between.left = LEFT
+            client.send(ApiKey.Fetch, OLD, body())
+            wait_for(lambda: running.budget.held > 0)
+        wait_for(lambda: len(running.places) == 0)
+        wait_for(lambda: running.budget.held == 0)
+        assert running.figures().ends["client_closed"]
 
 
 def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled() -> None:

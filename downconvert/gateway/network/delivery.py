@@ -26,6 +26,7 @@ from downconvert.gateway.session.exchanges import (
 from downconvert.gateway.session.sent import converts
 from downconvert.gateway.session.spool import Spool
 from downconvert.protocol.responses import ResponseSend
+from records.files.sends import NOTHING
 
 from .conversion_pool import AGAIN, ConversionPool
 from .ended import ConnectionEndedError
@@ -40,8 +41,8 @@ class Delivery:
     """The answer to one request of a client, as far as a thread makes or sends it."""
 
     __slots__ = (
-        *("_cannot_send", "_client", "_made", "_pool", "_send", "_source", "_spool", "_step"),
-        *("_steps", "_target", "_upstream"),
+        *("_cannot_send", "_client", "_head", "_made", "_pool", "_send", "_source", "_spool"),
+        *("_step", "_steps", "_target", "_upstream"),
     )
 
     def __init__(self, client: Stream, pool: ConversionPool) -> None:
@@ -50,6 +51,7 @@ class Delivery:
         self._target: socket.socket | None = None  # a copy of the client's socket
         self._upstream: Stream
         self._source: socket.socket  # a copy of the cluster's socket
+        self._head: memoryview  # what has been read from it already
         self._spool: Spool | None = None  # a response that has not arrived whole
         self._steps: Steps
         self._made: Callable[[], Any]  # makes the result of the exchange's last step
@@ -79,9 +81,10 @@ class Delivery:
 
         ConnectionEndedError, TimeoutError: of the cluster."""
         self._upstream, self._spool = upstream, spool
-        self._source, head = upstream.lend(spool.size)
+        self._source, self._head = upstream.lend(spool.size)
         try:
-            spool.write(head)
+            if not self._pool.goes_on(0):  # it waits for a thread, and its bytes are counted
+                self._take_head(spool)
             step = await self.advance(steps, made)
             while not spool.is_whole:
                 await upstream.ready(self._source, to_write=False)
@@ -172,6 +175,7 @@ class Delivery:
         return self._send is not None
 
     def _receive(self, spool: Spool) -> bool:
+        self._take_head(spool)
         left = TURN_SIZE
         while left > 0 and not spool.is_whole:
             if not self._is_ready(self._source, select.POLLIN):
@@ -179,6 +183,11 @@ class Delivery:
                 return False
             left -= spool.receive(self._read, scratch())
         return True
+
+    def _take_head(self, spool: Spool) -> None:
+        if self._head:
+            spool.write(self._head)
+            self._head = NOTHING
 
     def _read(self, buffer: memoryview) -> int:
         try:

@@ -37,7 +37,7 @@ class Stream(asyncio.BufferedProtocol):
     transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader."""
 
     __slots__ = (  # thousands of idle streams exist
-        *("_buffer_size", "_file", "_is_eof", "_is_paused", "_may_write"),
+        *("_buffer_size", "_family", "_file", "_is_eof", "_is_paused", "_may_write"),
         *("_pouring", "_reader", "_beside", "_writer", "available", "deadline", "is_plain"),
         *("on_arrival", "on_end", "patience", "peer", "transport"),
     )
@@ -65,6 +65,7 @@ class Stream(asyncio.BufferedProtocol):
         self._pouring: Pouring | None = None
         self.transport: asyncio.Transport
         self._file: int
+        self._family: int
         self.is_plain: bool  # whether written bytes go out unencrypted
 
     # --- what the event loop calls
@@ -74,7 +75,7 @@ class Stream(asyncio.BufferedProtocol):
         self.transport = transport
         transport.set_write_buffer_limits(high=WRITE_MAX)
         raw = transport.get_extra_info("socket")
-        self._file = raw.fileno()
+        self._file, self._family = raw.fileno(), int(raw.family)
         self.is_plain = transport.get_extra_info("sslcontext") is None
         keep_alive(raw)
 
@@ -286,8 +287,8 @@ class Stream(asyncio.BufferedProtocol):
     def _copy(self) -> socket.socket:
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
-        raw = self.transport.get_extra_info("socket")
-        copy = socket.socket(raw.family, raw.type, raw.proto, os.dup(self._file))
+        # As they are given, nothing has to be asked of the system.
+        copy = socket.socket(self._family, socket.SOCK_STREAM, 0, os.dup(self._file))
         copy.setblocking(False)
         return copy
 

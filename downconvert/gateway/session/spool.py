@@ -28,22 +28,32 @@ class Spool:
     ) -> None:
         self.size = size
         self.received = 0
-        self._memory = bytearray()
+        self._directory = directory
+        self._budget = budget
+        self._is_open = False
+        self._memory: bytearray
         self._file: SharedFile | None = None
-        if size <= MEMORY_MAX:
-            self._memory = bytearray(size)
-        elif budget is not None and budget.take(size):
-            self._memory = _Budgeted(budget, size)
-        else:
-            self._file = _Unnamed(directory or tempfile.gettempdir())
 
     @property
     def is_whole(self) -> bool:
         """Whether all bytes have arrived."""
         return self.received == self.size
 
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._is_open = True
+        if self.size <= MEMORY_MAX:
+            self._memory = bytearray(self.size)
+        elif self._budget is not None and self._budget.take(self.size):
+            self._memory = _Budgeted(self._budget, self.size)
+        else:
+            self._file = _Unnamed(self._directory or tempfile.gettempdir())
+
     def write(self, piece: memoryview) -> None:
-        """Adds what arrived. OSError: the disk is full."""
+        """Adds what arrived. The first call takes time: it allocates the memory or makes the file.
+        OSError: the disk is full."""
+        self._open()
         end = self.received + len(piece)
         if self._file is None:
             self._memory[self.received : end] = piece
@@ -54,6 +64,7 @@ class Spool:
     def receive(self, read: Callable[[memoryview], int], buffer: memoryview) -> int:
         """Adds the bytes that `read` puts into a buffer. Returns their number, as `read` does.
         `buffer`: for bytes that go to a file. OSError: the disk is full."""
+        self._open()
         if self._file is not None:
             size = read(buffer[: self.size - self.received])
             self.write(buffer[:size])

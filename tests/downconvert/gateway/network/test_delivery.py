@@ -130,25 +130,30 @@ def test_a_client_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
 def test_a_stalled_client_holds_no_thread(tmp_path: Path) -> None:
     """More clients stall than there are threads. Another one is served meanwhile."""
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running, ExitStack() as stack:
-        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        append(broker, *(batch(offset, size=SIZE) for offset in range(10 * COUNT)))
         stalled = [
             stack.enter_context(Wire(running.address, SO_RCVBUF=4096))
             for _ in range(2 * running.pool.threads)
         ]
         for one in stalled:
-            one.send(ApiKey.Fetch, OLD, body())
+            one.send(ApiKey.Fetch, OLD, fetch_body(0, max_bytes=1 << 24))
             one.take(1)
         with Wire(running.address) as client:
-            assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
+            assert count(client.ask(ApiKey.Fetch, OLD, fetch_body(9 * COUNT))) > 0
         assert running.budget.held > 0
         for one in stalled:
             one.socket.close()
         wait_for(lambda: running.budget.held == 0)
 
 
+@pytest.mark.parametrize("is_busy", [True, False])
 @pytest.mark.parametrize("memory", [0, 1 << 24], ids=["in a file", "in memory"])
-def test_a_response_that_arrives_slowly_is_received_whole(tmp_path: Path, memory: int) -> None:
+def test_a_response_that_arrives_slowly_is_received_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, is_busy: bool
+) -> None:
     """Its thread gives it back to the event loop, again and again."""
+    if is_busy:
+        monkeypatch.setattr(ConversionPool, "goes_on", lambda _pool, _turns: False)
     with (
         cluster(tmp_path, "t") as (broker, port),
         Hanging(port) as between,

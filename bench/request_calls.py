@@ -48,30 +48,51 @@ class Calls:
     calls: float
     files: int
     functions: Counter[Function]  # of all requests together
+    count: int  # of the requests
 
     def line(self) -> str:
         return f"{self.request:16} {self.calls:7.1f} calls in {self.files} files"
+
+    def lines(self) -> Iterator[str]:
+        """How often one request calls each function."""
+        for (file, name), count in self.functions.most_common():
+            yield f"{count / self.count:9.2f}  {Path(file).name}: {name}"
 
 
 class Counting:
     """Counts the calls of Python functions in the threads that serve, while it is on.
 
-    To be made before these threads start."""
+    To be made before these threads start. `threads`: how their names begin."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: tuple[str, ...] = SERVING) -> None:
         self.is_on = False
         self.functions: Counter[Function] = Counter()
+        self._threads = threads
         threading.setprofile(self._begin)
 
     def _begin(self, *_: Any) -> None:
         """Is called once in each thread that starts."""
-        serves = threading.current_thread().name.startswith(SERVING)
+        serves = threading.current_thread().name.startswith(self._threads)
         sys.setprofile(self._count if serves else None)
 
     def _count(self, frame: FrameType, event: str, _: Any) -> None:
         if event == "call" and self.is_on:
             code = frame.f_code
             self.functions[code.co_filename, code.co_qualname] += 1
+
+    @contextmanager
+    def on(self) -> Iterator[None]:
+        """Counts during the block."""
+        self.functions.clear()
+        self.is_on = True
+        yield
+        self.is_on = False
+
+    def calls(self, request: str, count: int) -> Calls:
+        """The calls of so many requests."""
+        functions = self.functions.copy()
+        often = {file for (file, _), calls in functions.items() if calls >= count // 2}
+        return Calls(request, functions.total() / count, len(often), functions, count)
 
     @staticmethod
     def stop() -> None:
@@ -109,15 +130,11 @@ def counted(kind: Kind, address: Address, counting: Counting) -> Calls:
         for _ in range(WARM_UP):
             wire.send(frame)
             wire.drain()
-        counting.functions.clear()
-        counting.is_on = True
-        for _ in range(COUNT):
-            wire.send(frame)
-            wire.drain()
-        counting.is_on = False
-    functions = counting.functions.copy()
-    often = {file for (file, _), count in functions.items() if count >= COUNT // 2}
-    return Calls(kind.name, functions.total() / COUNT, len(often), functions)
+        with counting.on():
+            for _ in range(COUNT):
+                wire.send(frame)
+                wire.drain()
+    return counting.calls(kind.name, COUNT)
 
 
 def measure(kinds: Sequence[Kind] = KINDS) -> Iterator[Calls]:
@@ -135,8 +152,8 @@ def main(only: Sequence[str], *, names: bool) -> None:
     kinds = [kind for kind in KINDS if not only or kind.name.startswith(tuple(only))]
     for found in measure(kinds):
         click.echo(found.line())
-        for (file, name), count in found.functions.most_common() if names else ():
-            click.echo(f"{count / COUNT:9.2f}  {Path(file).name}: {name}")
+        for line in found.lines() if names else ():
+            click.echo(line)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,8 @@ Not here: which requests are sent (session.py), authentication (sasl.py)."""
 import ssl
 from asyncio import get_running_loop, timeout
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from ipaddress import ip_address
 from struct import Struct
 from time import perf_counter
 from typing import Final
@@ -31,6 +32,7 @@ CORRELATION: Final = Struct(">i")
 THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
 INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
+HOSTS_MAX: Final = 64  # of which it is remembered whether they are addresses
 HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 
@@ -216,15 +218,25 @@ async def connect(
 
     A host's other addresses are tried while the first one does not answer."""
     loop = get_running_loop()
+    delay = None if _is_numeric(host) else HAPPY_EYEBALLS  # an address has no others
     _, stream = await loop.create_connection(
         lambda: Stream(f"broker {host}:{port}", patience, PIECE_SIZE),
         host,
         port,
         ssl=context,
         server_hostname=host if context else None,
-        happy_eyeballs_delay=HAPPY_EYEBALLS,
+        happy_eyeballs_delay=delay,
     )
     return stream
+
+
+@lru_cache(HOSTS_MAX)
+def _is_numeric(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 async def _open(

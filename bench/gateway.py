@@ -3,10 +3,12 @@
 python -m bench.gateway memory
 python -m bench.gateway sizing
 python -m bench.gateway speed
+python -m bench.gateway calls
 python -m bench.gateway clients --clients pypi,maven"""
 
 import click
 
+from .gateway_calls import calls
 from .gateway_clients import clients
 from .gateway_memory import memory
 from .gateway_sizing import sizing
@@ -18,6 +20,7 @@ def main() -> None:
     """Measures the gateway."""
 
 
+main.add_command(calls)
 main.add_command(clients)
 main.add_command(memory)
 main.add_command(sizing)

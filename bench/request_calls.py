@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +36,7 @@ from .small_servers import create_written
 
 WARM_UP: Final = 50  # requests before they are counted
 COUNT: Final = 100  # requests that are counted
-FEWEST: Final = COUNT // 20  # the request in question has more calls than so many others
+FEWEST: Final = 0.05  # the share of requests with fewer calls than the one in question
 SERVING: Final = ("network-", "converting-")  # how the names of threads begin
 
 Function = tuple[str, str]  # its file and its name
@@ -57,26 +57,43 @@ class Calls:
         files = {file for file, _ in self.functions}
         return f"{self.request:16} {self.calls:5} calls in {len(files)} files"
 
+    def lines(self) -> Iterator[str]:
+        """How often it calls each function."""
+        for (file, name), count in self.functions.most_common():
+            yield f"{count:6}  {Path(file).name}: {name}"
+
 
 class Counting:
     """Counts the calls of Python functions in the threads that serve, while it is on.
 
-    To be made before these threads start."""
+    To be made before these threads start. `threads`: how their names begin."""
 
-    def __init__(self) -> None:
-        self.is_on = False
-        self.functions: Counter[Function] = Counter()
+    def __init__(self, threads: tuple[str, ...] = SERVING) -> None:
+        self._is_on = False
+        self._functions: Counter[Function] = Counter()
+        self._threads = threads
         threading.setprofile(self._begin)
 
     def _begin(self, *_: Any) -> None:
         """Is called once in each thread that starts."""
-        serves = threading.current_thread().name.startswith(SERVING)
+        serves = threading.current_thread().name.startswith(self._threads)
         sys.setprofile(self._count if serves else None)
 
     def _count(self, frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and self.is_on:
+        if event == "call" and self._is_on:
             code = frame.f_code
-            self.functions[code.co_filename, code.co_qualname] += 1
+            self._functions[code.co_filename, code.co_qualname] += 1
+
+    def calls(self, request: str, ask: Callable[[], object], count: int = COUNT) -> Calls:
+        """The calls of a request that is asked `count` times."""
+        requests = []
+        self._is_on = True
+        for _ in range(count):
+            ask()
+            requests.append(self._functions)
+            self._functions = Counter()  # the end of a request counts towards the next
+        self._is_on = False
+        return Calls(request, sorted(requests, key=Counter.total)[int(FEWEST * count)])
 
     @staticmethod
     def stop() -> None:
@@ -111,18 +128,14 @@ def counted(kind: Kind, address: Address, counting: Counting) -> Calls:
     """The calls of a kind of request."""
     with Wire(address) as wire:
         frame = kind.frame(wire)
+
+        def ask() -> None:
+            wire.send(frame)
+            wire.drain()
+
         for _ in range(WARM_UP):
-            wire.send(frame)
-            wire.drain()
-        requests = []
-        counting.is_on = True
-        for _ in range(COUNT):
-            wire.send(frame)
-            wire.drain()
-            requests.append(counting.functions)
-            counting.functions = Counter()  # the end of a request counts towards the next
-        counting.is_on = False
-    return Calls(kind.name, sorted(requests, key=Counter.total)[FEWEST])
+            ask()
+        return counting.calls(kind.name, ask)
 
 
 def measure(kinds: Sequence[Kind] = KINDS) -> Iterator[Calls]:
@@ -140,8 +153,8 @@ def main(only: Sequence[str], *, names: bool) -> None:
     kinds = [kind for kind in KINDS if not only or kind.name.startswith(tuple(only))]
     for found in measure(kinds):
         click.echo(found.line())
-        for (file, name), count in found.functions.most_common() if names else ():
-            click.echo(f"{count:6}  {Path(file).name}: {name}")
+        for line in found.lines() if names else ():
+            click.echo(line)
 
 
 if __name__ == "__main__":

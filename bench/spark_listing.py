@@ -198,7 +198,8 @@ def stored(partitions: int) -> float:
             assert splits == expected, f"{splits} splits of {expected} partitions"
             click.echo(
                 f"store, {BROKERS} x {partitions:,} partitions, {topics or 'all'}: "
-                f"{seconds:.1f} s, {asked:,} requests, {asked / BROKERS / expected:.2f} for each copy"
+                f"{seconds:.1f} s, {asked:,} requests, "
+                f"{asked / BROKERS / expected:.2f} for each copy"
             )
     return seconds
 

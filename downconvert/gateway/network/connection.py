@@ -25,13 +25,11 @@ from downconvert.gateway.session.exchanges import (
     Turn,
     Whole,
     advance,
-    advance_in_turns,
     nothing,
     same,
 )
-from downconvert.gateway.session.sent import converts
 from downconvert.gateway.session.session import Session
-from downconvert.gateway.session.spool import MEMORY_MAX
+from downconvert.gateway.session.spool import MEMORY_MAX, Spool
 from downconvert.gateway.session.waiting import Waits
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import ResponseSend
@@ -41,10 +39,10 @@ from records import RecordsError
 
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .conversion_pool import TimedPool
+from .delivery import SOON, Delivery
 from .ended import ConnectionEndedError, UnreachableError, end_of, hang_up
 from .passing import Passing
-from .pieces import SOON, pieces, send_converted, send_small
-from .streams import CLIENT, PIECE_SIZE, Stream
+from .streams import CLIENT, Stream
 from .translating import Translation
 from .upstream import INLINE_MAX, Upstream
 
@@ -56,9 +54,9 @@ class Connection:
 
     __slots__ = (  # thousands of idle connections exist
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
-        *("_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
-        *("_mute", "_muted_until", "_passing", "_pool"),
-        *("_pause", "_reach", "_served", "_upstream", "_waits", "is_evicted", "place", "session"),
+        *("_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting", "_mute", "_muted_until"),
+        *("_passing", "_pause", "_pool", "_reach", "_served", "_upstream", "_waits", "is_evicted"),
+        *("place", "session"),
     )
 
     def __init__(
@@ -236,15 +234,14 @@ class Connection:
         shared = self.session.shared
         frame = None if begun is None else begun.frame
         request = ClientRequest(self._client, size, shared.config.limits, shared.requests, frame)
-        try:
-            # Sending may take long. Only the answer and the request are held meanwhile.
-            answer = await self._reply(
-                await self._handle(request, size, begun), request, partial(self._charge, size)
-            )
+        delivery = Delivery(self._client, self._pool)
+        try:  # sending may take long; only the answer and the request are held meanwhile
+            reply = await self._handle(request, size, begun, delivery)
+            answer = await self._reply(reply, request, partial(self._charge, size))
             if answer is not None:
                 send, end = answer
                 try:
-                    await self._send(send)
+                    await self._send(send, delivery)
                 except ConnectionEndedError:  # requests sent before it closed are handled
                     if not (self._client.has_ended and self._client.available):
                         raise
@@ -255,8 +252,11 @@ class Connection:
             raise UnreachableError(f"{request.described}: {reason}") from error
         finally:
             request.release()
+            delivery.close()
 
-    async def _handle(self, request: ClientRequest, size: int, begun: Translation | None) -> Reply:
+    async def _handle(
+        self, request: ClientRequest, size: int, begun: Translation | None, delivery: Delivery
+    ) -> Reply:
         """Runs the session's exchange for a request and returns its reply. Small answers are
         converted here, for a moment: handing them to a thread would cost more than converting."""
         step: Step | None = None
@@ -266,14 +266,17 @@ class Connection:
             steps, step = begun.steps, begun.step
         said: Callable[[], Any] = nothing
         takes_time = False  # whether the next step goes to a thread
+        spool: Spool | None = None  # the cluster's response; a large one has not arrived whole
         self._is_small, until = True, 0.0
         while True:
             if step is not None:
                 pass
+            elif spool is not None and not spool.is_whole:
+                assert self._upstream is not None
+                answer = delivery.receive(self._upstream.stream, spool, steps, said)
+                step = await self._while_waiting(answer)
             elif takes_time:
-                step = await self._pool.run(
-                    partial(advance_in_turns, steps, said, self._pool.goes_on)
-                )
+                step = await delivery.advance(steps, said)
             else:
                 step = self._pool.here(partial(advance, steps, said))
             match step:
@@ -288,12 +291,14 @@ class Connection:
                 case Ask():
                     upstream = await self._reached()
                     correlation_id = None if begun is None else begun.correlation_id
-                    said, begun = await self._ask(upstream, step, request, correlation_id), None
-                    self._is_small &= upstream.answer_size <= MEMORY_MAX
+                    is_fetch, begun = step.api is ApiKey.Fetch, None
+                    said, spool = await self._ask(upstream, step, request, correlation_id)
+                    self._is_small &= spool is None or spool.size <= MEMORY_MAX
                     takes_time = not self._is_small
+                    if is_fetch and takes_time:
+                        await delivery.open()
                     # A turn of a fetch is short. A producer's batch is rewritten in a single turn.
-                    is_short = self._is_small and step.api is ApiKey.Fetch
-                    until = perf_counter() + SOON if is_short else 0.0
+                    until = perf_counter() + SOON if self._is_small and is_fetch else 0.0
                 case _:
                     return step
             step = None
@@ -309,25 +314,30 @@ class Connection:
 
     async def _ask(
         self, upstream: Upstream, asked: Ask, request: ClientRequest, correlation_id: int | None
-    ) -> Callable[[], Message]:
-        """Asks the cluster. Returns the function that reads its answer. `correlation_id`: of the
-        request, if it has been sent already."""
+    ) -> tuple[Callable[[], Message], Spool | None]:
+        """Asks the cluster. Returns the function that reads its response, and the response. A large
+        one has not arrived whole. `correlation_id`: of the request, if it has been sent already."""
         if asked is HELLO and upstream.hello is not None:
             hello, upstream.hello = upstream.hello, None  # a session asks for it once
-            return lambda: hello
+            return (lambda: hello), None
         # It is sent even if the client has gone: brokers handle all requests they have received.
         if asked.body is not None:
             wait = self._waits.of_body(asked.api, asked.body)
             if correlation_id is None:
                 correlation_id = await upstream.send(asked)
             if not asked.expects_response:
-                return Message
+                return Message, None
         else:
             await request.pass_to(upstream.stream)
             header = headers.parse(request.prefix)
             wait = self._waits.of_frame(header, request.prefix)
             correlation_id = header.correlation_id
-        return await self._while_waiting(upstream.answer(asked, correlation_id, wait))
+        spool = await self._while_waiting(upstream.answer(wait))
+        read = partial(asked.answer, spool, correlation_id)
+        if spool.size > MEMORY_MAX and upstream.stream.is_plain:
+            return read, spool
+        await self._while_waiting(upstream.receive(spool))
+        return read, spool
 
     async def _while_waiting(self, answer: Coroutine[Any, Any, Answered]) -> Answered:
         self._is_waiting = True
@@ -380,18 +390,10 @@ class Connection:
                 raise hang_up(reply)
         return None
 
-    async def _send(self, send: ResponseSend) -> None:
-        self._client.deadline.close()  # sending may take long; hold no timer
+    async def _send(self, send: ResponseSend, delivery: Delivery) -> None:
+        self._client.deadline.close()  # no timer is held
         try:
-            if converts(send):
-                if self._is_small and send.size <= PIECE_SIZE:
-                    await send_small(send, self._client)
-                if not send.completed:
-                    await send_converted(send, self._client, self._pool)
-            else:
-                for piece in pieces(send):
-                    self._client.send(piece)
-                    await self._client.drain()
+            await delivery.send(send, is_small=self._is_small)
         except RecordsError as error:
             raise BadRequestError(f"the cluster's records: {error}") from error
         finally:

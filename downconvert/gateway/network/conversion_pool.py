@@ -1,26 +1,66 @@
 """Threads that convert, so that the event loop never does.
 
-A turn (exchanges.py) is short. If another job waits for a thread, an unfinished conversion queues
-again after its turn. So a client waits for at most one turn of each other converting client. If no
-job waits, the conversion goes on at once. If there is no room for a conversion's buffers between
-two turns (turns.py), it runs to its end in one long turn. The native calls of a conversion run
-without the interpreter's lock.
+A turn (exchanges.py) is short. If another job waits for a thread, an unfinished job queues again
+after its turn. So a client waits for at most one turn of each other converting client. If no job
+waits, the job goes on at once. If there is no room for a conversion's buffers between two turns
+(turns.py), it runs to its end in one long turn. The native calls of a conversion run without the
+interpreter's lock.
 
-A job runs on one thread at a time: its connection awaits one turn before it asks for the next."""
+A job runs on one thread at a time, and the event loop hears of its end only."""
 
 import asyncio
 import os
-from collections import deque
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
+from queue import SimpleQueue
+from threading import Thread
 from time import thread_time
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 THREADS_MAX: Final = 4
 TURNS_MAX: Final = 16  # in succession: a gateway that stops waits for them
 NAME: Final = "conversion"  # prefix of its threads' names
+AGAIN: Final = object()  # the result of a job that has not ended
 Result = TypeVar("Result")
+
+
+class _Job:
+    """`ended`: its end, for the event loop; None: it is over. `is_cancelled`: nobody waits for its
+    next turn."""
+
+    __slots__ = ("ended", "has_begun", "is_cancelled", "loop", "turn")
+
+    def __init__(self, turn: Callable[[], Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.turn = turn
+        self.loop = loop
+        self.ended: asyncio.Future[Any] | None = loop.create_future()
+        self.has_begun = self.is_cancelled = False
+
+    def run(self) -> bool:
+        """Runs a turn. Returns whether another one follows."""
+        self.has_begun = True
+        result, error = None, None
+        try:
+            if not self.is_cancelled:
+                result = self.turn()
+        except BaseException as raised:  # the event loop's task raises it
+            error = raised
+        if result is AGAIN:
+            return True
+        with suppress(RuntimeError):  # nobody has waited for it, and the loop is closed
+            self.loop.call_soon_threadsafe(self._end, result, error)
+        del error  # it refers to this frame, and so would refer to itself
+        return False
+
+    def _end(self, result: Any, error: BaseException | None) -> None:
+        ended, self.ended = self.ended, None
+        if ended is None or ended.cancelled():
+            return
+        if error is None:
+            ended.set_result(result)
+        else:
+            ended.set_exception(error)
 
 
 class ConversionPool:
@@ -28,39 +68,52 @@ class ConversionPool:
 
     def __init__(self, threads: int | None = None) -> None:
         self.threads = threads or min(os.cpu_count() or 1, THREADS_MAX)
-        self._executor = ThreadPoolExecutor(self.threads, NAME)
-        self._waiting = deque[None]()  # one entry for each job that no thread has begun
+        self._jobs = SimpleQueue[_Job | None]()
+        self._started: list[Thread] = []
 
     def goes_on(self, turns: int) -> bool:
         """Whether a job may have its next turn at once. `turns`: those that it has had."""
-        return turns < TURNS_MAX and not self._waiting
+        return turns < TURNS_MAX and self._jobs.empty()
 
     async def run(self, turn: Callable[[], Result]) -> Result:
-        """Runs a turn. Returns its result, or raises its error. It must not raise StopIteration,
-        which no future can hold.
+        """Runs turns until one returns anything but AGAIN. Returns that, or raises a turn's error.
+        It must not raise StopIteration, which no future can hold.
 
         A turn that has begun is awaited even if its connection is cancelled. So nothing that it
         uses is closed before it has ended."""
-        self._waiting.append(None)
-        job = self._executor.submit(self._begin, turn)
-        ended = asyncio.wrap_future(job)
+        if len(self._started) < self.threads:
+            self._start_thread()
+        job = _Job(turn, asyncio.get_running_loop())
+        assert job.ended is not None
+        self._jobs.put(job)
         try:
-            return await asyncio.shield(ended)
+            result: Result = await job.ended
         except asyncio.CancelledError:
-            if job.cancel():
-                self._waiting.pop()
-            else:
+            job.is_cancelled = True
+            if job.has_begun and job.ended is not None:
+                job.ended = ended = job.loop.create_future()  # the other one is cancelled
                 await asyncio.wait([ended])
                 ended.exception()  # marks the error as retrieved: nobody else will read it
             raise
+        return result
 
-    def _begin(self, turn: Callable[[], Result]) -> Result:
-        self._waiting.pop()
-        return turn()
+    def _start_thread(self) -> None:
+        thread = Thread(target=self._work, name=f"{NAME}_{len(self._started)}", daemon=True)
+        thread.start()
+        self._started.append(thread)
+
+    def _work(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            if job.run():
+                self._jobs.put(job)
+            del job  # it would be held until the next one comes
 
     def close(self) -> None:
-        """Ends the threads. Turns that have not started are dropped."""
-        self._executor.shutdown(wait=True, cancel_futures=True)
+        """Ends the threads, after the jobs that wait."""
+        for _ in self._started:
+            self._jobs.put(None)
+        for thread in self._started:
+            thread.join()
 
 
 class TimedPool:

@@ -30,7 +30,7 @@ from records import RecordsError
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .splicing import WORTHWHILE
 from .streams import CLIENT, DIRECT_MIN, Stream
-from .translating import OLD_FETCHES, Translation, is_small
+from .translating import OLD_FETCHES, Translation
 from .upstream import (
     CORRELATION,
     LENGTH,
@@ -256,8 +256,7 @@ class Passing:
         stop: int = LENGTH.size + size
         upstream = self._upstream
         assert upstream is not None
-        if not is_small(size):
-            translation.is_large = True
+        if not translation.is_small(size):
             self._client.wake()
             return 0
         if stop > len(data):

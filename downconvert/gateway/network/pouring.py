@@ -1,8 +1,27 @@
-"""Hands bytes to a sink as they arrive."""
+"""Hands bytes to a sink as they arrive. They are read into the thread's buffer."""
 
+import threading
 from collections.abc import Callable
+from typing import Final
 
 from .ended import ConnectionEndedError
+
+SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for reading
+
+
+class _Scratch(threading.local):
+    """Each thread's buffer."""
+
+    def __init__(self) -> None:
+        self.buffer = memoryview(bytearray(SCRATCH_SIZE))
+
+
+_SCRATCH: Final = _Scratch()
+
+
+def scratch() -> memoryview:
+    """A buffer of this thread's. Its content is valid until the next await."""
+    return _SCRATCH.buffer
 
 
 class Pouring:

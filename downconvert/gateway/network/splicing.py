@@ -11,7 +11,7 @@ from records.files.sends import NOTHING
 
 from . import pipes
 from .event_loop import READABLE, WRITABLE, EventLoop
-from .unsent import unsent
+from .tcp import unsent
 
 IS_POSSIBLE: Final = hasattr(os, "splice")
 WORTHWHILE: Final = 128 * 1024  # bytes: below that, a pipe costs more than the copies

@@ -6,7 +6,6 @@ are not consumed."""
 import asyncio
 import os
 import socket
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -15,32 +14,15 @@ from records.files.sends import NOTHING
 from . import splicing
 from .deadline import Deadline
 from .ended import ConnectionEndedError
-from .pouring import Pouring
-from .unsent import unsent
+from .pouring import SCRATCH_SIZE, Pouring, scratch
+from .tcp import keep_alive, unsent
 
 BUFFER_SIZE: Final = 16 * 1024  # received bytes that wait for their reader
 PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may be queued
-SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for reading
 WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
 LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent
-KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
-    "TCP_KEEPIDLE": 60,  # seconds without a byte until the system asks
-    "TCP_KEEPINTVL": 10,  # seconds between two questions
-    "TCP_KEEPCNT": 6,  # questions without an answer
-}
-
-
-_of_thread: Final = threading.local()
-
-
-def scratch() -> memoryview:
-    """A buffer of this thread's. Its content is valid until the next await."""
-    if not hasattr(_of_thread, "scratch"):
-        _of_thread.scratch = memoryview(bytearray(SCRATCH_SIZE))
-    view: memoryview = _of_thread.scratch
-    return view
 
 
 def _nothing() -> None:
@@ -55,9 +37,9 @@ class Stream(asyncio.BufferedProtocol):
     transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader."""
 
     __slots__ = (  # thousands of idle streams exist
-        *("_buffer_size", "_file", "_is_eof", "_is_paused", "_is_plain", "_may_write"),
-        *("_pouring", "_reader", "_spliced", "_writer"),
-        *("available", "deadline", "on_arrival", "on_end", "patience", "peer", "transport"),
+        *("_buffer_size", "_family", "_file", "_is_eof", "_is_paused", "_may_write"),
+        *("_pouring", "_reader", "_beside", "_writer", "available", "deadline", "is_plain"),
+        *("on_arrival", "on_end", "patience", "peer", "transport"),
     )
 
     def __init__(
@@ -79,11 +61,12 @@ class Stream(asyncio.BufferedProtocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
-        self._spliced: asyncio.Future[None] | None = None  # the end of a splice of its socket
+        self._beside: asyncio.Future[None] | None = None  # of who uses its socket directly
         self._pouring: Pouring | None = None
         self.transport: asyncio.Transport
         self._file: int
-        self._is_plain: bool  # whether written bytes go out unencrypted
+        self._family: int
+        self.is_plain: bool  # whether written bytes go out unencrypted
 
     # --- what the event loop calls
 
@@ -92,9 +75,9 @@ class Stream(asyncio.BufferedProtocol):
         self.transport = transport
         transport.set_write_buffer_limits(high=WRITE_MAX)
         raw = transport.get_extra_info("socket")
-        self._file = raw.fileno()
-        self._is_plain = transport.get_extra_info("sslcontext") is None
-        _keep_alive(raw)
+        self._file, self._family = raw.fileno(), int(raw.family)
+        self.is_plain = transport.get_extra_info("sslcontext") is None
+        keep_alive(raw)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
         if self._pouring is not None:
@@ -118,14 +101,13 @@ class Stream(asyncio.BufferedProtocol):
             data = data[taken:]
         self.available = memoryview(bytes(data))
         if len(data) >= self._buffer_size:
-            self.transport.pause_reading()
-            self._is_paused = True
+            self._pause()
         self._wake(self._reader)
 
     def eof_received(self) -> bool:
         self._is_eof = True
         self._wake(self._reader)
-        self._wake(self._spliced)
+        self._wake(self._beside)
         self.on_end()
         return False
 
@@ -135,7 +117,7 @@ class Stream(asyncio.BufferedProtocol):
         self.deadline.close()
         self._wake(self._reader)
         self._wake(self._writer)
-        self._wake(self._spliced)
+        self._wake(self._beside)
         self.on_end()
         # The callbacks refer to this stream, and asyncio's transport refers to itself. These
         # reference cycles are cut here, or thousands would wait for the cycle collector.
@@ -218,6 +200,16 @@ class Stream(asyncio.BufferedProtocol):
             raise pouring.failure
         return size - pouring.left
 
+    def _take(self, size: int) -> memoryview:
+        """As `consume`, without reading again. Returns the bytes."""
+        taken, self.available = self.available[:size], self.available[size:] or NOTHING
+        return taken
+
+    def _pause(self) -> None:
+        if not self._is_paused:
+            self.transport.pause_reading()
+            self._is_paused = True
+
     def _resume(self) -> None:
         if self._is_paused and len(self.available) < self._buffer_size:
             self._is_paused = False
@@ -230,7 +222,7 @@ class Stream(asyncio.BufferedProtocol):
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
         rest = data
-        is_large = self._is_plain and len(data) >= DIRECT_MIN
+        is_large = self.is_plain and len(data) >= DIRECT_MIN
         if is_large and not self.transport.get_write_buffer_size():
             # Written past the transport, which copies data or keeps a buffer that is reused soon.
             try:
@@ -258,12 +250,14 @@ class Stream(asyncio.BufferedProtocol):
     async def flushed(self) -> None:
         """Waits until the write queue is empty. Plain sockets only: that of TLS is never empty.
         ConnectionEndedError, TimeoutError."""
-        assert self._is_plain
+        assert self.is_plain
         self.transport.set_write_buffer_limits(high=0)
         try:
             await self.drain()
         finally:
             self.transport.set_write_buffer_limits(high=WRITE_MAX)
+
+    # --- for threads that read and write past the transport
 
     async def direct(self) -> socket.socket | None:
         """A copy of its socket, for writing past the transport, whose queue is empty then. None:
@@ -271,25 +265,44 @@ class Stream(asyncio.BufferedProtocol):
 
         It is a copy because the original may be closed when the other side goes. Its file number
         may then belong to another connection. ConnectionEndedError, TimeoutError."""
-        if not self._is_plain:
+        if not self.is_plain:
             return None
-        await self.flushed()
+        if self.transport.get_write_buffer_size():
+            await self.flushed()
+        return self._copy()
+
+    def lend(self, size: int) -> tuple[socket.socket, memoryview]:
+        """A copy of its socket, for reading past the transport until `take_back`. And the bytes
+        that have been read already, at most `size`. Plain sockets only. ConnectionEndedError."""
+        copy = self._copy()
+        self._pause()
+        return copy, self._take(size)
+
+    def take_back(self, copy: socket.socket) -> None:
+        """Reads again by itself."""
+        copy.close()
+        if not self.transport.is_closing():
+            self._resume()
+
+    def _copy(self) -> socket.socket:
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
-        copy = socket.socket(fileno=os.dup(self._file))
+        # As they are given, nothing has to be asked of the system.
+        copy = socket.socket(self._family, socket.SOCK_STREAM, 0, os.dup(self._file))
         copy.setblocking(False)
         return copy
 
-    async def takes_again(self, direct: socket.socket) -> None:
-        """Waits until a direct copy is writable. ConnectionEndedError, TimeoutError."""
+    async def ready(self, copy: socket.socket, *, to_write: bool) -> None:
+        """Waits until a copy of its socket is writable, or else readable. ConnectionEndedError,
+        TimeoutError."""
         loop = asyncio.get_running_loop()
-        self._writer = loop.create_future()
-        loop.add_writer(direct.fileno(), self._wake, self._writer)
+        self._beside = waiter = loop.create_future()
+        (loop.add_writer if to_write else loop.add_reader)(copy.fileno(), self._wake, waiter)
         try:
             if not self.transport.is_closing():
-                await self._moves(self._writer, lambda: -unsent(direct.fileno()))
+                await self._moves(waiter, lambda: -unsent(copy.fileno()))
         finally:
-            loop.remove_writer(direct.fileno())
+            (loop.remove_writer if to_write else loop.remove_reader)(copy.fileno())
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
 
@@ -309,7 +322,7 @@ class Stream(asyncio.BufferedProtocol):
 
     async def copy_to(self, other: "Stream", size: int) -> None:
         """Forwards `size` bytes, no faster than the other side takes them."""
-        is_plain = self._is_plain and other._is_plain
+        is_plain = self.is_plain and other.is_plain
         if splicing.IS_POSSIBLE and is_plain and size >= splicing.WORTHWHILE:
             size -= await self._splice_to(other, size)
         while size:
@@ -324,22 +337,16 @@ class Stream(asyncio.BufferedProtocol):
 
     async def _splice_to(self, other: "Stream", size: int) -> int:
         """Moves `size` bytes without copying them. Returns how many."""
-        if not self._is_paused:
-            self.transport.pause_reading()
-            self._is_paused = True
+        self._pause()
         splice: splicing.Splice | None = None
         try:
             if other.transport.get_write_buffer_size():
                 await other.flushed()
             self._check_open(other)
             files, patience = (self._file, other._file), (self.patience, other.patience)
-            head = self.available[:size]
-            splice = splicing.Splice(*files, size, patience, head)
-            # Not by `consume`, which would resume reading.
-            self.available = self.available[size:] or NOTHING
-            del head
+            splice = splicing.Splice(*files, size, patience, self._take(size))
             for stream in (self, other):  # the splice ends with either connection
-                stream._spliced = splice.ended
+                stream._beside = splice.ended
             if not await splice.run():
                 self._check_open(other)
                 raise ConnectionEndedError(self.peer)
@@ -382,10 +389,3 @@ class Stream(asyncio.BufferedProtocol):
     def _wake(waiter: "asyncio.Future[None] | None") -> None:
         if waiter is not None and not waiter.done():
             waiter.set_result(None)
-
-
-def _keep_alive(raw: socket.socket) -> None:
-    raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in KEEPALIVE.items():
-        if hasattr(socket, name):  # not all systems have these options
-            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)

@@ -26,7 +26,7 @@ from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .pieces import SOON, pieces
+from .delivery import SOON, pieces
 from .streams import PIECE_SIZE
 from .upstream import CORRELATION, LENGTH, Upstream
 
@@ -46,8 +46,8 @@ class Translation:
     exchange."""
 
     __slots__ = (
-        *("_exchange", "_whole", "answered", "correlation_id", "is_large", "repeated", "started"),
-        *("step", "steps"),
+        *("_exchange", "_known", "_whole", "answered", "correlation_id", "is_large", "repeated"),
+        *("started", "step", "steps"),
     )
 
     def __init__(
@@ -60,7 +60,7 @@ class Translation:
         self._exchange = exchange
         self._whole = whole
         self.started = started
-        self.repeated = repeated
+        self.repeated = self._known = repeated
         self.answered: Answered | None = None
         self.steps: Steps
         self.step: Step
@@ -95,6 +95,8 @@ class Translation:
         if self.repeated is not None and upstream.stream.takes():
             self.correlation_id = upstream.next_id()
             upstream.stream.send(self.repeated.ask(self.correlation_id, offset_of(self._whole)))
+            if self.repeated.is_large:
+                self.look()  # while the cluster works
             return True
         self.repeated, self.steps = None, self._exchange()
         return self._goes_on(nothing, upstream)
@@ -106,6 +108,13 @@ class Translation:
             self.repeated, self.steps = None, self._exchange()
             self.step = advance(self.steps, nothing)
             assert isinstance(self.step, Ask)
+
+    def is_small(self, size: int) -> bool:
+        """Whether the cluster's answer, of so many bytes after its length, is taken in one call."""
+        self.is_large = not CORRELATION.size <= size <= min(MEMORY_MAX, PIECE_SIZE) - LENGTH.size
+        if self._known is not None:
+            self._known.is_large = self.is_large
+        return not self.is_large
 
     def take(self, data: memoryview, upstream: Upstream) -> bool:
         """Takes the whole answer, a frame. Returns whether the cluster has been asked again. Raises
@@ -145,8 +154,3 @@ class Translation:
         if send.size > PIECE_SIZE or converts(send):
             return None
         return send, next(pieces(send))
-
-
-def is_small(size: int) -> bool:
-    """Whether an answer of the cluster is taken in one call. `size`: its bytes after its length."""
-    return CORRELATION.size <= size <= min(MEMORY_MAX, PIECE_SIZE) - LENGTH.size

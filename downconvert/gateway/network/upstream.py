@@ -5,7 +5,8 @@ Not here: which requests are sent (session.py), authentication (sasl.py)."""
 import ssl
 from asyncio import get_running_loop, timeout
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from ipaddress import ip_address
 from struct import Struct
 from time import perf_counter
 from typing import Final
@@ -31,6 +32,7 @@ CORRELATION: Final = Struct(">i")
 THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
 INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
+HOSTS_MAX: Final = 64  # of which it is remembered whether they are addresses
 HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 
@@ -42,7 +44,7 @@ class Upstream:
 
     __slots__ = (
         *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
-        *("address", "answer_size", "asked_for", "hello", "name", "on_answer", "stream"),
+        *("address", "asked_for", "hello", "name", "on_answer", "stream"),
     )
 
     def __init__(
@@ -57,7 +59,6 @@ class Upstream:
         self.address = address
         self.name = str(address)  # for metrics
         self.hello: Message | None = None  # what the broker answered to HELLO
-        self.answer_size = 0  # bytes of the last answer that was read
         self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
         self.asked_for = OTHER  # an API's name or OTHER, for metrics
         self._pool = pool
@@ -72,8 +73,10 @@ class Upstream:
         correlation_id = await self.send(ask)
         if not ask.expects_response:
             return Message()
-        read = await self.answer(ask, correlation_id, wait)
-        return await self._pool.run(read) if self.answer_size > INLINE_MAX else read()
+        spool = await self.answer(wait)
+        await self.receive(spool)
+        read = partial(ask.answer, spool, correlation_id)
+        return await self._pool.run(read) if spool.size > INLINE_MAX else read()
 
     async def send(self, ask: Ask) -> int:
         """Sends a request of the gateway's own. Returns its correlation id."""
@@ -92,16 +95,18 @@ class Upstream:
         self._correlation_id += 1
         return self._correlation_id
 
-    async def answer(self, ask: Ask, correlation_id: int, wait: float) -> Callable[[], Message]:
-        """Receives the response to a sent request. A large one goes to a file. Returns a function
-        that parses it. That takes time if `answer_size` exceeds INLINE_MAX."""
+    async def answer(self, wait: float) -> Spool:
+        """Waits for the response to a sent request. Its bytes have not been received. Parsing it
+        takes time if it is larger than INLINE_MAX."""
         spool = Spool(await self._begun(wait), self._spool_dir, self._budget)
         self.stream.consume(LENGTH.size)
-        while spool.received < spool.size:
-            await self.stream.receive_into(spool.write, spool.size - spool.received)
         self.stream.deadline.close()  # no timer is held while the client receives the result
-        self.answer_size = spool.size
-        return partial(ask.answer, spool, correlation_id)
+        return spool
+
+    async def receive(self, spool: Spool) -> None:
+        """Receives the rest of a response."""
+        while not spool.is_whole:
+            await self.stream.receive_into(spool.write, spool.size - spool.received)
 
     async def _begun(self, wait: float) -> int:
         """Reads the length of the next response. SilentBrokerError: none comes."""
@@ -213,15 +218,25 @@ async def connect(
 
     A host's other addresses are tried while the first one does not answer."""
     loop = get_running_loop()
+    delay = None if _is_numeric(host) else HAPPY_EYEBALLS  # an address has no others
     _, stream = await loop.create_connection(
         lambda: Stream(f"broker {host}:{port}", patience, PIECE_SIZE),
         host,
         port,
         ssl=context,
         server_hostname=host if context else None,
-        happy_eyeballs_delay=HAPPY_EYEBALLS,
+        happy_eyeballs_delay=delay,
     )
     return stream
+
+
+@lru_cache(HOSTS_MAX)
+def _is_numeric(host: str) -> bool:
+    try:
+        ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 async def _open(

@@ -153,11 +153,3 @@ def advance(steps: Steps, said: Callable[[], Any]) -> Step:
     except StopIteration as end:
         reply: Reply = end.value
         return reply
-
-
-def advance_in_turns(steps: Steps, said: Callable[[], Any], goes_on: Callable[[int], bool]) -> Step:
-    """As `advance`, but takes following turns at once while `goes_on(turns)`."""
-    turns, step = 1, advance(steps, said)
-    while isinstance(step, Turn) and goes_on(turns):
-        turns, step = turns + 1, advance(steps, nothing)
-    return step

@@ -82,11 +82,12 @@ class User:
 class RepeatedFetch:
     """The common part of polls that differ only in correlation id and offset.
 
-    user: the client that polls. wait: seconds that the cluster may wait."""
+    user: the client that polls. wait: seconds that the cluster may wait. is_large: whether its last
+    answer was too large for `answer`."""
 
     __slots__ = (
         *("_answer_start", "_asked", "_is_committed", "_limit", "_magic", "_offset_at", "_policy"),
-        *("_version", "_topic", "_wanted", "user", "wait"),
+        *("_version", "_topic", "_wanted", "is_large", "user", "wait"),
     )
 
     def __init__(
@@ -106,6 +107,7 @@ class RepeatedFetch:
         magic = magic_of(version)
         assert magic is not None, "a client that reads what is on disk"
         self.user = user
+        self.is_large = False
         self._topic: str = topic.topic
         self.wait: float = min(max(body.max_wait_ms, 0) / 1000, LONGEST)
         self._version = version

@@ -28,21 +28,50 @@ class Spool:
     ) -> None:
         self.size = size
         self.received = 0
-        self._memory = bytearray()
+        self._directory = directory
+        self._budget = budget
+        self._is_open = False
+        self._memory: bytearray
         self._file: SharedFile | None = None
-        if size > MEMORY_MAX:
-            if budget is not None and budget.take(size):
-                self._memory = _Budgeted(budget, size)
-            else:
-                self._file = _Unnamed(directory or tempfile.gettempdir())
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all bytes have arrived."""
+        return self.received == self.size
+
+    def _open(self) -> None:
+        if self._is_open:
+            return
+        self._is_open = True
+        if self.size <= MEMORY_MAX:
+            self._memory = bytearray(self.size)
+        elif self._budget is not None and self._budget.take(self.size):
+            self._memory = _Budgeted(self._budget, self.size)
+        else:
+            self._file = _Unnamed(self._directory or tempfile.gettempdir())
 
     def write(self, piece: memoryview) -> None:
-        """Adds what arrived. OSError: the disk is full."""
+        """Adds what arrived. The first call takes time: it allocates the memory or makes the file.
+        OSError: the disk is full."""
+        self._open()
+        end = self.received + len(piece)
         if self._file is None:
-            self._memory += piece
+            self._memory[self.received : end] = piece
         else:
             self._file.write(piece)
-        self.received += len(piece)
+        self.received = end
+
+    def receive(self, read: Callable[[memoryview], int], buffer: memoryview) -> int:
+        """Adds the bytes that `read` puts into a buffer. Returns their number, as `read` does.
+        `buffer`: for bytes that go to a file. OSError: the disk is full."""
+        self._open()
+        if self._file is not None:
+            size = read(buffer[: self.size - self.received])
+            self.write(buffer[:size])
+        else:
+            size = read(memoryview(self._memory)[self.received :])
+            self.received += size
+        return size
 
     def read(self, name: str, version: int, header_version: int, correlation_id: int) -> Message:
         """Parses the message. Its records are not copied: they are FileRecords or MemoryRecords.
@@ -66,7 +95,7 @@ class _Budgeted(bytearray):
     """A buffer that is returned to the budget when no records and no send refer to it."""
 
     def __init__(self, budget: MemoryBudget, size: int) -> None:
-        super().__init__()
+        super().__init__(size)
         self._budget, self._size = budget, size
 
     def __del__(self) -> None:

@@ -3,6 +3,7 @@
 Not here: what the gateway does about them (test_upstream.py)."""
 
 import socket
+import time
 from contextlib import suppress
 from threading import Lock, Thread
 from typing import Self
@@ -15,11 +16,14 @@ PIECE = 65_536
 class Hanging:
     """In front of a broker's port, or of none. While it `hangs`, what arrives is read and lost.
 
-    `answered`: bytes of each piece of an answer that are passed on; None: all."""
+    `answered`: bytes of each piece of an answer that are passed on; None: all. `pause`: seconds
+    before each piece of an answer. `left`: bytes of answers until it hangs; None: it does not."""
 
     def __init__(self, port: int | None = None) -> None:
         self.hangs = port is None
         self.answered: int | None = None
+        self.pause = 0.0
+        self.left: int | None = None
         self.accepted = 0
         self._target = port
         self._lock = Lock()
@@ -78,5 +82,9 @@ class Hanging:
     ) -> None:
         with suppress(OSError):
             while piece := source.recv(PIECE):
+                if is_answer:
+                    time.sleep(self.pause)
+                    if self.left is not None:
+                        piece, self.left = piece[: self.left], max(0, self.left - len(piece))
                 if target is not None and not self.hangs:
                     target.sendall(piece[: self.answered if is_answer else None])

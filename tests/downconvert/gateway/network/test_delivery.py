@@ -5,7 +5,7 @@ import ssl
 import threading
 import tracemalloc
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from downconvert import LazyDownConvertRecords
-from downconvert.gateway.network import pieces as module
-from downconvert.gateway.network.conversion_pool import ConversionPool
-from downconvert.gateway.network.pieces import pieces
+from downconvert.gateway.config import Limits
+from downconvert.gateway.network import delivery as module
+from downconvert.gateway.network.conversion_pool import AGAIN, ConversionPool
+from downconvert.gateway.network.delivery import pieces
 from downconvert.gateway.network.streams import PIECE_SIZE
+from downconvert.gateway.session.exchanges import TURN, Nothing, Steps, nothing
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import ResponseSend, response
 from downconvert.protocol.schemas import ApiKey, Message
@@ -24,6 +26,7 @@ from records import MemoryRecords
 from records.units import KiB
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
+from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, values_of
 from tests.downconvert.gateway.test_server import append, wait_for
@@ -31,6 +34,7 @@ from tests.downconvert.storage.logs import batch
 
 COUNT, SIZE = 40, 50_000  # records: 2 MB
 OLD = 3  # a version of Fetch that needs conversion
+LEFT = 300_000  # bytes of a response that arrive
 
 
 def answer(batches: int = 6) -> ResponseSend:
@@ -126,6 +130,83 @@ def test_a_client_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
         wait_for(lambda: bool(running.figures().ends["client_closed"]))
 
 
+def test_a_stalled_client_holds_no_thread(tmp_path: Path) -> None:
+    """More clients stall than there are threads. Another one is served meanwhile."""
+    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running, ExitStack() as stack:
+        append(broker, *(batch(offset, size=SIZE) for offset in range(10 * COUNT)))
+        stalled = [
+            stack.enter_context(Wire(running.address, SO_RCVBUF=4096))
+            for _ in range(2 * running.pool.threads)
+        ]
+        for one in stalled:
+            one.send(ApiKey.Fetch, OLD, fetch_body(0, max_bytes=1 << 24))
+            one.take(1)
+        with Wire(running.address) as client:
+            assert count(client.ask(ApiKey.Fetch, OLD, fetch_body(9 * COUNT))) > 0
+        assert running.budget.held > 0
+        for one in stalled:
+            one.socket.close()
+        wait_for(lambda: running.budget.held == 0)
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+@pytest.mark.parametrize("memory", [0, 1 << 24], ids=["in a file", "in memory"])
+def test_a_response_that_arrives_slowly_is_received_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, is_busy: bool
+) -> None:
+    """Its thread gives it back to the event loop, again and again."""
+    if is_busy:
+        monkeypatch.setattr(ConversionPool, "goes_on", lambda _pool, _turns: False)
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        Hanging(port) as between,
+        gateway(between.port, limits=Limits(memory=memory)) as running,
+    ):
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        between.pause = 0.01
+        with Wire(running.address) as client:
+            assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
+            assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+
+
+@pytest.mark.parametrize("way", ["ends", "is silent"])
+def test_a_response_that_stops_in_its_midst_ends_the_connection(tmp_path: Path, way: str) -> None:
+    limits = Limits(request_timeout=1.0 if way == "is silent" else 60.0)
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        Hanging(port) as between,
+        gateway(between.port, limits=limits) as running,
+        Wire(running.address) as client,
+    ):
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+        between.left = LEFT
+        client.send(ApiKey.Fetch, OLD, body())
+        wait_for(lambda: between.left == 0)
+        if way == "ends":
+            between.drop()
+        assert client.has_ended()
+        wait_for(lambda: bool(running.figures().ends["broker_failed"]))
+        wait_for(lambda: running.budget.held == 0)
+
+
+def test_a_client_that_goes_while_a_response_arrives_ends_it(tmp_path: Path) -> None:
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        Hanging(port) as between,
+        gateway(between.port) as running,
+    ):
+        append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
+        with Wire(running.address) as client:
+            assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
+            between.left = LEFT
+            client.send(ApiKey.Fetch, OLD, body())
+            wait_for(lambda: running.budget.held > 0)
+        wait_for(lambda: len(running.places) == 0)
+        wait_for(lambda: running.budget.held == 0)
+        assert running.figures().ends["client_closed"]
+
+
 def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled() -> None:
     """What it writes to is not closed before, so that its number is not another's."""
     begun, may_end, ended = threading.Event(), threading.Event(), []
@@ -151,43 +232,28 @@ def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled()
     asyncio.run(cancelled())
 
 
-def test_a_job_goes_on_as_long_as_the_pool_lets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_goes_on_as_long_as_the_pool_lets_it() -> None:
     """The pool is told how many turns in a row there were, so that other jobs have theirs."""
-    monkeypatch.setattr(module, "TURN_SIZE", 10)
     told: list[int] = []
+    again: list[bool] = []
 
     class Pool:
-        def __init__(self, turns_max: int) -> None:
-            self.turns_max = turns_max
-
-        async def run(self, job: Callable[[], bool]) -> bool:
-            told.append(0)
-            return job()
+        async def run(self, job: Callable[[], object]) -> None:
+            while job() is AGAIN:
+                again.append(True)
 
         def goes_on(self, turns: int) -> bool:
             told.append(turns)
-            return turns < self.turns_max
+            return turns < 3
 
-    class Sending:
-        left = 80
+    def steps() -> Steps:
+        for _ in range(7):
+            yield TURN
+        return Nothing()
 
-        @property
-        def completed(self) -> bool:
-            return not self.left
-
-        def write_to(self, _: object, size: int) -> int:
-            self.left -= size
-            return size
-
-    class Client:
-        peer = "client"
-
-        async def direct(self) -> AbstractContextManager[object]:
-            return nullcontext()
-
-    sending: Any = Sending()
-    client: Any = Client()
-    pool: Any = Pool(3)
-    asyncio.run(module.send_converted(sending, client, pool))
-    assert sending.completed
-    assert told == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
+    client: Any = None
+    pool: Any = Pool()
+    step = asyncio.run(module.Delivery(client, pool).advance(steps(), nothing))
+    assert isinstance(step, Nothing)
+    assert told == [1, 2, 3, 1, 2, 3, 1]
+    assert len(again) == 2

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from downconvert.gateway.network.streams import Stream
-from downconvert.gateway.network.unsent import unsent
+from downconvert.gateway.network.tcp import unsent
 
 SEND_BUFFER = 128 * 1024  # bytes; the system doubles that
 PATIENCE = 0.3  # seconds; the reader needs longer than that for a third of the buffer
@@ -28,7 +28,7 @@ async def past_the_transport(_: Stream, client: Stream, __: socket.socket) -> No
             try:
                 left = left[direct.send(left) :]
             except BlockingIOError:
-                await client.takes_again(direct)
+                await client.ready(direct, to_write=True)
 
 
 async def through_the_transport(_: Stream, client: Stream, __: socket.socket) -> None:

@@ -1,0 +1,22 @@
+"""What a large fetch of an old client costs the gateway at the most."""
+
+from typing import Final
+
+import pytest
+
+from bench.gateway_calls import measure, per_fetch
+from bench.serving import SHAPES
+from downconvert.gateway.network import delivery
+
+CALLS_MAX: Final = {"none-100": 950, "none-1000": 950, "lz4-100": 1150, "lz4-1000": 1250}
+POLLS_MAX: Final = 7.0
+HAND_OVERS_MAX: Final = 1.2
+
+
+def test_a_large_fetch_calls_few_functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "WAIT_MS", 1_000)  # however busy the machine is
+    for found, fetches in measure(SHAPES):
+        counts = per_fetch(found, fetches)
+        assert 0 < counts["calls"] <= CALLS_MAX[found.request], list(found.lines())[:30]
+        assert 0 < counts["polls"] <= POLLS_MAX
+        assert 0 < counts["hand-overs"] <= HAND_OVERS_MAX

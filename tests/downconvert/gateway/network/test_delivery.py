@@ -132,14 +132,19 @@ def test_a_client_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
 
 def test_a_stalled_client_holds_no_thread(tmp_path: Path) -> None:
     """More clients stall than there are threads. Another one is served meanwhile."""
-    with cluster(tmp_path, "t") as (broker, port), gateway(port) as running, ExitStack() as stack:
+    limits = Limits(memory=1 << 26)
+    with (
+        cluster(tmp_path, "t") as (broker, port),
+        gateway(port, limits=limits) as running,
+        ExitStack() as stack,
+    ):
         append(broker, *(batch(offset, size=SIZE) for offset in range(10 * COUNT)))
         stalled = [
             stack.enter_context(Wire(running.address, SO_RCVBUF=4096))
             for _ in range(2 * running.pool.threads)
         ]
         for one in stalled:
-            one.send(ApiKey.Fetch, OLD, fetch_body(0, max_bytes=1 << 24))
+            one.send(ApiKey.Fetch, OLD, fetch_body(0, max_bytes=1 << 23))
             one.take(1)
         with Wire(running.address) as client:
             assert count(client.ask(ApiKey.Fetch, OLD, fetch_body(9 * COUNT))) > 0

@@ -12,8 +12,8 @@ import pytest
 
 from downconvert import LazyDownConvertRecords, LazyDownConvertSend
 from downconvert.broker import Broker
-from downconvert.conversion.body import Body
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
+from downconvert.conversion.streamed.body import Body
 from downconvert.gateway.network import connection, pieces
 from downconvert.gateway.network.conversion_pool import NAME, TURNS_MAX, ConversionPool
 from downconvert.gateway.session import producing, sent, turns

@@ -70,8 +70,8 @@ def transcode(log: FileRecords) -> None:
 
 def convert(log: FileRecords) -> None:
     """The conversion, without a channel."""
-    converter = Converter.converting(log, Request(TO_MAGIC, 0, POLICY))
-    for _ in converter.pieces(log.size):
+    converter = Converter(log, Request(TO_MAGIC, 0, POLICY))
+    for _ in converter.messages(log.size):
         pass
     converter.release()
 

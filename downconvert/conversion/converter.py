@@ -1,23 +1,25 @@
-"""Converts a log, a bounded piece at a time.
+"""Converts a log: the kernel runs, and where it stops, the policy's rules decide.
 
-The kernel converts windows of the log. If it returns for a decision, the policy's rules decide.
-Compressed entries (compressed.py) and records larger than a window (oversize.py) are converted
-elsewhere, with the same window and the same output.
+What the kernel leaves is converted in Python, an item at a time (streamed). Sending, converting
+into memory and measuring are the same steps with another target. The size of compressed output is
+unknown before it is made: measuring ends there, and a caller continues by making it.
 
-The same conversion also measures: it then yields sizes and writes nothing. The size of compressed
-output is unknown before it is made. A plan stops there and continues by making it.
+Not here: the calls of the kernel (engine.py), how far a conversion goes (plan.py), sending
+(send.py)."""
 
-Not here: how far a conversion goes (plan.py), sending (send.py)."""
+from collections.abc import Generator, Iterator
+from typing import Final
 
-from collections.abc import Iterator
-from typing import Final, Self
-
+from downconvert.conversion.streamed.compressed import CompressedEntry
+from downconvert.conversion.streamed.streamed import Streamed
 from records.batch import BatchHeader
 from records.batches.reader import read_batch
-from records.files.source import Records
+from records.errors import CorruptRecordsError
+from records.files.source import TRUNCATED, Records
 from records.formats import (
     ATTRIBUTES_AT_BATCH,
     ATTRIBUTES_AT_LEGACY,
+    BATCH_HEADER_SIZE,
     CODEC_MASK,
     CONTROL,
     MAGIC_AT,
@@ -29,322 +31,234 @@ from records.formats import (
 from records.kernel import Buffer, Outcome
 
 from .aborted import AbortedTransactions
-from .compressed import CompressedEntries, CompressedEntry
-from .engine import COMPRESSED_WEIGHT, Engine, Progress
-from .output import Output
-from .oversize import Oversize
+from .engine import (
+    CHANNEL,
+    COMPRESSED_WEIGHT,
+    COUNTED,
+    END,
+    IN_MEMORY,
+    LIMIT,
+    Engine,
+    Progress,
+    Target,
+)
 from .policy import RESPONSE_SIZE_MAX
 from .request import Request
-from .rules import rules_for
 from .stats import Counts
-from .window import LogWindow
 
-SOURCE, TARGET, BATCH, END, DAMAGE = (
-    int(outcome)
-    for outcome in (Outcome.SOURCE, Outcome.TARGET, Outcome.BATCH, Outcome.END, Outcome.DAMAGE)
-)
+BATCH, DAMAGE = int(Outcome.BATCH), int(Outcome.DAMAGE)
+GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself
 
-LARGE_CHUNK_SIZE: Final = 64 * 1024
+# The kernel measures records in chunks of this size, and so many bytes in a step.
+MEASURED_CHUNK_SIZE: Final = 128 * 1024
+MEASURED_SIZE: Final = 1024 * 1024
+MESSAGES_SIZE: Final = 64 * 1024  # bytes made in a step if no client waits for a size
 
-MADE_SIZE: Final = 32 * 1024  # bytes that the kernel makes by itself in a step of a plan
-MESSAGES_SIZE: Final = 64 * 1024  # the same if no client waits for a size: a millisecond or two
+NOTHING: Final = Progress(0, 0, LIMIT)
 
 
 class Converter:
-    """Converts one range of records once. The first step takes its buffers, so a response of many
-    ranges holds the buffers of only one."""
+    """Converts one range of records once. position: bytes of the range that are converted."""
 
     __slots__ = (
         "_aborted",
-        "_compressed",
+        "_chunk_size",
+        "_due",
         "_engine",
-        "_is_between",
-        "_is_direct",
-        "_oversize",
+        "_item",
+        "_largest",
+        "_records",
         "_request",
-        "_rules",
-        "_stops_to_make",
-        "_transcoder",
-        "chunk_size",
-        "has_stopped",
-        "output",
-        "window",
+        "_streamed",
+        "position",
     )
 
-    def __init__(
-        self,
-        request: Request,
-        window: LogWindow,
-        output: Output,
-        chunk_size: int,
-        engine: Engine | None = None,
-    ) -> None:
-        """`chunk_size`: bytes of the window converted at a time. `engine`: stands at the window's
-        position."""
-        self.window = window
-        self.output = output
+    def __init__(self, records: Records, request: Request, chunk_size: int | None = None) -> None:
+        """`chunk_size`: bytes of records that are converted at a time; None: the policy's."""
+        self._records = records
         self._request = request
-        self.chunk_size = min(chunk_size, window.size)
-        self._rules = rules_for(request.policy, request.to_magic)
-        self._engine = Engine(window.records, request) if engine is None else engine
-        self._transcoder = self._engine.transcoder
-        self._aborted = AbortedTransactions(request.aborted)
-        shared = request, self.window, output, self._transcoder
-        self._oversize = Oversize(*shared)
-        self._compressed = CompressedEntries(*shared)
-        self._stops_to_make = False
-        self.has_stopped = False  # before an entry that has to be compressed again
-        self._is_direct = True  # no decision is known to be due next
-        self._is_between = True  # it stands between two pieces and can continue without a buffer
+        self._chunk_size = request.policy.chunk_size if chunk_size is None else chunk_size
+        self._engine = Engine(records, request)
+        self._aborted: AbortedTransactions | None = None
+        self._streamed: Streamed | None = None
+        self._item: Generator[int, None, None] | None = None  # what Python converts just now
+        self._due: int | None = None  # why the kernel stopped: to be decided next
+        self._largest = 0
+        self.position = 0
 
-    @classmethod
-    def converting(
-        cls, records: Records, request: Request, engine: Engine | None = None, position: int = 0
-    ) -> Self:
-        """Makes messages. Two small chunks are read at once, since a read costs as much as
-        converting four kilobytes. `engine`: stands at `position`."""
-        size = request.policy.chunk_size
-        window = LogWindow(records, size * 2 if size < LARGE_CHUNK_SIZE else size)
-        window.position = position
-        # A message has 26 or 34 bytes besides key and value, a record at least 7. This size fits
-        # nearly every chunk.
-        return cls(request, window, Output(2 * size), size, engine)
+    def advance(self, end: int, target: Target, room: int, budget: int) -> Progress | None:
+        """Converts up to `end`, which is the boundary of an entry, or the end of the records: at
+        most `room` bytes, and no other chunk after `budget` bytes. None: there are no more, or
+        COUNTED and the next messages must be made.
 
-    @classmethod
-    def measuring(cls, records: Records, request: Request, *, first_only: bool = False) -> Self:
-        """Measures how large messages will be. `first_only`: reads little more than a batch."""
-        size = request.policy.chunk_size
-        if not first_only:
-            size = max(size, LARGE_CHUNK_SIZE)
-        return cls(request, LogWindow(records, size), Output(2 * size, is_measuring=True), size)
+        A message larger than `room` is a part of the result. What Python converts for a channel is
+        in `rest`. Raises RecordsError if the records are damaged or refused, after everything
+        before that place."""
+        begin = self.position
+        while True:
+            if self._item is not None:
+                done = self._next_piece(self._item, target)
+                if done is not None:
+                    return done
+            elif self.position >= end:
+                return None
+            elif self._due is not None:
+                due, self._due = self._due, None
+                if not self._decide(due, end, is_measuring=target is COUNTED):
+                    return None
+            else:
+                chunk_size = MEASURED_CHUNK_SIZE if target is COUNTED else self._chunk_size
+                done = self._engine.advance(self.position, end, chunk_size, target, room, budget)
+                self.position += done.consumed
+                if done.rest:
+                    self._largest = max(self._largest, len(done.rest))
+                goes_on = done.outcome in GOES_ON
+                if not goes_on and done.outcome != END:
+                    self._due = done.outcome
+                if done.size or done.rest or goes_on:
+                    return done
+                if done.outcome == END:
+                    return None
+            if self.position - begin >= self._chunk_size:
+                return NOTHING
 
-    @classmethod
-    def planning(cls, records: Records, request: Request) -> Self:
-        """Measures, and stops before an entry that has to be compressed again: see `make`."""
-        converter = cls.measuring(records, request)
-        converter._stops_to_make = True
-        return converter
+    def messages(self, end: int) -> Iterator[Buffer]:
+        """All messages up to `end`, some at a time, or parts of a large one. They are valid until
+        the next ones are requested."""
+        call = end, IN_MEMORY, RESPONSE_SIZE_MAX, MESSAGES_SIZE
+        while (done := self.advance(*call)) is not None:
+            if done.rest:
+                yield done.rest
 
-    def make(self) -> None:
-        """Makes messages from now on. If the conversion has stopped, `pieces` continues."""
-        self._stops_to_make = self.output.is_measuring = False
-        self._is_direct = True
-        self.output.open()
+    def measured(self, end: int) -> Iterator[int]:
+        """The sizes of the messages up to `end`, or to those that must be made."""
+        return self._sizes(end, COUNTED, MEASURED_SIZE)
+
+    def sizes(self, end: int) -> Iterator[int]:
+        """The sizes of all messages up to `end`. Some are made for that."""
+        yield from self.measured(end)
+        yield from self._sizes(end, IN_MEMORY, MESSAGES_SIZE)
+
+    def _sizes(self, end: int, target: Target, budget: int) -> Iterator[int]:
+        while done := self.advance(end, target, RESPONSE_SIZE_MAX, budget):
+            yield done.size
 
     @property
-    def has_compressed(self) -> bool:
-        """Whether any entry had to be compressed again."""
-        return self._compressed.has_compressed or self._transcoder.decompressed > 0
+    def is_between(self) -> bool:
+        """Whether it stands between two items, and can continue without a buffer."""
+        return self._item is None
 
     @property
-    def position(self) -> int:
+    def error_position(self) -> int:
         """The position in the file up to which records are converted."""
-        return self.window.records.origin + self.window.position
+        return self._records.origin + self.position
 
     @property
     def counts(self) -> Counts:
         """The counts so far."""
-        records, batches, source_bytes, produced, copied = self._transcoder.totals
-        window, compressed, oversize = self.window, self._compressed, self._oversize
-        temporary = source_bytes + produced + copied
-        return Counts(
-            records + oversize.messages,
-            batches + oversize.messages,
-            window.position + window.in_hand,
-            temporary + compressed.temporary_bytes + oversize.copied_bytes,
-        )
+        counts = self._engine.counts(self.position)
+        return counts if self._streamed is None else counts.plus(self._streamed.counts)
 
     @property
     def buffer_bytes(self) -> int:
         """The largest size that its buffers have had."""
-        compressed = self._compressed.buffer_bytes
-        return self.window.buffer_bytes + self.output.buffer_bytes + compressed
+        streamed = 0 if self._streamed is None else self._streamed.buffer_bytes
+        return max(self._largest, streamed)
 
     @property
     def work(self) -> int:
         """The work so far: bytes that went through memory. Bytes compressed again count several
         times."""
-        _, _, source_bytes, produced, copied = self._transcoder.totals
-        compressed = self._compressed
-        done = source_bytes + produced + copied + compressed.temporary_bytes
-        done += self._oversize.copied_bytes
-        weight = COMPRESSED_WEIGHT if self.has_compressed else 1
-        return done * weight + compressed.decompressed * COMPRESSED_WEIGHT
-
-    def pieces(self, end: int) -> Iterator[int]:
-        """Converts up to `end`: the boundary of an entry, or the end of the records.
-
-        Yields the size of each piece, which is in `output.ready`. Yields 0 if a window's worth of
-        work made none. Between two pieces `write` may continue by itself. Raises RecordsError if
-        the records are damaged or refused, after everything before that place."""
-        window, output = self.window, self.output
-        is_measuring = output.is_measuring
-        transcode, measure = self._transcoder.transcode, self._transcoder.measure
-        step = chunk_size = self.chunk_size
-        while window.position < end:
-            if is_measuring and self._is_direct and self._engine.can_run:
-                measured = self._measure_ahead(end)
-                if measured:
-                    yield measured
-                continue
-            if window.start >= window.filled:
-                if not window.is_open:
-                    window.open()
-                    output.open()
-                window.read()
-            start, left = window.start, end - window.position
-            stop = min(start + step, window.filled)
-            if is_measuring:
-                consumed, produced, outcome = measure(
-                    window.source, start, stop, left, RESPONSE_SIZE_MAX
-                )
-            else:
-                target = output.target
-                consumed, produced, outcome = transcode(
-                    window.source, start, stop, left, target, 0, len(target)
-                )
-            window.position += consumed
-            window.start = start = start + consumed
-            self._is_direct = consumed > 0 and outcome != BATCH
-            if produced or start >= stop:
-                yield produced
-            step = chunk_size
-            if outcome == SOURCE or (outcome == TARGET and not produced):
-                if consumed and stop < window.filled:
-                    continue  # the window continues after the chunk
-                if not consumed and (start == 0 or window.is_all):
-                    if stop - start < window.size and stop < window.filled and outcome == SOURCE:
-                        step = window.size  # an item larger than a chunk, smaller than the window
-                        continue
-                    window.check_whole()
-                    self._is_between = False
-                    yield from self._oversize.convert(left)
-                    self._is_between = True
-                window.start = window.filled = 0
-            elif not window.is_open:
-                continue  # buffers were released, so ask the kernel again
-            elif outcome == BATCH:
-                entry = self._decide()
-                if entry is None:
-                    continue
-                if self._stops_to_make and entry.target_codec is not Codec.NONE:
-                    self.has_stopped = True
-                    return
-                size = self._compressed.begin(entry)
-                if size is None:
-                    window.in_hand = entry.size
-                    self._is_between = False
-                    yield from self._compressed.rest()
-                    self._is_between = True
-                    window.in_hand = 0
-                window.advance(entry.size)
-                if size:
-                    yield size
-                output.plain()
-            elif outcome == DAMAGE:
-                raise window.damage(self._transcoder)
-            elif outcome == END:
-                return
-
-    def can_run(self, end: int) -> bool:
-        """Whether the kernel may convert the next records by itself: no decision is due."""
-        return (
-            self._is_direct
-            and self._is_between
-            and self.window.position < end
-            and self._engine.can_run
+        transcoder, streamed = self._engine.transcoder, self._streamed
+        _, _, source_bytes, produced, copied = transcoder.totals
+        done, has_compressed = source_bytes + produced + copied, transcoder.decompressed > 0
+        decompressed = 0
+        if streamed is not None:
+            done += streamed.temporary_bytes
+            decompressed = streamed.decompressed
+            has_compressed = has_compressed or streamed.has_compressed
+        return (done if not has_compressed else done * COMPRESSED_WEIGHT) + (
+            decompressed * COMPRESSED_WEIGHT
         )
 
-    def write(self, end: int, channel: tuple[int, bool], promised: int, budget: int) -> Progress:
-        """Lets the kernel convert and write up to `end`, like `Engine.send`, until a decision is
-        due. The caller has checked `can_run`. Raises ClosedRecordsError."""
-        position = self.window.position
-        done = self._engine.send(position, end, self.chunk_size, channel, promised, budget)
-        return self._went_on(done)
-
-    def next_made(self, pieces: Iterator[int], end: int, budget: int) -> Buffer | None:
-        """The next messages, or a part of a large one, in memory. If the kernel makes them by
-        itself, about `budget` bytes. Otherwise the next of the `pieces`, which end at `end`. None:
-        there are no more."""
-        if self.can_run(end):
-            position = self.window.position
-            done = self._went_on(self._engine.make(position, end, self.chunk_size, budget))
-            return done.rest or b""
-        size = next(pieces, None)
-        return None if size is None else self.output.ready[:size]
-
-    def messages(self, end: int) -> Iterator[Buffer]:
-        """All messages up to `end`, some at a time, or parts of a large one. They are valid until
-        the next ones are requested."""
-        pieces = self.pieces(end)
-        while (piece := self.next_made(pieces, end, MESSAGES_SIZE)) is not None:
-            if piece:
-                yield piece
-
-    def _measure_ahead(self, end: int) -> int:
-        """Lets the kernel measure until a decision is due. Returns the size."""
-        return self._went_on(self._engine.measure(self.window.position, end)).size
-
-    def _went_on(self, done: Progress) -> Progress:
-        """Updates the position after the kernel converted without the window."""
-        window = self.window
-        window.release()
-        window.position += done.consumed
-        self._compressed.counted_elsewhere()
-        self._is_direct = done.goes_on
-        return done
-
-    @property
-    def can_rest(self) -> bool:
-        """Whether it can continue without a buffer. It cannot inside an entry larger than a window
-        or a compressed one."""
-        return self._is_between
-
-    def rest(self) -> None:
-        """Releases the buffers if `can_rest`: no piece is needed for a while."""
-        if self._is_between:
-            self.release()
-
     def release(self) -> None:
-        """Releases the buffers, after all ready bytes have been taken."""
-        self.window.release()
-        self.output.release()
-        self._compressed.release()
+        """Releases all buffers: no further message is wanted, or none for a while."""
+        if self._item is not None:
+            self._item.close()
+        if self._streamed is not None:
+            self._streamed.release()
 
-    def _decide(self) -> CompressedEntry | None:
-        """Decides about the entry where the kernel stopped. Its head is in the window. Returns
-        the entry if it is compressed and to be converted. None: it is left out, or the kernel
-        copies or converts it."""
-        window = self.window
-        source, start = window.source, window.start
-        size = PREFIX.unpack_from(source, start)[1] + PREFIX.size
-        magic = source[start + MAGIC_AT]
-        if magic < V2:
-            codec_id = source[start + ATTRIBUTES_AT_LEGACY] & CODEC_MASK
+    def _next_piece(self, item: Generator[int, None, None], target: Target) -> Progress | None:
+        """The next piece of what Python converts. None: all of it is done."""
+        assert self._streamed is not None
+        size = next(item, None)
+        if size is None:
+            self._item = None
+            self.position = self._streamed.position
+            return None
+        if target is COUNTED:
+            return Progress(0, size, LIMIT)
+        piece = self._streamed.ready[:size]
+        return Progress(0, size if target is IN_MEMORY else 0, LIMIT, piece)
+
+    def _decide(self, due: int, end: int, *, is_measuring: bool) -> bool:
+        """Acts on the reason for which the kernel stopped. False: the next messages must be made,
+        and not measured."""
+        if due == DAMAGE:
+            reason, _ = self._engine.transcoder.damage or ("damaged", 0)
+            raise CorruptRecordsError(reason, self.error_position)
+        entry = None
+        if due == BATCH:
+            entry = self._choose()
+            if entry is None:
+                return True
+            if is_measuring and entry.target_codec is not Codec.NONE:
+                return False
+        if self._streamed is None:
+            self._streamed = Streamed(self._records, self._request, self._engine.transcoder)
+        streamed = self._streamed
+        if entry is None:
+            self._item = streamed.large(self.position, end, is_measuring=is_measuring)
         else:
-            attributes = source[start + ATTRIBUTES_AT_BATCH + 1]
-            if attributes & (CONTROL | TRANSACTIONAL) and self._is_left_out(attributes):
-                window.advance(size)
+            self._item = streamed.compressed(self.position, entry, is_measuring=is_measuring)
+        return True
+
+    def _choose(self) -> CompressedEntry | None:
+        """Decides about the entry where the kernel stopped. Returns the entry if it is compressed
+        and to be converted. None: it is left out, or the kernel copies or converts it."""
+        head = bytearray(BATCH_HEADER_SIZE)
+        found = self._records.read_into(memoryview(head), self.position)
+        magic = head[MAGIC_AT]
+        if found < (BATCH_HEADER_SIZE if magic == V2 else ATTRIBUTES_AT_LEGACY + 1):
+            raise CorruptRecordsError(TRUNCATED, self.error_position)
+        size = PREFIX.unpack_from(head)[1] + PREFIX.size
+        if magic < V2:
+            codec_id = head[ATTRIBUTES_AT_LEGACY] & CODEC_MASK
+        else:
+            attributes = head[ATTRIBUTES_AT_BATCH + 1]
+            if attributes & (CONTROL | TRANSACTIONAL) and self._is_left_out(head, attributes):
+                self.position += size
                 return None
             codec_id = attributes & CODEC_MASK
             if codec_id == Codec.NONE:
-                self._transcoder.allow_next()
+                self._engine.transcoder.allow_next()
                 return None
-        codec, target_codec = self._rules.codec_for(codec_id, magic, self.position)
+        codec, target_codec = self._engine.rules.codec_for(codec_id, magic, self.error_position)
         if magic <= self._request.to_magic and codec is target_codec:
-            self._transcoder.allow_next()
+            self._engine.transcoder.allow_next()
             return None
         return CompressedEntry(size, magic, codec, target_codec)
 
-    def _is_left_out(self, attributes: int) -> bool:
+    def _is_left_out(self, head: bytearray, attributes: int) -> bool:
         """Whether a batch is a marker, which converts to nothing, or belongs to an aborted
         transaction."""
-        if not self._rules.committed_only:
+        if not self._engine.rules.committed_only:
             return False
-        window = self.window
-        header = BatchHeader.parse(window.source, window.start, window.position)
+        if self._aborted is None:
+            self._aborted = AbortedTransactions(self._request.aborted)
+        header = BatchHeader.parse(head, 0, self.position)
         if attributes & CONTROL:
-            marker = next(read_batch(window.records, header, verify=False), None)
+            marker = next(read_batch(self._records, header, verify=False), None)
             if marker is not None and marker.key is not None:
                 self._aborted.marker(header.producer_id, header.last_offset, marker.key)
             return True

@@ -27,9 +27,9 @@ class Conversion:
 
     __slots__ = ("_converter", "_messages", "_size")
 
-    def __init__(self, converter: Converter) -> None:
+    def __init__(self, converter: Converter, end: int) -> None:
         self._converter = converter
-        self._messages: Iterator[Buffer] = converter.messages(converter.window.records.size)
+        self._messages: Iterator[Buffer] = converter.messages(end)
         self._size = 0
 
     def __iter__(self) -> Self:
@@ -78,7 +78,7 @@ def convert(
     >>> [(record.offset, record.value) for record in read(MemoryRecords(old))]
     [(7, b'hello')]"""
     request = Request.of(to_magic, first_offset, policy, aborted)
-    return Conversion(Converter.converting(records, request))
+    return Conversion(Converter(records, request), records.size)
 
 
 def eager(
@@ -94,7 +94,7 @@ def eager(
     Kafka's policy, and any other that estimates, returns records unchanged if none had to be or
     could be converted, including an incomplete last entry (FileRecords.downConvert)."""
     request = Request.of(to_magic, first_offset, policy, aborted)
-    converter = Converter.converting(records, request)
+    converter = Converter(records, request)
     converted = bytearray()
     try:
         for messages in converter.messages(records.size):

@@ -17,11 +17,10 @@ from typing import Final, TypeAlias, TypeVar
 
 from records.errors import ClosedRecordsError, RecordsError
 from records.files.source import Records
-from records.kernel import Outcome
 from records.units import KiB
 
-from .converter import MADE_SIZE, Converter
-from .engine import Engine
+from .converter import Converter
+from .engine import IN_MEMORY
 from .filler import NOTHING_LEFT_SIZE
 from .made import ENOUGH, Held, Made
 from .policy import RESPONSE_SIZE_MAX
@@ -36,6 +35,7 @@ Steps: TypeAlias = Generator[int, None, Found]
 
 KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
+MADE_SIZE: Final = 32 * KiB  # bytes made in a step
 
 # Bytes of records. A response up to this size is made while it is planned: its size costs nothing.
 SMALL_SIZE_MAX: Final = 64 * KiB
@@ -85,39 +85,24 @@ def at_once(steps: Steps[Found]) -> Found:
             return found
 
 
-def _sizes(converter: Converter, pieces: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """The size of each piece, and the work done for it."""
-    done = converter.work
-    for piece in pieces:
-        before, done = done, converter.work
-        yield piece, _work(converter, done - before)
-
-
-def _work(converter: Converter, counted: int) -> int:
-    """The count of a step. `counted`: the converter's own count for it."""
-    return max(counted, 1 if converter.can_rest else WITHIN)
-
-
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
     """Makes all of a small response, mostly by one call of the kernel. None: it expands too much.
     The rules for a large response then decide how much of it is sent."""
-    engine, end = Engine(records, request), records.size
-    started, position, first = clock(), 0, None
-    if engine.can_run:
-        done = engine.make(0, end, SMALL_SIZE_MAX, ENOUGH)
-        position, first = done.consumed, done.rest
-        if done.outcome == Outcome.END and done.size <= ENOUGH:
-            counts = engine.counts(position)
-            held = Held.within_budget(first or b"", counts, clock() - started)
-            yield engine.work or 1
-            return Plan(size=done.size, end=end, is_exact=True, held=held)
-    made = Made(ENOUGH, RESPONSE_SIZE_MAX)
-    made.add(first or b"", is_whole=True)
-    made.seconds = clock() - started
-    converter = Converter.converting(records, request, engine, position)
+    converter, end = Converter(records, request, SMALL_SIZE_MAX), records.size
+    started = clock()
+    made: Made | None = None
     damage: RecordsError | None = None
     is_done = False
     try:
+        first = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, ENOUGH)
+        messages = (first and first.rest) or b""
+        if converter.position >= end and len(messages) <= ENOUGH:
+            held = Held.within_budget(bytes(messages), converter.counts, clock() - started)
+            yield converter.work or 1
+            return Plan(size=len(messages), end=end, is_exact=True, held=held)
+        made = Made(ENOUGH, RESPONSE_SIZE_MAX)
+        made.add(messages, is_whole=converter.is_between)
+        made.seconds = clock() - started
         is_done = yield from _make(converter, made, end, clock)
     except ClosedRecordsError:
         raise
@@ -125,30 +110,30 @@ def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | Non
         damage = error
     finally:
         converter.release()
-    if damage is None and not (is_done and made.is_all):
+    if damage is None and not (is_done and made is not None and made.is_all):
         return None
     return _planned(records, 0, 0, made, converter.counts, damage, is_cut=False)
 
 
 def _exact(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
-    converter = Converter.planning(records, request)
+    converter, end = Converter(records, request), records.size
     size = held_from = 0
     before = converter.counts
     made: Made | None = None
     damage: RecordsError | None = None
     is_cut = is_done = False
     try:
-        for piece, work in _sizes(converter, converter.pieces(records.size)):
+        for piece, work in _worked(converter, converter.measured(end)):
             yield work
             if size + piece > RESPONSE_SIZE_MAX:
                 is_cut = True
                 break
             size += piece
-        held_from, before = converter.window.position, converter.counts
-        if held_from < records.size and converter.has_stopped and not is_cut:
+        held_from, before = converter.position, converter.counts
+        if held_from < end and not is_cut:
             room = RESPONSE_SIZE_MAX - size
             made = Made(ENOUGH if request.policy.may_end_early else room, room)
-            is_done = yield from _make(converter, made, records.size, clock)
+            is_done = yield from _make(converter, made, end, clock)
     except ClosedRecordsError:
         raise
     except RecordsError as error:
@@ -159,6 +144,19 @@ def _exact(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
         is_cut = made.wanted <= 0 and not is_done
     counts = converter.counts.since(before)
     return _planned(records, size, held_from, made, counts, damage, is_cut=is_cut)
+
+
+def _worked(converter: Converter, sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
+    """The size of each piece, and the work done for it."""
+    done = converter.work
+    for piece in sizes:
+        before, done = done, converter.work
+        yield piece, _work(converter, done - before)
+
+
+def _work(converter: Converter, counted: int) -> int:
+    """The count of a step. `counted`: the converter's own count for it."""
+    return max(counted, 1 if converter.is_between else WITHIN)
 
 
 def _planned(
@@ -194,28 +192,27 @@ def _planned(
 
 def _make(converter: Converter, made: Made, end: int, clock: Clock) -> Steps[bool]:
     """Makes messages until there are enough. Returns whether it has reached the end."""
-    converter.make()
-    pieces = converter.pieces(end)
     done = converter.work
     while made.wanted > 0:
         started = clock()
-        piece = converter.next_made(pieces, end, min(MADE_SIZE, made.wanted))
+        budget = min(MADE_SIZE, made.wanted)
+        progress = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, budget)
         made.seconds += clock() - started
-        if piece is None:
+        if progress is None:
             return True
-        made.add(piece, is_whole=converter.can_rest)
+        made.add(progress.rest or b"", is_whole=converter.is_between)
         before, done = done, converter.work
         yield _work(converter, done - before)
-    return converter.window.position >= end and converter.can_rest
+    return converter.position >= end and converter.is_between
 
 
 def _estimate(records: Records, request: Request) -> Steps[Plan]:
-    converter = Converter.measuring(records, request, first_only=True)
+    converter = Converter(records, request)
     size = end = 0
     try:
         for header in records.batches():
             end = header.position + header.size
-            for piece, work in _sizes(converter, converter.pieces(end)):
+            for piece, work in _worked(converter, converter.sizes(end)):
                 size += piece
                 yield work
             if size:

@@ -12,14 +12,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from records.errors import CorruptRecordsError
-from records.files.sends import PendingBytes
+from records.files.sends import NOTHING, PendingBytes
 from records.files.source import Records
 
 from .converter import Converter
-from .engine import descriptor_of
-from .failed import Failed
+from .engine import CHANNEL, IN_MEMORY, LIMIT, Progress, Target, descriptor_of
 from .filler import filler
-from .made import Held
 from .plan import Plan, ends
 from .request import Request
 from .stats import Clock, ConversionStats, Counts
@@ -44,11 +42,12 @@ class LazyDownConvertSend:
         "_counts",
         "_cuts_no_message",
         "_end",
+        "_ends",
+        "_error",
         "_filler_bytes",
         "_held",
         "_is_exact",
         "_pending",
-        "_pieces",
         "_seconds",
         "_sent",
         "size",
@@ -69,16 +68,18 @@ class LazyDownConvertSend:
         self._is_exact = plan.is_exact
         self._cuts_no_message = plan.cuts_no_message and self.size == plan.size
         self._clock = clock
-        self._held = held = plan.held  # the messages at its end
         self._pending = PendingBytes()  # converted, and not taken by the channel
         self._converter: Converter | None = None
         self._end = 0  # how far the conversion goes before the next of the ends
-        self._pieces: Iterator[int] = iter(())
-        if held is not None and not plan.held_from:
-            self._pending.left = memoryview(held.messages)[: self.size]
+        self._ends: Iterator[int] = iter(())
+        self._error: BaseException | None = None
+        held = plan.held
+        self._held = memoryview(b"" if held is None else held.messages)  # not in a piece yet
+        if held is None or plan.held_from:
+            self._converter = Converter(records, request)
+            self._ends = ends(records, request, plan)
         else:
-            self._converter = Converter.converting(records, request)
-            self._pieces = self._all_pieces(self._converter, ends(records, request, plan), held)
+            self._pending.left, self._held = self._held[: self.size], NOTHING
         self._sent = self._filler_bytes = 0
         self._seconds = 0.0 if held is None else held.seconds
         self._counts = Counts() if held is None else held.counts  # of the held messages
@@ -108,122 +109,98 @@ class LazyDownConvertSend:
             Later calls raise the same error: a failed send is never completed. Errors of the
             channel pass through, and the next call continues. `remaining` then shows how much was
             written."""
-        if self._converter is None:
-            return self._write_held(channel, self._chunk_size if budget is None else budget)
-        descriptor = descriptor_of(channel)
-        converter, window = self._converter, self._converter.window
-        sent, position = self._sent, window.position
+        if self._error is not None:
+            raise self._error.with_traceback(None)  # the first traceback would grow
+        converter, sent = self._converter, self._sent
+        if converter is None:
+            self._write_pending(channel, self._chunk_size if budget is None else budget)
+            return self._sent - sent
+        target = descriptor_of(channel) or IN_MEMORY
+        position = converter.position
         steps, steps_max = 0, max(UNPRODUCTIVE_MAX // self._chunk_size, 1)
         enough = ONE_CHUNK if budget is None else budget
-        enough_passed = max(enough, self._chunk_size)
         try:
-            while self._sent < self.size:
-                done, passed = self._sent - sent, window.position - position
-                if done >= enough or passed >= enough_passed or steps >= steps_max:
+            while self._sent < self.size and steps < steps_max:
+                done, passed = self._sent - sent, converter.position - position
+                if done >= enough or passed >= max(enough, self._chunk_size):
                     break
-                if descriptor is None or self._pending.left or not converter.can_run(self._end):
-                    steps += not self._write_piece(converter, channel)
-                else:
+                before = self._sent
+                is_full = False
+                if not self._pending.left:
                     # The kernel writes several chunks at once to a socket. The first chunk is
                     # written alone, so that the client's first byte comes early.
-                    is_first = descriptor[1] and not self._sent
+                    is_first = target[1] and not before
                     left = ONE_CHUNK if is_first else max(enough - max(done, passed), ONE_CHUNK)
-                    steps += not self._write_directly(converter, descriptor, left)
+                    is_full = self._convert(converter, target, left)
+                if self._pending.left and not is_full:
+                    self._write_pending(channel)
+                steps += self._sent == before
                 if self._pending.left:
                     break
         finally:
-            if (budget is not None or self._pending.left) and converter.can_rest:
+            if (budget is not None or self._pending.left) and converter.is_between:
                 # Only a copy of the bytes that the channel has not taken is held.
                 self._pending.copy()
-                converter.rest()
+                converter.release()
         return self._sent - sent
 
-    def _write_held(self, channel: Any, size_max: int) -> int:
-        """Like `write_to`, if all messages are held."""
-        written = self._pending.write_to(channel, size_max)
-        self._sent += written
-        if self._sent == self.size:
-            self._finish()
-        return written
-
-    def _all_pieces(
-        self, converter: Converter, ends: Iterator[int], held: Held | None
-    ) -> Iterator[int]:
-        """All pieces of a response. It ends with the messages made before."""
-        for self._end in ends:
-            yield 0  # the kernel may convert the next records
-            yield from converter.pieces(self._end)
-        if held is not None:
-            messages, chunk_size = memoryview(held.messages), self._chunk_size
-            for at in range(0, len(messages), chunk_size):
-                converter.output.ready = messages[at:]
-                yield min(chunk_size, len(messages) - at)
-
-    def _write_piece(self, converter: Converter, channel: Any) -> int:
-        pending = self._pending
-        if not pending.left:
-            remaining = self.size - self._sent
-            if not remaining:
-                return 0
-            started = self._clock()
-            try:
-                size = next(self._pieces, None)
-                if size is None:
-                    pending.left = self._filler(converter, remaining)
-                elif size > remaining:
-                    pending.left = self._cut(converter, remaining)
-                elif size:
-                    pending.left = converter.output.ready[:size]
-            except BaseException as error:
-                self._fail(error)
-                raise
-            self._seconds += self._clock() - started
-        written = pending.write_to(channel)
-        self._sent += written
-        if self._sent == self.size:
-            self._finish()
-        return written
-
-    def _write_directly(self, converter: Converter, channel: tuple[int, bool], budget: int) -> int:
-        """As much as the kernel converts and writes by itself. Returns the bytes written."""
+    def _convert(self, converter: Converter, target: Target, budget: int) -> bool:
+        """Converts some more. Returns whether the channel is full."""
         started = self._clock()
+        remaining = self.remaining
+        if target is IN_MEMORY:
+            budget = ONE_CHUNK  # one write
         try:
-            written = converter.write(self._end, channel, self.remaining, budget)
+            done = self._next(converter, target, budget)
+            rest = memoryview(done.rest or b"")
+            if len(rest) > remaining:
+                if self._cuts_no_message:
+                    raise CorruptRecordsError(CHANGED, converter.error_position)
+                rest = rest[:remaining]
         except BaseException as error:
-            self._fail(error)
+            self._finish()
+            self._error = error
             raise
         self._seconds += self._clock() - started
-        self._pending.left = memoryview(written.rest or b"")
-        self._sent += written.size
+        self._pending.left = rest
+        if target is IN_MEMORY:
+            return False
+        self._note_sent(done.size)
+        if done.error and done.error != errno.EINTR:
+            raise OSError(done.error, os.strerror(done.error))
+        return done.outcome == CHANNEL
+
+    def _next(self, converter: Converter, target: Target, budget: int) -> Progress:
+        """What is converted next, then the messages made before, then filler."""
+        while True:
+            done = converter.advance(self._end, target, self.remaining, budget)
+            if done is not None:
+                return done
+            end = next(self._ends, None)
+            if end is None:
+                break
+            self._end = end
+        if self._held:
+            piece, self._held = self._held[: self._chunk_size], self._held[self._chunk_size :]
+        elif self._is_exact:
+            raise CorruptRecordsError(CHANGED, converter.error_position)
+        else:
+            piece = memoryview(filler(self.remaining))
+            self._filler_bytes += len(piece)
+        return Progress(0, 0, LIMIT, piece)
+
+    def _write_pending(self, channel: Any, size_max: int | None = None) -> None:
+        self._note_sent(self._pending.write_to(channel, size_max))
+
+    def _note_sent(self, size: int) -> None:
+        self._sent += size
         if self._sent == self.size:
             self._finish()
-        if written.error and written.error != errno.EINTR:
-            raise OSError(written.error, os.strerror(written.error))
-        return written.size
-
-    def _fail(self, error: BaseException) -> None:
-        self._finish()
-        self._pieces = Failed(error)
-        self._end = 0
 
     def _finish(self) -> None:
-        self._pieces = iter(())
-        self._held = None
+        self._held = NOTHING
         if self._converter is not None:
             self._converter.release()
-
-    def _filler(self, converter: Converter, remaining: int) -> memoryview:
-        if self._is_exact:
-            raise CorruptRecordsError(CHANGED, converter.position)
-        piece = memoryview(filler(remaining))
-        self._filler_bytes += len(piece)
-        return piece
-
-    def _cut(self, converter: Converter, remaining: int) -> memoryview:
-        """As much of a piece as was promised."""
-        if self._cuts_no_message:
-            raise CorruptRecordsError(CHANGED, converter.position)
-        return converter.output.ready[:remaining]
 
     @property
     def stats(self) -> ConversionStats:

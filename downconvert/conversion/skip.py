@@ -8,16 +8,13 @@ Not here: the response to such a fetch (downconvert.broker)."""
 
 from typing import Final, NamedTuple
 
-from records.backend import Transcoder
 from records.errors import RecordsError
 from records.files.source import Records
-from records.kernel import Outcome
 
-from . import buffers
 from .converter import Converter
+from .engine import COUNTED, LIMIT, Engine
 from .policy import ConversionPolicy
 from .request import Request
-from .rules import rules_for
 
 WINDOW_SIZE: Final = 64 * 1024
 NO_ROOM: Final = 1  # byte: the kernel stops before the first record that is kept
@@ -64,19 +61,15 @@ def _passed(
 ) -> tuple[int, int]:
     """How far the kernel comes from `start`, the start of an entry, while nothing is kept. Returns
     two boundaries of entries: where its last window began, and where it stopped."""
-    transcoder = Transcoder(to_magic, first_offset, rules_for(policy, to_magic).pass_codecs, False)
-    window = buffers.take(WINDOW_SIZE)
+    engine = Engine(records, Request(to_magic, first_offset, policy))
     before = boundary = position = start
     while position < records.size:
-        filled = records.read_into(memoryview(window), position)
-        left = records.size - position
-        consumed, _, outcome = transcoder.measure(window, 0, filled, left, NO_ROOM)
-        position += consumed
-        if outcome != Outcome.SOURCE or not consumed:
+        done = engine.advance(position, records.size, WINDOW_SIZE, COUNTED, NO_ROOM, WINDOW_SIZE)
+        position += done.consumed
+        if done.outcome != LIMIT or not done.consumed:
             break
-        if not transcoder.in_batch:
+        if not engine.transcoder.in_batch:
             before, boundary = boundary, position
-    buffers.release(window)
     return before, boundary
 
 
@@ -84,9 +77,9 @@ def _is_something(
     entry: Records, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> bool:
     request = Request(to_magic, first_offset, policy)
-    converter = Converter.measuring(entry, request, first_only=True)
+    converter = Converter(entry, request)
     try:
-        return any(converter.pieces(entry.size))
+        return any(converter.sizes(entry.size))
     except RecordsError:
         return True
     finally:

@@ -104,8 +104,10 @@ impl Transcoder {
             let position = limits.position + done;
             let left = limits.end - position;
             let wanted = usize::try_from(limits.budget - done).unwrap_or(usize::MAX);
-            let read_size = wanted.min(outlet.room()).saturating_add(chunk_size).min(READ_SIZE_MAX);
-            log.fill(position, read_size.max(item_size_max), left);
+            let wanted = wanted.min(outlet.room()).saturating_add(chunk_size - 1);
+            // Little at first: where decisions are frequent, a call does not come far.
+            let enough = chunk_size.max(usize::try_from(done).unwrap_or(0)).saturating_mul(2);
+            log.fill(position, wanted.min(enough).min(READ_SIZE_MAX).max(step), left);
             let source = log.rest();
             if source.is_empty() {
                 return (done, Outcome::Source);
@@ -127,8 +129,13 @@ impl Transcoder {
                         log.drop(); // what is left is read again
                     }
                 }
-                Outcome::Source if is_part && tried < item_size_max => step = item_size_max,
                 Outcome::Source if !is_part && !is_first && log.is_read() => log.drop(),
+                Outcome::Source if tried < item_size_max && (tried as u64) < left => {
+                    step = item_size_max;
+                    if !is_part {
+                        log.drop();
+                    }
+                }
                 Outcome::Target if produced > 0 => {}
                 Outcome::Batch if !outlet.counts() => {
                     let room = limits.room - outlet.produced();

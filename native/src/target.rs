@@ -20,17 +20,12 @@ pub trait Channel: Write {
     }
 }
 
-/// Memory takes everything.
-impl Channel for Vec<u8> {
-    fn room(&self) -> Option<usize> {
-        Some(usize::MAX)
-    }
-}
-
 /// Where messages go.
 pub enum Target<'a> {
     /// They are written to it.
     Channel(&'a mut dyn Channel),
+    /// They are kept, in the place of what a channel left.
+    Memory,
     /// Only their size is counted.
     Counter,
 }
@@ -65,13 +60,15 @@ impl<'a, 'b> Outlet<'a, 'b> {
         chunk_size: usize,
     ) -> Option<Self> {
         rest.clear();
-        let (mut free, mut size) = (None, 0);
-        let mut gathered = 0;
-        if let Target::Channel(channel) = &target {
-            free = channel.room();
-            gathered = if free.is_some() { GATHERED_MAX } else { 0 };
-            size = chunk_size.saturating_mul(2).saturating_add(gathered);
-        }
+        let free = match &target {
+            Target::Channel(channel) => channel.room(),
+            Target::Memory | Target::Counter => None,
+        };
+        let gathered = if free.is_some() { GATHERED_MAX } else { 0 };
+        let size = match &target {
+            Target::Counter => 0,
+            _ => chunk_size.saturating_mul(2).saturating_add(gathered),
+        };
         let mut outlet = Self {
             target,
             chunks: room(chunks, size)?,
@@ -162,12 +159,15 @@ impl<'a, 'b> Outlet<'a, 'b> {
     }
 
     fn write(&mut self, messages: &[u8]) -> bool {
-        let Target::Channel(channel) = &mut self.target else {
-            return true; // nothing has been made
+        let channel = match &mut self.target {
+            Target::Channel(channel) if !messages.is_empty() => channel,
+            Target::Memory => {
+                self.written += messages.len() as u64;
+                self.rest.extend_from_slice(messages);
+                return true;
+            }
+            _ => return true, // there is nothing to write
         };
-        if messages.is_empty() {
-            return true;
-        }
         let taken = match channel.write(messages) {
             Ok(taken) => taken.min(messages.len()),
             Err(error) => {

@@ -44,7 +44,7 @@ impl Workspace {
         &self.recoding.made
     }
 
-    /// What the channel of the last `advance` left of a chunk.
+    /// What the channel of the last `advance` left of a chunk, or what it made in memory.
     pub fn rest(&self) -> &[u8] {
         &self.sending.rest
     }

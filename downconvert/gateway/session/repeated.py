@@ -15,6 +15,8 @@ from typing import Final
 
 from downconvert import ConversionPolicy
 from downconvert.conversion.converter import Converter
+from downconvert.conversion.engine import IN_MEMORY
+from downconvert.conversion.policy import RESPONSE_SIZE_MAX
 from downconvert.conversion.request import Request
 from downconvert.protocol.decoder import Cursor, decode
 from downconvert.protocol.encoder import Parts
@@ -180,12 +182,11 @@ class RepeatedFetch:
         if joins_more(size, self._limit - size) and offset < following < bound:
             return None  # more is asked for
         log = MemoryRecords(records)
-        converter = Converter.converting(log, Request(self._magic, offset, self._policy))
+        converter = Converter(log, Request(self._magic, offset, self._policy))
         made = bytearray()
         try:
-            pieces = converter.pieces(size)
-            while (piece := converter.next_made(pieces, size, size_max)) is not None:
-                made += piece
+            while done := converter.advance(size, IN_MEMORY, RESPONSE_SIZE_MAX, size_max):
+                made += done.rest or b""
                 if len(made) > size_max or converter.work > WORK_A_TURN:
                     return None
             count = converter.counts.records

@@ -14,7 +14,7 @@ const COUNTER: i32 = -2;
 /// What an argument is while it is used.
 pub enum Taker {
     Channel(Writable),
-    Memory(Vec<u8>),
+    Memory,
     Counter,
 }
 
@@ -22,7 +22,7 @@ impl Taker {
     /// ValueError for a number that is none of these.
     pub fn open(number: i32, is_socket: bool) -> PyResult<Self> {
         match number {
-            MEMORY => Ok(Self::Memory(Vec::new())),
+            MEMORY => Ok(Self::Memory),
             COUNTER => Ok(Self::Counter),
             0.. => Ok(Self::Channel(Writable::borrow(number, is_socket)?)),
             _ => Err(PyValueError::new_err("no descriptor")),
@@ -32,16 +32,8 @@ impl Taker {
     pub fn target(&mut self) -> Target<'_> {
         match self {
             Self::Channel(channel) => Target::Channel(channel),
-            Self::Memory(memory) => Target::Channel(memory),
+            Self::Memory => Target::Memory,
             Self::Counter => Target::Counter,
-        }
-    }
-
-    /// The bytes made in memory, or what the channel left of a chunk, which is `rest`.
-    pub fn bytes<'a>(&'a self, rest: &'a [u8]) -> &'a [u8] {
-        match self {
-            Self::Memory(memory) => memory,
-            _ => rest,
         }
     }
 }

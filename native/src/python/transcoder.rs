@@ -217,7 +217,7 @@ impl Transcoder {
             let reason = if is_damaged { kernel.damage() } else { None };
             let at = position.0 + done.consumed as usize;
             self.damage = reason.map(|(reason, _)| (reason.text(), at));
-            let bytes = taker.bytes(workspace.rest());
+            let bytes = workspace.rest();
             let bytes = (!bytes.is_empty()).then(|| PyBytes::new(py, bytes));
             let error = done.error.and_then(|error| error.raw_os_error()).unwrap_or(0);
             Ok((done.consumed, done.written, done.outcome as u8, bytes, error))

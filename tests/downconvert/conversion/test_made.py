@@ -116,7 +116,7 @@ def test_what_was_made_is_sent_and_not_made_again(monkeypatch):
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
     assert lazy.is_whole
     with monkeypatch.context() as patch:
-        patch.setattr(Converter, "_decide", None)  # who converted again would call it
+        patch.setattr(Converter, "advance", None)  # who converted again would call it
         written = sent(lazy.to_send())
     assert written == eager(MemoryRecords(data), 1)
     assert len(written) == lazy.size

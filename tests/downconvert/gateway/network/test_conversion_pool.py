@@ -13,8 +13,8 @@ import pytest
 
 from downconvert import LazyDownConvertRecords, LazyDownConvertSend
 from downconvert.broker import Broker
-from downconvert.conversion.body import Body
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
+from downconvert.conversion.streamed.body import Body
 from downconvert.gateway.network import connection, delivery
 from downconvert.gateway.network.conversion_pool import NAME, TURNS_MAX, ConversionPool, TimedPool
 from downconvert.gateway.session import producing, sent, turns

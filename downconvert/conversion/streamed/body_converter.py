@@ -11,18 +11,18 @@ from collections.abc import Iterator
 from enum import Enum, auto
 from typing import Final
 
+from downconvert.conversion import buffers
+from downconvert.conversion.buffers import NO_BUFFER, NO_VIEW
+from downconvert.conversion.policy import RESPONSE_SIZE_MAX
+from downconvert.conversion.request import Request
 from records.errors import CorruptRecordsError, RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
 from records.kernel import Outcome, Transcoder
 
-from . import buffers
 from .body import Body
-from .buffers import NO_BUFFER, NO_VIEW
 from .large import Steps
 from .large_inner import InnerFormat, ScannedRecord, scan_inner
 from .output import Output
-from .policy import RESPONSE_SIZE_MAX
-from .request import Request
 from .wrapper import Wrapper
 
 SOURCE, TARGET, GAP, END, DAMAGE = (
@@ -31,7 +31,6 @@ SOURCE, TARGET, GAP, END, DAMAGE = (
 )
 
 _UNLIMITED: Final = 2**63 - 1
-NOTHING: Final[Iterator[int]] = iter(())
 
 
 class Next(Enum):
@@ -57,7 +56,6 @@ class BodyConverter:
         "_limit",
         "_output",
         "_request",
-        "_rest",
         "_transcoder",
         "wrapper_heads",
     )
@@ -76,7 +74,6 @@ class BodyConverter:
         self._inner_view = NO_VIEW
         self._limit = policy.wrapper_size_max or _UNLIMITED
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
-        self._rest = NOTHING
         self._largest_wrapper = 0
         self.wrapper_heads = 0  # bytes of all wrappers, without the messages inside
 
@@ -85,30 +82,20 @@ class BodyConverter:
         """The largest size that the buffer has had."""
         return self._capacity + self._largest_wrapper
 
-    def begin(self, body: Body, codec: Codec, inner: InnerFormat) -> int | None:
-        """Begins to convert a body that the kernel has entered. Returns the size if the body became
-        a single piece, 0 if nothing of it is kept. None: `rest` converts it."""
+    def convert(self, body: Body, codec: Codec, inner: InnerFormat) -> Iterator[int]:
+        """Converts a body that the kernel has entered. Yields the sizes of pieces, 0 if a step made
+        none."""
         if not self._inner:
             self._inner = buffers.take(self._capacity)
             self._inner_view = memoryview(self._inner)
         if codec is Codec.NONE:
-            self._rest = self._plain(body, inner)
-            return None
-        wrapper = self._wrapper(codec, inner)
-        todo = self._step(body, wrapper) if body.ended else Next.STEP
-        if todo is Next.END:
-            return self._close(wrapper)
-        self._rest = self._wrapped(body, codec, inner, wrapper, todo)
-        return None
+            return self._plain(body, inner)
+        return self._wrapped(body, codec, inner)
 
     def release(self) -> None:
         """Releases the buffer until the next body."""
         buffers.release(self._inner)
         self._inner, self._inner_view = NO_BUFFER, NO_VIEW
-
-    def rest(self) -> Iterator[int]:
-        """Converts the rest after `begin`. Yields the sizes of pieces, 0 if a step made none."""
-        return self._rest
 
     # --- plain messages
 
@@ -148,12 +135,10 @@ class BodyConverter:
 
     # --- wrappers
 
-    def _wrapped(
-        self, body: Body, codec: Codec, inner: InnerFormat, wrapper: Wrapper, todo: Next
-    ) -> Iterator[int]:
-        """Continues a wrapper after a step."""
+    def _wrapped(self, body: Body, codec: Codec, inner: InnerFormat) -> Iterator[int]:
+        wrapper = self._wrapper(codec, inner)
         try:
-            while todo is not Next.END:
+            while (todo := self._step(body, wrapper)) is not Next.END:
                 if todo is Next.STEP:
                     yield 0
                 elif todo is Next.DAMAGE:
@@ -165,7 +150,6 @@ class BodyConverter:
                     wrapper = self._wrapper(codec, inner)
                     if todo is Next.LARGE:
                         yield from self._large_alone(codec, body, inner)
-                todo = self._step(body, wrapper)
         except RecordsError:
             yield self._close(wrapper)  # the good records before the damage
             raise

@@ -2,10 +2,11 @@
 messages that are converted.
 
 Not here: how a large record is read (large.py), large records in compressed batches
-(compressed.py)."""
+(large_inner.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
+from downconvert.conversion.request import Request
 from records.batches.compressed import STEP_SIZE
 from records.formats import MAGIC_AT, MESSAGE_HEAD, NO_TIMESTAMP, PREFIX, SIZE_FIELD
 from records.kernel import Transcoder
@@ -13,7 +14,6 @@ from records.kernel import Transcoder
 from .cursors import FileCursor
 from .large import LargeMessage, MessageStart, scan_message, scan_record
 from .output import Output
-from .request import Request
 from .window import LogWindow
 
 
@@ -32,18 +32,19 @@ class Oversize:
         self.copied_bytes = 0
         self.messages = 0  # large v1 messages converted
 
-    def convert(self, left: int) -> Iterator[int]:
+    def convert(self, left: int) -> Generator[int, None, None]:
         """Converts the item, `left` bytes before the end of the range. Yields sizes of pieces."""
         window = self._window
         if self._transcoder.in_batch:
             yield from self._record(left)
-            return
-        offset, size = PREFIX.unpack_from(window.source, window.start)
-        magic = window.source[window.start + MAGIC_AT]
-        if magic <= self._request.to_magic:
-            yield from self._copy(size + PREFIX.size)
         else:
-            yield from self._message(offset, size + PREFIX.size, magic)
+            offset, size = PREFIX.unpack_from(window.source, window.start)
+            magic = window.source[window.start + MAGIC_AT]
+            if magic <= self._request.to_magic:
+                yield from self._copy(size + PREFIX.size)
+            else:
+                yield from self._message(offset, size + PREFIX.size, magic)
+        window.passed(window.in_hand)
 
     def _copy(self, size: int) -> Iterator[int]:
         """Copies an entry unchanged."""
@@ -59,7 +60,6 @@ class Oversize:
                 left -= count
                 yield count
         self._transcoder.leave()  # `allow_next` was for this entry alone
-        self._passed(size)
 
     def _record(self, left: int) -> Iterator[int]:
         """Converts a record of an uncompressed v2 batch."""
@@ -82,7 +82,6 @@ class Oversize:
         transcoder.record_converted(size, offset, timestamp, message.size if kept else 0)
         if kept:
             yield from self._pieces(message)
-        self._passed(size)
 
     def _message(self, offset: int, size: int, magic: int) -> Iterator[int]:
         """Converts an uncompressed v1 message for a client that reads v0."""
@@ -104,7 +103,6 @@ class Oversize:
             self.messages += 1
             self.copied_bytes += size + message.size
             yield from self._pieces(message)
-        self._passed(size)
 
     def _pieces(self, message: LargeMessage) -> Iterator[int]:
         if self._output.is_measuring:
@@ -119,7 +117,3 @@ class Oversize:
     def _scratch(self) -> memoryview | None:
         """A buffer for reading bytes for a CRC. Measuring needs none."""
         return None if self._output.is_measuring else self._output.target[:STEP_SIZE]
-
-    def _passed(self, size: int) -> None:
-        self._window.position += size
-        self._window.in_hand = 0

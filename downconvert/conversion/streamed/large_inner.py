@@ -5,6 +5,7 @@ Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
 from dataclasses import dataclass
 
+from downconvert.conversion.request import Request
 from records.formats import (
     ATTRIBUTES_AT_LEGACY,
     CODEC_MASK,
@@ -22,7 +23,6 @@ from records.kernel import Transcoder
 from .body import Body
 from .cursors import BodyCursor
 from .large import Damage, LargeMessage, MessageStart, Steps, scan_message, scan_record
-from .request import Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,10 @@
 """Holds converted messages until they are taken. The same conversion measures sizes with an output
-that has no buffer.
+that takes no buffer.
 
-Not here: writing messages (the kernel, wrapper.py), sending (send.py, eager.py)."""
+Not here: writing messages (the kernel, wrapper.py), sending (send.py)."""
 
-from . import buffers
-from .buffers import NO_BUFFER, NO_VIEW
+from downconvert.conversion import buffers
+from downconvert.conversion.buffers import NO_BUFFER, NO_VIEW
 
 
 class Output:
@@ -13,32 +13,28 @@ class Output:
     Plain messages are written to `target` and are ready there. A compressed message is ready in its
     own bytes. is_measuring: nothing is written, and only sizes are needed."""
 
-    __slots__ = ("_buffer", "_is_open", "_size", "_was_open", "is_measuring", "ready", "target")
+    __slots__ = ("_buffer", "_size", "buffer_bytes", "is_measuring", "ready", "target")
 
-    def __init__(self, size: int, *, is_measuring: bool = False) -> None:
-        """`size`: bytes of the buffer. `open` takes it, unless the output only measures."""
+    def __init__(self, size: int) -> None:
+        """`size`: bytes of the buffer."""
         self._size = size
-        self.is_measuring = is_measuring
-        self._is_open = self._was_open = False
+        self.is_measuring = False
         self._buffer = NO_BUFFER
+        self.buffer_bytes = 0  # the size of its buffer, or 0 if it never had one
         self.target = self.ready = NO_VIEW
 
-    @property
-    def buffer_bytes(self) -> int:
-        """The size of its buffer, or 0 before the first `open`."""
-        return self._size if self._was_open else 0
-
-    def open(self) -> None:
-        """Takes the buffer if it has none."""
-        if not self._is_open and not self.is_measuring:
-            self._is_open = self._was_open = True
+    def open(self, *, is_measuring: bool) -> None:
+        """Begins an item. Takes the buffer if it needs one."""
+        self.is_measuring = is_measuring
+        if not is_measuring and not self._buffer:
             self._buffer = buffers.take(self._size)
-            self.target = self.ready = memoryview(self._buffer)
+            self.buffer_bytes = self._size
+            self.target = memoryview(self._buffer)
+        self.ready = self.target
 
     def release(self) -> None:
         """Returns the buffer for reuse. All ready bytes have been taken."""
         buffers.release(self._buffer)
-        self._is_open = False
         self._buffer = NO_BUFFER
         self.target = self.ready = NO_VIEW
 

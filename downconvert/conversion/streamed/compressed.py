@@ -7,9 +7,13 @@ that expand to much or are damaged. All ways make the same messages.
 Not here: converting the decompressed bytes (body_converter.py), whether to convert at all
 (converter.py)."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Final, NamedTuple
 
+from downconvert.conversion import buffers
+from downconvert.conversion.buffers import NO_BUFFER
+from downconvert.conversion.request import Request
+from downconvert.conversion.rules import rules_for
 from records.batches.compressed import CompressedBytes, DecompressedWindow
 from records.batches.inner_offsets import NO_MESSAGES, OffsetScan, offset_delta
 from records.batches.wrapper import value_range
@@ -26,20 +30,15 @@ from records.formats import (
 from records.kernel import Transcoder
 from records.units import KiB
 
-from . import buffers
 from .body import Body
 from .body_converter import BodyConverter
-from .buffers import NO_BUFFER
 from .large import Steps
 from .large_inner import InnerFormat
 from .output import Output
-from .request import Request
-from .rules import rules_for
 from .window import LogWindow
 
 # The window over larger decompressed data. A record that does not fit is large.
 WINDOW_SIZE_MAX: Final = 64 * KiB
-NOTHING: Final[Iterator[int]] = iter(())
 
 
 class CompressedEntry(NamedTuple):
@@ -70,7 +69,6 @@ class CompressedEntries:
         "_one_shot",
         "_output",
         "_request",
-        "_rest",
         "_source_bytes",
         "_transcoder",
         "_window",
@@ -95,11 +93,10 @@ class CompressedEntries:
         self._largest_buffers = 0
         self._largest_body = 0
         self._converter: BodyConverter | None = None
-        self._rest = NOTHING
         self._body: Body | None = None  # the one that is read a window at a time
         self._decompressed = 0  # bytes of earlier bodies
         self._source_bytes = 0
-        self._batches = transcoder.totals[1]  # converted before this entry
+        self._batches = 0  # converted before this entry
         self._largest_made = 0
         self.has_compressed = False
 
@@ -133,45 +130,38 @@ class CompressedEntries:
         """Bytes decompressed a window at a time. Bytes decompressed twice count twice."""
         return self._decompressed + (self._body.decompressed if self._body else 0)
 
-    def begin(self, entry: CompressedEntry) -> int | None:
-        """Begins to convert an entry. Its head is in the log's window. Returns the size if the
-        entry became a single piece, 0 if nothing of it is kept. None: `rest` converts it."""
-        log = self._log
-        if log.start + min(entry.size, log.size) > log.filled:
-            log.read()
+    def convert(self, entry: CompressedEntry) -> Generator[int, None, None]:
+        """Converts an entry. Its head is in the log's window. Yields the sizes of pieces, 0 if a
+        step made none."""
+        self._log.in_hand = entry.size
+        made = None
         if entry.target_codec is not Codec.NONE:
             self.has_compressed = True
             made = self._recoded(entry)
-            if made is not None:
-                return self._begin_recoded(made)
+        if made is not None:
+            yield from self._one_by_one(made)
+        else:
+            yield from self._through_a_window(entry)
+        self._log.passed(entry.size)
+
+    def _through_a_window(self, entry: CompressedEntry) -> Iterator[int]:
+        self._batches = self._transcoder.totals[1]
         if entry.magic == V2:
             entered = self._enter_batch(entry)
-        elif (steps := self._enter_message(entry)) is None:
-            return 0
         else:
-            try:
-                next(steps)
-            except StopIteration as end:
-                entered = end.value
-            else:  # it is large: one step of many
-                self._rest = self._entered(entry, steps)
-                return None
+            entered = yield from self._enter_message(entry)
         if entered is None:
-            return 0
-        return self._begin_body(entry, *entered)
-
-    def _begin_body(self, entry: CompressedEntry, body: Body, inner: InnerFormat) -> int | None:
-        """Like `begin`, for a body that the kernel has entered."""
+            return
+        body, inner = entered
         if self._converter is None:
             capacity = 3 * self._one_shot // 2
             self._converter = BodyConverter(self._request, self._output, self._transcoder, capacity)
-        size = self._converter.begin(body, entry.target_codec, inner)
-        if size is not None and body.start == body.filled:
+        try:
+            yield from self._converter.convert(body, entry.target_codec, inner)
+            if inner.is_batch and body.has_more():
+                raise body.damage("bytes left after the last record", body.start)
+        finally:  # also if the caller stops at the last piece
             self._finish(entry)
-            return size
-        pieces = self._converter.rest() if size is None else iter((size,))
-        self._rest = self._to_the_end(entry, pieces, body, inner)
-        return None
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
         """The compressed messages, if the kernel makes them from the entry in one call. None: the
@@ -181,19 +171,8 @@ class CompressedEntries:
             return None
         made = self._transcoder.recode(source, 0, entry.size, entry.target_codec)
         if made is not None:
-            self.counted_elsewhere()
             self._largest_made = max(self._largest_made, len(made))
         return made
-
-    def _begin_recoded(self, made: bytes) -> int | None:
-        """Like `begin`, for messages that the kernel has made."""
-        if not made:
-            return 0
-        size = PREFIX.unpack_from(made)[1] + PREFIX.size
-        if size == len(made):
-            return self._output.wrapper(made)
-        self._rest = self._one_by_one(made)
-        return None
 
     def _one_by_one(self, made: bytes) -> Iterator[int]:
         at = 0
@@ -202,41 +181,11 @@ class CompressedEntries:
             yield self._output.wrapper(made[at : at + size])
             at += size
 
-    def counted_elsewhere(self) -> None:
-        """Skips entries that the kernel converted by itself. Its own totals count them."""
-        self._batches = self._transcoder.totals[1]
-
-    def rest(self) -> Iterator[int]:
-        """Converts the rest after `begin`. Yields the sizes of pieces, 0 if a step made none."""
-        return self._rest
-
-    def _entered(
-        self, entry: CompressedEntry, steps: Steps[tuple[Body, InnerFormat]]
-    ) -> Iterator[int]:
-        """Enters a message in the remaining steps and converts it."""
-        size = self._begin_body(entry, *(yield from steps))
-        if size is None:
-            yield from self._rest
-        elif size:
-            yield size
-
-    def _to_the_end(
-        self, entry: CompressedEntry, pieces: Iterator[int], body: Body, inner: InnerFormat
-    ) -> Iterator[int]:
-        try:
-            yield from pieces
-            if inner.is_batch and body.has_more():
-                raise body.damage("bytes left after the last record", body.start)
-        finally:  # also if the caller stops at the last piece
-            self._finish(entry)
-
     def _finish(self, entry: CompressedEntry) -> None:
         self._transcoder.leave()
         self._decompressed, self._body = self.decompressed, None
-        batches = self._transcoder.totals[1]
-        if batches > self._batches:  # something of it was kept
+        if self._transcoder.totals[1] > self._batches:  # something of it was kept
             self._source_bytes += entry.size
-            self._batches = batches
 
     def _trims(self, entry: CompressedEntry) -> bool:
         """Whether records below the first offset are left out. Plain messages always trim."""
@@ -257,7 +206,7 @@ class CompressedEntries:
         )
         return self._open(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
 
-    def _enter_message(self, entry: CompressedEntry) -> Steps[tuple[Body, InnerFormat]] | None:
+    def _enter_message(self, entry: CompressedEntry) -> Steps[tuple[Body, InnerFormat] | None]:
         """Enters a v0 or v1 message. All of it is read before it is entered. None: nothing of it is
         kept."""
         log, request, magic = self._log, self._request, entry.magic
@@ -269,16 +218,6 @@ class CompressedEntries:
             return None
         compressed = CompressedBytes(log.records, log.position, *value, entry.codec, magic)
         append_time = head[5] if magic == V1 and attributes & LOG_APPEND_TIME else None
-        return self._scanned(entry, compressed, offset, append_time)
-
-    def _scanned(
-        self,
-        entry: CompressedEntry,
-        compressed: CompressedBytes,
-        offset: int,
-        append_time: int | None,
-    ) -> Steps[tuple[Body, InnerFormat]]:
-        request, magic, trim = self._request, entry.magic, self._trims(entry)
         last_inner = yield from OffsetScan().steps(self._open(compressed), self._skip_large)
         if last_inner is None:
             raise self._log.damaged(NO_MESSAGES)

@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import tracemalloc
+import weakref
 
 import pytest
 
@@ -14,7 +15,7 @@ from records import Codec, MemoryRecords, Record, build
 from records.backend import NAME, NATIVE
 from records.units import KiB, MiB
 
-from .channels import Everything
+from .channels import Everything, OneByte
 
 MB = 1_000_000
 GROWTH_MAX = 8 * MiB
@@ -150,3 +151,29 @@ def allocated_by_50(send, channel):
     finally:
         tracemalloc.stop()
     return now - before, peak - before
+
+
+class Log(MemoryRecords):
+    """Says when nothing refers to it any more."""
+
+    __slots__ = ("__weakref__",)
+
+
+@pytest.mark.parametrize("budget", [None, 100_000])
+@pytest.mark.parametrize(("count", "size"), [(10, 100), (400, 1000), (3, 3 * MB)])
+@pytest.mark.parametrize("codec", Codec)
+def test_a_send_whose_client_goes_away_frees_its_records_at_once(codec, count, size, budget):
+    """No reference cycle keeps them until the garbage collector runs."""
+    records = [Record(offset=n, timestamp=n, value=bytes(size)) for n in range(count)]
+    log = Log(build(records, magic=2, codec=codec))
+    lazy = LazyDownConvertRecords(log, 1)
+    send, channel = lazy.to_send(), OneByte()
+    gc.disable()
+    try:
+        for _ in range(3):
+            send.write_to(channel, budget)
+        is_used = weakref.ref(log)
+        del lazy, send, log
+        assert is_used() is None
+    finally:
+        gc.enable()

@@ -10,7 +10,6 @@ use xxhash_rust::xxh32::xxh32;
 use super::{CompressionLevel, room_after};
 use crate::cursor::Cursor;
 use crate::layout::V0;
-use crate::workspace::room;
 
 const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 /// Of a block's size: it is not compressed.
@@ -143,13 +142,6 @@ pub fn compress(
 /// The most that a block of so many bytes can become: with less room liblz4 would be slower.
 fn bound(size: usize) -> usize {
     size + size / 255 + 16
-}
-
-/// A block by itself, without a frame, at the fast level. `buffer`: where it is made.
-pub fn fast_block<'a>(data: &[u8], buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-    let room = room(buffer, bound(data.len()))?;
-    let size = compress_block(data, room, FAST_ACCELERATION)?;
-    Some(&room[..size])
 }
 
 /// The bytes made; None where the block is damaged, or makes more than there is room for.

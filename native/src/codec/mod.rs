@@ -10,7 +10,6 @@
 pub mod gzip;
 mod lz4;
 mod snappy;
-mod snappy_block;
 mod zstd;
 
 use gzip::CompressionLvl;

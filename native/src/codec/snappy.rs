@@ -2,9 +2,9 @@
 
 use std::cell::RefCell;
 
-use snap::raw::{Decoder, decompress_len};
+use snap::raw::{Decoder, Encoder, decompress_len, max_compress_len};
 
-use super::snappy_block;
+use super::room_after;
 use crate::cursor::Cursor;
 use crate::layout::SIZE_FIELD_SIZE;
 
@@ -16,8 +16,8 @@ const VERSION: i32 = 1;
 const BLOCK_SIZE: usize = 32 * 1024;
 
 thread_local! {
-    /// A block before it is snappy's.
-    static SCRATCH: RefCell<Vec<u8>> = RefCell::default();
+    /// It has tables of 34 KiB.
+    static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
 }
 
 pub fn decompress(data: &[u8], room: &mut [u8]) -> Option<usize> {
@@ -47,14 +47,14 @@ pub fn compress(data: &[u8], target: &mut Vec<u8>) -> Option<()> {
     target.extend_from_slice(MAGIC);
     target.extend_from_slice(&VERSION.to_be_bytes());
     target.extend_from_slice(&VERSION.to_be_bytes());
-    SCRATCH.with_borrow_mut(|scratch| {
+    ENCODER.with_borrow_mut(|encoder| {
         for block in data.chunks(BLOCK_SIZE) {
             let at = target.len();
-            target.try_reserve(SIZE_FIELD_SIZE).ok()?;
-            target.extend_from_slice(&[0; SIZE_FIELD_SIZE]);
-            snappy_block::compress(block, scratch, target)?;
-            let size = target.len() - at - SIZE_FIELD_SIZE;
-            target[at..at + SIZE_FIELD_SIZE].copy_from_slice(&(size as i32).to_be_bytes());
+            let room = room_after(target, SIZE_FIELD_SIZE + max_compress_len(block.len()))?;
+            let (size_field, room) = room.split_first_chunk_mut()?;
+            let size = encoder.compress(block, room).ok()?;
+            *size_field = (size as i32).to_be_bytes();
+            target.truncate(at + SIZE_FIELD_SIZE + size);
         }
         Some(())
     })
@@ -62,8 +62,6 @@ pub fn compress(data: &[u8], target: &mut Vec<u8>) -> Option<()> {
 
 #[cfg(test)]
 mod tests {
-    use snap::raw::Encoder;
-
     use super::*;
 
     #[test]

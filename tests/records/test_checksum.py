@@ -4,6 +4,7 @@ import pytest
 
 from records import CorruptRecordsError, MemoryRecords
 from records.checksum import WINDOW_SIZE, verify_checksum
+from records.files.source import TRUNCATED
 from records.formats import V0, V1
 from records.kernel import Buffer
 
@@ -45,3 +46,11 @@ def test_the_offset_is_not_covered_nor_the_leader_epoch() -> None:
     verify(b"\x01" + ENTRIES["v0"][1:])
     verify(b"\x01" + ENTRIES["v1"][1:])
     verify(b"\x01" + GAPS[1:12] + b"\x01" + GAPS[13:])
+
+
+@pytest.mark.parametrize("entry", [GAPS, message(V0, 0), message(V1, 0, None, b"value")])
+def test_an_entry_that_is_gone_in_part_is_truncated_and_not_wrong(entry: bytes) -> None:
+    header = next(MemoryRecords(entry).batches())
+    for size in (len(entry) - 1, 20):
+        with pytest.raises(CorruptRecordsError, match=TRUNCATED):
+            verify_checksum(MemoryRecords(entry[:size]), header)

@@ -27,6 +27,18 @@ def test_the_head_of_a_record_is_known_before_its_body(kernel: ModuleType) -> No
 
 
 @each_kernel
+@pytest.mark.parametrize("size", [-1, -2, -(2**31)])
+def test_any_negative_size_of_a_key_in_a_head_is_null(kernel: ModuleType, size: int) -> None:
+    body = bytes(3) + varint(size) + varint(1) + b"v" + varint(0)
+    data = varint(len(body)) + body
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    transcoder.enter_batch(batch(data, base_offset=10), 0, False, False, False)
+    head = transcoder.record_head(data, 0, len(data), UNKNOWN)
+    assert head is not None
+    assert (head[0], head[2], head[4]) == (10, len(data), -1)
+
+
+@each_kernel
 @pytest.mark.parametrize(
     ("data", "reason"),
     [

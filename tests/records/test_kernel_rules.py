@@ -9,7 +9,7 @@ from records.kernel import ROW_SIZE, UNKNOWN, Outcome
 from records.record import ROW
 from tests.damage import damaged
 
-from .examples import EVERY_CODEC, GOOD, batch, message, record
+from .examples import EVERY_CODEC, GOOD, batch, message, record, varint
 from .kernels import each_kernel
 from .tracing import Entered, Job, trace
 
@@ -208,6 +208,24 @@ def test_a_row_says_where_everything_is(kernel: ModuleType) -> None:
     assert (value_at, value_size) == (key_at + 3 + 1, -1)
     assert log[headers_at:] == b"\x02h\x02x\x00\x01"
     assert (headers_size, headers_count) == (6, 2)
+
+
+@each_kernel
+@pytest.mark.parametrize("to_magic", [V0, V1])
+@pytest.mark.parametrize("size", [-2, -5, -(2**31)])
+def test_any_negative_size_of_a_key_or_value_is_null(
+    kernel: ModuleType, size: int, to_magic: int
+) -> None:
+    """Kafka takes all of them for null, and writes -1 itself."""
+    body = bytes(3) + varint(size) + varint(size) + varint(0)
+    log = batch(varint(len(body)) + body)
+    found = trace(kernel.Transcoder, Job(to_magic=to_magic), log).output
+    assert (
+        found
+        == trace(kernel.Transcoder, Job(to_magic=to_magic), batch(record(0, None, None))).output
+    )
+    row = ROW.unpack(trace(kernel.Transcoder, Job("columns"), log).output)
+    assert (row[4], row[6]) == (-1, -1)
 
 
 @each_kernel

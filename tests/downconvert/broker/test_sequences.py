@@ -121,6 +121,19 @@ def test_truncated_records_were_never_sent(tmp_path: Path) -> None:
         assert send(broker, batch(2)) == (ErrorCode.NONE, 2)
 
 
+def test_batches_before_a_truncation_are_still_known(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        for sequence in (0, 2, 4, 6):
+            send(broker, batch(sequence))
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        partition.log.writer.truncate_to(4)
+        for sequence in (0, 2):
+            assert send(broker, batch(sequence)) == (ErrorCode.NONE, sequence)
+        assert send(broker, batch(4)) == (ErrorCode.NONE, 4)
+        assert end(broker) == 6
+
+
 def test_records_appended_by_another_leader_count(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         send(broker, batch(0))

@@ -13,6 +13,7 @@ from records import (
     read,
 )
 from records.units import KiB
+from tests.records import examples
 
 from .channels import sent, until_error
 
@@ -195,3 +196,20 @@ def test_damage_in_a_large_record_is_found_in_the_same_words_and_place(reason, c
     assert isinstance(error, CorruptRecordsError)
     assert (error.reason, error.position) == (reason, 61 + 11)
     assert [r.value for r in read(MemoryRecords(good))] == [b"good"]
+
+
+@pytest.mark.parametrize("to_magic", [0, 1])
+@pytest.mark.parametrize("size", [-1, -5, -(2**31)])
+@pytest.mark.parametrize("chunk_size", [128, 1024 * KiB])
+def test_any_negative_size_of_a_large_records_key_is_null(chunk_size, size, to_magic):
+    """Kafka takes all of them for null, and writes -1 itself."""
+    value = noise(50_000)
+    body = (
+        bytes(3) + examples.varint(size) + examples.varint(len(value)) + value + examples.varint(0)
+    )
+    log = MemoryRecords(examples.batch(examples.varint(len(body)) + body))
+    policy = ConversionPolicy(chunk_size=chunk_size)
+    converted = sent(LazyDownConvertRecords(log, to_magic, 0, policy).to_send())
+    null = MemoryRecords(examples.batch(examples.record(0, None, value)))
+    assert converted == sent(LazyDownConvertRecords(null, to_magic, 0, policy).to_send())
+    assert [one.key for one in read(MemoryRecords(converted))] == [None]

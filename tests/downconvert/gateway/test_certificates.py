@@ -68,6 +68,37 @@ def test_a_certificate_that_is_renamed_over_the_former_is_shown_soon(
     assert caplog.text.count("the former is used on") == 1
 
 
+def test_each_time_that_files_do_not_fit_is_a_line_until_they_do(
+    tmp_path: Path, pairs: list[tuple[Path, Path]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "downconvert.gateway")
+    files = tmp_path / "tls.crt", tmp_path / "tls.key"
+
+    def write(number: int, of_certificate: bytes | None = None) -> None:
+        for file, source in zip(files, pairs[number], strict=True):
+            file.write_bytes(source.read_bytes())
+        if of_certificate is not None:
+            files[0].write_bytes(of_certificate)
+
+    write(0)
+    bootstrap = (Address("cluster", 9092),)
+    config = GatewayConfig(bootstrap=bootstrap, tls_cert=str(files[0]), tls_key=str(files[1]))
+    certificates = Certificates(config)
+    first = certificates.server
+    for text in (b"half", b"more of it"):
+        write(0, text)
+        certificates.look(config)
+        assert certificates.server is first
+    assert caplog.text.count("the former is used on") == 1
+    write(1)
+    certificates.look(config)
+    assert certificates.server is not first
+    assert caplog.text.count("have been read again") == 1
+    write(1, b"half again")
+    certificates.look(config)
+    assert caplog.text.count("the former is used on") == 2
+
+
 def test_a_symbolic_link_that_leads_elsewhere_is_followed(
     port: int, tmp_path: Path, pairs: list[tuple[Path, Path]]
 ) -> None:

@@ -60,3 +60,11 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     for read in (read_subscription, read_assignment):
         with contextlib.suppress(BadRequestError):
             read(data)
+
+
+def test_each_topic_is_written_once_and_in_order() -> None:
+    partitions = frozenset((topic, index) for topic in ("b", "c", "a") for index in range(9))
+    data = write_assignment(Assignment(partitions))
+    assert [data.count(b"\0\x01" + topic) for topic in (b"a", b"b", b"c")] == [1, 1, 1]
+    assert data.index(b"\0\x01a") < data.index(b"\0\x01b") < data.index(b"\0\x01c")
+    assert read_assignment(data).partitions == partitions

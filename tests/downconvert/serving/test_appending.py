@@ -190,3 +190,28 @@ def test_a_coordinators_own_batch_is_prepared_as_one_that_was_sent(
     assert own.place(5, 1) == expected.place(5, 1)
     with pytest.raises(ApiError, match="a batch of"):
         prepare_own(data, replace(config, message_size_max=10), NOW)
+
+
+@pytest.mark.parametrize("is_append_time", [False, True])
+@pytest.mark.parametrize("magic", [V1, V2])
+def test_records_that_are_much_larger_than_their_batch_are_rewritten_one_by_one(
+    magic: int, is_append_time: bool
+) -> None:
+    """They are not all held at once, and none of them is lost."""
+    values = [bytes([n]) * 600_000 for n in range(3)]
+    records = [Record(n, NOW + n, CREATE, b"k%d" % n, value) for n, value in enumerate(values)]
+    producer = {"producer_id": 7, "producer_epoch": 2, "base_sequence": 4} if magic == V2 else {}
+    data = build(records, magic=V2, codec=Codec.GZIP, **producer)  # type: ignore[arg-type]
+    config = replace(CONFIG, codec=Codec.LZ4, is_append_time=is_append_time, magic=magic)
+    prepared = prepare(memoryview(data), config, NOW + 50)
+    assert prepared is not None
+    assert prepared.is_converted
+    found = MemoryRecords(bytes(prepared.place(40, 5)))
+    times = [NOW + 50] * 3 if is_append_time else [NOW, NOW + 1, NOW + 2]
+    assert [(one.offset, one.timestamp, one.key, one.value) for one in read(found)] == [
+        (40 + n, times[n], b"k%d" % n, values[n]) for n in range(3)
+    ]
+    (header,) = found.batches()
+    assert (header.magic, header.codec) == (magic, Codec.LZ4)
+    if magic == V2:
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 2, 4)

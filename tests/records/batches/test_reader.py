@@ -152,6 +152,9 @@ def test_sequence_numbers_count_from_the_base_and_wrap() -> None:
     entry = batch(record(0), record(3), base_sequence=2**31 - 3, producer_id=1)
     assert [record.sequence for record in all_records(entry)] == [2**31 - 3, 0]
     assert [record.sequence for record in all_records(batch(record(0)))] == [-1]
+    large = record(0, None, bytes(200_000)), record(3, None, bytes(10))
+    entry = batch(*large, base_sequence=2**31 - 3, producer_id=1)  # larger than is read at once
+    assert [record.sequence for record in all_records(entry)] == [2**31 - 3, 0]
 
 
 @pytest.mark.parametrize("attributes", [0, GZIP])

@@ -174,6 +174,14 @@ def test_a_block_larger_than_is_held_is_read_in_steps(framed: bool, payload: str
     assert at_once(Codec.SNAPPY, compressed) == (content, None)
 
 
+def test_a_block_that_is_larger_only_while_it_is_compressed_is_read_whole() -> None:
+    """Random bytes become longer; a raw block has no size that says so."""
+    data = noise(snappy.BLOCK_SIZE_MAX)
+    assert len(raw(data)) > snappy.BLOCK_SIZE_MAX
+    assert decoded(Codec.SNAPPY, raw(data)) == (data, None)
+    assert decoded(Codec.SNAPPY, HEADER + block(raw(data)) * 2) == (data * 2, None)
+
+
 def test_without_room_for_it_any_block_is_read_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snappy, "BLOCK_SIZE_MAX", 10)
     for size in 0, 1, 60, 61, 1000, 65536, 98304:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from records import FileRecords
+from records import ClosedRecordsError, FileRecords
 from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
@@ -115,6 +115,15 @@ def test_after_close_no_slice_reads_another_file(path: Path) -> None:
     records.close()
     with path.open("rb"), pytest.raises(ValueError, match="closed"):
         part.read_into(memoryview(bytearray(1)), 0)
+
+
+def test_a_file_that_another_holder_closed_is_closed(path: Path) -> None:
+    records = FileRecords.open(path)
+    records.file.close()
+    with pytest.raises(ClosedRecordsError, match=path.name):
+        records.fileno()
+    with pytest.raises(ClosedRecordsError, match=path.name):
+        records.slice(0, 10).read_into(memoryview(bytearray(1)), 0)
 
 
 def test_a_file_that_cannot_be_opened_is_pythons_own_error(tmp_path: Path) -> None:

@@ -68,6 +68,16 @@ def test_an_entry_cut_short_ends_the_batches_without_an_error(entry: bytes, open
         assert len(list(opened(GAPS + entry[:size]).batches())) == 1
 
 
+@pytest.mark.parametrize("size", [18, 40, 60])
+def test_an_entry_cut_short_of_an_unknown_format_is_damage(size: int, opened: Opened) -> None:
+    unknown = damaged(GAPS, magic=9)
+    assert size < len(unknown)
+    records = opened(GAPS + unknown[:size])
+    with pytest.raises(CorruptRecordsError, match="unknown magic") as caught:
+        list(records.batches())
+    assert caught.value.position == records.origin + len(GAPS)
+
+
 def test_a_batch_smaller_than_its_header_is_torn_before_it_is_damaged(opened: Opened) -> None:
     small = damaged(GAPS, size=48)
     with pytest.raises(CorruptRecordsError, match="batch is smaller than its header"):

@@ -86,3 +86,11 @@ def test_epochs_are_read_beside_a_log_whoever_writes_it(tmp_path: Path) -> None:
         assert list(epochs_of(Log.open(path))) == [(3, 0), (7, 2)]
     (path / "leader-epoch-checkpoint").write_text("what?")
     assert list(epochs_of(Log.open(path))) == []
+
+
+@pytest.mark.parametrize("diverging", [UNKNOWN, EpochEnd(-1, 20), EpochEnd(4, -1)])
+def test_a_leader_that_does_not_say_where_is_followed_from_the_high_watermark(
+    diverging: EpochEnd,
+) -> None:
+    assert truncation(EPOCHS, END, 12, diverging) == 12
+    assert truncation(EPOCHS, END, END + 5, diverging) == END

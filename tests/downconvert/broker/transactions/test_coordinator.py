@@ -14,6 +14,7 @@ from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir, TopicPartition
 from tests.downconvert.broker.asking import ask, value
+from tests.downconvert.broker.fetching import fetched, fetching
 from tests.downconvert.broker.offset_logs import commit, fetch
 from tests.downconvert.broker.transacting import (
     NOW,
@@ -43,6 +44,22 @@ def test_offsets_committed_in_a_transaction_count_after_it(
     assert (committed(broker), committed(broker, ONE)) == ([b"a", b"b"], [b"c"])
     assert is_stable(broker)
     assert is_stable(broker, ONE)
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_who_waits_for_committed_records_is_woken_by_the_end_of_the_transaction(
+    broker: Broker, producer: Producing, commits: bool
+) -> None:
+    producer.write([b"a"])
+    waiting = fetching(
+        broker, 11, "t", 0, now=NOW, max_wait_ms=30_000, min_bytes=1, isolation_level=1
+    )
+    broker.tick(NOW + 1)
+    assert not waiting.is_done
+    producer.end(commits=commits)
+    broker.tick(NOW + 2)
+    assert waiting.is_done
+    assert fetched(waiting).last_stable_offset == 2
 
 
 def test_aborted_records_are_never_read(broker: Broker, producer: Producing) -> None:

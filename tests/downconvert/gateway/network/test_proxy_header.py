@@ -101,6 +101,30 @@ def parsed(data: bytes) -> tuple[Proxied | None, bytes]:
     return parse(data[:at]), data[at:]
 
 
+@pytest.mark.parametrize(
+    ("size", "is_at_line_end", "missing"),
+    [
+        (TEXT_MAX - 3, False, 2),
+        (TEXT_MAX - 2, False, 2),
+        (TEXT_MAX - 1, False, 1),  # of a longer one no more is read than it may have
+        (TEXT_MAX - 1, True, 1),
+        (50, True, 1),
+        (50, False, 2),
+    ],
+)
+def test_no_more_is_read_than_a_header_of_text_may_have(
+    size: int, is_at_line_end: bool, missing: int
+) -> None:
+    data = b"PROXY TCP4 ".ljust(size, b"1")
+    data = data[:-1] + b"\r" if is_at_line_end else data
+    assert bytes_missing(data) == missing
+
+
+def test_a_header_of_text_without_an_end_is_refused() -> None:
+    with pytest.raises(BadRequestError, match=f"longer than {TEXT_MAX} bytes"):
+        bytes_missing(b"PROXY TCP4 ".ljust(TEXT_MAX, b"1"))
+
+
 @pytest.mark.parametrize("data", NAMING)
 def test_a_header_names_a_client_and_what_follows_is_left(data: bytes) -> None:
     reached = REACHED if b"TCP4" in data or data[13:14] == b"\x11" else "2001:db8::1"

@@ -67,3 +67,10 @@ def test_a_mechanism_that_the_cluster_has_not_names_those_that_it_has() -> None:
     next(steps)
     with pytest.raises(AuthenticationError, match="SCRAM-SHA-512"):
         steps.send(Message(error_code=33, mechanisms=["SCRAM-SHA-512"]))
+
+
+def test_a_cluster_that_has_no_mechanism_at_all_says_so() -> None:
+    steps = authenticate(Credentials(mechanism="PLAIN", username="user", secret="pencil"))
+    next(steps)
+    with pytest.raises(AuthenticationError, match="does not take PLAIN; it takes: none"):
+        steps.send(Message(error_code=33, mechanisms=[]))

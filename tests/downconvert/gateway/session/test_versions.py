@@ -39,6 +39,12 @@ def test_connections_to_which_the_same_is_offered_share_it() -> None:
     assert versions({1: (4, 17)}) is not versions({1: (4, 18)})
 
 
+def test_apis_are_offered_in_the_order_of_their_numbers() -> None:
+    offered = list(versions({18: (0, 5), 3: (0, 13), 1: (4, 17), 2: (1, 9)}).offered)
+    assert offered == sorted(offered)
+    assert {1, 2, 3, 18} <= set(offered)
+
+
 def test_what_the_cluster_dropped_is_offered() -> None:
     offered = versions().offered
     assert offered[ApiKey.Fetch].start == offered[ApiKey.ListOffsets].start == 0

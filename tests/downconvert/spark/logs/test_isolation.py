@@ -7,11 +7,17 @@ import pytest
 
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.outcomes import followed
-from downconvert.spark.logs.trees import read_partition
+from downconvert.spark.logs.trees import find_partitions, read_partition
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
-from downconvert.storage.names import OFFSET_MAX, TopicPartition
-from tests.downconvert.spark.reading import rows
+from downconvert.storage.names import OFFSET_MAX, Kind, TopicPartition, file_name
+from downconvert.storage.producers.producer_state import (
+    ProducerState,
+    ProducerStates,
+    write_snapshot,
+)
+from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage import brokers
+from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment
 
 COMMITTED = [dump for dump in brokers.dumps() if dump.committed and dump.directory == "log"]
 BESIDE = (".index", ".timeindex", ".txnindex", ".snapshot")
@@ -59,3 +65,22 @@ def test_a_split_gets_the_transactions_that_reach_into_it() -> None:
     entries = tuple(AbortedTransaction(1, first, first + 9, 0) for first in (0, 20, 40))
     assert Committed(99, entries).between(9, 40) == entries[:2]
     assert Committed(99, entries).between(10, 20) == ()
+
+
+@pytest.mark.parametrize("has_snapshot", [False, True])
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
+    tmp_path: Path, has_snapshot: bool, is_elsewhere: bool
+) -> None:
+    """Also without the snapshot of producers that a broker writes for each segment."""
+    directory = tmp_path / "logs" / "a-0"
+    directory.parent.mkdir()
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    indexed_segment(directory, 0, batch(0), batch(1, 2, transactional=True, **fields), batch(3))
+    indexed_segment(directory, 4, batch(4), batch(5))
+    indexed_segment(directory, 6, batch(6))
+    if has_snapshot:
+        states = ProducerStates([ProducerState(5, 0, transaction_start=1)])
+        write_snapshot(UNSYNCED, directory / file_name(6, Kind.SNAPSHOT), states)
+    (log,) = find_partitions([str(packed(directory.parent) if is_elsewhere else directory.parent)])
+    assert committed_of(log, lambda _: 0).end == 1

@@ -99,6 +99,19 @@ def test_rows_of_other_times_stay_where_they_are(tmp_path: Path) -> None:
     assert offsets(source) == list(range(5, 13))
 
 
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize(("low", "first"), [(189, 19), (190, 19), (191, 20), (200, 20)])
+def test_a_batch_is_read_whose_youngest_record_has_exactly_the_lowest_time(
+    tmp_path: Path, low: int, first: int, magic: int
+) -> None:
+    data = (batch(*range(at, at + 10), codec=1, magic=magic) for at in (0, 10, 20))
+    partition(tmp_path, b"".join(data))
+    source = reader(tmp_path)
+    time = datetime.fromtimestamp(low / 1000, UTC)
+    source.pushFilters([ds.GreaterThanOrEqual(("timestamp",), time)])
+    assert offsets(source) == list(range(first, 30))
+
+
 def test_nothing_to_read_is_asked_for_once_all_the_same(tmp_path: Path) -> None:
     partition(tmp_path, batch(0))
     source = reader(tmp_path)

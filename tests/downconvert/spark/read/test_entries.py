@@ -9,7 +9,7 @@ import pytest
 from downconvert.spark.errors import CorruptSegmentError
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
-from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from records.formats import BATCH_HEADER_SIZE, PREFIX, V0, V1, V2
 from tests.damage import damaged, flipped, mutated
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
@@ -87,6 +87,22 @@ def test_a_header_that_cannot_be_read_costs_what_is_up_to_the_next_index_entry(
     assert len(behind) >= (60 - 8) * (2 if level == "record" else 1)
     for size in (600, 5000):
         assert rows(tmp_path, **options, maxPartitionBytes=size) == found
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("less", [1, 7, 40])
+def test_a_size_that_leads_into_the_midst_of_a_batch_is_not_followed(
+    tmp_path: Path, level: str, less: int
+) -> None:
+    good = batches()
+    size = next(MemoryRecords(good[20]).batches()).size - PREFIX.size
+    bad = damaged(good[20], field="size", to=size - less, crc="stale")
+    with_index(tmp_path, good, b"".join([*good[:20], bad, *good[21:]]))
+    found = rows(tmp_path, level=level, mode="PERMISSIVE", verifyCrc=True)
+    ((position, _),) = corrupt(found)
+    assert position == sum(map(len, good[:20]))
+    whole = [row for row in found if row["_corrupt"] is None]
+    assert len(whole) >= (60 - 8) * (2 if level == "record" else 1)
 
 
 def test_without_an_index_what_is_after_a_broken_header_is_lost_and_reported(

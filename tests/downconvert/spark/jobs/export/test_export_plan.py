@@ -51,6 +51,20 @@ def test_damage_at_the_end_ends_the_run_or_is_left_out(tmp_path: Path) -> None:
     assert end_of(logs(tmp_path)[0], Settings()) == (6, True)  # the next one is being written
 
 
+def test_an_export_of_committed_records_ends_at_the_last_stable_offset(tmp_path: Path) -> None:
+    is_open = {
+        "producer_id": 5,
+        "producer_epoch": 0,
+        "base_sequence": 0,
+        "transactional": True,
+    }
+    segment(tmp_path / "a-0", 0, batch(0), batch(1), batch(2, **is_open), batch(3))
+    assert end_of(logs(tmp_path)[0], Settings(committed=True)) == (2, True)
+    assert end_of(logs(tmp_path)[0], Settings()) == (4, True)
+    found = bounds_of(logs(tmp_path), Settings(committed=True, past_high_watermark=True))
+    assert found[A].end == 2
+
+
 def test_an_export_ends_at_the_high_watermark_unless_it_may_go_further(path: Path) -> None:
     write_offsets(DISK, path / WATERMARKS, {A: 4, TopicPartition("b", 1): 99})
     found = bounds_of(logs(path), Settings())

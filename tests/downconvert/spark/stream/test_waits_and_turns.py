@@ -1,0 +1,102 @@
+"""A stream waits for missing offsets for so long and no longer, and each partition has its turn."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.spark.logs.places import Json
+from downconvert.spark.stream import follow
+from tests.downconvert.spark.reading import partition
+from tests.downconvert.storage.logs import batch
+
+from .test_follow import Limit, stream
+
+START = 1_700_000_000_000  # milliseconds
+TIMEOUT = 60_000
+HOUR = 3_600_000
+
+
+class Clock:
+    """A time of day that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(follow, "now", clock)
+    return clock
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Offsets 0-9 and 20-29 in two segments that were copied just now."""
+    for base in (0, 20):
+        directory = partition(tmp_path, batch(*range(base, base + 10)), "a-0", base)
+    for file in directory.iterdir():
+        os.utime(file, ns=(START * 1_000_000,) * 2)
+    return tmp_path
+
+
+def reached(found: Json) -> int:
+    place: Any = found["a"]["0"]
+    return int(place["offset"] if isinstance(place, dict) else place)
+
+
+def waiting(path: Path) -> tuple[Any, Json]:
+    """A stream that waits behind offset 9, and where it is."""
+    source = stream(path, topics="a", gapTimeoutMs=TIMEOUT)
+    with pytest.warns(RuntimeWarning, match="no records from offset 10 up to 20 yet"):
+        at = source.latestOffset({"a": {"0": 0}})
+    assert reached(at) == 10
+    return source, at
+
+
+def test_a_wait_ends_after_its_time(path: Path, clock: Clock) -> None:
+    source, at = waiting(path)
+    clock.now += TIMEOUT - 1
+    at = source.latestOffset(at)
+    assert reached(at) == 10
+    clock.now += 1
+    with pytest.warns(RuntimeWarning, match="none came within 60 s, and reading goes on"):
+        assert reached(source.latestOffset(at)) == 30
+
+
+def test_a_wait_ends_after_its_time_also_if_the_clock_was_set_back(
+    path: Path, clock: Clock
+) -> None:
+    source, at = waiting(path)
+    clock.now -= HOUR
+    at = source.latestOffset(at)
+    assert reached(at) == 10
+    clock.now += TIMEOUT
+    with pytest.warns(RuntimeWarning, match="reading goes on"):
+        assert reached(source.latestOffset(at)) == 30
+
+
+def test_what_comes_in_time_is_read(path: Path, clock: Clock) -> None:
+    source, at = waiting(path)
+    partition(path, batch(*range(10, 20)), "a-0", 10)
+    clock.now += 1
+    assert reached(source.latestOffset(at)) == 30
+
+
+@pytest.mark.parametrize("limit", [Limit(max_rows=1), Limit(max_bytes=1)])
+def test_under_a_limit_another_partition_comes_first_each_time(tmp_path: Path, limit: Any) -> None:
+    for name in ("a-0", "b-0", "c-0"):
+        partition(tmp_path, b"".join(batch(offset) for offset in range(10)), name)
+    source = stream(tmp_path)
+    at = source.initialOffset()
+    read: list[str] = []
+    for _ in range(6):
+        end = source.latestOffset(at, limit)
+        read += [topic for topic in "abc" if end[topic] != at[topic]]
+        at = end
+    assert sorted(read[:3]) == sorted(read[3:]) == ["a", "b", "c"]

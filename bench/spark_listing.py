@@ -170,16 +170,16 @@ def running(partitions: int) -> Iterator[tuple[str, Connection]]:
         process.join()
 
 
-def planned(paths: list[str], topics: str = "") -> tuple[float, int]:
-    """The seconds of a plan, and its splits."""
+def planned(paths: list[str], topics: str = "") -> tuple[float, float, int]:
+    """The seconds and the CPU seconds of a plan, and its splits."""
     given = {"paths": json.dumps(paths)} | ({"topics": topics} if topics else {})
     options = Options.parse(given, streaming=False)
-    started = time.monotonic()
+    started, spent = time.monotonic(), time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that copies lag
         tasks = SegmentReader(options, schema_of(options)).partitions()
-    seconds = time.monotonic() - started
-    return seconds, sum(len(task.splits) for task in tasks if isinstance(task, Task))
+    seconds, cpu = time.monotonic() - started, time.process_time() - spent
+    return seconds, cpu, sum(len(task.splits) for task in tasks if isinstance(task, Task))
 
 
 def stored(partitions: int) -> float:
@@ -191,14 +191,14 @@ def stored(partitions: int) -> float:
         for topics in ("t0000", ""):
             told.send(True)
             before = told.recv()
-            seconds, splits = planned(paths, topics)
+            seconds, cpu, splits = planned(paths, topics)
             told.send(True)
             asked = told.recv() - before
+            what = f"{BROKERS} x {partitions:,} partitions, {topics or 'all'}"
             expected = min(partitions, OF_TOPIC) if topics else partitions
             assert splits == expected, f"{splits} splits of {expected} partitions"
             click.echo(
-                f"store, {BROKERS} x {partitions:,} partitions, {topics or 'all'}: "
-                f"{seconds:.1f} s, {asked:,} requests, "
+                f"store, {what}: {seconds:.1f} s ({cpu:.1f} s of CPU), {asked:,} requests, "
                 f"{asked / BROKERS / expected:.2f} for each copy"
             )
     return seconds
@@ -212,8 +212,9 @@ def local(partitions: int) -> float:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         paths = [f"{place}/b{broker}" for broker in range(BROKERS)]
-        took = min(planned(paths, "t0000")[0] for _ in range(3))
-    click.echo(f"directories, {BROKERS} x {partitions:,} partitions, one topic: {took:.2f} s")
+        took, cpu, _ = min(planned(paths, "t0000") for _ in range(3))
+    what = f"{BROKERS} x {partitions:,} partitions, one topic"
+    click.echo(f"directories, {what}: {took:.2f} s ({cpu:.2f} s of CPU)")
     return took
 
 

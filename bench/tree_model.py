@@ -104,8 +104,14 @@ class Tree:
     def transactions(self, end: int) -> Transactions:
         """The transactions that the files show of a log with this end offset. Markers before the
         start count wherever they are: nothing before it is read."""
-        held = {one for copy in self.copies for piece in copy.pieces for one in piece.batches}
         start = self.seen()[0]
+        held = {
+            one
+            for copy in self.copies
+            for piece in copy.pieces
+            for one in piece.batches
+            if not piece.is_gone or one.last >= start
+        }
         held |= {one for one in self.log if not one.records and one.last < start}
         return transactions(one for one in self.log if one in held and one.last < end)
 

@@ -40,7 +40,7 @@ def gaps(paths: tuple[str, ...], verify_crc: bool, compacted: tuple[str, ...], j
     downconvert spark gaps /backup/broker-*
     downconvert spark gaps --json --topics orders /backup | jq 'select(.state == "torn")'
     """
-    with job.session("gaps") as (session, step):
+    with job.session("gaps", paths) as (session, step):
         from downconvert.spark.jobs.gap_report import run
 
         found = run(

@@ -48,7 +48,7 @@ class Job:
         return self.master is None and self.remote is None and REMOTE not in os.environ
 
     def session(
-        self, name: str, paths: Sequence[str] = ()
+        self, name: str, paths: Sequence[str]
     ) -> "AbstractContextManager[tuple[SparkSession, Step]]":
         """A session, and progress while it works. An error of Spark becomes one line.
 

@@ -5,6 +5,7 @@ A damaged checkpoint is warned of, and counts as missing. The records of a log a
 
 Not here: what a missing checkpoint means (watermarks.py, completeness.py, replicas.py)."""
 
+import os
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,15 +23,15 @@ class Checkpoints:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._noted: dict[Path, Mapping[TopicPartition, int] | None] = {}
+        self._noted: dict[str, Mapping[TopicPartition, int] | None] = {}  # by broker
 
     def beside(self, directory: str) -> Mapping[TopicPartition, int] | None:
         """The offsets that the broker of a partition's directory has noted; None: none are
         known."""
-        path = Path(directory).parent / self._name
-        if path not in self._noted:
-            self._noted[path] = noted_offsets(path)
-        return self._noted[path]
+        broker = os.path.dirname(directory)  # noqa: PTH120 - there may be 30,000 partitions
+        if broker not in self._noted:
+            self._noted[broker] = noted_offsets(Path(broker) / self._name)
+        return self._noted[broker]
 
 
 def noted_offsets(path: Path) -> Mapping[TopicPartition, int] | None:

@@ -369,13 +369,9 @@ def _mend(
 
 
 def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
-    """Whether records belong to the log with these leader epochs, as far as is known."""
+    """Whether records belong to the log with these leader epochs, as far as is known. All are of
+    one epoch; a cleaner may have removed earlier ones, so the last offset decides."""
     if piece.state is not State.WHOLE:
         return False
-    known = [entry for entry in epochs if entry.start_offset <= piece.start]
-    if piece.epoch == NONE or not known:
-        return True
-    following = epochs[len(known) : len(known) + 1]
-    return known[-1].epoch == piece.epoch and all(
-        piece.end <= entry.start_offset for entry in following
-    )
+    known = [entry.epoch for entry in epochs if entry.start_offset < piece.end]
+    return piece.epoch == NONE or not known or known[-1] == piece.epoch

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.cli import spark_job
+
 from .running import ROOT, Command, one_line, start
 
 JOBS = (
@@ -36,6 +38,19 @@ def test_every_job_has_help_with_an_example(name: str, command: Command) -> None
     ran = command("spark", name, "--help")
     assert ran.code == 0
     assert f"\n  downconvert spark {name} " in ran.out
+
+
+@pytest.mark.parametrize("name", sorted({*JOBS} - {"sweep"}))
+def test_a_wrong_path_is_said_before_spark_starts(
+    name: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_job, "_open_job", None)
+    options = {"convert": ["out", "--to-magic=1"], "export": ["out"], "find": ["--key=k"]}
+    arguments = ["/nope", *options.get(name, [])]
+    if name == "latest":
+        arguments = ["/nope", "out"]
+    ran = command("spark", name, *arguments)
+    assert (ran.code, ran.err) == (2, "downconvert: /nope is not a directory\n")
 
 
 @pytest.mark.parametrize(

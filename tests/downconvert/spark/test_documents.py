@@ -8,7 +8,7 @@ import subprocess
 import sys
 import venv
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyiceberg.catalog
 import pyspark
@@ -53,9 +53,27 @@ def test_the_examples_run(
             exec(compile(code, "spark.md", "exec"), names)
     finally:
         spark.conf.unset("spark.sql.python.filterPushdown.enabled")
-    assert len(examples("python")) == 8
+    assert len(examples("python")) == 9
     assert "|  orders|        0|    5|" in capsys.readouterr().out
     assert spark.read.parquet(str(tmp_path / "out" / "records")).count() == 6
+
+
+def test_the_header_of_a_schema_registry_is_taken_off(spark: SparkSession) -> None:
+    values = [
+        (b"\x00\x00\x00\x01\x02body", 258, b"body"),
+        (b"\x00\x7f\xff\xff\xff", 2**31 - 1, b""),
+        (b"\x00\x00\x00\x01", None, b"\x00\x00\x00\x01"),
+        (b"\x01\x00\x00\x01\x02body", None, b"\x01\x00\x00\x01\x02body"),
+        (b"", None, b""),
+        (None, None, None),
+    ]
+    frame = spark.createDataFrame([(value,) for value, _, _ in values], "value binary")
+    names: dict[str, Any] = {"records": frame}
+    (code,) = (code for code in examples("python") if "schema_id" in code)
+    exec(compile(code, "spark.md", "exec"), names)
+    rows = frame.select(names["schema_id"].alias("id"), names["payload"].alias("rest")).collect()
+    found = [(row.id, None if row.rest is None else bytes(row.rest)) for row in rows]
+    assert found == [(identity, rest) for _, identity, rest in values]
 
 
 @pytest.mark.others

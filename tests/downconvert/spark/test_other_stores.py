@@ -22,7 +22,8 @@ from downconvert.spark.jobs.convert import convert
 from downconvert.spark.jobs.convert.convert import Settings
 from downconvert.spark.jobs.convert.manifest import MANIFEST, parse
 from downconvert.spark.jobs.export import export
-from downconvert.spark.jobs.export.export_stored import StoredNotes
+from downconvert.spark.jobs.export.export_manifest import FOLDER
+from downconvert.spark.jobs.export.export_stored import BEGUN, StoredNotes
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import schema_of
 from downconvert.spark.stores import file_systems, stores
@@ -163,6 +164,7 @@ def test_jobs_do_what_they_do_in_directories(
         export.run(SESSION, [store.uri("logs")], lake)
     lost = stores.below(stores.pinned(lake), "topic=old", "date=1970-01-01", LOST)
     stores.write(lost, b"of a run that died")
+    stores.write(stores.below(stores.pinned(lake), FOLDER, f"{0:032}{BEGUN}"), b"")
     notes = StoredNotes(stores.pinned(lake))
     notes.remove_lost()
     offsets = []

@@ -2,6 +2,7 @@
 killed. The store is a program of its own (tests/object_store.py)."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from downconvert.spark.jobs.convert import convert
 from downconvert.spark.jobs.convert.manifest import MANIFEST, parse
 from downconvert.spark.jobs.convert.rewrite import Settings
 from downconvert.spark.jobs.export.export import export
+from downconvert.spark.jobs.export.export_manifest import FOLDER
 from downconvert.spark.jobs.export.export_stored import StoredNotes
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.stores.stores import pinned
@@ -124,6 +126,21 @@ def test_export_to_a_store(spark: SparkSession, logs: Path) -> None:
         assert frame.where("topic = 'orders'").count() == 202
     finally:
         (logs / "orders-0" / file_name(200, Kind.LOG)).unlink()
+
+
+def test_files_stay_if_their_notes_are_lost(spark: SparkSession, logs: Path) -> None:
+    lake = logs.parent / "without-notes"
+    for _ in range(2):
+        export(spark, [f"{URI}/logs"], f"{URI}/without-notes")
+        names = {str(path.relative_to(lake)) for path in lake.rglob("*.parquet")}
+        assert StoredNotes(pinned(f"{URI}/without-notes")).read("read_uncommitted").files == names
+        shutil.rmtree(lake / FOLDER)
+    offsets = [
+        (f"topic={path.parent.parent.name.removeprefix('topic=')}", offset)
+        for path in lake.rglob("*.parquet")
+        for offset in pq.read_table(path, partitioning=None)["offset"].to_pylist()
+    ]
+    assert sorted(offsets) == [(f"topic={topic}", offset) for topic, offset, _ in keys(logs)]
 
 
 def run(job: str, target: str, number: int) -> "subprocess.CompletedProcess[str]":

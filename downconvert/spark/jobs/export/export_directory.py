@@ -3,6 +3,7 @@ file in it as data.
 
 Not here: which offsets are new (export_plan.py), notes of the contents (export_manifest.py)."""
 
+import os
 import re
 import shutil
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ from downconvert.storage.disk.files import DISK, replace_file
 from downconvert.storage.names import TopicPartition
 from records.paths import named
 
-from .export_manifest import Exported, Notes
+from .export_manifest import FOLDER, SUFFIX, Exported, is_replaced, merged, parsed
 from .export_noted import add
 from .export_plan import Settings
 from .export_result import Result, counts
@@ -78,13 +79,13 @@ class DirectoryNotes:
     places when all files of a step are complete."""
 
     def __init__(self, directory: Path) -> None:
-        self._notes = Notes(directory)
+        self._folder = directory / FOLDER
         self.directory = directory
         self.staging = directory / f"{STAGING}{uuid4().hex}"
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """As `Notes.read`."""
-        return self._notes.read(isolation)
+        """The contents with this isolation level, or with one that includes it."""
+        return merged(self._notes().values(), isolation)
 
     def remove_lost(self) -> None:
         """Removes the unmoved files of killed runs."""
@@ -110,12 +111,22 @@ class DirectoryNotes:
                     replace_file(DISK, path, left)
 
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
-        """Moves the files to their places, and writes the note."""
+        """Moves the files to their places, and writes the note. Returns when all are on disk."""
         for one in files:
             target = self.directory / one.file
             target.parent.mkdir(parents=True, exist_ok=True)
             (self.staging / one.file).replace(target)
-        self._notes.write(exported)
+        os.sync()  # renames and their directories, too
+        before = [path for path, note in self._notes().items() if is_replaced(note, exported)]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        path = self._folder / f"{uuid4().hex}{SUFFIX}"
+        replace_file(DISK, path, exported.to_json().encode())
+        for path in before:  # the new note includes them
+            path.unlink(missing_ok=True)
+
+    def _notes(self) -> dict[Path, Exported | None]:
+        paths = sorted(self._folder.glob(f"*{SUFFIX}"))
+        return {path: parsed(path.read_bytes()) for path in paths}
 
     def close(self) -> None:
         shutil.rmtree(self.staging, ignore_errors=True)

@@ -7,21 +7,16 @@ program: its offsets are read before records are added. An incomplete note is ig
 Not here: what is exported (export.py), the notes of a target in a store (export_stored.py)."""
 
 import json
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, TypeAlias
-from uuid import uuid4
 
-from downconvert.storage.disk.files import DISK, replace_file
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from records import RecordsError
 
 FOLDER: Final = "_exported"
 SUFFIX: Final = ".json"
 VERSION: Final = 1
-DATA: Final = "/topic="  # where the part of a file's path below the target begins
 
 Range: TypeAlias = tuple[int, int]  # first offset, and the offset after the last
 
@@ -147,42 +142,23 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
     return found
 
 
-class Notes:
-    """The notes of a target that is a directory of this machine."""
-
-    def __init__(self, target: Path) -> None:
-        self._folder = target / FOLDER
-
-    def read(self, isolation: str) -> Exported:
-        """The contents with this isolation level, or with one that includes it."""
-        found = Exported(isolation)
-        for path in self._paths():
-            note = _note(path)
-            if note is not None and note.isolation in (isolation, "read_uncommitted"):
-                found.add(note)
-        return found
-
-    def write(self, exported: Exported) -> None:
-        """Writes a note; returns when it and its files are on disk."""
-        os.sync()  # Spark does not sync
-        before = [path for path in self._paths() if _holds(exported, path)]
-        self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{uuid4().hex}{SUFFIX}"
-        replace_file(DISK, path, exported.to_json().encode())
-        for path in before:  # the new note includes them
-            path.unlink(missing_ok=True)
-
-    def _paths(self) -> list[Path]:
-        return sorted(self._folder.glob(f"*{SUFFIX}"))
-
-
-def _holds(exported: Exported, path: Path) -> bool:
-    note = _note(path)
-    return note is None or note.isolation == exported.isolation
-
-
-def _note(path: Path) -> Exported | None:
+def parsed(text: bytes) -> Exported | None:
+    """As `parse`; None: it is malformed, or cut off, as its run was killed. NoteError."""
     try:
-        return parse(path.read_bytes())
-    except ValueError:  # incomplete: its run was killed
+        return parse(text)
+    except ValueError:
         return None
+
+
+def merged(notes: Iterable[Exported | None], isolation: str) -> Exported:
+    """The contents with this isolation level, or with one that includes it."""
+    found = Exported(isolation)
+    for note in notes:
+        if note is not None and note.isolation in (isolation, "read_uncommitted"):
+            found.add(note)
+    return found
+
+
+def is_replaced(note: Exported | None, exported: Exported) -> bool:
+    """Whether a new note includes an older one."""
+    return note is None or note.isolation == exported.isolation

@@ -43,7 +43,7 @@ from downconvert.spark.read.rows import read_records
 from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, write
 from downconvert.storage.names import TopicPartition
 
-from .export_manifest import FOLDER, Exported, Range, parse
+from .export_manifest import FOLDER, SUFFIX, Exported, Range, is_replaced, merged, parsed
 from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held
 
 RESULT: Final = pa.schema(
@@ -302,18 +302,14 @@ class StoredNotes:
         uris = [
             uri
             for name, uri in self._names.items()
-            if name.startswith(f"{FOLDER}/") and name.endswith(".json")
+            if name.startswith(f"{FOLDER}/") and name.endswith(SUFFIX)
         ]
         with ThreadPoolExecutor(THREADS) as threads:
-            self._notes = dict(zip(uris, map(_note, threads.map(read, uris)), strict=True))
+            self._notes = dict(zip(uris, map(parsed, threads.map(read, uris)), strict=True))
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """As `Notes.read`."""
-        found = Exported(isolation)
-        for note in self._notes.values():
-            if note is not None and note.isolation in (isolation, "read_uncommitted"):
-                found.add(note)
-        return found
+        """The contents with this isolation level, or with one that includes it."""
+        return merged(self._notes.values(), isolation)
 
     def remove_lost(self) -> None:
         """Removes the files of runs that have begun, and have no note."""
@@ -347,14 +343,10 @@ class StoredNotes:
     def write(self, exported: Exported, _files: Sequence[Written]) -> None:
         """Writes a note, and removes the notes that it includes."""
         data = exported.to_json().encode()
-        write(below(self._target, FOLDER, f"{uuid4().hex}.json"), data)
+        write(below(self._target, FOLDER, f"{uuid4().hex}{SUFFIX}"), data)
         remove(self._begun)
         self._begun.clear()
-        remove(
-            uri
-            for uri, note in self._notes.items()
-            if note is None or note.isolation == exported.isolation
-        )
+        remove(uri for uri, note in self._notes.items() if is_replaced(note, exported))
 
 
 def without_offsets(data: bytes, partition: int, start: int, end: int) -> bytes | None:
@@ -404,13 +396,6 @@ def _rows(path: str, name: str, schema: Any) -> Iterator[Any]:
             for column in schema
         ]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _note(data: bytes) -> Exported | None:
-    try:
-        return parse(data)
-    except ValueError:
-        return None
 
 
 def _path(uri: str) -> str:

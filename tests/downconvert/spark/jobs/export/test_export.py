@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from downconvert.spark.jobs.export import export_directory, export_noted
 from downconvert.spark.jobs.export.export import export
-from downconvert.spark.jobs.export.export_manifest import FOLDER, Notes
+from downconvert.spark.jobs.export.export_manifest import FOLDER
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, file_name
 from records import Codec
@@ -101,7 +101,7 @@ def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Notes, "write", die)
+        patch.setattr(export_directory, "replace_file", die)
         with pytest.raises(KeyboardInterrupt):
             export(spark, [str(source)], str(target))
     lost = next(iter((target / "topic=a" / "date=1970-01-02").glob("part-*")))
@@ -112,7 +112,7 @@ def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
     assert there(export(spark, [str(source)], str(target), topics=["a"])) == WHOLE
     for _ in range(2):
         assert there(export(spark, [str(source)], str(target))) == WHOLE
-    notes = Notes(target).read("read_uncommitted")
+    notes = export_directory.DirectoryNotes(target).read("read_uncommitted")
     assert len(notes.files) == len(list(target.rglob("part-*.parquet")))
 
 

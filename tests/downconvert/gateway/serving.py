@@ -63,8 +63,9 @@ def cluster(
 class Wire:
     """A client of no library: whole requests, half ones, and none."""
 
+    received = 0  # bytes
+
     def __init__(self, address: Address, **options: int) -> None:
-        self.received = 0  # bytes
         self.socket = socket.create_connection(address, timeout=TIMEOUT)
         for option, value in options.items():
             self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, option), value)

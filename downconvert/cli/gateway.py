@@ -25,7 +25,7 @@ from .failure import CommandError
 from .gateway_flags import merged, settings_of
 from .logs import keep_audit, level_of, show_logs
 from .open_files import allow_files
-from .serve_options import RECODE
+from .server_options import recode_option, shown_options
 from .terminal import REFERENCE_NOTICE
 from .values import OutputFile
 
@@ -119,13 +119,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
 )
-@click.option(
-    "--recode",
-    metavar="RULE",
-    multiple=True,
-    callback=RECODE,
-    help="Another codec for old clients: lz4=gzip:magic0, or topic=logs-*,client=sarama*,lz4=none.",
-)
+@recode_option
 @click.option(
     "--connect-timeout",
     metavar="SECONDS",
@@ -167,14 +161,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     type=click.Path(path_type=Path),
     help="Append there, as JSON lines, logins, refusals, and what clients have changed.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
-@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
-@click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Print what the settings mean, rule by rule, and end. A wrong setting ends with 2.",
-)
+@shown_options
 @click.option(
     "--report",
     metavar="URL",

@@ -30,7 +30,8 @@ from .failure import CommandError
 from .logs import level_of, show_logs
 from .open_files import allow_files
 from .serve_guard import GuardFiles
-from .serve_options import ADDRESS, PORT_MAX, RECODE, TOPIC_CONFIG, grouped
+from .serve_options import ADDRESS, PORT_MAX, TOPIC_CONFIG, grouped
+from .server_options import recode_option, shown_options
 from .terminal import name_the_backend, notices
 from .values import SIZE
 
@@ -73,13 +74,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
 @click.option(
     "--uncommitted", is_flag=True, help="With --follow: show records beyond its high watermark."
 )
-@click.option(
-    "--recode",
-    metavar="RULE",
-    multiple=True,
-    callback=RECODE,
-    help="Another codec for old clients: lz4=gzip:magic0, or topic=logs-*,client=sarama*,lz4=none.",
-)
+@recode_option
 @click.option(
     "--topic-config",
     "topic_configs",
@@ -174,14 +169,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     default=Limits().idle,
     help="Until a connection that is not used is closed.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Log each request, too.")
-@click.option("-q", "--quiet", is_flag=True, help="Log warnings and errors only.")
-@click.option("--json", "as_json", is_flag=True, help="Ready line and log as JSON lines.")
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Print what the settings mean, rule by rule, and end. A wrong setting ends with 2.",
-)
+@shown_options
 def serve(
     config: Path | None,
     directory: Path,

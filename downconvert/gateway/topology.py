@@ -123,10 +123,18 @@ class Topology:
             broker.host, broker.port = advertised.address(_id(broker), self.ports.of)
 
 
+PRODUCE_WITH_ENDPOINTS: Final = 10
 # The APIs whose responses name brokers by address.
 WITH_ADDRESSES: Final = frozenset(
     {ApiKey.Metadata, ApiKey.DescribeCluster, ApiKey.FindCoordinator, ApiKey.Produce}
 )
+
+
+def names_addresses(api: ApiKey | None, version: int) -> bool:
+    """Whether the response of an API names brokers by address. None: the API is not known."""
+    if api is ApiKey.Produce:
+        return version >= PRODUCE_WITH_ENDPOINTS
+    return api in WITH_ADDRESSES
 
 
 def _id(broker: Message) -> int:

@@ -119,12 +119,15 @@ class ConversionPool:
 class TimedPool:
     """The pool as one connection uses it: adds up the processor time of the connection's turns."""
 
-    __slots__ = ("_pool", "_seconds", "goes_on")
+    __slots__ = ("_pool", "_seconds")
 
     def __init__(self, pool: ConversionPool) -> None:
         self._pool = pool
         self._seconds = 0.0
-        self.goes_on = pool.goes_on
+
+    def goes_on(self, turns: int) -> bool:
+        """As the pool's."""
+        return self._pool.goes_on(turns)
 
     async def run(self, turn: Callable[[], Result]) -> Result:
         """As the pool's."""

@@ -1,15 +1,18 @@
 """Makes responses: to a request with a header, and to a SASL token without one."""
 
 from collections.abc import Generator
+from typing import Final
 
 from downconvert.protocol.error_codes import error_codes
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import response
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message, schema
 
 from .exchanges import Answer, HangUp, Reply, Whole
 from .headers import Header
+
+VERSIONS: Final = range(schema("ApiVersionsRequest").newest + 1)  # of ApiVersions
 
 
 def answered(
@@ -35,12 +38,11 @@ def versions_unsupported(header: Header, offered: range) -> Answer:
     return Answer(response(request_header(header), body, version=0))
 
 
-def over_limit(header: Header, offered: range, reason: str) -> Reply:
+def over_limit(header: Header, reason: str) -> Reply:
     """The end of a connection beyond its client's limits. ApiVersions says so with Kafka's error,
-    after which clients connect again; no other request has a place for it in all versions.
-    `offered`: versions of ApiVersions."""
+    after which clients connect again; no other request has a place for it in all versions."""
     ends = HangUp(reason, is_over_limit=True)
-    if header.api is not ApiKey.ApiVersions or header.version not in offered:
+    if header.api is not ApiKey.ApiVersions or header.version not in VERSIONS:
         return ends
     body = Message(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED, api_keys=[])
     return answered(header, body, ends=ends)

@@ -52,6 +52,8 @@ class PassedKind:
 class PassedKinds(dict[bytes, PassedKind]):
     """The kinds of one connection, by the first four bytes of their frames."""
 
+    __slots__ = ()
+
     def learn(
         self, header: Header, frame: memoryview, api: str, client: ClientKey, client_id: str
     ) -> None:

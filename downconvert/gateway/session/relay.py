@@ -20,6 +20,8 @@ TOKENS: Final = {"PLAIN": 1, "SCRAM-SHA-256": 2, "SCRAM-SHA-512": 2, "OAUTHBEARE
 class Relay:
     """The relayed login of one connection."""
 
+    __slots__ = ("_tokens",)
+
     def __init__(self) -> None:
         self._tokens = 0
 

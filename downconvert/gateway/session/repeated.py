@@ -214,6 +214,8 @@ class RepeatedFetch:
 class RepeatedFetches(dict[bytes, RepeatedFetch]):
     """The repeated fetches of one connection, by all bytes that are the same each time."""
 
+    __slots__ = ()
+
     def learn(
         self,
         frame: memoryview,

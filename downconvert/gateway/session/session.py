@@ -13,7 +13,7 @@ from downconvert.access.guard import is_checked
 from downconvert.access.permissions import Permission
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.audit import trace_id
-from downconvert.gateway.topology import WITH_ADDRESSES
+from downconvert.gateway.topology import names_addresses
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.error_codes import error_codes
 from downconvert.protocol.errors import BadRequestError, ErrorCode
@@ -49,14 +49,18 @@ from .translator import Translator
 from .versions import AUTHENTICATION, Versions
 
 LOG: Final = log_of(__name__)
-PRODUCE_WITH_ENDPOINTS: Final = 10
 THROTTLED_SINCE: Final = 1  # versions of Produce and of Fetch whose answers have throttle_time_ms
 CORRELATION_SIZE: Final = 4
-SAYS_OVER_LIMIT: Final = range(schema("ApiVersionsRequest").newest + 1)
 
 
 class Session:
     """A client and its connection to one broker of the cluster."""
+
+    __slots__ = (  # thousands of idle connections exist
+        *("_client", "_cluster", "_login", "_read", "_relay", "_seen", "_tls", "_translator"),
+        *("_versions", "address", "advertised", "answer_size", "api", "begun", "client_id"),
+        *("identity", "passed", "repeated", "rule", "shared", "software"),
+    )
 
     def __init__(
         self,
@@ -114,7 +118,7 @@ class Session:
         if self._cluster is None:
             yield from self.identity.admit(now)
             if self.identity.over_limit:
-                return over_limit(header, SAYS_OVER_LIMIT, self.identity.over_limit)
+                return over_limit(header, self.identity.over_limit)
             self._learn((yield HELLO))
         passes = self._versions.passes(header.key, header.version)
         self._see(header, now, passes)
@@ -138,7 +142,7 @@ class Session:
             return self._answered(header, (yield from self._ask(header, body, now)), body)
         if not self._expects_response(header, frame):
             return Forward(header, expects_response=False)
-        names_brokers = header.api is not None and _names_brokers(header.api, header.version)
+        names_brokers = names_addresses(header.api, header.version)
         is_audited = self.identity.audits(header.key) and header.api is not None
         if names_brokers or is_audited or self._says_how_long_at_its_end(header):
             assert header.api is not None
@@ -391,10 +395,3 @@ class Session:
         if header.api is ApiKey.Produce and body.acks == 0:
             return HangUp("a produce with acks=0 is not allowed here")
         return self._answered(header, answer, body)
-
-
-def _names_brokers(api: ApiKey, version: int) -> bool:
-    """Whether the answer holds brokers' addresses."""
-    if api is ApiKey.Produce:
-        return version >= PRODUCE_WITH_ENDPOINTS
-    return api in WITH_ADDRESSES

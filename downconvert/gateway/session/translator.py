@@ -31,6 +31,8 @@ class Translator:
 
     `names`, of a request: the names of its client that rules match."""
 
+    __slots__ = ("_access", "_advertised", "_names", "_policy_of", "_shared", "_versions")
+
     def __init__(
         self, shared: Shared, versions: Versions, access: Access, advertised: Advertised
     ) -> None:

@@ -35,6 +35,8 @@ TIMED: Final = frozenset(
 class Waits:
     """How long each request of one client may wait, in seconds."""
 
+    __slots__ = ("_rebalance",)
+
     def __init__(self) -> None:
         self._rebalance = 0.0  # from the client's last JoinGroup: SyncGroup waits as long
 

@@ -1,0 +1,25 @@
+"""`serve` and `gateway` have the same options where they mean the same."""
+
+import click
+import pytest
+
+from downconvert.cli.gateway import gateway
+from downconvert.cli.serve import serve
+
+from .running import Command, one_line
+
+
+@pytest.mark.parametrize("name", ["recode", "verbose", "quiet", "as_json", "check"])
+def test_an_option_of_both_commands_is_one(name: str) -> None:
+    found = [one for command in (serve, gateway) for one in command.params if one.name == name]
+    said = [(one.opts, one.help, one.multiple) for one in found if isinstance(one, click.Option)]
+    assert len(said) == 2
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("line", [("serve", "."), ("gateway", "--bootstrap", "k:1")])
+def test_a_recoding_rule_is_checked_by_both(command: Command, line: tuple[str, ...]) -> None:
+    ran = command(*line, "--recode", "lz4=zip", "--check")
+    assert ran.code == 2
+    assert "zip" in one_line(ran.err)
+    assert command(*line, "--recode", "lz4=gzip", "--check").code == 0

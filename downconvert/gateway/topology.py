@@ -15,6 +15,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 
 from .advertised import PORT_MAX, Advertised
 
+RECENT: Final = 1.0  # seconds in which clients that connect get what a broker told others
 BOOTSTRAP: Final = -1  # the "node" of the listener that clients bootstrap from
 
 
@@ -53,6 +54,7 @@ class Topology:
         self.ports = ports
         self.hello: Message | None = None  # the last ApiVersions response of any broker
         self.unserved: dict[int, str] = {}  # brokers whose port cannot be bound, and why
+        self._recent: dict[int, tuple[Message, float]] = {}  # by node: its last one, and when
         self._lock = Lock()
         self._nodes: dict[int, Address] = {}
         self._failed: set[Address] = set()
@@ -65,6 +67,15 @@ class Topology:
             return known
         self.hello = hello  # another thread may set another one now
         return hello
+
+    def note_hello(self, node_id: int, hello: Message, now: float) -> None:
+        """Takes the ApiVersions response of one broker. `now`: seconds of a monotonic clock."""
+        self._recent[node_id] = self.hear(hello), now
+
+    def recent_hello(self, node_id: int, now: float) -> Message | None:
+        """What that broker has answered within RECENT seconds. None: nothing."""
+        hello, noted_at = self._recent.get(node_id, (None, 0.0))
+        return hello if hello is not None and now - noted_at <= RECENT else None
 
     @property
     def nodes(self) -> dict[int, Address]:

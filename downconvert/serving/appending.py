@@ -12,6 +12,7 @@ inside an uncompressed batch are made consecutive, as in a compressed one.
 Not here: appending (partition.py), duplicates of idempotent producers (sequences.py), open
 transactions (transactions/coordinator.py)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from struct import Struct
 from threading import Lock
@@ -104,15 +105,22 @@ class Prepared:
 
 
 def prepare(
-    data: memoryview, config: AppendConfig, now: int, *, by_coordinator: bool = False
+    data: memoryview,
+    config: AppendConfig,
+    now: int,
+    *,
+    headers: Iterable[BatchHeader] | None = None,
+    by_coordinator: bool = False,
 ) -> Prepared | None:
     """Validates the records of one partition in a request. None: there is no whole batch. `now` in
-    milliseconds. by_coordinator: they are a coordinator's own records, without sequence numbers.
+    milliseconds. headers: those of all batches, if they have been read. by_coordinator: they are a
+    coordinator's own records, without sequence numbers.
 
     Bytes after the last whole batch are dropped. Raises ApiError with the reason for a refusal."""
     records = MemoryRecords(data)
     try:
-        first, codec = _check_batches(records, config, by_coordinator=by_coordinator)
+        headers = records.batches() if headers is None else headers
+        first, codec = _check_batches(records, headers, config, by_coordinator=by_coordinator)
     except CorruptRecordsError as error:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
     if first is None:
@@ -155,13 +163,17 @@ def needs_rewriting(first: BatchHeader, codec: Codec, config: AppendConfig) -> b
 
 
 def _check_batches(
-    records: MemoryRecords, config: AppendConfig, *, by_coordinator: bool
+    records: MemoryRecords,
+    headers: Iterable[BatchHeader],
+    config: AppendConfig,
+    *,
+    by_coordinator: bool,
 ) -> tuple[BatchHeader | None, Codec]:
     """Checks everything but the records. Returns the first batch (None: there is none) and the
     codec of a compressed batch, if any."""
     first: BatchHeader | None = None
     codec, count = Codec.NONE, 0
-    for header in records.batches():
+    for header in headers:
         first = first or header
         if header.magic == V2 and header.base_offset:
             raise _invalid(f"the base offset should be 0, but it is {header.base_offset}")

@@ -81,7 +81,7 @@ def sweep(
     downconvert spark sweep /tmp/sweep --codecs zstd --chunks 1KiB,64KiB --consumers 1,100
     """
     here = replace(job, master=ONE_AT_A_TIME) if job.is_anywhere else job
-    with here.session("sweep") as (session, step):
+    with here.session("sweep", paths=()) as (session, step):
         from simulator.sweep.sweep import Grid
         from simulator.sweep.sweep import sweep as run
 

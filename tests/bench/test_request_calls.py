@@ -16,7 +16,7 @@ CALLS_MAX: Final = {
     "Metadata": 70,
     "Heartbeat": 100,
     "OffsetCommit": 255,
-    "Produce": 250,
+    "Produce": 235,
 }
 
 

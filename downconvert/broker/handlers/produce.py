@@ -9,7 +9,7 @@ Not here: checking records (appending.py)."""
 from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
-from typing import Final
+from typing import Final, TypeAlias
 
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.partition import Partition
@@ -30,6 +30,8 @@ ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
 TOPIC_IDS_VERSION: Final = 13
 NO_OFFSET: Final = -1
+# Headers of whole batches, and the damage that follows them, if any.
+Headers: TypeAlias = tuple[list[BatchHeader], CorruptRecordsError | None]
 # The highest value that a client can set: 15 minutes, in librdkafka.
 WAIT_MAX: Final = 900.0  # seconds
 # Errors that Kafka answers without the log's start offset.
@@ -94,11 +96,16 @@ class _Produced:
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
-    lacks_id = body.transactional_id is None and _has_transactional(body)
-    produced = []
-    for topic in body.topic_data:
-        for one in topic.partition_data:
-            produced.append(_produce(broker, exchange, topic, one, now, lacks_id=lacks_id))
+    received = [
+        (topic, one, _headers(one)) for topic in body.topic_data for one in topic.partition_data
+    ]
+    lacks_id = body.transactional_id is None and any(
+        headers and headers[0].is_transactional for _, _, (headers, _) in received
+    )
+    produced = [
+        _produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id)
+        for topic, one, found in received
+    ]
     if body.acks == NOBODY:
         if any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
@@ -120,11 +127,12 @@ def _produce(
     topic: Message,
     one: Message,
     now: float,
+    read: Headers,
     *,
     lacks_id: bool,
 ) -> _Produced:
-    """Appends records for one partition, or returns an error. `lacks_id`: the request has
-    transactional records and no transactional id."""
+    """Appends records for one partition, or returns an error. `read`: the headers of their batches.
+    `lacks_id`: the request has transactional records and no transactional id."""
     produced = _Produced(topic, one.index)
     version, acks = exchange.request.version, exchange.request.body.acks
     now_ms = broker.time_of_day.ms(now)
@@ -135,7 +143,7 @@ def _produce(
             raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         found, partition = _find(broker, topic, one.index, version)
         data = memoryview(b"") if one.records is None else memoryview(one.records)
-        _check_version(data, version)
+        _check_version(*read, version)
         if acks not in (NOBODY, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
@@ -144,7 +152,8 @@ def _produce(
         if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         started = perf_counter()  # for the metrics only
-        prepared = prepare(data, config, now_ms)
+        headers, damage = read
+        prepared = prepare(data, config, now_ms, headers=None if damage else headers)
         if prepared is not None:
             if prepared.is_converted:
                 seconds = perf_counter() - started
@@ -194,17 +203,14 @@ def has_rewriting(broker: BrokerState, request: Request) -> bool:
     return False
 
 
-def _has_transactional(body: Message) -> bool:
-    """Whether the first batch of any partition is transactional."""
-    for topic in body.topic_data:
-        for one in topic.partition_data:
-            try:
-                first = _first_batch(one)
-            except CorruptRecordsError:  # the append reports it
-                continue
-            if first is not None and first.is_transactional:
-                return True
-    return False
+def _headers(one: Message) -> Headers:
+    """Reads the headers of the batches for one partition."""
+    headers: list[BatchHeader] = []
+    try:
+        headers.extend(MemoryRecords(one.records or b"").batches())
+    except CorruptRecordsError as error:
+        return headers, error
+    return headers, None
 
 
 def _first_batch(one: Message) -> BatchHeader | None:
@@ -230,25 +236,25 @@ def _find(broker: BrokerState, topic: Message, index: int, version: int) -> tupl
     return found, partition
 
 
-def _check_version(data: memoryview, version: int) -> None:
+def _check_version(
+    headers: list[BatchHeader], damage: CorruptRecordsError | None, version: int
+) -> None:
     """Checks what this version allows in a request [ProduceRequest.validateRecords]."""
     if version < BATCHES_VERSION:
         return
-    try:
-        batches = MemoryRecords(data).batches()
-        first = next(batches, None)
-        if first is None:
-            raise ApiError(ErrorCode.INVALID_RECORD, "no batch")
+    for first in headers[:1]:
         if first.magic != V2:
             said = f"Produce v{version} takes no messages of v{first.magic}"
             raise ApiError(ErrorCode.INVALID_RECORD, said)
         if version < ZSTD_VERSION and first.codec is Codec.ZSTD:
             said = f"Produce v{version} takes no zstd"
             raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, said)
-        if next(batches, None) is not None:
-            raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch")
-    except CorruptRecordsError as error:
-        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(error)) from error
+    if len(headers) > 1:
+        raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch")
+    if damage is not None:
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, str(damage)) from damage
+    if not headers:
+        raise ApiError(ErrorCode.INVALID_RECORD, "no batch")
 
 
 class _Replication:

@@ -19,7 +19,7 @@ LOG: Final = log_of(__name__)
 GONE: Final = (BlockingIOError, InterruptedError, ConnectionError)
 EXHAUSTED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # Accepted clients per turn of the loop. Connected clients have to wait for these.
-A_TURN: Final = 16
+A_TURN: Final = 4
 PAUSE: Final = 1.0  # seconds without accepting if the system lacks descriptors or memory
 
 

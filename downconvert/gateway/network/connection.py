@@ -3,12 +3,11 @@
 The client's connection and the one to the cluster are closed together. A client must notice that
 its broker has gone, so that it asks for metadata as it does with any broker."""
 
-from asyncio import Future, get_running_loop, timeout
+from asyncio import Future, get_running_loop
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
 from functools import partial
 from time import monotonic, perf_counter
-from typing import Any, TypeVar
+from typing import Any
 
 from downconvert.gateway.figures import Counters, End
 from downconvert.gateway.session import headers
@@ -21,6 +20,7 @@ from downconvert.gateway.session.exchanges import (
     Nothing,
     Pause,
     Reply,
+    Result,
     Step,
     Turn,
     Whole,
@@ -39,6 +39,7 @@ from records import RecordsError
 
 from .client_request import LENGTH, PREFIX_SIZE, ClientRequest
 from .conversion_pool import TimedPool
+from .deadline import pause, wake
 from .delivery import SOON, Delivery
 from .ended import ConnectionEndedError, UnreachableError, end_of, hang_up
 from .passing import Passing
@@ -46,17 +47,15 @@ from .streams import CLIENT, Stream
 from .translating import Translation
 from .upstream import INLINE_MAX, Upstream
 
-Answered = TypeVar("Answered")
-
 
 class Connection:
     """A client's connection and the broker's connection that was made for it."""
 
     __slots__ = (  # thousands of idle connections exist
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
-        *("_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting", "_mute", "_muted_until"),
-        *("_passing", "_pause", "_pool", "_reach", "_served", "_upstream", "_waits", "is_evicted"),
-        *("place", "session"),
+        *("_hello", "_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting", "_mute"),
+        *("_muted_until", "_passing", "_pause", "_pool", "_reach", "_recent_hello", "_served"),
+        *("_upstream", "_waits", "is_evicted", "place", "session"),
     )
 
     def __init__(
@@ -64,6 +63,7 @@ class Connection:
         client: Stream,
         session: Session,
         reach: Callable[[], Coroutine[Any, Any, Upstream]],
+        recent_hello: Callable[[], Message | None],
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
         pool: TimedPool,
@@ -80,17 +80,19 @@ class Connection:
         self.session = session
         self._passing = Passing(client, session, counters, clock, monotonic)
         self._reach = reach
+        self._recent_hello = recent_hello
+        self._hello: Message | None = None  # what the session knows, before the broker is reached
         self._clock = clock
         self._before_answer = before_answer  # makes brokers named in an answer reachable
         self._pool = pool
         self._upstream: Upstream | None = None
         self._waits = Waits()
-        self._is_idle, self._is_last = True, False
+        self._is_idle = True
         self._is_over = False  # the client has gone, or will be disconnected
         self._mute: Future[None] | None = None  # while muted; done when the connection is over
         self._muted_until = 0.0  # by perf_counter: the client exceeds its rate
         self._is_small = True  # the cluster's answers to the request are in memory
-        self._is_waiting = False  # for the cluster's answer
+        self._is_waiting = self._is_last = False  # waiting: for the cluster's answer
         self._pause: Future[None] | None = None  # a delayed login; done when the client goes
         self.is_evicted = False  # another connection took its place
 
@@ -162,9 +164,10 @@ class Connection:
         session, seconds = self.session, monotonic() - started
         sizes = LENGTH.size + size, session.answer_size
         self._counters.request_served(session.api, seconds, session.rule, *sizes)
-        if (seconds := self._muted_until - perf_counter()) > 0:
-            self._is_idle = True
-            await self._stay_mute(seconds)
+        if (seconds := self._muted_until - perf_counter()) > 0 and not self._is_over:
+            self._is_idle = True  # no request is read meanwhile
+            self._mute = get_running_loop().create_future()
+            await pause(seconds, self._mute)
 
     def _evict(self) -> None:
         self.is_evicted = True
@@ -175,26 +178,14 @@ class Connection:
         self._pause = get_running_loop().create_future()
         try:
             self._client_ended()  # it may have gone before
-            with suppress(TimeoutError):
-                async with timeout(seconds):
-                    await self._pause
+            if await pause(seconds, self._pause):
                 raise ConnectionEndedError(CLIENT)
         finally:
             self._pause = None
 
-    async def _stay_mute(self, seconds: float) -> None:
-        """Reads no request for so many seconds, or until the connection is over."""
-        if self._is_over:
-            return
-        self._mute = get_running_loop().create_future()
-        with suppress(TimeoutError):
-            async with timeout(seconds):
-                await self._mute
-
     def _set_over(self) -> None:
         self._is_over = True
-        if self._mute is not None and not self._mute.done():
-            self._mute.set_result(None)
+        wake(self._mute)
 
     def finish(self) -> None:
         """Ends the connection after the current request, or at once if there is none."""
@@ -214,8 +205,8 @@ class Connection:
     def _client_ended(self) -> None:
         """Closes the broker's connection if the client has gone while it waits for an answer.
         Requests that the client had sent before are still handled."""
-        if self._client.has_ended and self._pause is not None and not self._pause.done():
-            self._pause.set_result(None)
+        if self._client.has_ended:
+            wake(self._pause)
         is_gone = self._client.has_ended and not self._client.available
         if is_gone:
             self._set_over()
@@ -288,6 +279,8 @@ class Connection:
                 case Whole():
                     whole = await request.whole()
                     said, takes_time = partial(same, whole), len(whole) > INLINE_MAX
+                case Ask() if step is HELLO:
+                    said, takes_time = partial(same, await self._ask_hello()), False
                 case Ask():
                     upstream = await self._reached()
                     correlation_id = None if begun is None else begun.correlation_id
@@ -303,12 +296,22 @@ class Connection:
                     return step
             step = None
 
+    async def _ask_hello(self) -> Message:
+        """What the broker serves. It may have told another connection a moment ago."""
+        if self._upstream is None and (hello := self._recent_hello()) is not None:
+            self._hello = hello
+            return hello
+        return (await self._reached()).take_hello()
+
     async def _reached(self) -> Upstream:
         """The connection to the broker. Unidentified clients never need it."""
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
             self._passing.reach(self._upstream)
+            told = self._hello
+            if told is not None and self._upstream.take_hello().api_keys != told.api_keys:
+                raise UnreachableError("the broker serves other versions than a moment ago")
         self._upstream.asked_for = self.session.api
         return self._upstream
 
@@ -317,9 +320,6 @@ class Connection:
     ) -> tuple[Callable[[], Message], Spool | None]:
         """Asks the cluster. Returns the function that reads its response, and the response. A large
         one has not arrived whole. `correlation_id`: of the request, if it has been sent already."""
-        if asked is HELLO and upstream.hello is not None:
-            hello, upstream.hello = upstream.hello, None  # a session asks for it once
-            return (lambda: hello), None
         # It is sent even if the client has gone: brokers handle all requests they have received.
         if asked.body is not None:
             wait = self._waits.of_body(asked.api, asked.body)
@@ -339,7 +339,7 @@ class Connection:
         await self._while_waiting(upstream.receive(spool))
         return read, spool
 
-    async def _while_waiting(self, answer: Coroutine[Any, Any, Answered]) -> Answered:
+    async def _while_waiting(self, answer: Coroutine[Any, Any, Result]) -> Result:
         self._is_waiting = True
         try:
             self._client_ended()  # it may have gone before

@@ -4,6 +4,22 @@ One timer serves many waits. It is set again only when it fires too early, not f
 connections wait thousands of times before one wait takes too long."""
 
 import asyncio
+from contextlib import suppress
+
+
+def wake(waiter: "asyncio.Future[None] | None") -> None:
+    """Ends a wait, if there is one."""
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+async def pause(seconds: float, waiter: "asyncio.Future[None]") -> bool:
+    """Waits for so long. Returns whether `wake` has ended the wait before."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await waiter
+        return True
+    return False
 
 
 class Deadline:

@@ -257,6 +257,8 @@ class ServingLoop:
             if node_id == BOOTSTRAP:
                 gateway.cluster_failure = str(error)
             raise
+        if reached.hello is not None:
+            gateway.topology.note_hello(node_id, reached.hello, self._loop.time())
         reached.on_answer = gateway.counters.broker_answered
         return reached
 
@@ -276,6 +278,7 @@ class ServingLoop:
             client,
             session,
             lambda: self._reach(node_id, session.identity.credentials),
+            lambda: gateway.topology.recent_hello(node_id, self._loop.time()),
             time.time,
             self._know_nodes,
             TimedPool(gateway.pool),

@@ -12,7 +12,7 @@ from typing import Final
 from records.files.sends import NOTHING
 
 from . import splicing
-from .deadline import Deadline
+from .deadline import Deadline, wake
 from .ended import ConnectionEndedError
 from .pouring import SCRATCH_SIZE, Pouring, scratch
 from .tcp import keep_alive, unsent
@@ -91,7 +91,7 @@ class Stream(asyncio.BufferedProtocol):
         if self._pouring is not None:
             if self._pouring.take(scratch()[:nbytes]):
                 self._pouring = None
-                self._wake(self._reader)
+                wake(self._reader)
             return
         data = scratch()[: len(self.available) + nbytes]
         if self.on_arrival is not None and (taken := self.on_arrival(data)):
@@ -102,12 +102,12 @@ class Stream(asyncio.BufferedProtocol):
         self.available = memoryview(bytes(data))
         if len(data) >= self._buffer_size:
             self._pause()
-        self._wake(self._reader)
+        wake(self._reader)
 
     def eof_received(self) -> bool:
         self._is_eof = True
-        self._wake(self._reader)
-        self._wake(self._beside)
+        wake(self._reader)
+        wake(self._beside)
         self.on_end()
         return False
 
@@ -115,9 +115,9 @@ class Stream(asyncio.BufferedProtocol):
         self._is_eof = True
         self._may_write = False
         self.deadline.close()
-        self._wake(self._reader)
-        self._wake(self._writer)
-        self._wake(self._beside)
+        wake(self._reader)
+        wake(self._writer)
+        wake(self._beside)
         self.on_end()
         # The callbacks refer to this stream, and asyncio's transport refers to itself. These
         # reference cycles are cut here, or thousands would wait for the cycle collector.
@@ -129,7 +129,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._may_write = True
-        self._wake(self._writer)
+        wake(self._writer)
 
     # --- reading
 
@@ -155,7 +155,7 @@ class Stream(asyncio.BufferedProtocol):
 
     def wake(self) -> None:
         """Resumes the task that waits in `more`."""
-        self._wake(self._reader)
+        wake(self._reader)
 
     def look_again(self) -> None:
         """Calls `on_arrival` again with the waiting bytes, which it may take now."""
@@ -297,7 +297,7 @@ class Stream(asyncio.BufferedProtocol):
         TimeoutError."""
         loop = asyncio.get_running_loop()
         self._beside = waiter = loop.create_future()
-        (loop.add_writer if to_write else loop.add_reader)(copy.fileno(), self._wake, waiter)
+        (loop.add_writer if to_write else loop.add_reader)(copy.fileno(), wake, waiter)
         try:
             if not self.transport.is_closing():
                 await self._moves(waiter, lambda: -unsent(copy.fileno()))
@@ -384,8 +384,3 @@ class Stream(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Closes at once. Written bytes may be lost."""
         self.transport.abort()
-
-    @staticmethod
-    def _wake(waiter: "asyncio.Future[None] | None") -> None:
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)

@@ -90,6 +90,12 @@ class Upstream:
         self.stream.send(framed(ask, correlation_id))
         return correlation_id
 
+    def take_hello(self) -> Message:
+        """What the broker has answered to HELLO. It is not held: a session asks for it once."""
+        hello, self.hello = self.hello, None
+        assert hello is not None
+        return hello
+
     def next_id(self) -> int:
         """The correlation id of the next request of the gateway's own."""
         self._correlation_id += 1

@@ -9,7 +9,7 @@ Not here: carrying out the steps (network/connection.py)."""
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.responses import ResponseSend
@@ -131,14 +131,15 @@ class HangUp:
 
 
 Reply: TypeAlias = Forward | Answer | Nothing | HangUp
+Result = TypeVar("Result")
 Steps: TypeAlias = Generator[Ask | Whole | Turn | Pause, Any, Reply]
 Asking: TypeAlias = Generator[Ask | Turn, Message, Message]
 Step: TypeAlias = Ask | Whole | Turn | Pause | Reply
 
 
-def same(whole: memoryview) -> memoryview:
-    """Makes the result of `Whole`."""
-    return whole
+def same(result: Result) -> Result:
+    """Makes a result that is there already."""
+    return result
 
 
 def nothing() -> None:

@@ -1,7 +1,7 @@
 import pytest
 
 from downconvert.gateway.advertised import Advertised
-from downconvert.gateway.topology import BOOTSTRAP, Address, Ports, Topology
+from downconvert.gateway.topology import BOOTSTRAP, RECENT, Address, Ports, Topology
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
 
@@ -116,3 +116,13 @@ def test_what_one_broker_serves_is_not_taken_for_what_another_says_at_the_same_t
 
     ours = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
     assert Racing((SEED,), Ports(9093, {})).hear(ours) is ours
+
+
+def test_what_a_broker_told_is_recent_for_a_moment_and_of_that_broker() -> None:
+    there = topology()
+    hello = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
+    assert there.recent_hello(1, 5.0) is None
+    there.note_hello(1, hello, 5.0)
+    assert there.recent_hello(1, 5.0 + RECENT) is hello
+    assert there.recent_hello(2, 5.0) is None
+    assert there.recent_hello(1, 5.1 + RECENT) is None

@@ -4,21 +4,24 @@ import pytest
 
 from downconvert.gateway.figures import End
 from downconvert.gateway.network.ended import SilentBrokerError, end_of, hang_up
+from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.topology import Address
 from downconvert.protocol.errors import BadRequestError
 
 
 @pytest.mark.parametrize(
-    ("is_login", "has_expired", "end"),
+    ("ends", "end"),
     [
-        (True, False, End.LOGIN),
-        (False, False, End.REQUEST),
-        (False, True, End.EXPIRED),
-        (True, True, End.EXPIRED),
+        (HangUp("the reason"), End.REQUEST),
+        (HangUp("the reason", is_login=True), End.LOGIN),
+        (HangUp("the reason", has_expired=True), End.EXPIRED),
+        (HangUp("the reason", is_login=True, has_expired=True), End.EXPIRED),
+        (HangUp("the reason", is_over_limit=True), End.LIMIT),
+        (HangUp("the reason", is_login=True, is_over_limit=True), End.LIMIT),
     ],
 )
-def test_a_session_that_ends_says_why(is_login: bool, has_expired: bool, end: End) -> None:
-    error = hang_up("the reason", is_login=is_login, has_expired=has_expired)
+def test_a_session_that_ends_says_why(ends: HangUp, end: End) -> None:
+    error = hang_up(ends)
     assert (str(error), end_of(error)) == ("the reason", end)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.gateway import topology
 from downconvert.gateway.config import Limits
 from downconvert.gateway.network.upstream import connect
 from downconvert.protocol.schemas import ApiKey, Message
@@ -149,6 +150,40 @@ def test_a_client_hears_that_its_broker_has_gone_while_it_asks_nothing(
         assert client.ask(ApiKey.Metadata, 1, ALL).topics
         between.drop()
         assert client.has_ended()
+
+
+def test_clients_that_connect_at_once_ask_the_broker_once(
+    behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topology, "RECENT", FOREVER)
+    with Hanging(behind[1]) as between, gateway(between.port) as running:
+        with Wire(running.address) as client:
+            first = client.ask(ApiKey.ApiVersions, 0, Message())
+        tried = between.accepted
+        for _ in range(MANY):
+            with Wire(running.address) as client:
+                assert client.ask(ApiKey.ApiVersions, 0, Message()) == first
+        assert between.accepted == tried
+        with Wire(running.address) as client:
+            assert client.ask(ApiKey.ApiVersions, 0, Message()) == first
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+        assert between.accepted == tried + 1
+
+
+def test_a_broker_that_serves_other_versions_than_a_moment_ago_ends_the_connection(
+    behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    monkeypatch.setattr(topology, "RECENT", FOREVER)
+    broker, port = behind
+    with gateway(port) as running:
+        with Wire(running.address) as client:
+            client.ask(ApiKey.ApiVersions, 0, Message())
+        with Wire(running.address) as client:
+            client.ask(ApiKey.ApiVersions, 0, Message())
+            broker.apis = {key: api for key, api in broker.apis.items() if key != ApiKey.ListGroups}
+            client.send(ApiKey.Metadata, 1, ALL)
+            assert client.has_ended()
+    assert any("other versions than a moment ago" in line for line in said)
 
 
 def test_an_answer_that_stops_in_its_midst_is_given_up() -> None:

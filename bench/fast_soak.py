@@ -19,7 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from downconvert.conversion.size_cache import sizes
 from downconvert.protocol.known_requests import COUNT_MAX
 from downconvert.serving.process_figures import resident_bytes
 from downconvert.serving.series import CLIENTS_MAX, TOPICS_MAX
@@ -110,7 +109,7 @@ def sample(made: World, lines: float) -> Sample:
         descriptors=sum(1 for _ in Path("/proc/self/fd").iterdir()),
         memory=resident_bytes(),
         lines=lines,
-        tables=tables(made.broker, made.gateway, made.maintenance, made.room, sizes),
+        tables=tables(made.broker, made.gateway, made.maintenance, made.room),
     )
 
 

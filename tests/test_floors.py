@@ -98,8 +98,7 @@ CLOCKS: Final = {"time", "sched", "signal"}
 WORLD: Final = SOCKETS | THREADS | CLOCKS
 STILL: Final = LIBRARY | STORED
 HARMLESS: Final = {
-    ("downconvert/conversion/made.py", "threading.Lock()"),
-    ("downconvert/conversion/size_cache.py", "threading.Lock()"),  # starts no thread
+    ("downconvert/conversion/made.py", "threading.Lock()"),  # starts no thread
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
     # Logs of several threads share it.
     ("downconvert/storage/checkpoints/checkpoints.py", "threading.RLock()"),

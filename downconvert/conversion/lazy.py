@@ -4,7 +4,7 @@ A fetch handler holds this object between building its response and writing it. 
 bytes the response's record set will have. It holds no converted bytes of a large one. The model is
 Kafka's LazyDownConversionRecords (KIP-283).
 
-Not here: how the size is found (plan.py, size_cache.py), the sending (send.py)."""
+Not here: how the size is found (plan.py), the sending (send.py)."""
 
 from collections.abc import Iterable
 from time import perf_counter
@@ -13,11 +13,10 @@ from typing import Self
 from records.errors import RecordsError
 from records.files.source import Records
 
-from .plan import Steps, at_once
+from .plan import Steps, at_once, planning
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import LazyDownConvertSend
-from .size_cache import sizes
 from .stats import Clock
 
 DEFAULT_POLICY = ConversionPolicy()
@@ -59,7 +58,7 @@ class LazyDownConvertRecords:
         self._records = records
         self._request = Request.of(to_magic, first_offset, policy, aborted)
         self._clock = clock
-        self._plan = at_once(sizes.planning(records, self._request, clock))
+        self._plan = at_once(planning(records, self._request, clock))
 
     @classmethod
     def in_steps(
@@ -81,7 +80,7 @@ class LazyDownConvertRecords:
         lazy._records = records
         lazy._request = Request.of(to_magic, first_offset, policy, aborted)
         lazy._clock = clock
-        lazy._plan = yield from sizes.planning(records, lazy._request, clock)
+        lazy._plan = yield from planning(records, lazy._request, clock)
         return lazy
 
     @property

@@ -229,10 +229,8 @@ class Log:
         """The records for a fetch: a range of one segment, from the batch that holds `offset` on.
 
         It has at most `max_bytes`, but at least one batch; it is empty at the end. It may begin
-        below `offset` and end within a batch. It is sealed. The last segment, the only one that is
-        appended to, is settled: its file is reopened when its bytes may have changed. `up_to`: no
-        record from that offset on (a high watermark, say). OffsetOutOfRangeError; ValueError: a
-        negative size."""
+        below `offset` and end within a batch. `up_to`: no record from that offset on (a high
+        watermark, say). OffsetOutOfRangeError; ValueError: a negative size."""
         if max_bytes < 0:
             raise ValueError(f"a read of {max_bytes} bytes")
         try:
@@ -319,7 +317,7 @@ class Log:
             # Usually all of it may be read, so its end need not be searched.
             if end_offset < after and (bound := segment.find(end_offset, end)) is not None:
                 end = bound[0]
-            found = segment.read(offset, max_bytes, end, is_last=following is None)
+            found = segment.read(offset, max_bytes, end)
             if found is not None:
                 return found
         return FileRecords(self._open_files.empty(), 0, 0)

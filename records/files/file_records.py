@@ -46,7 +46,7 @@ class FileRecords:
     ClosedRecordsError, because the descriptor may be another file's by then. A slice can be
     sliced again (in Kafka that does not work)."""
 
-    __slots__ = ("_access", "_origin", "_size", "first", "is_sealed", "is_settled")
+    __slots__ = ("_access", "_origin", "_size", "first")
 
     def __init__(
         self,
@@ -54,18 +54,13 @@ class FileRecords:
         origin: int,
         size: int,
         *,
-        is_sealed: bool = False,
-        is_settled: bool = False,
         first: BatchHeader | None = None,
     ) -> None:
-        """`is_sealed`: see `sealed`. `is_settled`: see `settled`. `first`: the header of the first
-        entry if the caller has just read it, so that `batches` does not read it again. The range
-        must hold that whole entry."""
+        """`first`: the header of the first entry if the caller has just read it, so that `batches`
+        does not read it again. The range must hold that whole entry."""
         self._access = _Access(file)
         self._origin = origin
         self._size = size
-        self.is_sealed = is_sealed
-        self.is_settled = is_settled
         self.first = first
 
     @classmethod
@@ -169,25 +164,8 @@ class FileRecords:
         part._access = self._access
         part._origin = self._origin + position
         part._size = size
-
         part.first = first
-        part.is_sealed = self.is_sealed
-        part.is_settled = self.is_settled
         return part
-
-    def sealed(self) -> "FileRecords":
-        """The same range, of a file that is no longer written. Facts about it may be cached while
-        the file's modification time and size stay the same."""
-        same = self.slice(0, self._size)
-        same.is_sealed = True
-        return same
-
-    def settled(self) -> "FileRecords":
-        """The same range, of a file that is only appended to. Facts about it may be cached while
-        the file is open."""
-        same = self.slice(0, self._size)
-        same.is_settled = True
-        return same
 
     def to_send(self) -> ZeroCopySend:
         """A send of these bytes unchanged, from the page cache to the socket."""

@@ -11,7 +11,6 @@ from prometheus_client.registry import Collector
 
 from downconvert.broker.partition import Partition
 from downconvert.broker.state import BrokerState
-from downconvert.conversion.size_cache import sizes
 from downconvert.serving import process_figures
 from downconvert.serving.series import TOPICS_MAX, BoundedLabels
 from downconvert.storage import StorageError
@@ -42,7 +41,6 @@ class StateCollector(Collector):
             ),
         ):
             yield gauge(name, what, value)
-        yield from _of_sizes()
         yield CounterMetricFamily(
             f"{PREFIX}_cpu_seconds", "CPU time of the process.", value=process_figures.cpu_seconds()
         )
@@ -113,15 +111,6 @@ class StateCollector(Collector):
         for labels, lag in lags.items():
             family.add_metric(list(labels), lag)
         return family
-
-
-def _of_sizes() -> Iterator[Metric]:
-    """Sizes of responses from segments that are no longer written."""
-    for name, what, count in (
-        ("size_cache_hits", "Response sizes known from another client.", sizes.hits),
-        ("size_cache_misses", "Response sizes that had to be measured.", sizes.misses),
-    ):
-        yield CounterMetricFamily(f"{PREFIX}_{name}", what, value=count)
 
 
 def gauge(name: str, what: str, value: float) -> Metric:

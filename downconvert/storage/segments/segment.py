@@ -120,12 +120,10 @@ class Segment:
                 return records.origin + header.position, header
         return None
 
-    def read(
-        self, offset: int, max_bytes: int, end: int, *, is_last: bool = True
-    ) -> FileRecords | None:
+    def read(self, offset: int, max_bytes: int, end: int) -> FileRecords | None:
         """From the batch that holds `offset` on: at most `max_bytes`, but at least one batch.
 
-        None: no such batch. `is_last`: the segment is appended to; otherwise it is sealed."""
+        None: no such batch."""
         file, known = self._log(), self._found
         if known is None or known[0] is not file:
             known = self._found = (file, {})
@@ -141,8 +139,6 @@ class Segment:
             file,
             position,
             min(end - position, max(max_bytes, first.size)),
-            is_sealed=not is_last,
-            is_settled=is_last,
             first=first.at(0),
         )
 

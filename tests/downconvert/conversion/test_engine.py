@@ -220,15 +220,13 @@ def test_a_file_that_was_truncated_after_it_was_measured_is_an_error(sockets, tm
             send.write_to(sockets[0], 1 << 30)
 
 
-def test_a_neighbour_that_truncates_a_sealed_segment_costs_its_answer_and_no_other(
-    sockets, tmp_path
-):
+def test_a_neighbour_that_truncates_a_segment_costs_its_answer_and_no_other(sockets, tmp_path):
     """A process that had mapped the file would have been killed."""
     paths = [tmp_path / name for name in ("cut", "whole")]
     for path in paths:
         path.write_bytes(10 * PLAIN)
     with FileRecords.open(paths[0]) as cut, FileRecords.open(paths[1]) as whole:
-        sends = [LazyDownConvertRecords(log.sealed(), 1).to_send() for log in (cut, whole)]
+        sends = [LazyDownConvertRecords(log, 1).to_send() for log in (cut, whole)]
         for send in sends:
             with (tmp_path / "begun").open("wb", buffering=0) as channel:
                 assert 0 < send.write_to(channel, 64 * KiB) < send.size

@@ -22,7 +22,6 @@ from downconvert.conversion.made import ENOUGH
 from downconvert.conversion.plan import Steps
 from downconvert.conversion.policy import CHUNK_SIZE
 from downconvert.conversion.send import LazyDownConvertSend
-from downconvert.conversion.size_cache import sizes
 from downconvert.serving.fetch_assembly import hard_size, head_of
 from records import FileRecords, MemoryRecords, read
 from records.files.source import Records
@@ -175,7 +174,6 @@ class World:
         self._taken = 0  # bytes of the budget for what is held
         self._patch.setattr(plan, "ENOUGH", random.choice(ENOUGH_MADE))
         self._patch.setattr(made, "HELD_SIZE_MAX", random.choice((1_000, made.HELD_SIZE_MAX)))
-        sizes._plans.clear()
         asks_kafka = random.random() < 0.1
         self.log: AnyLog = any_log(random, is_large=is_large, has_zstd=not asks_kafka)
         self.path = directory / "00000000000000000000.log"
@@ -211,8 +209,6 @@ class World:
         if happens < 0.03:
             client.leave()
         elif happens < 0.06:
-            sizes._plans.clear()
-        elif happens < 0.09:
             self._leave(random.choice((0, 500, None)))
         else:
             client.turn()
@@ -243,8 +239,6 @@ class World:
         kinds: tuple[Callable[[], Records], ...] = (
             lambda: self._memory,
             lambda: self._file,
-            self._file.settled,
-            self._file.sealed,
         )
         return random.choice(kinds)()
 

@@ -331,11 +331,3 @@ def test_reads_of_nothing_open_no_files(log: Log) -> None:
     assert len(set(Path("/proc/self/fd").iterdir()) - before) <= 1  # of listing them
     found[0].close()
     assert log.read(34, 100).to_send().completed
-
-
-def test_reads_are_sealed_except_in_the_last_segment(log: Log) -> None:
-    segments = list(log.segments)
-    found = [log.read(segment.base_offset, 1 << 20) for segment in segments]
-    assert len(segments) > 1
-    assert [one.is_sealed for one in found] == [True] * (len(segments) - 1) + [False]
-    assert found[-1].is_settled

@@ -169,7 +169,7 @@ def test_a_first_header_that_was_just_read_is_not_read_again(
     with FileRecords.open(path) as records:
         headers = list(records.batches())
         known = FileRecords(records.file, 0, records.size, first=headers[0])
-        assert list(known.batches()) == list(known.sealed().batches()) == headers
+        assert list(known.batches()) == headers
         assert list(known.slice(0, headers[0].size).batches()) == headers[:1]
         assert not list(known.slice(0, headers[0].size - 1).batches())  # the batch is not whole
         second = known.slice(headers[0].size, headers[1].size)

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.operating.gauges import StateCollector
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
 from tests.downconvert.broker.asking import begin, sent, value
@@ -32,22 +31,6 @@ def test_records_that_were_converted_are_counted_by_topic(tmp_path: Path) -> Non
         assert value(broker, "conversion_duration_seconds_count", api="Fetch") == 2
         assert value(broker, "conversion_memory_bytes_sum", api="Fetch") > 3 * len(batch(0))
         assert value(broker, "filler_bytes_total") == 0
-
-
-def test_sizes_that_were_measured_before_are_counted(tmp_path: Path) -> None:
-    """A small response needs no measuring: it is made at once."""
-    large = [batch(*range(1000), size=100)]
-    with broker_of(tmp_path, {"a": {0: large}}, conversions_kept_bytes=0) as broker:
-
-        def counts() -> list[float]:
-            families = {family.name: family for family in StateCollector(broker).collect()}
-            names = ("hits", "misses")
-            return [families[f"downconvert_broker_size_cache_{n}"].samples[0].value for n in names]
-
-        before = counts()
-        for _ in range(3):
-            fetched(broker, 2, "a")
-        assert [b - a for a, b in zip(before, counts(), strict=True)] == [2, 1]
 
 
 def test_what_goes_out_as_it_is_counts_as_bytes_only(tmp_path: Path) -> None:

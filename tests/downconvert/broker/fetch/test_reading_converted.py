@@ -13,7 +13,7 @@ import pytest
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker import Client, Exchange, Owner
 from downconvert.broker.fetch import planning
-from downconvert.broker.fetch.contribution import ConvertedSend, Limits
+from downconvert.broker.fetch.contribution import ConvertedSend, ReadLimits
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey
 from downconvert.serving.buffered_send import BufferedConversion
@@ -43,7 +43,7 @@ from tests.downconvert.storage.logs import batch
 
 from .reading import MARKER, Counted, converted, markers, of
 
-LIMITS = Limits(max_bytes=1000, first=True)
+LIMITS = ReadLimits(max_bytes=1000, first=True)
 
 HALVES = [bytes([n % 256]) * 400 + Random(n).randbytes(400) for n in range(5_000)]
 LARGE = build([Record(n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4)
@@ -293,7 +293,7 @@ def test_a_batch_that_ends_in_what_compaction_took_does_not_come_again(
     thinned = batch(0, base_offset=0, last_offset=5, codec=codec)
     following = batch(6, codec=codec)
     policy = ConversionPolicy(trim_compressed=trim)
-    limits = Limits(max_bytes=len(thinned), first=True)  # no room for the next one besides
+    limits = ReadLimits(max_bytes=len(thinned), first=True)  # no room for the next one besides
     with broker_of(tmp_path, {"events": {0: [thinned, following]}}) as broker:
         partition = of(broker)
         found = converted(partition, 1, 7, limits, policy)

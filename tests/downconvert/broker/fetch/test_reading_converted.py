@@ -150,7 +150,7 @@ def test_no_turn_is_longer_for_a_large_batch(
         found = [record.offset for record in records_of(fetched(exchange))]
     assert found == list(range(len(found)))
     assert len(found) > len(HALVES) // 5  # a fetch need not bring all of a large batch
-    assert not broker.planning_slots._holders
+    assert not broker.planning_slots
 
 
 @pytest.mark.parametrize("kept", [0, 2**24])
@@ -212,10 +212,10 @@ def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
         while any(owner.has_work for owner in owners):
             for owner in owners:
                 broker.run_due(owner, 0.0) or broker.run_turn(owner, 0.0)
-            assert len(broker.planning_slots._holders) <= 2
+            assert len(broker.planning_slots) <= 2
         answers = {len(sent(exchange)) for exchange in waiting}
     assert len(answers) == 1
-    assert not broker.planning_slots._holders
+    assert not broker.planning_slots
 
 
 def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,9 +223,9 @@ def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
         owner = Owner()
         exchange = fetching(broker, 2, "events", 0, now=0.0, owner=owner)
-        assert broker.planning_slots._holders
+        assert broker.planning_slots
         broker.finished(exchange)
-        assert not broker.planning_slots._holders
+        assert not broker.planning_slots
         broker.run_turn(owner, 0.0)
         assert not owner.has_work
 

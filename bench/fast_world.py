@@ -126,7 +126,6 @@ class World:
         self.topics = list[str]()
         self.requests = 0  # sent so far
         self._client_ids = 0
-        self._last_maintenance = 0.0
 
     def step(self) -> None:
         """The events within STEP seconds."""

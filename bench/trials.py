@@ -33,7 +33,7 @@ class CirclesError(AssertionError):
     """No progress, or a read outside of the data."""
 
 
-class Steps:
+class StepCount:
     """Counts steps, and stops an endless loop."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Steps:
 class Watched:
     """Records in memory, between guard bytes. All reads of them are checked."""
 
-    def __init__(self, records: MemoryRecords, steps: Steps) -> None:
+    def __init__(self, records: MemoryRecords, steps: StepCount) -> None:
         self._records = records
         self._steps = steps
 
@@ -56,7 +56,7 @@ class Watched:
     def among(cls, guard: int, data: bytes) -> Self:
         around = bytes([guard]) * GUARD_SIZE
         records = MemoryRecords(around + data + around)
-        return cls(records.slice(GUARD_SIZE, len(data)), Steps())
+        return cls(records.slice(GUARD_SIZE, len(data)), StepCount())
 
     @property
     def view(self) -> None:
@@ -93,7 +93,7 @@ class Sum:
     def __init__(self) -> None:
         self.data = bytearray()
         self.size = self.crc = 0
-        self.steps = Steps()
+        self.steps = StepCount()
 
     def write(self, data: bytes | memoryview) -> int:
         self.steps.take()

@@ -10,7 +10,7 @@ from .identity import ClientRule
 from .operations import Kind
 from .rights import Access
 
-NOTHING, ALL = "none", "all"
+NONE, ALL = "none", "all"
 
 
 def of_access(access: Access) -> dict[str, str]:
@@ -58,13 +58,13 @@ def of_clients(rule: ClientRule[Any]) -> str:
 def _read(access: Access) -> str:
     if access.topics:
         return ", ".join(access.topics)
-    return ALL if access.is_read_only or not access.is_closed else NOTHING
+    return ALL if access.is_read_only or not access.is_closed else NONE
 
 
 def _changed(access: Access) -> str:
     """The topics that may be written to, created, configured and deleted."""
     if not access.writes_somewhere:
-        return NOTHING
+        return NONE
     if access.topics and access.written_topics:
         return f"{', '.join(access.written_topics)}, of {', '.join(access.topics)}"
     return ", ".join(access.written_topics or access.topics) or ALL
@@ -75,7 +75,7 @@ def _groups(access: Access) -> str:
     if access.groups:
         return f"{', '.join(access.groups)}: {doing}"
     if access.is_closed:
-        return NOTHING
+        return NONE
     return (
         f"{ALL}: look at, and neither join nor commit" if access.is_read_only else f"{ALL}: {doing}"
     )
@@ -83,7 +83,7 @@ def _groups(access: Access) -> str:
 
 def _ids(access: Access) -> str:
     if not access.transactional_ids and access.is_closed:
-        return NOTHING
+        return NONE
     names = ", ".join(access.transactional_ids) or ALL
     return f"{names}: look at" if access.is_read_only else f"{names}: use, and fence who does"
 

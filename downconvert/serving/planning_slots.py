@@ -24,6 +24,10 @@ class PlanningSlots:
         self._waiting: OrderedDict[int, Wake] = OrderedDict()  # first come, first served
         self._lock = Lock()
 
+    def __len__(self) -> int:
+        """The number of clients that have a slot."""
+        return len(self._holders)
+
     def take(self, client_id: int, wake: Wake) -> bool:
         """Whether the client has a slot, until it is released. False: `wake` is called when the
         client gets the next free one."""

@@ -1,9 +1,9 @@
 """The sending side: one thread, one selector, and a turn for every open answer.
 
 The broker's network threads work like this, and lazy conversion is made for it: a turn converts and
-writes at most `TURN_SIZE` bytes, a chunk at a time. After `TURN` seconds of turns it looks for new
-requests, so that no consumer waits long for another one's conversion. A request is the number of a
-fetch; the answer is its size, then its bytes."""
+writes at most `WRITE_BUDGET` bytes, a chunk at a time. After `TURN` seconds of turns it looks for
+new requests, so that no consumer waits long for another one's conversion. A request is the number
+of a fetch; the answer is its size, then its bytes."""
 
 import selectors
 import socket
@@ -21,7 +21,7 @@ from .fetches import Fetch
 
 REQUEST: Final = Struct(">i")
 ANSWER_HEAD: Final = Struct(">q")
-TURN_SIZE: Final = 128 * KiB  # as the broker's network threads
+WRITE_BUDGET: Final = 128 * KiB  # as the broker's network threads
 TURN: Final = 0.0005  # seconds, as they
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -116,7 +116,7 @@ class Driver:
         assert send is not None
         written = connection.head.write_to(connection.socket)
         if not connection.head.left and not send.completed:
-            written = send.write_to(connection.socket, TURN_SIZE)
+            written = send.write_to(connection.socket, WRITE_BUDGET)
             connection.sent += written
         if send.completed and not connection.head.left:
             self._end(connection, send)

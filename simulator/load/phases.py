@@ -19,7 +19,7 @@ from time import thread_time
 from typing import Any, Final
 
 from downconvert import LazyDownConvertRecords
-from downconvert.broker.network.network_thread import TURN_SIZE
+from downconvert.broker.network.network_thread import WRITE_BUDGET
 from downconvert.conversion.policies import parse_policy
 from downconvert.protocol.fetch_versions import magic_of
 from downconvert.storage import LogDir, TopicPartition
@@ -109,7 +109,7 @@ def _decompress(records: FileRecords) -> None:
 def _write(send: Send, channel: Any) -> None:
     """By one call of the kernel a turn."""
     while not send.completed:
-        if not send.write_to(channel, TURN_SIZE):
+        if not send.write_to(channel, WRITE_BUDGET):
             select([], [channel], [])
 
 

@@ -13,7 +13,7 @@ from records.files.sends import Send
 Found = TypeVar("Found")
 
 
-class Pause(Enum):
+class FetchPause(Enum):
     """The event that ends a pause."""
 
     TURN = auto()  # other requests have had their turn
@@ -21,7 +21,7 @@ class Pause(Enum):
 
 
 # Yields at the end of each turn, and returns the result.
-Turns: TypeAlias = Generator[Pause, None, Found]
+Turns: TypeAlias = Generator[FetchPause, None, Found]
 
 
 class ConvertedSend(JoinedSend):
@@ -53,7 +53,7 @@ def nothing(scanned_end_offset: int) -> Contribution:
     return Contribution(b"", 0, scanned_end_offset)
 
 
-class Limits(NamedTuple):
+class ReadLimits(NamedTuple):
     """max_bytes: of the log. first: a larger first batch is sent anyway. is_hard: the response has
     no more bytes than that, except for a first message (Fetch below version 3)."""
 

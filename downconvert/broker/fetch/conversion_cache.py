@@ -33,7 +33,7 @@ from records.units import KiB
 
 from .chunk_budget import LARGE, SMALL
 from .conversions_under_way import ConversionsUnderWay
-from .converted_chunk import WHOLE, Chunk, Converting, Key, Place
+from .converted_chunk import WHOLE, Chunk, ChunkKey, Converting, Place
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -68,7 +68,7 @@ class ConversionCache:
         self.budget = budget
         self.hits = self.misses = self.evictions = 0
         self._lock = Lock()
-        self._chunks: OrderedDict[Key, Chunk] = OrderedDict()  # the least recently used first
+        self._chunks: OrderedDict[ChunkKey, Chunk] = OrderedDict()  # the least recently used first
         self._under_way = ConversionsUnderWay()
         self._files: WeakKeyDictionary[FileIO, int] = WeakKeyDictionary()
         self._files_count = 0
@@ -103,7 +103,7 @@ class ConversionCache:
 
     # --- cached chunks
 
-    def find(self, key: Key) -> Chunk | None:
+    def find(self, key: ChunkKey) -> Chunk | None:
         """A chunk, held for the caller. The caller releases it."""
         with self._lock:
             chunk = self._chunks.get(key)
@@ -124,7 +124,7 @@ class ConversionCache:
         """Whether a cached chunk of this file was used again recently."""
         return (file, magic) in self._shared
 
-    def is_converting(self, key: Key) -> bool:
+    def is_converting(self, key: ChunkKey) -> bool:
         return key in self._under_way
 
     # --- the clients' requests
@@ -163,7 +163,7 @@ class ConversionCache:
 
     def convert(
         self,
-        key: Key,
+        key: ChunkKey,
         place: Place,
         batches: FileRecords,
         first: BatchHeader,
@@ -201,7 +201,7 @@ class ConversionCache:
             converting.end_turn()
 
     def _turn(
-        self, key: Key, place: Place, converting: Converting, work: int
+        self, key: ChunkKey, place: Place, converting: Converting, work: int
     ) -> tuple[Chunk | None, int]:
         """Like `convert`, for the thread that has the turn."""
         is_over = True
@@ -227,7 +227,9 @@ class ConversionCache:
         with self._lock:
             self._under_way.leave(client)
 
-    def _keeping(self, key: Key, batches: FileRecords, first: BatchHeader) -> BufferedConversion:
+    def _keeping(
+        self, key: ChunkKey, batches: FileRecords, first: BatchHeader
+    ) -> BufferedConversion:
         # If a log's offsets fall, records below the first offset are left out. No client that
         # fetches this chunk wants them. A compressed message of v0 or v1 states only its last
         # offset.
@@ -238,7 +240,7 @@ class ConversionCache:
             batches, key.magic, first_offset, key.policy, self.budget, take=self._make_room
         )
 
-    def _keep(self, key: Key, converting: Converting) -> Chunk:
+    def _keep(self, key: ChunkKey, converting: Converting) -> Chunk:
         """Raises RecordsError if it is damaged, NoMemoryError if there is no room."""
         keeping = converting.keeping
         if keeping.damage is not None:

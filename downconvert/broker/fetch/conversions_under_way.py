@@ -10,7 +10,7 @@ Not here: a conversion (converted_chunk.py), caching its result (conversion_cach
 from collections import OrderedDict
 from typing import Final
 
-from .converted_chunk import Converting, Key
+from .converted_chunk import ChunkKey, Converting
 
 COUNT_MAX: Final = 64
 
@@ -22,16 +22,16 @@ class ConversionsUnderWay:
 
     def __init__(self, count_max: int = COUNT_MAX) -> None:
         self._count_max = count_max
-        self._by_key: OrderedDict[Key, Converting] = OrderedDict()  # the oldest first
+        self._by_key: OrderedDict[ChunkKey, Converting] = OrderedDict()  # the oldest first
         self._of_client: dict[int, Converting] = {}
 
     def __len__(self) -> int:
         return len(self._by_key)
 
-    def __contains__(self, key: Key) -> bool:
+    def __contains__(self, key: ChunkKey) -> bool:
         return key in self._by_key
 
-    def get(self, key: Key) -> Converting | None:
+    def get(self, key: ChunkKey) -> Converting | None:
         return self._by_key.get(key)
 
     def has_room(self) -> bool:
@@ -44,10 +44,10 @@ class ConversionsUnderWay:
                 return True
         return False
 
-    def add(self, key: Key, converting: Converting) -> None:
+    def add(self, key: ChunkKey, converting: Converting) -> None:
         self._by_key[key] = converting
 
-    def remove(self, key: Key, converting: Converting) -> None:
+    def remove(self, key: ChunkKey, converting: Converting) -> None:
         """The conversion is made, or has failed. Its clients find out at their next turn."""
         if self._by_key.get(key) is converting:
             del self._by_key[key]

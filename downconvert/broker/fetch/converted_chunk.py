@@ -16,7 +16,7 @@ from .message_index import MessageIndex
 WHOLE: Final = -1  # instead of an offset: no record is left out
 
 
-class Key(NamedTuple):
+class ChunkKey(NamedTuple):
     """file: the number of the open file. position: of the first batch in it, in bytes.
     first_offset: the fetch offset, if the chunk depends on it; or WHOLE."""
 

@@ -34,7 +34,7 @@ from records.files.zero_copy import ZeroCopySend
 from records.logged import log_of
 from records.units import MiB
 
-from .contribution import Contribution, Limits, Pause, Reading, nothing
+from .contribution import Contribution, FetchPause, Reading, ReadLimits, nothing
 from .fetch_read import FetchRead
 from .fetch_session import Asked
 from .idle import IdleLook
@@ -47,7 +47,7 @@ READ_COMMITTED: Final = 1
 
 # Bytes of the log measured in one turn. It takes a millisecond if nothing is compressed, and some
 # tens if everything is compressed again.
-TURN_SIZE: Final = MiB
+MEASURED_SIZE_MAX: Final = MiB
 
 NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
@@ -86,7 +86,7 @@ class FetchReader:
             return None  # reading unconverted records costs as little as checking them
         found = FetchRead()
         for asked in asked_for:
-            enough = min(min_bytes - found.size, asked.max_bytes, TURN_SIZE)
+            enough = min(min_bytes - found.size, asked.max_bytes, MEASURED_SIZE_MAX)
             try:
                 _, partition = self._partition(asked)
                 partition.check(asked.leader_epoch, leader=True)
@@ -109,13 +109,13 @@ class FetchReader:
 
     def read_some(
         self, read: FetchRead, asked_for: list[Asked], look: IdleLook | None, now: float
-    ) -> Pause | None:
+    ) -> FetchPause | None:
         """Reads further partitions into `read`, as many as fit a turn. Returns the pause that must
         follow. None: all are read."""
         measured = 0
         for asked in asked_for[len(read.results) :]:
-            if measured >= TURN_SIZE:
-                return Pause.TURN
+            if measured >= MEASURED_SIZE_MAX:
+                return FetchPause.TURN
             before = read.size
             pause = self._read_one(read, asked, look, now)
             if pause is not None:
@@ -127,7 +127,7 @@ class FetchReader:
 
     def _read_one(
         self, read: FetchRead, asked: Asked, look: IdleLook | None, now: float
-    ) -> Pause | None:
+    ) -> FetchPause | None:
         """Reads one partition. Returns the pause that must follow. None: it is complete."""
         index = asked.index
         result = Message(key=(asked.topic, index), partition_index=index, high_watermark=UNKNOWN)
@@ -137,7 +137,7 @@ class FetchReader:
             topic, partition = self._partition(asked)
             idle = None if look is None else look.before(partition)
             found = self._contribution(read, asked, topic, partition, result, now)
-            if isinstance(found, Pause):
+            if isinstance(found, FetchPause):
                 return found
             contribution = found
             if idle is not None and not contribution.source_size:
@@ -184,7 +184,7 @@ class FetchReader:
         partition: Partition,
         result: Message,
         now: float,
-    ) -> Contribution | Pause:
+    ) -> Contribution | FetchPause:
         must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
         reports_stable_offset = self._magic is None  # the last stable offset
@@ -208,7 +208,7 @@ class FetchReader:
                 begun = self._records(asked, topic, partition, up_to, start_offset, read.size)
                 self._exchange.work = begun
             try:
-                pause: Pause = next(self._exchange.work)
+                pause: FetchPause = next(self._exchange.work)
             except StopIteration as end:
                 contribution = end.value
             else:
@@ -231,7 +231,7 @@ class FetchReader:
         start_offset: int,
         size: int,
     ) -> Reading:
-        limits = Limits(
+        limits = ReadLimits(
             max_bytes=max(0, min(asked.max_bytes, self.max_bytes - size)),
             first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
             is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,

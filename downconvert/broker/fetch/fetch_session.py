@@ -28,7 +28,9 @@ IDLE_MAX: Final = 120.0  # seconds
 # For all sessions together. A partition takes some 300 bytes. A request of 100 MB names millions.
 PARTITIONS_MAX: Final = 200_000
 
-Key: TypeAlias = tuple[str | bytes, int]  # the topic's name or id in the request, and the index
+PartitionKey: TypeAlias = tuple[
+    str | bytes, int
+]  # the topic's name or id in the request, and the index
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +57,13 @@ class Asked:
     idle: Idle | None = None  # set if nothing was found for it
 
     @property
-    def key(self) -> Key:
+    def key(self) -> PartitionKey:
         return self.topic, self.index
 
 
-def asked_in(version: int, topics: Iterable[Message]) -> dict[Key, Asked]:
+def asked_in(version: int, topics: Iterable[Message]) -> dict[PartitionKey, Asked]:
     """The partitions of a request. If one is named twice, the last counts, as in Kafka."""
-    found: dict[Key, Asked] = {}
+    found: dict[PartitionKey, Asked] = {}
     for topic in topics:
         name = topic.topic_id if version >= TOPIC_IDS_SINCE else topic.topic
         for one in topic.partitions:
@@ -184,7 +186,11 @@ class FetchSessions:
             return self._continue(session, asked, forgotten, now)
 
     def _continue(
-        self, session: Session, asked: dict[Key, Asked], forgotten: list[Key], now: float
+        self,
+        session: Session,
+        asked: dict[PartitionKey, Asked],
+        forgotten: list[PartitionKey],
+        now: float,
     ) -> Context:
         partitions = session.partitions
         before = len(partitions)

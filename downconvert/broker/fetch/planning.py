@@ -9,7 +9,7 @@ from downconvert.conversion.plan import Steps
 from downconvert.serving.planning_slots import PlanningSlots, Wake
 from records.units import MiB
 
-from .contribution import Pause, Turns
+from .contribution import FetchPause, Turns
 
 Found = TypeVar("Found")
 
@@ -35,7 +35,7 @@ def planned(
                 if is_first and not slots.take(client, wake):
                     break
                 is_first = False
-                yield Pause.TURN
+                yield FetchPause.TURN
             else:
                 return found
         finally:
@@ -43,7 +43,7 @@ def planned(
             if not is_first:
                 slots.release(client)
         is_first = False
-        yield Pause.WAKE
+        yield FetchPause.WAKE
 
 
 def _turn_of(steps: Steps[Found]) -> Found | None:

@@ -12,7 +12,7 @@ from downconvert.broker.partition import Partition
 from downconvert.serving.fetch_assembly import first_of_use, is_of_use
 from records import FileRecords
 
-from .contribution import Contribution, Limits, Pause, Reading, Turns, nothing
+from .contribution import Contribution, FetchPause, Reading, ReadLimits, Turns, nothing
 from .planning import planned
 from .reading_converted import Reader
 
@@ -24,7 +24,7 @@ def read_as_is(
     partition: Partition,
     offset: int,
     up_to: int,
-    limits: Limits,
+    limits: ReadLimits,
     *,
     reader: Reader | None = None,
     recode: Mapping[str, str] | None = None,
@@ -79,7 +79,7 @@ def _from_a_record_on(
     records: FileRecords,
     offset: int,
     up_to: int,
-    limits: Limits,
+    limits: ReadLimits,
     *,
     wants_markers: bool,
 ) -> Turns[FileRecords]:
@@ -98,5 +98,5 @@ def _from_a_record_on(
             return records.slice(0, 0)
         if looked_at >= BATCHES_A_TURN:
             looked_at = 0
-            yield Pause.TURN
+            yield FetchPause.TURN
         records = partition.read(first.end, limits.max_bytes, up_to)

@@ -36,7 +36,15 @@ from records.files.sends import Send
 from records.formats import V2
 from records.units import KiB, MiB
 
-from .contribution import Contribution, ConvertedSend, Limits, Pause, Reading, Turns, nothing
+from .contribution import (
+    Contribution,
+    ConvertedSend,
+    FetchPause,
+    Reading,
+    ReadLimits,
+    Turns,
+    nothing,
+)
 from .conversion_cache import ConversionCache
 from .planning import planned
 from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
@@ -65,7 +73,7 @@ def read_converted(
     partition: Partition,
     offset: int,
     up_to: int,
-    limits: Limits,
+    limits: ReadLimits,
     *,
     magic: int,
     policy: ConversionPolicy,
@@ -83,7 +91,7 @@ class _Conversion:
     partition: Partition
     offset: int
     up_to: int
-    limits: Limits
+    limits: ReadLimits
     magic: int
     policy: ConversionPolicy
     reader: Reader
@@ -117,12 +125,12 @@ class _Conversion:
                     shared.ends is Ends.IN_PROGRESS
                 ):  # so that a response is as long as without shared chunks
                     shared.close()
-                    yield Pause.WAKE
+                    yield FetchPause.WAKE
                     continue
                 if shared.size:
                     return (yield from self._after(shared, records))
                 if shared.ends is Ends.LATER:
-                    yield Pause.TURN
+                    yield FetchPause.TURN
                     continue
             converted: Converted | None = None
             if cache is not None and is_small_and_plain(records, AT_ONCE_MAX, AT_ONCE_BATCHES):
@@ -138,7 +146,7 @@ class _Conversion:
             skipped += found.size
             if skipped >= SKIP_SIZE:
                 skipped = 0
-                yield Pause.TURN
+                yield FetchPause.TURN
 
     @property
     def _asker(self) -> Asker:

@@ -22,7 +22,7 @@ from records.formats import V2, Codec
 from records.units import KiB, MiB
 
 from .conversion_cache import ConversionCache, kept_policy
-from .converted_chunk import WHOLE, Chunk, Key, Place
+from .converted_chunk import WHOLE, Chunk, ChunkKey, Place
 
 # Small enough that its conversion is a turn's work, large enough that finding it costs less than
 # sending it.
@@ -157,7 +157,9 @@ class SharedRangeBuilder:
         """The next chunk (held), its statistics, and the position in it to begin at. None: there is
         none, and `taken.ends` says why."""
         cache, at = self._cache, self.taken.source_size
-        key = Key(self._file, self._records.origin + at, self._asker.magic, self._policy, WHOLE)
+        key = ChunkKey(
+            self._file, self._records.origin + at, self._asker.magic, self._policy, WHOLE
+        )
         chunk = cache.find(key)
         first = next(self._batches(at), None) if chunk is None else chunk.first
         if first is None:  # no whole batch is left
@@ -194,7 +196,7 @@ class SharedRangeBuilder:
         magic = min(first.magic, self._asker.magic)
         return self._policy.codec_for(first.codec, magic) is not Codec.NONE
 
-    def _convert(self, key: Key, at: int, first: BatchHeader) -> Chunk | None:
+    def _convert(self, key: ChunkKey, at: int, first: BatchHeader) -> Chunk | None:
         """Converts the chunk that begins at `at`, if it will be cached."""
         taken, records = self.taken, self._records
         end = self._end_of(at, first) if key.first_offset == WHOLE else at + first.size

@@ -10,7 +10,7 @@ Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.fetch.contribution import Pause, nothing
+from downconvert.broker.fetch.contribution import FetchPause, nothing
 from downconvert.broker.fetch.fetch_read import FetchRead
 from downconvert.broker.fetch.fetch_reader import FetchReader
 from downconvert.broker.fetch.fetch_session import Asked, Context, Sessionless, asked_in
@@ -85,9 +85,9 @@ class Fetch:
         """Continues reading. Then answers, or waits for more records or for the next turn."""
         read = self._read
         pause = self._reader.read_some(read, self._asked, self._look, now)
-        if pause is Pause.TURN:
+        if pause is FetchPause.TURN:
             self._exchange.post_turn(self.resume)
-        elif pause is Pause.WAKE:
+        elif pause is FetchPause.WAKE:
             self._exchange.pause(self.resume)
         elif self._is_final or read.size >= self._min_bytes or self._deadline <= now:
             self._answer(now)

@@ -11,15 +11,14 @@ Not here: sockets, threads and clocks (server.py), handling a request (broker.py
 
 import socket
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from downconvert.broker.exchange import Client, Exchange
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend
 from downconvert.serving.limits import FREE_SIZE, RequestMemory
 from downconvert.serving.places import Place
-
-NOTHING: Final = memoryview(b"")
+from records.files.sends import NOTHING
 
 
 class Channel(Protocol):

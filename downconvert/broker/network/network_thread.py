@@ -32,7 +32,7 @@ from .wake import Wake
 
 LOG: Final = log_of(__name__)
 SWEEP: Final = 1.0  # seconds between checks for connections that have taken too long
-TURN_SIZE: Final = 128 * 1024  # bytes of a response written before the clock is read again
+WRITE_BUDGET: Final = 128 * 1024  # bytes of a response written before the clock is read again
 TURN_SIZE_MAX: Final = 256 * 1024  # the same if that takes a small part of a turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, too long for shorter waits
@@ -324,7 +324,7 @@ class NetworkThread:
     def _write(self, connection: Connection) -> None:
         send = connection.send
         assert send is not None
-        size, until, before = TURN_SIZE, inf, -inf
+        size, until, before = WRITE_BUDGET, inf, -inf
         # Bytes that fit into the socket's own buffer are sent at once, while they are in the cache.
         while True:
             written = send.write_to(connection.channel, size)

@@ -13,7 +13,7 @@ from downconvert.access.settings import access_of, load
 from tests.downconvert.rights.rules import KINDS
 
 DOCS: Final = Path(__file__).parents[3] / "docs"
-NOTHING: Final = {meaning.NOTHING, "nothing"}
+NOTHING: Final = {meaning.NONE, "nothing"}
 
 
 @pytest.mark.parametrize("kind", KINDS)

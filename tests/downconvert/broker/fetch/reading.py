@@ -6,7 +6,7 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker
-from downconvert.broker.fetch.contribution import Contribution, Limits
+from downconvert.broker.fetch.contribution import Contribution, ReadLimits
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.reading_converted import Reader, read_converted
 from downconvert.broker.partition import Partition
@@ -35,7 +35,7 @@ def converted(
     partition: Partition,
     offset: int,
     up_to: int,
-    limits: Limits,
+    limits: ReadLimits,
     policy: ConversionPolicy,
     cache: ConversionCache | None = None,
 ) -> Contribution:

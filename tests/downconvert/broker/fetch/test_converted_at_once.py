@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from downconvert import ConversionPolicy
-from downconvert.broker.fetch.contribution import Limits
+from downconvert.broker.fetch.contribution import ReadLimits
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
 from records import (
@@ -45,7 +45,7 @@ def test_what_is_converted_at_once_is_what_is_converted_while_it_is_sent(
         end = partition.end_offset
         for _ in range(150):
             offset, max_bytes = random.randrange(end), random.choice((150, 400, 1000, 3000))
-            limits = Limits(max_bytes, first=True, is_hard=random.random() < 0.5)
+            limits = ReadLimits(max_bytes, first=True, is_hard=random.random() < 0.5)
             if partition.read(offset, max_bytes, end).size < max_bytes:
                 continue  # at the end of a log what is converted is shared
             lazily = converted(partition, offset, end, limits, ConversionPolicy())

@@ -13,7 +13,7 @@ import pytest
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker import Client, Exchange, Owner
 from downconvert.broker.fetch import planning
-from downconvert.broker.fetch.contribution import ConvertedSend, Limits
+from downconvert.broker.fetch.contribution import ConvertedSend, ReadLimits
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey
 from downconvert.serving.buffered_send import BufferedConversion
@@ -43,7 +43,7 @@ from tests.downconvert.storage.logs import batch
 
 from .reading import MARKER, Counted, converted, markers, of
 
-LIMITS = Limits(max_bytes=1000, first=True)
+LIMITS = ReadLimits(max_bytes=1000, first=True)
 
 HALVES = [bytes([n % 256]) * 400 + Random(n).randbytes(400) for n in range(5_000)]
 LARGE = build([Record(n, 1, value=v) for n, v in enumerate(HALVES)], magic=2, codec=Codec.LZ4)
@@ -150,7 +150,7 @@ def test_no_turn_is_longer_for_a_large_batch(
         found = [record.offset for record in records_of(fetched(exchange))]
     assert found == list(range(len(found)))
     assert len(found) > len(HALVES) // 5  # a fetch need not bring all of a large batch
-    assert not broker.planning_slots._holders
+    assert not broker.planning_slots
 
 
 @pytest.mark.parametrize("kept", [0, 2**24])
@@ -212,10 +212,10 @@ def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
         while any(owner.has_work for owner in owners):
             for owner in owners:
                 broker.run_due(owner, 0.0) or broker.run_turn(owner, 0.0)
-            assert len(broker.planning_slots._holders) <= 2
+            assert len(broker.planning_slots) <= 2
         answers = {len(sent(exchange)) for exchange in waiting}
     assert len(answers) == 1
-    assert not broker.planning_slots._holders
+    assert not broker.planning_slots
 
 
 def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,9 +223,9 @@ def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
         owner = Owner()
         exchange = fetching(broker, 2, "events", 0, now=0.0, owner=owner)
-        assert broker.planning_slots._holders
+        assert broker.planning_slots
         broker.finished(exchange)
-        assert not broker.planning_slots._holders
+        assert not broker.planning_slots
         broker.run_turn(owner, 0.0)
         assert not owner.has_work
 
@@ -293,7 +293,7 @@ def test_a_batch_that_ends_in_what_compaction_took_does_not_come_again(
     thinned = batch(0, base_offset=0, last_offset=5, codec=codec)
     following = batch(6, codec=codec)
     policy = ConversionPolicy(trim_compressed=trim)
-    limits = Limits(max_bytes=len(thinned), first=True)  # no room for the next one besides
+    limits = ReadLimits(max_bytes=len(thinned), first=True)  # no room for the next one besides
     with broker_of(tmp_path, {"events": {0: [thinned, following]}}) as broker:
         partition = of(broker)
         found = converted(partition, 1, 7, limits, policy)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from downconvert import ConversionPolicy, convert
 from downconvert.broker.fetch import shared_range
 from downconvert.broker.fetch.conversion_cache import PLAIN_REACH, ConversionCache
-from downconvert.broker.fetch.converted_chunk import Chunk, Key
+from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey
 from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
 from downconvert.conversion import converter
 from downconvert.serving.buffered_send import BufferedConversion, MemoryBudget
@@ -182,7 +182,7 @@ def test_what_another_thread_makes_while_one_looks_for_it_is_not_made_again(
     cache = ConversionCache(MemoryBudget(MiB))
     find, others = cache.find, [Asker(2, 1, 0, DEFAULT)]
 
-    def found(key: Key) -> Chunk | None:
+    def found(key: ChunkKey) -> Chunk | None:
         chunk = find(key)
         if chunk is None and others:
             take(cache, records, others.pop(), is_tail=True)

@@ -12,7 +12,7 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker
-from downconvert.broker.fetch.contribution import Contribution, Limits, Reading
+from downconvert.broker.fetch.contribution import Contribution, Reading, ReadLimits
 from downconvert.broker.fetch.reading import read_as_is
 from downconvert.broker.fetch.reading_converted import Reader
 from downconvert.protocol.errors import ErrorCode
@@ -122,7 +122,10 @@ def test_new_clients_get_markers_only_where_they_need_them(version: int, tmp_pat
     """kafkajs 1.8 stays where an answer holds nothing but a marker."""
     segments = {0: [marker(0)], 1: [batch(1)]}
     with broker_of(tmp_path, {"events": segments}) as broker:
-        partition, limits = broker.topics["events"].partitions[0], Limits(max_bytes=99, first=True)
+        partition, limits = (
+            broker.topics["events"].partitions[0],
+            ReadLimits(max_bytes=99, first=True),
+        )
         for committed, first in ((False, 1), (True, 0)):
             found = in_one_turn(
                 read_as_is(partition, 0, 2, limits, reader=READER, is_committed=committed)
@@ -148,7 +151,7 @@ def test_a_follower_is_sent_every_batch(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": segments}) as broker:
         partition, limits = (
             broker.topics["events"].partitions[0],
-            Limits(max_bytes=1000, first=True),
+            ReadLimits(max_bytes=1000, first=True),
         )
         answer = in_one_turn(read_as_is(partition, 5, 11, limits, reader=READER, is_follower=True))
     assert answer.source is not None

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage.disk.entry_file import EntryFile, used_entries
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.files import DISK
 from downconvert.storage.errors import DiskFullError
 
@@ -130,18 +131,10 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_leaves_the_entries_that_there_are(tmp_path: Path) -> None:
-    path = tmp_path / "index"
-    entries = EntryFile.open_writable(path, 8, DISK, 80)
+    disk = FaultyDisk(tmp_path)
+    entries = EntryFile.open_writable(tmp_path / "index", 8, disk, 80)
     entries.append(ENTRY)
-
-    class Full:
-        def __getattr__(self, name: str) -> object:
-            return getattr(file, name)
-
-        def write_at(self, *_: object) -> None:
-            raise DiskFullError(str(path))
-
-    file, entries._file = entries._file, Full()  # type: ignore[assignment]
+    disk.fill(is_full=True)
     with pytest.raises(DiskFullError, match="no space left"):
         entries.append(ENTRY)
     assert entries.count == 1

@@ -170,3 +170,16 @@ def test_a_batch_that_was_cut_off_is_not_known_by_the_offset_that_another_has_no
         writer.append(batch(7))
         with pytest.raises(ApiError, match="expected is 9"):
             partition.sequences.duplicate_of(header, writer.producers)
+
+
+@pytest.mark.parametrize("fields", [{"producer": -1, "epoch": -1}, {"producer": 5}])
+def test_batches_without_a_sequence_number_are_never_duplicates(
+    tmp_path: Path, fields: dict[str, int]
+) -> None:
+    """Those of producers that are not idempotent, and of the coordinator itself."""
+    with writable_broker(tmp_path, "t") as broker:
+        send(broker, batch(0))
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        (header,) = MemoryRecords(batch(-1, **fields)).batches()
+        assert partition.sequences.duplicate_of(header, partition.log.writer.producers) is None

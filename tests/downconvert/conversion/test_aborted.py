@@ -1,5 +1,9 @@
 """Whose data is aborted, as Kafka's consumers find out."""
 
+from itertools import permutations
+
+import pytest
+
 from downconvert import AbortedTransaction
 from downconvert.conversion.aborted import AbortedTransactions
 
@@ -27,6 +31,7 @@ def test_a_commit_marker_ends_nothing():
 def test_a_known_last_offset_ends_it_where_the_marker_is_gone():
     aborted = AbortedTransactions([AbortedTransaction(1, 10, last_offset=20)])
     assert aborted.holds(1, 15, 19)
+    assert aborted.holds(1, 20, 20)
     assert not aborted.holds(1, 21, 25)
 
 
@@ -37,6 +42,14 @@ def test_transactions_of_several_producers_overlap():
     aborted.marker(1, 14, ABORT)
     assert not aborted.holds(1, 15, 15)
     assert aborted.holds(2, 16, 16)
+
+
+@pytest.mark.parametrize("firsts", permutations((10, 20, 30)))
+def test_transactions_are_given_in_any_order(firsts):
+    aborted = AbortedTransactions([AbortedTransaction(first, first) for first in firsts])
+    for first in (10, 20, 30):
+        assert not aborted.holds(first, first - 1, first - 1)
+        assert aborted.holds(first, first, first + 1)
 
 
 def test_a_transaction_that_began_before_the_slice_counts():

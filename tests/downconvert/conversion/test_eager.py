@@ -62,3 +62,15 @@ def test_what_is_converted_by_and_by_is_what_is_converted_at_once(
         assert b"".join(parts) == eager(log, 1, first_offset)
         assert len(parts) < 20
         assert all(parts)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_what_was_converted_so_far_is_counted(tmp_path: Path, codec: Codec) -> None:
+    with log_of(tmp_path / "0.log", codec, 300) as records:
+        made, size, seen = convert(records, 1), 0, 0
+        for piece in made:
+            size += len(piece)
+            assert made.stats.bytes_out == size
+            assert seen < made.stats.bytes_in <= records.size
+            seen = made.stats.bytes_in
+        assert (made.stats.bytes_out, made.stats.bytes_in) == (size, records.size)

@@ -62,6 +62,13 @@ def test_zstd_without_a_rule_is_refused_since_old_formats_have_none():
     assert ConversionPolicy(recode={}).codec_for(Codec.ZSTD, 1) is None
 
 
+def test_zstd_stays_in_batches_of_v2_which_have_it():
+    policy = ConversionPolicy(recode={})
+    assert [policy.codec_for(Codec.ZSTD, magic) for magic in (0, 1, 2)] == [None, None, Codec.ZSTD]
+    policy = ConversionPolicy(recode={"zstd": "refuse"})
+    assert [policy.codec_for(Codec.ZSTD, magic) for magic in (0, 1, 2)] == [None] * 3
+
+
 def test_a_rule_for_one_format_goes_before_the_rule_for_all():
     policy = ConversionPolicy(recode={"lz4": "snappy", "lz4:magic0": "none"})
     assert policy.codec_for(Codec.LZ4, 0) is Codec.NONE

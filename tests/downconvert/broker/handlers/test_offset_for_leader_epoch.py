@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.broker import Broker
+from downconvert.broker import Broker, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.fetching import broker_of
@@ -84,3 +84,20 @@ def test_a_client_that_knows_the_epoch_may_fetch_from_an_empty_log(
         assert one.error_code == code
         found = one.diverging_epoch
         assert ((found.epoch, found.end_offset) if found.epoch >= 0 else None) == diverging
+
+
+def test_a_log_whose_files_cannot_be_read_is_an_error_of_the_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writable_broker(tmp_path, "t", partitions=2) as broker:
+        partition = broker.topics["t"].partitions[1]
+
+        def fails(*_: object) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(type(partition), "end_of_epoch", fails)
+        asked = Message(partition=1, current_leader_epoch=-1, leader_epoch=0)
+        body = Message(replica_id=-1, topics=[Message(topic="t", partitions=[asked])])
+        (topic,) = ask(broker, ApiKey.OffsetForLeaderEpoch, 3, body).topics
+        (one,) = topic.partitions
+        assert one.error_code == ErrorCode.KAFKA_STORAGE_ERROR

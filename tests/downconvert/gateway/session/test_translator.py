@@ -1,0 +1,61 @@
+"""What is answered with fields that the gateway knows names the gateway's addresses only.
+
+Not here: single requests (test_translation.py), who is at which address (../test_topology.py)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.access.rights import Access
+from downconvert.broker import Broker
+from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.topology import Address
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.broker.writable import writable_broker
+from tests.downconvert.gateway.cluster import FIRST_PORT, HOST, Through, modern
+
+BOOTSTRAP = (Address("cluster.test", 9092),)
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    with writable_broker(tmp_path, "t") as broker:
+        yield modern(broker)
+
+
+@pytest.fixture(params=[Access(), Access(topics=("t",), groups=("g",))], ids=["all", "lists"])
+def through(request: pytest.FixtureRequest, broker: Broker) -> Through:
+    """Of clients that may do everything, or what lists name."""
+    return Through(broker, GatewayConfig(bootstrap=BOOTSTRAP, access=request.param))
+
+
+def addresses(brokers: list[Message]) -> list[tuple[str, int]]:
+    return [(one.host, one.port) for one in brokers]
+
+
+def gateways(broker: Broker) -> list[tuple[str, int]]:
+    return [(HOST, FIRST_PORT + broker.config.node_id)]
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_metadata_names_the_gateway(broker: Broker, through: Through, version: int) -> None:
+    topics = [Message(name="t")]
+    found = through.ask(ApiKey.Metadata, version, Message(topics=topics))
+    assert addresses(found.brokers) == gateways(broker)
+    assert [one.name for one in found.topics] == ["t"]
+
+
+@pytest.mark.parametrize("version", range(5))
+def test_the_coordinator_of_a_group_is_at_the_gateway(
+    broker: Broker, through: Through, version: int
+) -> None:
+    body = Message(key="g", key_type=0, coordinator_keys=["g"])
+    found = through.ask(ApiKey.FindCoordinator, version, body)
+    coordinators = found.coordinators if version >= 4 else [found]
+    assert addresses(coordinators) == gateways(broker)
+
+
+def test_the_brokers_of_the_cluster_are_at_the_gateway(broker: Broker, through: Through) -> None:
+    found = through.ask(ApiKey.DescribeCluster, 0, Message())
+    assert addresses(found.brokers) == gateways(broker)

@@ -60,19 +60,24 @@ class Piece:
 
 @dataclass
 class Copy:
-    """A broker's copy. `is_valid`: all of it is also in the leader's log."""
+    """A broker's copy. `is_valid`: all of it is also in the leader's log. `log`: its batches before
+    any were removed."""
 
     broker: str
     pieces: list[Piece]
     epochs: list[tuple[int, int]]
     is_valid: bool
-    end: int
+    log: list[Batch]
     cleaned: int = 0
     deleted: int = 0  # the log start offset after a DeleteRecords request
 
     def covers(self, offset: int) -> bool:
         """Whether an offset is within the copy, as it was before it was damaged."""
         return self.pieces[0].base <= offset < self.end
+
+    @property
+    def end(self) -> int:
+        return self.log[-1].last + 1 if self.log else 0
 
     @property
     def is_misindexed(self) -> bool:
@@ -216,7 +221,7 @@ def _copy(
         if not pieces or (pieces[-1].batches and chance.random() < 0.2):
             pieces.append(Piece(one.base, [], is_indexed))
         pieces[-1].batches.append(one)
-    copy = Copy(broker, pieces, list(epochs), is_valid, log[-1].last + 1 if log else 0)
+    copy = Copy(broker, pieces, list(epochs), is_valid, log)
     if is_compacted and len(pieces) > 1:
         cleaned = chance.randrange(1, len(pieces))
         copy.cleaned = pieces[cleaned].base
@@ -276,8 +281,7 @@ def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
     for copy in tree.copies:
         directory = path / copy.broker / NAME
         directory.mkdir(parents=True, exist_ok=True)
-        batches = [one for piece in copy.pieces for one in piece.batches]
-        aborted = transactions(batches).aborted
+        aborted = transactions(copy.log).aborted
         for piece in copy.pieces:
             _write(directory, piece, is_healed=is_healed)
             if piece.is_indexed and (is_healed or not piece.is_gone):

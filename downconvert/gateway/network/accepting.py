@@ -24,18 +24,18 @@ PAUSE: Final = 1.0  # seconds without accepting if the system lacks descriptors 
 
 
 class Accepting:
-    """Accepts clients. `welcome` gets each connection, a non-blocking socket, and the client's
+    """Accepts clients. `on_accepted` gets each connection, a non-blocking socket, and the client's
     address."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         listening: socket.socket,
-        welcome: Callable[[socket.socket, str], None],
+        on_accepted: Callable[[socket.socket, str], None],
     ) -> None:
         self._loop = loop
         self._listening = listening
-        self._welcome = welcome
+        self._on_accepted = on_accepted
         self._waiting: asyncio.TimerHandle | None = None
         self._resume()
 
@@ -70,4 +70,4 @@ class Accepting:
             channel.setblocking(False)
             with suppress(OSError):  # it has gone, which is noticed later
                 channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._welcome(channel, peer[0])
+            self._on_accepted(channel, peer[0])

@@ -255,7 +255,7 @@ class Connection:
             steps = self.session.exchange(request.prefix, size, self._clock())
         else:
             steps, step = begun.steps, begun.step
-        said: Callable[[], Any] = nothing
+        make_result: Callable[[], Any] = nothing
         takes_time = False  # whether the next step goes to a thread
         spool: Spool | None = None  # the cluster's response; a large one has not arrived whole
         self._is_small, until = True, 0.0
@@ -264,28 +264,28 @@ class Connection:
                 pass
             elif spool is not None and not spool.is_whole:
                 assert self._upstream is not None
-                answer = delivery.receive(self._upstream.stream, spool, steps, said)
+                answer = delivery.receive(self._upstream.stream, spool, steps, make_result)
                 step = await self._while_waiting(answer)
             elif takes_time:
-                step = await delivery.advance(steps, said)
+                step = await delivery.advance(steps, make_result)
             else:
-                step = self._pool.here(partial(advance, steps, said))
+                step = self._pool.here(partial(advance, steps, make_result))
             match step:
                 case Turn():
-                    said, takes_time = nothing, perf_counter() >= until
+                    make_result, takes_time = nothing, perf_counter() >= until
                 case Pause(seconds):
                     await self._wait(seconds)
-                    said, takes_time = nothing, False
+                    make_result, takes_time = nothing, False
                 case Whole():
                     whole = await request.whole()
-                    said, takes_time = partial(same, whole), len(whole) > INLINE_MAX
+                    make_result, takes_time = partial(same, whole), len(whole) > INLINE_MAX
                 case Ask() if step is HELLO:
-                    said, takes_time = partial(same, await self._ask_hello()), False
+                    make_result, takes_time = partial(same, await self._ask_hello()), False
                 case Ask():
                     upstream = await self._reached()
                     correlation_id = None if begun is None else begun.correlation_id
                     is_fetch, begun = step.api is ApiKey.Fetch, None
-                    said, spool = await self._ask(upstream, step, request, correlation_id)
+                    make_result, spool = await self._ask(upstream, step, request, correlation_id)
                     self._is_small &= spool is None or spool.size <= MEMORY_MAX
                     takes_time = not self._is_small
                     if is_fetch and takes_time:

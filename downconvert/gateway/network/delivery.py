@@ -30,7 +30,7 @@ from records.files.sends import NOTHING
 
 from .conversion_pool import AGAIN, TimedPool
 from .ended import ConnectionEndedError
-from .pouring import scratch
+from .receiver import scratch
 from .streams import PIECE_SIZE, Stream
 
 SOON: Final = 0.001  # seconds that the event loop may convert for one client at a time
@@ -41,8 +41,8 @@ class Delivery:
     """The answer to one request of a client, as far as a thread makes or sends it."""
 
     __slots__ = (
-        *("_cannot_send", "_client", "_head", "_made", "_pool", "_send", "_source", "_spool"),
-        *("_step", "_steps", "_target", "_upstream"),
+        *("_cannot_send", "_client", "_head", "_make_result", "_pool", "_send", "_source"),
+        *("_spool", "_step", "_steps", "_target", "_upstream"),
     )
 
     def __init__(self, client: Stream, pool: TimedPool) -> None:
@@ -54,7 +54,7 @@ class Delivery:
         self._head: memoryview  # what has been read from it already
         self._spool: Spool | None = None  # a response that has not arrived whole
         self._steps: Steps
-        self._made: Callable[[], Any]  # makes the result of the exchange's last step
+        self._make_result: Callable[[], Any]  # makes the result of the exchange's last step
         self._step: Step | None = None  # the exchange's next one
         self._send: ResponseSend | None = None  # the answer, once it may be sent
         self._cannot_send: Exception | None = None  # why not
@@ -66,16 +66,16 @@ class Delivery:
         if self._target is None:
             self._target = await self._client.direct()
 
-    async def advance(self, steps: Steps, made: Callable[[], Any]) -> Step:
-        """Advances an exchange to its next step that is not a turn. `made`: makes the result of the
-        last one. An answer is sent, too, as far as the client takes it at once."""
-        self._steps, self._made, self._step = steps, made, None
+    async def advance(self, steps: Steps, make_result: Callable[[], Any]) -> Step:
+        """Advances an exchange to its next step that is not a turn. `make_result`: that of the last
+        one. An answer is sent, too, as far as the client takes it at once."""
+        self._steps, self._make_result, self._step = steps, make_result, None
         await self._pool.run(self._run)
         assert self._step is not None
         return self._step
 
     async def receive(
-        self, upstream: Stream, spool: Spool, steps: Steps, made: Callable[[], Any]
+        self, upstream: Stream, spool: Spool, steps: Steps, make_result: Callable[[], Any]
     ) -> Step:
         """As `advance`, but receives the rest of the cluster's response first.
 
@@ -85,10 +85,10 @@ class Delivery:
         try:
             if not self._pool.goes_on(0):  # it waits for a thread, and its bytes are counted
                 self._take_head(spool)
-            step = await self.advance(steps, made)
+            step = await self.advance(steps, make_result)
             while not spool.is_whole:
                 await upstream.ready(self._source, to_write=False)
-                step = await self.advance(steps, made)
+                step = await self.advance(steps, make_result)
         finally:
             self._spool = None
             upstream.take_back(self._source)
@@ -164,8 +164,8 @@ class Delivery:
             return self._receive(self._spool)
         if self._send is not None:
             return self._write(self._send)
-        self._step = step = advance(self._steps, self._made)
-        self._made = nothing
+        self._step = step = advance(self._steps, self._make_result)
+        self._make_result = nothing
         if isinstance(step, Turn):
             return True
         is_final = isinstance(step, Answer) and step.ends is None and step.throttled is None

@@ -156,8 +156,7 @@ class ServingLoop:
     def _listen(self, node_id: int, port: int) -> None:
         copies = self._gateway.listeners.copies(node_id, port)
         self._listeners[node_id] = [
-            Accepting(self._loop, copy, partial(self._reception.welcome, node_id))
-            for copy in copies
+            Accepting(self._loop, copy, partial(self._reception.accept, node_id)) for copy in copies
         ]
 
     def _listen_no_more(self, node_id: int) -> None:

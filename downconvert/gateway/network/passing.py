@@ -149,7 +149,7 @@ class Passing:
         if not self._is_open or self._is_last or self._translation is not None:
             return 0
         session, asked, upstream = self._session, self._asked, self._upstream
-        if upstream is None or not upstream.stream.takes() or self._failure is not None:
+        if upstream is None or not upstream.stream.is_writable() or self._failure is not None:
             return 0
         now, time, kinds = self._monotonic(), self._clock(), session.passed
         if session.identity.has_expired(time):
@@ -308,7 +308,7 @@ class Passing:
             except ConnectionEndedError as error:
                 self._fail(error)
                 return
-            if self._left >= WORTHWHILE or not client.takes():
+            if self._left >= WORTHWHILE or not client.is_writable():
                 self._waits_for_client = True
                 client.wake()
                 return

@@ -69,7 +69,7 @@ class Reception:
         self._numbers = count(1)
         self._tasks: set[asyncio.Task[None]] = set()  # of clients before or in their handshake
 
-    def welcome(self, node_id: int, channel: socket.socket, address: str) -> None:
+    def accept(self, node_id: int, channel: socket.socket, address: str) -> None:
         """Admits a client, or a load balancer that connects for one, and begins to serve it."""
         config = self._gateway.config
         has_header = config.expects_proxy_header(address)

@@ -14,7 +14,7 @@ from records.files.sends import NOTHING
 from . import splicing
 from .deadline import Deadline, wake
 from .ended import ConnectionEndedError
-from .pouring import SCRATCH_SIZE, Pouring, scratch
+from .receiver import SCRATCH_SIZE, Receiver, scratch
 from .tcp import keep_alive, unsent
 
 BUFFER_SIZE: Final = 16 * 1024  # received bytes that wait for their reader
@@ -38,7 +38,7 @@ class Stream(asyncio.BufferedProtocol):
 
     __slots__ = (  # thousands of idle streams exist
         *("_buffer_size", "_family", "_file", "_is_eof", "_is_paused", "_may_write"),
-        *("_pouring", "_reader", "_beside", "_writer", "available", "deadline", "is_plain"),
+        *("_receiver", "_reader", "_beside", "_writer", "available", "deadline", "is_plain"),
         *("on_arrival", "on_end", "patience", "peer", "transport"),
     )
 
@@ -62,7 +62,7 @@ class Stream(asyncio.BufferedProtocol):
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
         self._beside: asyncio.Future[None] | None = None  # of who uses its socket directly
-        self._pouring: Pouring | None = None
+        self._receiver: Receiver | None = None
         self.transport: asyncio.Transport
         self._file: int
         self._family: int
@@ -80,17 +80,17 @@ class Stream(asyncio.BufferedProtocol):
         keep_alive(raw)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        if self._pouring is not None:
-            return scratch()[: self._pouring.read_size]
+        if self._receiver is not None:
+            return scratch()[: self._receiver.read_size]
         waiting = len(self.available)
         if waiting:  # new bytes are handled together with these
             scratch()[:waiting] = self.available
         return scratch()[waiting : self._buffer_size]
 
     def buffer_updated(self, nbytes: int) -> None:
-        if self._pouring is not None:
-            if self._pouring.take(scratch()[:nbytes]):
-                self._pouring = None
+        if self._receiver is not None:
+            if self._receiver.take(scratch()[:nbytes]):
+                self._receiver = None
                 wake(self._reader)
             return
         data = scratch()[: len(self.available) + nbytes]
@@ -186,19 +186,19 @@ class Stream(asyncio.BufferedProtocol):
             self.consume(len(piece))
         elif self._is_eof:
             raise ConnectionEndedError(self.peer)
-        pouring = Pouring(sink, size - len(piece), piece_size, goes_on)
-        if not pouring.is_done():
-            self._pouring = pouring
+        receiver = Receiver(sink, size - len(piece), piece_size, goes_on)
+        if not receiver.is_done():
+            self._receiver = receiver
             try:
-                while self._pouring is not None and not self._is_eof:
+                while self._receiver is not None and not self._is_eof:
                     self._resume()
                     self._reader = asyncio.get_running_loop().create_future()
-                    await self._moves(self._reader, lambda: -pouring.left)
+                    await self._moves(self._reader, lambda: -receiver.left)
             finally:
-                self._pouring = None
-        if pouring.failure is not None:
-            raise pouring.failure
-        return size - pouring.left
+                self._receiver = None
+        if receiver.failure is not None:
+            raise receiver.failure
+        return size - receiver.left
 
     def _take(self, size: int) -> memoryview:
         """As `consume`, without reading again. Returns the bytes."""
@@ -331,7 +331,7 @@ class Stream(asyncio.BufferedProtocol):
                 self.consume(size)
                 arrived = size
             else:
-                arrived = await self.receive_into(other.send, size, PIECE_SIZE, other.takes)
+                arrived = await self.receive_into(other.send, size, PIECE_SIZE, other.is_writable)
             size -= arrived
             await other.drain()
 
@@ -370,7 +370,7 @@ class Stream(asyncio.BufferedProtocol):
             if stream.transport.is_closing():
                 raise ConnectionEndedError(stream.peer)
 
-    def takes(self) -> bool:
+    def is_writable(self) -> bool:
         """Whether few bytes are queued for writing."""
         return self._may_write
 

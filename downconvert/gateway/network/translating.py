@@ -92,7 +92,7 @@ class Translation:
     def begin(self, upstream: Upstream) -> bool:
         """Asks the cluster. Returns whether it has been asked. Raises errors of the exchange and
         ConnectionEndedError."""
-        if self.repeated is not None and upstream.stream.takes():
+        if self.repeated is not None and upstream.stream.is_writable():
             self.correlation_id = upstream.next_id()
             upstream.stream.send(self.repeated.ask(self.correlation_id, offset_of(self._whole)))
             if self.repeated.is_large:
@@ -132,16 +132,16 @@ class Translation:
         assert isinstance(self.step, Ask)
         spool = Spool(len(data) - LENGTH.size)
         spool.write(data[LENGTH.size :])
-        said: Callable[[], Message] = partial(self.step.answer, spool, asked_id)
-        return self._goes_on(said, upstream)
+        make_result: Callable[[], Message] = partial(self.step.answer, spool, asked_id)
+        return self._goes_on(make_result, upstream)
 
-    def _goes_on(self, said: Callable[[], Any], upstream: Upstream) -> bool:
+    def _goes_on(self, make_result: Callable[[], Any], upstream: Upstream) -> bool:
         until, self.correlation_id = perf_counter() + SOON, None
-        self.step = step = advance(self.steps, said)
+        self.step = step = advance(self.steps, make_result)
         while isinstance(step, Turn) and perf_counter() < until:
             self.step = step = advance(self.steps, nothing)
         is_asked = isinstance(step, Ask) and step.body is not None and step.expects_response
-        if is_asked and upstream.stream.takes():
+        if is_asked and upstream.stream.is_writable():
             assert isinstance(step, Ask)
             self.correlation_id = upstream.write(step)
         return self.correlation_id is not None

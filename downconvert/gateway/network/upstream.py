@@ -85,7 +85,7 @@ class Upstream:
         return correlation_id
 
     def write(self, ask: Ask) -> int:
-        """As `send`, for callers that drain afterwards or have checked `takes` before."""
+        """As `send`, for callers that drain afterwards or have checked `is_writable` before."""
         correlation_id = self.next_id()
         self.stream.send(framed(ask, correlation_id))
         return correlation_id

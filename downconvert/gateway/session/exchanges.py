@@ -146,11 +146,11 @@ def nothing() -> None:
     """Makes the result of a step that has none."""
 
 
-def advance(steps: Steps, said: Callable[[], Any]) -> Step:
-    """Resumes an exchange. Returns what it yields next, or its reply. `said`: makes the result of
-    its last step."""
+def advance(steps: Steps, make_result: Callable[[], Any]) -> Step:
+    """Resumes an exchange with the result of its last step. Returns what it yields next, or its
+    reply."""
     try:
-        return steps.send(said())
+        return steps.send(make_result())
     except StopIteration as end:
         reply: Reply = end.value
         return reply

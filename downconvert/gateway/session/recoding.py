@@ -102,9 +102,9 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             request.fetch_offset = first.end
             alone = Message(topic=name, partitions=[request])
             again = Message(**{**body.__dict__, "topics": [alone], "max_wait_ms": 0})
-            said = yield Ask(ApiKey.Fetch, _to_version(served), again)
-            found = [one for topic in said.responses for one in topic.partitions]
-            if said.error_code or len(found) != 1 or found[0].error_code:
+            more = yield Ask(ApiKey.Fetch, _to_version(served), again)
+            found = [one for topic in more.responses for one in topic.partitions]
+            if more.error_code or len(found) != 1 or found[0].error_code:
                 break  # the client gets the error with its next fetch
             part.__dict__.update(found[0].__dict__)
 

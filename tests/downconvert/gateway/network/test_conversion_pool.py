@@ -16,7 +16,13 @@ from downconvert.broker import Broker
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from downconvert.conversion.streamed.body import Body
 from downconvert.gateway.network import connection, delivery
-from downconvert.gateway.network.conversion_pool import NAME, TURNS_MAX, ConversionPool, TimedPool
+from downconvert.gateway.network.conversion_pool import (
+    AGAIN,
+    NAME,
+    TURNS_MAX,
+    ConversionPool,
+    TimedPool,
+)
 from downconvert.gateway.session import producing, sent, turns
 from downconvert.gateway.session.exchanges import Ask, Turn
 from downconvert.protocol.schemas import ApiKey
@@ -209,7 +215,9 @@ def test_turns_follow_each_other_while_nobody_waits_for_one() -> None:
         assert not pool.goes_on(1), "one of them still waits"
         may_end.set()
         assert await asyncio.gather(*jobs[:2]) == [False, True]
-        assert pool.goes_on(1)
+        async with asyncio.timeout(30):
+            while not pool.goes_on(1):  # the thread drops the cancelled one
+                await asyncio.sleep(0.001)
         pool.close()
 
     asyncio.run(main())
@@ -251,3 +259,52 @@ def test_the_turns_of_one_connection_are_timed_wherever_they_run() -> None:
         pool.close()
 
     asyncio.run(main())
+
+
+def test_a_job_that_has_not_ended_queues_behind_the_others() -> None:
+    done: list[str] = []
+    may_begin = threading.Event()
+
+    def turn(name: str, count: int) -> object:
+        may_begin.wait()
+        done.append(name)
+        return AGAIN if done.count(name) < count else name
+
+    async def main() -> list[object]:
+        pool = ConversionPool(threads=1)
+        jobs = [
+            asyncio.create_task(pool.run(lambda: turn("long", 4))),
+            asyncio.create_task(pool.run(lambda: turn("short", 2))),
+        ]
+        await asyncio.sleep(0)
+        may_begin.set()
+        found = await asyncio.gather(*jobs)
+        pool.close()
+        return found
+
+    assert asyncio.run(main()) == ["long", "short"]
+    assert done == ["long", "short", "long", "short", "long", "long"]
+
+
+def test_a_cancelled_job_takes_no_further_turn() -> None:
+    begun, may_end, turns = threading.Event(), threading.Event(), []
+
+    def turn() -> object:
+        begun.set()
+        may_end.wait()
+        turns.append(1)
+        return AGAIN
+
+    async def main() -> None:
+        pool = ConversionPool(threads=1)
+        job = asyncio.create_task(pool.run(turn))
+        await asyncio.to_thread(begun.wait)
+        job.cancel()
+        await asyncio.sleep(0)
+        may_end.set()
+        with pytest.raises(asyncio.CancelledError):
+            await job
+        pool.close()
+
+    asyncio.run(main())
+    assert turns == [1]

@@ -24,7 +24,7 @@ def scratch() -> memoryview:
     return _SCRATCH.buffer
 
 
-class Pouring:
+class Receiver:
     """Up to `left` bytes for a sink, `piece_size` at a time, while `goes_on()`.
 
     `failure`: what the sink raised."""

@@ -9,6 +9,7 @@ from downconvert.storage import aside
 from downconvert.storage.aside import copy_aside, holds_batch, move_aside
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.errors import DiskFullError
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX
 from downconvert.storage.names import parse_file_name
 
 from .logs import UNSYNCED, batch, segment
@@ -47,6 +48,16 @@ def test_bytes_that_only_look_like_a_batch_are_none(tmp_path: Path) -> None:
     made = segment(tmp_path, 5, of_another, damaged, bytes(70_000), torn)
     assert not holds_batch(made, 0)
     assert not holds_batch(made, made.size)
+
+
+@pytest.mark.parametrize(
+    ("offset", "fits"),
+    [(4, False), (5, True), (5 + RELATIVE_MAX, True), (6 + RELATIVE_MAX, False)],
+)
+def test_a_batch_of_offsets_that_do_not_fit_the_segment_is_none(
+    tmp_path: Path, offset: int, fits: bool
+) -> None:
+    assert holds_batch(segment(tmp_path, 5, b"cut", batch(offset)), 0) is fits
 
 
 def test_the_search_ends_where_too_much_looks_like_batches(

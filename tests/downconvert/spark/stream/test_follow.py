@@ -149,17 +149,6 @@ def test_a_query_of_what_is_there_now_ends(directory: Path) -> None:
     assert source.latestOffset(end) == end
 
 
-def test_a_query_of_what_was_there_reads_the_partitions_that_are_left(directory: Path) -> None:
-    source = stream(directory, failOnDataLoss=False)
-    start = source.initialOffset()
-    source.prepareForTriggerAvailableNow()
-    shutil.rmtree(directory / "b-1")
-    with pytest.warns(RuntimeWarning, match="b-1 is gone"):
-        end = source.latestOffset(start)
-    assert end["a"] == {"0": 3}
-    assert read(source, start, end) == ["a-0:0", "a-0:1", "a-0:2"]
-
-
 def test_records_that_were_deleted_unread_fail_the_query_or_are_warned_of(directory: Path) -> None:
     append(directory / "a-0", batch(3), 3)
     (directory / "a-0" / file_name(0, Kind.LOG)).unlink()

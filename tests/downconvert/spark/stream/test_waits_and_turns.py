@@ -1,6 +1,7 @@
 """A stream waits for missing offsets for so long and no longer, and each partition has its turn."""
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from downconvert.spark.stream import follow
 from tests.downconvert.spark.reading import partition
 from tests.downconvert.storage.logs import batch
 
-from .test_follow import Limit, stream
+from .test_follow import Limit, read, stream
 
 START = 1_700_000_000_000  # milliseconds
 TIMEOUT = 60_000
@@ -100,3 +101,16 @@ def test_under_a_limit_another_partition_comes_first_each_time(tmp_path: Path, l
         read += [topic for topic in "abc" if end[topic] != at[topic]]
         at = end
     assert sorted(read[:3]) == sorted(read[3:]) == ["a", "b", "c"]
+
+
+def test_a_query_of_what_was_there_reads_the_partitions_that_are_left(tmp_path: Path) -> None:
+    for name in ("a-0", "b-1"):
+        partition(tmp_path, batch(0, 1, 2), name)
+    source = stream(tmp_path, failOnDataLoss=False)
+    start = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    shutil.rmtree(tmp_path / "b-1")
+    with pytest.warns(RuntimeWarning, match="b-1 is gone"):
+        end = source.latestOffset(start)
+    assert end["a"] == {"0": 3}
+    assert read(source, start, end) == ["a-0:0", "a-0:1", "a-0:2"]

@@ -8,6 +8,7 @@ import pytest
 from downconvert.storage import LogConfig, OffsetOverflowError
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.open_files import OpenFiles
+from downconvert.storage.indexes.offset_index import RELATIVE_MAX
 from downconvert.storage.names import Kind
 from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.segment_recovery import check_segment, rebuild_segment
@@ -83,6 +84,15 @@ def test_sound_batches_that_do_not_belong_there_are_not_cut_off(
     with pytest.raises(OffsetOverflowError, match=str(offset)):
         rebuild(made)
     assert made.path().read_bytes() == before
+
+
+def test_the_last_offset_that_fits_a_segment_is_good(tmp_path: Path) -> None:
+    last = 40 + RELATIVE_MAX
+    made = segment(tmp_path, 40, batch(40), batch(last))
+    report = check_segment(made)
+    assert (report.bytes_cut, report.next_offset) == (0, last + 1)
+    rebuild(made)
+    assert check_segment(made) == report
 
 
 def test_offsets_that_go_back_are_indexed_as_far_as_they_rise(tmp_path: Path) -> None:

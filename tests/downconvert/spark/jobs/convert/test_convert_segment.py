@@ -1,6 +1,5 @@
 """A segment is converted as it should be, and whatever happens, no half of it has its name."""
 
-import os
 from collections.abc import Callable, Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -29,7 +28,7 @@ from tests import corpus
 from tests.corpus import Conversion
 from tests.downconvert.conversion.comparable import comparable
 from tests.downconvert.storage import brokers
-from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, batch, segment
+from tests.downconvert.storage.logs import UNSYNCED, batch, segment
 
 NAME = "00000000000000000000.log"
 WHOLE = [
@@ -206,20 +205,6 @@ def change_source(source: Path) -> Task:
     return task(source)
 
 
-def change_source_in_place(source: Path) -> Task:
-    """It is as large as before."""
-    path = source / NAME
-    data, before = path.read_bytes(), path.stat()
-    last = batch(40, 41, 42, magic=V2, codec=Codec.GZIP)
-    assert data.endswith(last)
-    path.write_bytes(
-        data[: -len(last)] + batch(40, 41, 42, magic=V2, codec=Codec.GZIP, leader_epoch=7)
-    )
-    assert path.stat().st_size == before.st_size
-    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    return task(source)
-
-
 def change_settings(source: Path) -> Task:
     return task(source, to_magic=0)
 
@@ -230,15 +215,7 @@ def damage_note(source: Path) -> Task:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [
-        change_target,
-        remove_target,
-        change_source,
-        change_source_in_place,
-        change_settings,
-        damage_note,
-    ],
+    "change", [change_target, remove_target, change_source, change_settings, damage_note]
 )
 def test_what_is_not_as_it_was_noted_is_done_again(
     source: Path, change: Callable[[Path], Task]
@@ -347,22 +324,6 @@ def test_a_machine_may_die_at_any_time(source: Path, tmp_path: Path) -> None:
     assert count > 20
     remove_leftovers(source.with_name("out-0"))
     assert not list(source.with_name("out-0").glob(f"{WORK_PREFIX}*"))
-
-
-def test_a_log_gets_its_name_after_its_other_files_and_before_its_note(source: Path) -> None:
-    """Whoever finds the log finds all that belongs to it."""
-    named: list[str] = []
-
-    class Noting(UnsyncedDisk):
-        def rename(self, source: Path, target: Path) -> None:
-            if target.parent.name == "out-0":
-                named.append(target.name)
-            super().rename(source, target)
-
-    convert_segment(task(source), attempt="1", files=Noting())
-    note = note_path(source, 0).name
-    assert named[-2:] == [NAME, note]
-    assert set(named[:-2]) >= {file_name(0, kind) for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX)}
 
 
 @pytest.mark.parametrize("to_magic", [1, 2])

@@ -54,14 +54,17 @@ Advanced: TypeAlias = tuple[int, int, int, bytes | None, int]
 MEMORY: Final = -1  # what is made is in the result
 COUNTER: Final = -2  # messages are only measured
 
+PLAIN: Final = 255  # in place of a target codec: messages are not compressed
+
 
 class Recodes(NamedTuple):
     """How compressed entries become compressed messages. By default all are left to the caller.
 
-    codecs: the target codec for each codec of a v2 batch that `advance` meets (0 or missing: return
-    for a decision). fast: compress at the level "fast", else "kafka". trim: records below
-    first_offset are dropped. split_at_gaps: another wrapper begins at each gap. body_size_max:
-    bytes that an entry may decompress to. inner_size_max: bytes of messages in one wrapper."""
+    codecs: the target codec for each codec of a v2 batch that `advance` meets (PLAIN: uncompressed
+    messages; 0 or missing: return for a decision). fast: compress at the level "fast", else
+    "kafka". trim: records below first_offset are dropped, in uncompressed messages always.
+    split_at_gaps: another wrapper begins at each gap. body_size_max: bytes that an entry may
+    decompress to. inner_size_max: bytes of messages in one wrapper, or of uncompressed ones."""
 
     codecs: bytes = b""
     fast: bool = True
@@ -270,10 +273,10 @@ class Transcoder(Protocol):
         Otherwise the outcome of transcode if that needs its caller: BATCH, DAMAGE, END, SOURCE for
         an item of more than two chunks (one, if chunks are of 64 KiB or more), TARGET for a message
         that does not fit. SOURCE also if nothing can be read or there is no memory.
-        BATCH is not the end if `recode` makes messages of the batch by the settings, and they fit
-        into the rest of `room`. They are a chunk. A batch of up to `body_size_max` bytes is read
-        for that, whatever the size of chunks. COUNTER stops there: their size is unknown before
-        they are made.
+        BATCH is not the end if messages can be made of the batch at once, as `recode` does or
+        uncompressed, and they fit into the rest of `room`. They are a chunk. A batch of up to
+        `body_size_max` bytes is read for that, whatever the size of chunks. COUNTER compresses
+        nothing: the size of compressed messages is unknown before they are made.
 
         With MEMORY all bytes made are in the result, in place of the rest that a channel left.
         Memory takes everything.

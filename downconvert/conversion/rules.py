@@ -11,7 +11,7 @@ from typing import Final
 from records.batch import BatchHeader
 from records.errors import CorruptRecordsError, UnsupportedCodecError
 from records.formats import V0, V1, V2, Codec
-from records.kernel import Recodes
+from records.kernel import PLAIN, Recodes
 from records.units import KiB
 
 from .policy import CHUNK_SIZE_MIN, ConversionPolicy
@@ -64,10 +64,12 @@ class Rules:
             min(wrapper_size_max, _INNER_SIZE_MAX),
         )
 
-    def _target(self, codec: Codec) -> Codec:
-        """The target codec for a v2 batch with this codec. NONE: uncompressed, or refused."""
+    def _target(self, codec: Codec) -> int:
+        """The target codec of the kernel for a v2 batch with this codec. 0: Python decides."""
         target_codec = self._policy.codec_for(codec, self._to_magic)
-        return target_codec if self._to_magic < V2 and target_codec else Codec.NONE
+        if codec is Codec.NONE or self._to_magic == V2 or target_codec is None:
+            return 0
+        return target_codec or PLAIN
 
     def codec_for(self, codec_id: int, magic: int, position: int) -> tuple[Codec, Codec]:
         """The codec of a batch of format `magic` and the target codec of its records.

@@ -137,10 +137,12 @@ impl Transcoder {
                     }
                 }
                 Outcome::Target if produced > 0 => {}
-                Outcome::Batch if !outlet.counts() => {
+                Outcome::Batch => {
                     let room = limits.room - outlet.produced();
                     let at = (limits.position + done, limits.end - limits.position - done, room);
-                    let Some(size) = self.recode_next(&mut log, at, &mut gzip, recoding) else {
+                    let counts = outlet.counts();
+                    let size = self.recode_next(&mut log, at, counts, &mut gzip, recoding);
+                    let Some(size) = size else {
                         return (done, Outcome::Batch);
                     };
                     done += size;
@@ -156,11 +158,13 @@ impl Transcoder {
     }
 
     /// Recodes the entry that is next. Returns its size. `at`: its position, the bytes left of the
-    /// source, and the room for the messages. None: it is for the caller.
+    /// source, and the room for the messages. `counts`: nothing is compressed. None: it is for the
+    /// caller.
     fn recode_next(
         &mut self,
         log: &mut LogWindow<'_, '_>,
         at: (u64, u64, u64),
+        counts: bool,
         gzip: &mut Option<Compress<'_>>,
         recoding: &mut Recoding,
     ) -> Option<u64> {
@@ -176,12 +180,18 @@ impl Transcoder {
         if head[MAGIC_AT] != V2 || (is_transactional && settings.stop_transactional) {
             return None;
         }
-        let codec = settings.recodes.targets[usize::from(attributes & CODEC_MASK)]?;
+        let source = attributes & CODEC_MASK;
+        let codec = settings.recodes.targets[usize::from(source)];
+        let is_plain = settings.recodes.plain >> source & 1 != 0;
+        if if codec.is_some() { counts } else { !is_plain } {
+            return None;
+        }
         let size = usize::try_from(message::prefix(head).1).ok()? + PREFIX_SIZE;
         if size > settings.recodes.body_size_max || size as u64 > left {
             return None;
         }
-        let is_gzip = codec == Codec::Gzip && settings.recodes.level == CompressionLevel::Fast;
+        let is_gzip =
+            codec == Some(Codec::Gzip) && settings.recodes.level == CompressionLevel::Fast;
         if log.rest().len() < size && log.is_read() {
             log.drop();
             log.fill(position, size, left);

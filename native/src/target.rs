@@ -137,6 +137,9 @@ impl<'a, 'b> Outlet<'a, 'b> {
     /// The same for messages that were made elsewhere: all of them, also where the channel does not
     /// even take what was made before.
     pub fn put(&mut self, messages: &[u8]) -> bool {
+        if self.counts() {
+            return self.add(messages.len() as u64);
+        }
         if self.filled + messages.len() > self.at_once && !self.flush() {
             self.rest.extend_from_slice(messages);
             return false;

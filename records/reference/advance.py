@@ -17,7 +17,7 @@ from records.formats import (
     V2,
     Codec,
 )
-from records.kernel import COUNTER, MEMORY, Advanced, Buffer, Outcome, Transcoder
+from records.kernel import COUNTER, MEMORY, PLAIN, Advanced, Buffer, Outcome, Transcoder
 
 from . import sources
 from .places import Header
@@ -32,8 +32,9 @@ class Advancing(Transcoder, Protocol):
 
     @property
     def state(self) -> State: ...
-    def recode_into(self, entry: memoryview, codec: Codec, size_max: int) -> bytes | None:
-        """Like `recode`. None also if the messages are more than `size_max` bytes."""
+    def recode_into(self, entry: memoryview, codec: Codec | None, size_max: int) -> bytes | None:
+        """Like `recode`. None also if the messages are more than `size_max` bytes. Without a codec
+        they are not compressed."""
 
 
 @dataclass
@@ -89,7 +90,7 @@ class Advance:
                 self.written += produced
             elif produced and not self._write(chunk[:produced]):
                 return self._done(Outcome.CHANNEL)
-            if outcome == Outcome.BATCH and self.target != COUNTER:
+            if outcome == Outcome.BATCH:
                 made = self._recoded(transcoder)
                 if made is None:
                     return self._done(Outcome.BATCH)
@@ -116,14 +117,16 @@ class Advance:
         if room <= 0 or (is_transactional and transcoder.state.stop_transactional):
             return None
         codec = recodes.codecs.ljust(8, b"\0")[header.attributes & CODEC_MASK]
-        if codec not in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4):
+        compressing = () if self.target == COUNTER else (Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
+        if codec not in (PLAIN, *compressing):
             return None
         if size > min(recodes.body_size_max, left):
             return None
         entry = self._window(size)
         if len(entry) < size:
             return None
-        made = transcoder.recode_into(memoryview(entry), Codec(codec), room)
+        target_codec = None if codec == PLAIN else Codec(codec)
+        made = transcoder.recode_into(memoryview(entry), target_codec, room)
         if made is not None:
             self.consumed += size
         return made
@@ -133,6 +136,9 @@ class Advance:
 
     def _write(self, chunk: memoryview) -> bool:
         """Writes a chunk. Returns whether the target took all of it."""
+        if self.target == COUNTER:
+            self.written += len(chunk)
+            return True
         if self.target == MEMORY:
             self.rest = (self.rest or b"") + chunk
             self.written += len(chunk)

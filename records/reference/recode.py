@@ -46,8 +46,9 @@ class Recoding(Transcoder, Protocol):
     def state(self) -> State: ...
 
 
-def recode(transcoder: Recoding, entry: memoryview, codec: Codec) -> bytes:
-    """Makes messages of that codec from `entry`. The transcoder stands before it.
+def recode(transcoder: Recoding, entry: memoryview, codec: Codec | None) -> bytes:
+    """Makes messages of that codec from `entry`. The transcoder stands before it. Without a codec,
+    messages of a v2 batch are not compressed.
 
     Raises NotAtOnce. The caller must then discard what the transcoder has kept of it."""
     if len(entry) <= MAGIC_AT + 1 or PREFIX.unpack_from(entry)[1] != len(entry) - PREFIX.size:
@@ -55,8 +56,10 @@ def recode(transcoder: Recoding, entry: memoryview, codec: Codec) -> bytes:
     magic = entry[MAGIC_AT]
     if magic > V2:
         raise NotAtOnce
-    enter = _enter_batch if magic == V2 else _enter_message
-    body = enter(transcoder, entry)
+    if magic == V2:
+        body = _enter_batch(transcoder, entry, wrapper=codec is not None)
+    else:
+        body = _enter_message(transcoder, entry)
     if body is None:
         return b""
     state = transcoder.state
@@ -66,16 +69,17 @@ def recode(transcoder: Recoding, entry: memoryview, codec: Codec) -> bytes:
     return _messages(transcoder, body, codec, counted=magic == V2)
 
 
-def _enter_batch(transcoder: Recoding, entry: memoryview) -> Buffer | None:
+def _enter_batch(transcoder: Recoding, entry: memoryview, *, wrapper: bool) -> Buffer | None:
     """The decompressed records. None: nothing of the batch is kept."""
     state = transcoder.state
     if len(entry) < BATCH_HEADER_SIZE or state.to_magic == V2:
         raise NotAtOnce
     header = Header.read(entry, 0)
-    if header.records_count == 0 or (state.recodes.trim and header.ends_before(state.first_offset)):
+    trim = state.recodes.trim or not wrapper
+    if header.records_count == 0 or (trim and header.ends_before(state.first_offset)):
         return None
     body = _decompressed(header.attributes, entry[BATCH_HEADER_SIZE:], V2, state.recodes)
-    transcoder.enter_batch(entry, 0, True)
+    transcoder.enter_batch(entry, 0, wrapper)
     return body
 
 
@@ -127,7 +131,7 @@ def _last_inner_offset(kernel: type[Recoding], body: Buffer) -> int:
     return scan.last_offset
 
 
-def _messages(transcoder: Recoding, body: Buffer, codec: Codec, *, counted: bool) -> bytes:
+def _messages(transcoder: Recoding, body: Buffer, codec: Codec | None, *, counted: bool) -> bytes:
     """Converts the entered data. `counted`: bytes after the last record are damage."""
     inner_size_max = transcoder.state.recodes.inner_size_max
     inner = memoryview(bytearray(min(GROWTH_MAX * len(body), inner_size_max)))
@@ -140,7 +144,9 @@ def _messages(transcoder: Recoding, body: Buffer, codec: Codec, *, counted: bool
         read += consumed
         if outcome not in (Outcome.GAP, Outcome.END):
             raise NotAtOnce
-        if produced:
+        if codec is None:
+            made += inner[:produced]
+        elif produced:
             made += _wrapper(transcoder, inner[:produced], codec)
             transcoder.start_wrapper()
         if outcome == Outcome.END:

@@ -172,7 +172,7 @@ class Transcoder:
         entry = Window(source, start, end, 0).source[start:end]
         return self.recode_into(entry, Codec(codec), sys.maxsize)
 
-    def recode_into(self, entry: memoryview, codec: Codec, size_max: int) -> bytes | None:
+    def recode_into(self, entry: memoryview, codec: Codec | None, size_max: int) -> bytes | None:
         """Recodes for `advance`. None also if the messages are more than `size_max` bytes."""
         before = copy.deepcopy(self._state)
         try:

@@ -12,7 +12,7 @@ import pytest
 from records import reference
 from records.codecs import compress
 from records.formats import ATTRIBUTES_AT_BATCH, TRANSACTIONAL, V1, V2, Codec
-from records.kernel import MEMORY, Outcome, Recodes
+from records.kernel import COUNTER, MEMORY, PLAIN, Outcome, Recodes
 
 from . import advancing
 from .advancing import Channel, send
@@ -188,3 +188,39 @@ def test_what_is_not_to_be_recoded_comes_back(
             position, outcome = send(transcoder, source, len(entry), channel)
         assert (position, outcome) == ((len(entry), Outcome.END) if is_done else (0, Outcome.BATCH))
         assert (transcoder.totals[0] > 0) == is_done
+
+
+@each_kernel
+@pytest.mark.parametrize("trim", [True, False])
+@pytest.mark.parametrize("first_offset", [0, 7, 42])
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.ZSTD])
+def test_a_compressed_batch_becomes_the_messages_of_an_uncompressed_one(
+    kernel: ModuleType, codec: Codec, first_offset: int, trim: bool
+) -> None:
+    plain = LOG + batch(*RECORDS, record(41, None, b""), last_offset_delta=41) + LOG
+    expected = bytearray(8 * len(plain))
+    transcoder = kernel.Transcoder(V1, first_offset, 1, False)
+    window = (plain, 0, len(plain), len(plain))
+    _, size, _ = transcoder.transcode(*window, expected, 0, len(expected))
+    recodes = RECODES._replace(codecs=bytes([0, PLAIN, 0, 0, PLAIN]), trim=trim)
+    log = LOG + compressed(codec) + LOG
+    for target in MEMORY, COUNTER:
+        transcoder = kernel.Transcoder(V1, first_offset, 1, False, recodes)
+        call = (log, 0, len(log), CHUNK, target, False, EVERYTHING, EVERYTHING)
+        *done, rest, _ = transcoder.advance(*call)
+        assert done == [len(log), size, Outcome.END]
+        assert rest == (expected[:size] if target == MEMORY and size else None)
+
+
+@each_kernel
+def test_a_batch_that_is_larger_than_the_room_for_its_messages_is_left(kernel: ModuleType) -> None:
+    entry = compressed(Codec.GZIP)
+    recodes = RECODES._replace(codecs=bytes([0, PLAIN]))
+    for room, is_done in [(EVERYTHING, True), (1_000, False)]:
+        for target in MEMORY, COUNTER:
+            transcoder = kernel.Transcoder(V1, 0, 1, False, recodes)
+            call = (entry, 0, len(entry), CHUNK, target, False, room, EVERYTHING)
+            consumed, made, outcome, _, _ = transcoder.advance(*call)
+            expected = (len(entry), Outcome.END) if is_done else (0, Outcome.BATCH)
+            assert (consumed, outcome) == expected
+            assert (made > 0) == (transcoder.totals[0] > 0) == is_done

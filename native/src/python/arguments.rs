@@ -83,6 +83,9 @@ pub fn codec(number: i64) -> Option<Codec> {
     u8::try_from(number).ok().and_then(Codec::of)
 }
 
+/// In the place of a target codec: messages are not compressed.
+const PLAIN: u8 = 255;
+
 /// Target codec by source codec, whether fast, trim, split at gaps, body and inner sizes.
 pub type RecodesArgument = (Vec<u8>, bool, bool, bool, Index, Index);
 
@@ -93,11 +96,14 @@ pub fn recodes(argument: RecodesArgument) -> PyResult<Recodes> {
     if codecs.len() > targets.len() {
         return Err(PyValueError::new_err("there are no more than eight codecs"));
     }
-    for (target, codec) in targets.iter_mut().zip(codecs) {
+    let mut plain = 0;
+    for (index, (target, codec)) in targets.iter_mut().zip(codecs).enumerate() {
         *target = Codec::of(codec).filter(|codec| *codec != Codec::Zstd);
+        plain |= u8::from(codec == PLAIN) << index;
     }
     Ok(Recodes {
         targets,
+        plain,
         level: if fast { CompressionLevel::Fast } else { CompressionLevel::Kafka },
         trim,
         split_at_gaps,

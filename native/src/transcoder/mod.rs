@@ -42,8 +42,11 @@ pub struct Settings {
 /// How compressed entries become compressed messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Recodes {
-    /// The target codec, by the codec of a v2 batch. None: such batches are left to the caller.
+    /// The target codec, by the codec of a v2 batch. None: see `plain`.
     pub targets: [Option<Codec>; Self::CODECS],
+    /// The codecs, as bits, of v2 batches that become uncompressed messages. Others without a target
+    /// are left to the caller.
+    pub plain: u8,
     /// Of compressing them.
     pub level: CompressionLevel,
     /// Records below the first offset are dropped.
@@ -63,6 +66,7 @@ impl Recodes {
     /// All compressed entries are left to the caller.
     pub const NONE: Self = Self {
         targets: [None; Self::CODECS],
+        plain: 0,
         level: CompressionLevel::Fast,
         trim: true,
         split_at_gaps: false,

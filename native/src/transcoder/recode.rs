@@ -36,15 +36,16 @@ impl Transcoder {
         other: Option<Compress<'_>>,
     ) -> Option<()> {
         let recoding = &mut workspace.recoding;
-        with_copy(entry, |entry| self.recode_with(entry, codec, usize::MAX, recoding, other))
+        with_copy(entry, |entry| self.recode_with(entry, Some(codec), usize::MAX, recoding, other))
     }
 
-    /// The same of an entry that nobody else writes to, with the buffers that it takes. None also if
-    /// it becomes more than `size_max` bytes.
+    /// The same of an entry that nobody else writes to, with the buffers that it takes. Without a
+    /// codec, messages of a v2 batch are not compressed. None also if it becomes more than
+    /// `size_max` bytes.
     pub(crate) fn recode_with(
         &mut self,
         entry: &[u8],
-        codec: Codec,
+        codec: Option<Codec>,
         size_max: usize,
         buffers: &mut Recoding,
         other: Option<Compress<'_>>,
@@ -65,7 +66,7 @@ impl Transcoder {
     fn recode_entry(
         &mut self,
         entry: &[u8],
-        target: Codec,
+        target: Option<Codec>,
         buffers: &mut Recoding,
         other: Option<Compress<'_>>,
     ) -> Option<()> {
@@ -75,7 +76,7 @@ impl Transcoder {
             return None;
         }
         let (body, is_counted) = match head[MAGIC_AT] {
-            V2 => (self.body_of_batch(entry, &mut buffers.body)?, true),
+            V2 => (self.body_of_batch(entry, target.is_some(), &mut buffers.body)?, true),
             magic if magic < V2 => (self.body_of_message(entry, magic, &mut buffers.body)?, false),
             _ => return None,
         };
@@ -92,20 +93,26 @@ impl Transcoder {
     }
 
     /// Enters a v2 batch. Returns how many bytes it decompresses to; Some(None): it is dropped.
-    fn body_of_batch(&mut self, entry: &[u8], body: &mut Vec<u8>) -> Option<Option<usize>> {
+    fn body_of_batch(
+        &mut self,
+        entry: &[u8],
+        is_wrapper: bool,
+        body: &mut Vec<u8>,
+    ) -> Option<Option<usize>> {
         let recodes = self.settings.recodes;
         let (head, data) = entry.split_first_chunk::<BATCH_HEADER_SIZE>()?;
         let header = Header::parse(head);
         if self.settings.to_magic == V2 {
             return None;
         }
-        let is_below = recodes.trim && header.ends_before(self.settings.first_offset);
+        let trim = recodes.trim || !is_wrapper;
+        let is_below = trim && header.ends_before(self.settings.first_offset);
         if header.records_count == 0 || is_below {
             return Some(None);
         }
         let codec = Codec::of(head[ATTRIBUTES_AT_BATCH] & CODEC_MASK)?;
         let size = codec::decompress(codec, V2, data, room(body, recodes.body_size_max)?)?;
-        self.enter_batch(head, true);
+        self.enter_batch(head, is_wrapper);
         Some(Some(size))
     }
 
@@ -148,7 +155,7 @@ impl Transcoder {
     fn messages(
         &mut self,
         body: &[u8],
-        codec: Codec,
+        codec: Option<Codec>,
         inner: &mut Vec<u8>,
         made: &mut Vec<u8>,
         mut other: Option<Compress<'_>>,
@@ -166,9 +173,16 @@ impl Transcoder {
             match progress.outcome {
                 Outcome::Target if size < size_max => size = size_max.min(size.saturating_mul(2)),
                 Outcome::Gap | Outcome::End => {
-                    if self.account.wrapper.records > 0 {
-                        self.wrap(&inner[..filled], codec, made, other.as_mut())?;
-                        self.start_wrapper();
+                    match codec {
+                        None => {
+                            inner.truncate(filled);
+                            std::mem::swap(inner, made);
+                        }
+                        Some(codec) if self.account.wrapper.records > 0 => {
+                            self.wrap(&inner[..filled], codec, made, other.as_mut())?;
+                            self.start_wrapper();
+                        }
+                        Some(_) => {}
                     }
                     if progress.outcome == Outcome::End {
                         return Some(read);

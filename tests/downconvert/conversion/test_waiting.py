@@ -108,7 +108,8 @@ def test_many_that_wait_in_turns_send_what_each_would_alone(policy, codec, size)
 
 
 def test_what_waits_leaves_its_buffers_to_others():
-    lazy = LazyDownConvertRecords(MemoryRecords(log_of(Codec.LZ4)), 1, policy=POLICIES[-1])
+    records = MemoryRecords(log_of(Codec.LZ4, 3000, 300))  # batches that the kernel leaves
+    lazy = LazyDownConvertRecords(records, 1, policy=POLICIES[-1])
     first, second = lazy.to_send(), lazy.to_send()
     first.write_to(Full(left=1))
     assert first.stats.peak_buffer_bytes >= 64 * KiB

@@ -111,9 +111,10 @@ class Session:
         if self.identity.has_expired(now):
             return HangUp("its token has expired, and it has not sent another", has_expired=True)
         if self.identity.identified is None:
-            if header.api is ApiKey.ApiVersions:
-                return self._versions_before_login(header, frame)
-            if not self.identity.find():
+            may_log_in = header.api is ApiKey.ApiVersions and self._login is not None
+            if may_log_in or not self.identity.find():
+                if header.api is ApiKey.ApiVersions:
+                    return self._versions_before_login(header, frame)
                 return HangUp(f"{header.name} of a client that no rule is for", is_login=True)
         if self._cluster is None:
             yield from self.identity.admit(now)

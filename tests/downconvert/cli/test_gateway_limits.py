@@ -206,3 +206,25 @@ def test_requests_and_bytes_are_counted_by_rule(port: int, tmp_path: Path, worke
             assert served.metric(f"rule_sent_bytes_total{rule}") == sizes[user]
             assert served.metric(f"rule_received_bytes_total{rule}") > 0
             assert served.metric(f"rule_request_duration_seconds_sum{rule}") > 0
+
+
+TOP = "connections = 2\n"
+NETWORK = '[[clients]]\nnetworks = "127.0.0.0/8"\nconnections = 2\n'
+
+
+@pytest.mark.parametrize("settings", [TOP, NETWORK], ids=["top", "rule"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_clients_that_do_not_log_in_are_limited_by_address_over_all_processes(
+    port: int, tmp_path: Path, settings: str, workers: int
+) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(settings)
+    options = ("--config", file, "--workers", workers)
+    with gateway(port, *options) as running, ExitStack() as stack:
+        running.ready()
+        codes = []
+        for _ in range(12):  # of which each process gets some
+            client = stack.enter_context(Wire(running.address))
+            codes.append(client.ask(ApiKey.ApiVersions, 0, Message()).error_code)
+    assert set(codes) == {0, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert codes.count(0) == 2

@@ -114,8 +114,7 @@ class Tree:
             one
             for copy in self.copies
             for piece in copy.pieces
-            for one in piece.batches
-            if not piece.is_gone or one.last >= start
+            for one in (*piece.readable(), *(one for one in piece.batches if one.last >= start))
         }
         held |= {one for one in self.log if not one.records and one.last < start}
         return transactions(one for one in self.log if one in held and one.last < end)

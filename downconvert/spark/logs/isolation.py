@@ -77,7 +77,7 @@ def _indexed(log: PartitionLog) -> tuple[int, list[AbortedTransaction], bool]:
     If it is not mounted, its last segment is copied to this machine. Without a snapshot of the
     producers to start from, all segments are copied."""
     if not log.is_mounted and any(one.is_clipped for one in log.segments):
-        return log.start_offset, [], False  # files of two copies overlap
+        return 0, [], False  # files of two copies overlap
     last = last_with_records(log.segments)
     snapshots = {parse_file_name(name) for name, _ in log.sides}
     has_snapshot = any(found is not None and found.offset in last for found in snapshots)
@@ -103,7 +103,7 @@ def _indexed(log: PartitionLog) -> tuple[int, list[AbortedTransaction], bool]:
                 goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
                 is_decided = stable == end and found.damage is None and not goes_further
                 return stable, aborted, is_decided
-    return log.start_offset, [], False
+    return 0, [], False
 
 
 def _has_indexes(log: Log) -> bool:

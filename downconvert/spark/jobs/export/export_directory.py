@@ -26,8 +26,8 @@ from .export_manifest import FOLDER, SUFFIX, Exported, is_replaced, merged, pars
 from .export_noted import add
 from .export_plan import Settings
 from .export_result import Result, counts
-from .export_stored import Written, without_offsets
-from .export_unnoted import Unnoted
+from .export_stored import Written
+from .export_unnoted import Unnoted, without_offsets
 
 SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")
 STAGING: Final = "_run-"  # readers of a directory skip names with this prefix

@@ -44,7 +44,7 @@ from downconvert.spark.stores.stores import below, is_stored, listed, read, remo
 from downconvert.storage.names import TopicPartition
 
 from .export_manifest import FOLDER, SUFFIX, Exported, Range, is_replaced, merged, parsed
-from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held
+from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held, without_offsets
 
 RESULT: Final = pa.schema(
     [
@@ -347,21 +347,6 @@ class StoredNotes:
         remove(self._begun)
         self._begun.clear()
         remove(uri for uri, note in self._notes.items() if is_replaced(note, exported))
-
-
-def without_offsets(data: bytes, partition: int, start: int, end: int) -> bytes | None:
-    """A Parquet file without the records of a partition from an offset up to another one; None: it
-    has no such records."""
-    table = pq.ParquetFile(pa.BufferReader(data)).read()
-    of_log = pc.equal(table.column("partition"), partition)
-    offset = table.column("offset")
-    within = pc.and_(pc.greater_equal(offset, start), pc.less(offset, end))
-    left = table.filter(pc.invert(pc.and_(of_log, within)))
-    if len(left) == len(table):
-        return None
-    out = pa.BufferOutputStream()
-    pq.write_table(left, out)
-    return bytes(out.getvalue())
 
 
 def archive(session: SparkSession, target: str, files: Iterable[str]) -> DataFrame:

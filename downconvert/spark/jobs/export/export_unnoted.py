@@ -1,7 +1,8 @@
-"""Offsets in files of a target that no note names: of a run that died, or of another program.
+"""Offsets in files of a target: those of files that no note names, and those to remove.
 
-They are read from the files, and records with these offsets are not added again. A note names such
-a file as soon as all of its offsets are exported.
+A file without a note is of a run that died, or of another program. Its offsets are read, and
+records with these offsets are not added again. A note names such a file as soon as all of its
+offsets are exported.
 
 Not here: the notes (export_manifest.py), the tasks that leave offsets out (export_stored.py)."""
 
@@ -66,6 +67,21 @@ def without_held(batch: Any, held: Runs | None) -> Any:
     at = np.searchsorted(held[:, 0], offsets, side="right") - 1
     is_held = (at >= 0) & (offsets < held[at, 1])
     return batch.filter(pa.array(~is_held)) if is_held.any() else batch
+
+
+def without_offsets(data: bytes, partition: int, start: int, end: int) -> bytes | None:
+    """A Parquet file without the records of a partition from an offset up to another one; None: it
+    has no such records."""
+    table = pq.ParquetFile(pa.BufferReader(data)).read()
+    of_log = pc.equal(table.column("partition"), partition)
+    offset = table.column("offset")
+    within = pc.and_(pc.greater_equal(offset, start), pc.less(offset, end))
+    left = table.filter(pc.invert(pc.and_(of_log, within)))
+    if len(left) == len(table):
+        return None
+    out = pa.BufferOutputStream()
+    pq.write_table(left, out)
+    return bytes(out.getvalue())
 
 
 def _runs_in(name: str, data: bytes) -> dict[TopicPartition, Runs]:

@@ -24,10 +24,11 @@ from downconvert.storage.names import (
 )
 
 from .checkpoints import leader_epochs
+from .completeness import State, is_damaged_after, scan
 from .replicas import Copy, topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import staged
-from .stored_headers import last_header
+from .stored_headers import last_batch
 from .stored_trees import THREADS
 from .union import union_of
 
@@ -154,11 +155,12 @@ def _looked_at(
 
 
 def look(log: PartitionLog) -> Copy:
-    """How far a copy goes, by its last batch and its checkpoints. FileNotFoundError: a segment is
-    gone. StoreError."""
-    last = None
+    """How far a copy goes, by its last batch and its checkpoints. If a batch is damaged, those
+    behind it count, too. FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    last, damaged = None, None
     for file in reversed([file for file in log.segments if file.size]):
-        last = last_header(file)
+        last, is_damaged = last_batch(file)
+        damaged = file if is_damaged else None
         if last is not None or not log.is_mounted:
             break
     end = log.segments[-1].base_offset if log.segments else 0
@@ -169,5 +171,14 @@ def look(log: PartitionLog) -> Copy:
     if last is not None:
         end = max(end, last.last_offset + 1)
         latest.append(last.leader_epoch)
+    is_damaged = damaged is not None and is_damaged_after(damaged, end)
+    if damaged is not None and is_damaged:
+        for one in scan(damaged, end, OFFSET_MAX):
+            if one.state is State.WHOLE:
+                end = one.end
+                latest.append(one.epoch)
+        is_damaged = is_damaged_after(damaged, end)
     epoch = max(latest, default=-1)
-    return Copy(log.directory, log.start_offset, end, epoch, epochs, topic_id)
+    return Copy(
+        log.directory, log.start_offset, end, epoch, epochs, topic_id, is_damaged=is_damaged
+    )

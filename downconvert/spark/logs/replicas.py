@@ -27,7 +27,7 @@ class Copy:
 
     `epochs`: from its leader epoch checkpoint. `epoch`: the latest one, of the checkpoint or the
     last batch; -1 if there is none (v0, v1). `end_offset`: the offset after its last complete
-    batch."""
+    batch that can be found. `is_damaged`: damage follows that batch, and may hide others."""
 
     directory: str
     start_offset: int
@@ -35,6 +35,7 @@ class Copy:
     epoch: int = NONE
     epochs: tuple[EpochEntry, ...] = ()
     topic_id: UUID | None = None
+    is_damaged: bool = False
 
     def end_of_epoch(self, epoch: int) -> int:
         """The offset up to which this log may have records of an epoch and earlier ones."""

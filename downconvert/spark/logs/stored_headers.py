@@ -8,6 +8,7 @@ Not here: reading ahead (range_records.py), whole stretches (opening.py)."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 from downconvert.spark.stores.blobs import inflated
 from downconvert.spark.stores.range_records import LOOK_SIZE, Blocks, Direct, RangeRecords
@@ -58,13 +59,28 @@ def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
     return None
 
 
-def last_header(file: SegmentFile) -> BatchHeader | None:
-    """The header of the last complete batch before the next segment's offsets; None: there is
-    none."""
+class LastBatch(NamedTuple):
+    """The last complete batch that headers lead to; None: there is none. `is_damaged`: what follows
+    is not another batch, but damage or zeros."""
+
+    header: BatchHeader | None
+    is_damaged: bool
+
+
+def last_batch(file: SegmentFile) -> LastBatch:
+    """The last complete batch before the next segment's offsets, or before damage."""
     found = None
-    with headers_near(file, file.next_offset - 1) as headers, suppress(CorruptRecordsError):
-        for header in headers:
-            if header.base_offset >= file.next_offset:
-                break
-            found = header
-    return found
+    with headers_near(file, file.next_offset - 1) as headers:
+        try:
+            for header in headers:
+                if header.base_offset >= file.next_offset:
+                    break
+                found = header
+        except CorruptRecordsError:
+            return LastBatch(found, is_damaged=True)
+    return LastBatch(found, is_damaged=False)
+
+
+def last_header(file: SegmentFile) -> BatchHeader | None:
+    """The header of `last_batch`."""
+    return last_batch(file).header

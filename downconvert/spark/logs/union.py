@@ -3,7 +3,8 @@
 The base is the copy that Kafka would make leader. The log begins where the earliest copy begins,
 unless a DeleteRecords request removed earlier records: then the brokers' log start offset is not a
 segment's base offset. The log ends where the longest copy of the same epochs ends. Offsets that the
-leader's copy lacks in between are read from the other copies.
+leader's copy lacks in between are read from the other copies. If damage ends the leader's copy, it
+may have gone further than any other, so where the log ends is not known.
 
 Not here: which copy is the leader's (replicas.py), reading from the others (completeness.py)."""
 
@@ -35,7 +36,7 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     others = [(other, copy) for other, copy in others if other.segments]
     ends = (min(copy.end_offset, leader.end_of_epoch(copy.epoch)) for _, copy in others)
     end = max(ends, default=0)
-    if log.segments and end > leader.end_offset:
+    if log.segments and end > leader.end_offset and not leader.is_damaged:
         log = replace(log, segments=(*log.segments[:-1], _with_end(log.segments[-1], end)))
     log = _from_the_beginning(log, leader, [other for other, _ in others])
     return replace(

@@ -162,7 +162,8 @@ def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
         end = tail.next_offset
         is_sound = tail.damage is None and not is_damaged_after(last, end)
         if not is_sound and settings.skip_damaged:
-            pieces = scan(last, end, OFFSET_MAX)
+            files = [last, *(other.segments[-1] for other in log.others)]
+            pieces = (one for file in files for one in scan(file, end, OFFSET_MAX))
             end = max((one.end for one in pieces if one.state is State.WHOLE), default=end)
             is_sound = True
     end = max(log.start_offset, end)

@@ -23,11 +23,9 @@ from downconvert.broker.network.network_thread import WRITE_BUDGET
 from downconvert.conversion.policies import parse_policy
 from downconvert.protocol.fetch_versions import magic_of
 from downconvert.storage import LogDir, TopicPartition
-from records import FileRecords
-from records.codecs import decompress
+from records import Codec, FileRecords, MemoryRecords, build, read
 from records.files.sends import Send
-from records.formats import BATCH_HEADER_SIZE, V2, Codec
-from records.units import GiB, MiB
+from records.units import MiB
 
 from .options import LoadOptions
 from .topic import TOPIC
@@ -42,8 +40,8 @@ class Shares:
     """Shares of a conversion's CPU time; together 1, or 0 without conversion."""
 
     read: float = 0.0
-    decompress: float = 0.0
     convert: float = 0.0
+    decompress: float = 0.0
     compress: float = 0.0
     send: float = 0.0
 
@@ -59,20 +57,22 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
     all_of_it = replace(policy, size="estimate")
     with LogDir.open(directory) as log_dir:
         records = log_dir.logs[TopicPartition(TOPIC, 0)].read(0, RANGE_SIZE)
-        read = _seconds(lambda: _read(records, policy.chunk_size))
-        decompressed = read + _seconds(lambda: _decompress(records))
-        plain = LazyDownConvertRecords(records, magic, policy=replace(policy, recode=UNCOMPRESSED))
+        read_once = _seconds(lambda: _read(records, policy.chunk_size))
+        recode_to_none = replace(policy, recode=UNCOMPRESSED)
+        bare = LazyDownConvertRecords(_uncompressed(records), magic, policy=recode_to_none)
+        plain = LazyDownConvertRecords(records, magic, policy=recode_to_none)
         whole = LazyDownConvertRecords(records, magic, policy=all_of_it)
         with Path(os.devnull).open("wb", buffering=0) as nowhere, _drained() as channel:
-            converted = _seconds(lambda: _write(plain.to_send(), nowhere))
+            converted = _seconds(lambda: _write(bare.to_send(), nowhere))
+            decompressed = _seconds(lambda: _write(plain.to_send(), nowhere))
             compressed = _seconds(lambda: _write(whole.to_send(), nowhere))
             sent = _seconds(lambda: _write(whole.to_send(), channel))
-    ends = [0.0, read, decompressed, converted, compressed, sent]
-    ends = [
-        max(ends[: at + 1]) for at in range(len(ends))
-    ]  # noise must not make a step's share negative
+    # From records in memory, converting includes no reading.
+    ends = [0.0, read_once, read_once + converted, decompressed, compressed, sent]
     if not _is_compressed(records):
-        ends[2], ends[4] = ends[1], ends[3]
+        ends[2] = ends[3] = ends[4] = compressed
+    # Noise must not make a step's share negative.
+    ends = [max(ends[: at + 1]) for at in range(len(ends))]
     steps = [end - start for start, end in pairwise(ends)]
     return Shares(*(step / sum(steps) for step in steps))
 
@@ -95,15 +95,10 @@ def _read(records: FileRecords, chunk_size: int) -> None:
         position += records.read_into(window, position)
 
 
-def _decompress(records: FileRecords) -> None:
-    whole = bytearray(records.size)
-    records.read_into(memoryview(whole), 0)
-    position = 0
-    for header in records.batches():
-        if header.codec is not Codec.NONE:
-            data = memoryview(whole)[position + BATCH_HEADER_SIZE : position + header.size]
-            decompress(header.codec, data, limit=GiB, magic=V2)
-        position += header.size
+def _uncompressed(records: FileRecords) -> MemoryRecords:
+    """The same records in batches that are not compressed."""
+    batches = (records.slice(header.position, header.size) for header in records.batches())
+    return MemoryRecords(b"".join(build(read(batch), magic=2) for batch in batches))
 
 
 def _write(send: Send, channel: Any) -> None:

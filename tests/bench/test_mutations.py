@@ -79,7 +79,7 @@ def test_what_is_sent_begins_like_what_is_converted(monkeypatch: pytest.MonkeyPa
 
 
 def test_endless_loops_are_stopped() -> None:
-    steps = trials.Steps()
+    steps = trials.StepCount()
     for _ in range(trials.STEPS_MAX):
         steps.take()
     with pytest.raises(trials.CirclesError, match="steps"):

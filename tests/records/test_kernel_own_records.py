@@ -32,7 +32,7 @@ def test_any_negative_size_of_a_key_in_a_head_is_null(kernel: ModuleType, size: 
     body = bytes(3) + varint(size) + varint(1) + b"v" + varint(0)
     data = varint(len(body)) + body
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
-    transcoder.enter_batch(batch(data, base_offset=10), 0, False, False, False)
+    transcoder.enter_batch(batch(data, base_offset=10), 0)
     head = transcoder.record_head(data, 0, len(data), UNKNOWN)
     assert head is not None
     assert (head[0], head[2], head[4]) == (10, len(data), -1)

@@ -253,9 +253,9 @@ def test_records_are_compressed_again_where_nobody_waits(
 ) -> None:
     threads: list[str] = []
 
-    def prepared(*args: Any) -> Any:
+    def prepared(*args: Any, **more: Any) -> Any:
         threads.append(threading.current_thread().name)
-        return prepare(*args)
+        return prepare(*args, **more)
 
     monkeypatch.setattr("downconvert.broker.handlers.produce.prepare", prepared)
     with writable_broker(tmp_path, TOPIC) as broker:

@@ -123,7 +123,6 @@ def test_what_the_target_lacks(
     exported = Exported("read_uncommitted", ranges={A: there} if there else {})
     found = plan_of(logs(path)[:1], {A: bound}, exported)
     assert found.ranges == ({} if expected is None else {A: expected})
-    assert found.done == ({A: 10} if expected is None else {})
     assert found.is_bounded is is_bounded
 
 

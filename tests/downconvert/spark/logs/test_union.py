@@ -7,7 +7,7 @@ import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -189,3 +189,50 @@ def test_a_stream_takes_what_a_cleaner_removed_before_the_next_copy_begins_for_c
     source.prepareForTriggerAvailableNow()
     end = source.latestOffset({"a": {"0": 0}})
     assert read(source, {"a": {"0": 0}}, end) == ["a-0:1", "a-0:2", "a-0:3"]
+
+
+@pytest.mark.parametrize("is_indexed", [True, False])
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_records_behind_damage_are_not_cut_by_a_copy_of_an_earlier_epoch(
+    tmp_path: Path, is_indexed: bool, is_packed: bool
+) -> None:
+    """If nothing leads past the damage, the rest of the log is reported."""
+    logs = tmp_path / "logs"
+    leader, follower = logs / "b1" / "a-0", logs / "b2" / "a-0"
+    leader.parent.mkdir(parents=True)
+    follower.parent.mkdir()
+    latest = [batch(*range(base, base + 10), leader_epoch=2) for base in range(100, 200, 10)]
+    make = indexed_segment if is_indexed else segment
+    make(leader, 0, *BATCHES[:10], *latest)
+    log = leader / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    position = len(b"".join(BATCHES[:8]))
+    data[position : position + 30] = bytes(30)
+    log.write_bytes(data)
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n2 100\n")
+    make(follower, 0, *BATCHES[:12])
+    (follower / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    path = packed(logs) if is_packed else logs
+    found = rows(path, mode="PERMISSIVE")
+    damaged = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == (
+        ALL[:200] if is_indexed else ALL[:100]
+    )
+    assert [one["startOffset"] for one in damaged] == ([] if is_indexed else [100])
+
+
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_offsets_of_an_empty_segment_are_read_of_another_copy_within_any_bounds(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    logs = tmp_path / "logs"
+    (logs / "b1").mkdir(parents=True)
+    rolled(logs / "b1", 0, is_indexed=True)
+    segment(logs / "b1" / "a-0", 300, batch(300, leader_epoch=0))
+    whole(logs / "b2")
+    path = packed(logs) if is_packed else logs
+    bounds = {
+        "startingOffsets": '{"a": {"0": 20}}',
+        "endingOffsets": '{"a": {"0": 45}}',
+    }
+    assert offsets(path, **bounds) == ALL[20:45]

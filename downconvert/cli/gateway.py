@@ -214,6 +214,9 @@ def gateway(
 
         show(report, html, by, as_json=as_json)
         return
+    for option, value in (("--by", by), ("--html", html)):
+        if value is not None:
+            raise click.UsageError(f"{option} needs --report URL")
     from downconvert.access.rights import ConfigError
     from downconvert.gateway.config import GatewayConfig
     from downconvert.gateway.processes import Processes

@@ -87,4 +87,4 @@ def why(error: OSError) -> str:
     if error.errno == EADDRINUSE:
         return f"{os.strerror(EADDRINUSE)} by another program, perhaps another gateway"
     number = error.errno or 0  # for an unknown name it is negative
-    return os.strerror(number) if number > 0 else str(error)
+    return os.strerror(number) if number > 0 else error.strerror or str(error)

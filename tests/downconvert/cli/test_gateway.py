@@ -153,6 +153,20 @@ def test_a_second_gateway_on_a_port_says_that_it_is_taken(port: int, command: Co
     assert "--listen" in one_line(ran.err)
 
 
+def test_an_address_with_an_unknown_host_is_named_without_a_number(command: Command) -> None:
+    ran = command("gateway", "--bootstrap", f"{LOOPBACK}:9", "--listen", "nowhere.invalid:9092")
+    assert ran.code == 2
+    assert "cannot listen at nowhere.invalid:9092: " in one_line(ran.err)
+    assert "Errno" not in ran.err
+
+
+@pytest.mark.parametrize("option", [("--by", "rule"), ("--html", "page.html")])
+def test_options_of_a_report_need_one(command: Command, option: tuple[str, str]) -> None:
+    ran = command("gateway", *option)
+    assert ran.code == 2
+    assert f"{option[0]} needs --report URL" in one_line(ran.err)
+
+
 def test_the_files_that_the_system_allows_are_used(port: int) -> None:
     with gateway(port) as running:
         soft, hard = resource.prlimit(running.process.pid, resource.RLIMIT_NOFILE)

@@ -106,7 +106,7 @@ def test_a_run_that_died_between_its_files_and_its_note_is_made_up_for(
             export(spark, [str(source)], str(target))
     lost = next(iter((target / "topic=a" / "date=1970-01-02").glob("part-*")))
     lost.unlink()  # of a commit that had not come to all files
-    (target / FOLDER).mkdir()
+    (target / FOLDER).mkdir(exist_ok=True)
     (target / FOLDER / "torn.json").write_text('{"version": 1, "isol')
     # Only of one topic: the other's files are not vouched for by that.
     assert there(export(spark, [str(source)], str(target), topics=["a"])) == WHOLE

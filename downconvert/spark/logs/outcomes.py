@@ -86,7 +86,7 @@ def _pieces(
         if is_last(file):
             last = last_header(file)
             if (last is not None and last.last_offset >= at) or is_damaged_after(file, at):
-                yield Stretch(at, OFFSET_MAX, State.DAMAGED)
+                yield from mended(whole, at, OFFSET_MAX)
         elif at < file.next_offset:
             yield from _rest(whole, at)
 

@@ -23,8 +23,8 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 # Each was read wrongly once: transactions that another copy goes on with, an open transaction whose
 # first batch only another copy has, files of two copies in one directory, a damaged marker before
 # an abort, an index with other offsets (twice), a damaged marker at the end, a cleaned gap before
-# the first batch of an epoch.
-@pytest.mark.parametrize("seed", [1003, 1184, 2231, 3202, 300004, 300100, 305078, 325058])
+# the first batch of an epoch, an open transaction at a damaged end.
+@pytest.mark.parametrize("seed", [1003, 1184, 2231, 3202, 300004, 300100, 305078, 325058, 901109])
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
     assert trees.check(seed, tmp_path) in (False, True)
 

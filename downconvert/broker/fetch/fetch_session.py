@@ -28,9 +28,8 @@ IDLE_MAX: Final = 120.0  # seconds
 # For all sessions together. A partition takes some 300 bytes. A request of 100 MB names millions.
 PARTITIONS_MAX: Final = 200_000
 
-PartitionKey: TypeAlias = tuple[
-    str | bytes, int
-]  # the topic's name or id in the request, and the index
+# The topic's name or id in the request, and the index.
+PartitionKey: TypeAlias = tuple[str | bytes, int]
 
 
 @dataclass(frozen=True, slots=True)

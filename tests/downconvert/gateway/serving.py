@@ -1,6 +1,7 @@
 """A gateway over real sockets, in front of our own server as a cluster or of real brokers."""
 
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -69,6 +70,14 @@ class Wire:
         self.socket = socket.create_connection(address, timeout=TIMEOUT)
         for option, value in options.items():
             self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, option), value)
+
+    def start_tls(self, certificate: Path, own: tuple[Path, Path] | None = None) -> None:
+        """`certificate`: the one to trust. `own`: this client's certificate and key."""
+        context = ssl.create_default_context(cafile=certificate)
+        context.check_hostname = False
+        if own is not None:
+            context.load_cert_chain(*own)
+        self.socket = context.wrap_socket(self.socket)
 
     def __enter__(self) -> "Wire":
         return self

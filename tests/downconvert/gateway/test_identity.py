@@ -87,17 +87,12 @@ def test_certificates_of_clients_have_the_rights_of_their_rules(tmp_path: Path) 
     ):
         codes = {}
         for name in ("writer", "reader"):
-            context = ssl.create_default_context(cafile=certificate)
-            context.check_hostname = False
-            context.load_cert_chain(*signed(tmp_path, name, ca, ca_key))
             with Wire(running.address) as client:
-                client.socket = context.wrap_socket(client.socket)
+                client.start_tls(certificate, signed(tmp_path, name, ca, ca_key))
                 codes[name] = produced(client)
         assert codes == {"writer": 0, "reader": 29}
-        context = ssl.create_default_context(cafile=certificate)
-        context.check_hostname = False
-        with Wire(running.address) as client:  # without one
-            client.socket = context.wrap_socket(client.socket)
+        with Wire(running.address) as client:
+            client.start_tls(certificate)  # without one of its own
             client.send(ApiKey.Metadata, 1, Message(topics=None))
             assert client.has_ended()
 

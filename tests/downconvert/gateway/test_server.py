@@ -1,6 +1,5 @@
 """The gateway over real sockets. The cluster is our own server, which forgot the old versions."""
 
-import ssl
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -231,10 +230,8 @@ def test_clients_that_can_speak_tls_to_the_gateway(tmp_path: Path) -> None:
         cluster(directory, "t") as (_, port),
         gateway(port, tls_cert=certificate, tls_key=key) as running,
     ):
-        context = ssl.create_default_context(cafile=certificate)
-        context.check_hostname = False
         with Wire(running.address) as client:
-            client.socket = context.wrap_socket(client.socket)
+            client.start_tls(certificate)
             assert client.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
         with Wire(running.address) as client:
             client.socket.sendall(b"garbage, which is no TLS at all")

@@ -1,7 +1,6 @@
 """Responses on their way: all of it, in order, whatever the client does, and nothing is held."""
 
 import asyncio
-import ssl
 import threading
 import tracemalloc
 from collections.abc import Callable
@@ -98,9 +97,7 @@ def test_over_tls_it_is(tmp_path: Path) -> None:
         Wire(running.address) as client,
     ):
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
-        context = ssl.create_default_context(cafile=certificate)
-        context.check_hostname = False
-        client.socket = context.wrap_socket(client.socket)
+        client.start_tls(certificate)
         assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
 
 

@@ -96,10 +96,8 @@ def test_certificates_and_the_clusters_addresses_are_renewed(tmp_path: Path) -> 
         renewed = replace(running.config, bootstrap=bootstrap, tls_cert=new, tls_key=new_key)
         running.reload(renewed)
         assert shown(running.address) == Path(new).read_text()
-        context = ssl.create_default_context(cafile=new)
-        context.check_hostname = False
         with Wire(running.address) as client:
-            client.socket = context.wrap_socket(client.socket)
+            client.start_tls(new)
             assert client.ask(ApiKey.Metadata, 1, ALL).topics
 
 

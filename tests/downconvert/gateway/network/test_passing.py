@@ -3,7 +3,6 @@
 The oracle is a client that connects for each request: the first of a connection is looked at."""
 
 import gc
-import ssl
 from asyncio import Transport
 from collections import Counter
 from collections.abc import Iterator
@@ -101,9 +100,7 @@ def has_answer(request: bytes) -> bool:
 def connected(running: Gateway, certificate: str | None) -> Wire:
     wire = Wire(running.address)
     if certificate is not None:
-        context = ssl.create_default_context(cafile=certificate)
-        context.check_hostname = False
-        wire.socket = context.wrap_socket(wire.socket)
+        wire.start_tls(certificate)
     return wire
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-import ssl
 import struct
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -346,8 +345,6 @@ def test_tls_is_copied(tmp_path: Path, read: Counter[str]) -> None:
         Wire(running.address) as client,
     ):
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
-        context = ssl.create_default_context(cafile=certificate)
-        context.check_hostname = False
-        client.socket = context.wrap_socket(client.socket)
+        client.start_tls(certificate)
         assert count(client.ask(ApiKey.Fetch, VERSION, body())) == COUNT
     assert read["broker"] > COUNT * SIZE

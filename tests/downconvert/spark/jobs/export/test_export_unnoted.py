@@ -32,14 +32,18 @@ def offsets(lake: Path) -> list[tuple[str, int, int]]:
     return [row[:3] for row in archived(lake)]
 
 
+def lose_notes(lake: Path) -> None:
+    for note in (lake / FOLDER).iterdir():
+        note.unlink()
+
+
 def test_without_notes_nothing_is_added_again_and_a_new_note_names_the_files(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = tmp_path / "lake"
     exported(monkeypatch, source, lake)
     names = sorted(lake.rglob("*.parquet"))
-    for note in (lake / FOLDER).iterdir():
-        note.unlink()
+    lose_notes(lake)
     there = exported(monkeypatch, source, lake)
     assert offsets(lake) == WHOLE
     assert sorted(lake.rglob("*.parquet")) == names
@@ -52,8 +56,7 @@ def test_a_file_that_is_lost_is_written_again_beside_the_others(
 ) -> None:
     lake = tmp_path / "lake"
     exported(monkeypatch, source, lake)
-    for note in (lake / FOLDER).iterdir():
-        note.unlink()
+    lose_notes(lake)
     next(lake.glob("topic=a/date=1970-01-02/*.parquet")).unlink()
     exported(monkeypatch, source, lake)
     assert offsets(lake) == WHOLE
@@ -64,8 +67,7 @@ def test_what_retention_has_deleted_stays(
 ) -> None:
     lake = tmp_path / "lake"
     exported(monkeypatch, source, lake)
-    for note in (lake / FOLDER).iterdir():
-        note.unlink()
+    lose_notes(lake)
     (source / "a-0" / file_name(0, Kind.LOG)).unlink()
     (source / "a-0" / file_name(3, Kind.LOG)).write_bytes(batch(3, 4, timestamp=DAY))
     there = exported(monkeypatch, source, lake)

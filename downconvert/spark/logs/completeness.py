@@ -219,6 +219,11 @@ def is_damaged_after(file: SegmentFile, offset: int) -> bool:
         found.close()
 
 
+def behind_damage(file: SegmentFile, end: int) -> Iterator[Stretch]:
+    """The readable offsets of a damaged segment from `end` on, where its damage begins."""
+    return (one for one in scan(file, end, OFFSET_MAX) if one.state is State.WHOLE)
+
+
 def scan(file: SegmentFile, start: int, end: int, cleaned: int = 0) -> Iterator[Stretch]:
     """The offsets from `start` up to `end` that a segment has, in order, by batch headers and
     checksums. Offsets that a cleaner has removed between two batches count as present. `cleaned`:

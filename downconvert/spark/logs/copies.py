@@ -24,7 +24,7 @@ from downconvert.storage.names import (
 )
 
 from .checkpoints import leader_epochs
-from .completeness import State, is_damaged_after, scan
+from .completeness import behind_damage, is_damaged_after
 from .replicas import Copy, topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import staged
@@ -173,10 +173,9 @@ def look(log: PartitionLog) -> Copy:
         latest.append(last.leader_epoch)
     is_damaged = damaged is not None and is_damaged_after(damaged, end)
     if damaged is not None and is_damaged:
-        for one in scan(damaged, end, OFFSET_MAX):
-            if one.state is State.WHOLE:
-                end = one.end
-                latest.append(one.epoch)
+        for one in behind_damage(damaged, end):
+            end = one.end
+            latest.append(one.epoch)
         is_damaged = is_damaged_after(damaged, end)
     epoch = max(latest, default=-1)
     return Copy(

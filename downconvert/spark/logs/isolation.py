@@ -71,7 +71,7 @@ def _key(one: AbortedTransaction) -> tuple[int, int]:
 
 
 def _indexed(log: PartitionLog) -> tuple[int, list[AbortedTransaction], bool]:
-    """What indexes and snapshots of one copy say: the offset up to which all transactions have
+    """The result by indexes and snapshots of one copy: the offset up to which all transactions have
     ended, those that were aborted, and whether all have ended up to the end of the log.
 
     If it is not mounted, its last segment is copied to this machine. Without a snapshot of the

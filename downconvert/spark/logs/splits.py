@@ -15,7 +15,6 @@ from typing import Final
 
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
-from records.batch import NONE
 from records.units import MiB
 
 from .boundaries import TRIES, Boundaries, boundaries_of
@@ -79,8 +78,8 @@ def split(whole: Split, size_max: int) -> Iterator[Split]:
         if is_narrower:
             start, end = around(boundaries, file, whole.first_offset, whole.end_offset)
             whole = replace(whole, start=start, end=end)
-        start, end = whole.start, NONE
-        while end < whole.end:  # also without a byte: other copies may have its offsets
+        start, is_followed = whole.start, True
+        while is_followed:  # once also without a byte: other copies may have its offsets
             end = _cut(boundaries, start + size_max, whole)
             is_cut, is_followed = start > whole.start, end < whole.end
             yield replace(whole, start=start, end=end, is_cut=is_cut, is_followed=is_followed)

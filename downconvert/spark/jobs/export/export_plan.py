@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from downconvert.spark.jobs.jobs import JobError
-from downconvert.spark.logs.completeness import CleanerPoints, State, is_damaged_after, scan
+from downconvert.spark.logs.completeness import CleanerPoints, behind_damage, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
@@ -163,8 +163,8 @@ def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
         is_sound = tail.damage is None and not is_damaged_after(last, end)
         if not is_sound and settings.skip_damaged:
             files = [last, *(other.segments[-1] for other in log.others)]
-            pieces = (one for file in files for one in scan(file, end, OFFSET_MAX))
-            end = max((one.end for one in pieces if one.state is State.WHOLE), default=end)
+            pieces = (one for file in files for one in behind_damage(file, end))
+            end = max((one.end for one in pieces), default=end)
             is_sound = True
     end = max(log.start_offset, end)
     if settings.committed:

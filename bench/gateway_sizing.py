@@ -57,7 +57,7 @@ PASSWORD: Final = "secret"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one core does in a second, and what a connection holds."""
+    """The work of one core in a second, and the memory of a connection."""
 
     idle: int  # bytes of a connection
     process: int  # bytes of a gateway without connections
@@ -69,7 +69,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What so many clients need."""
+    """The cores and the memory that so many clients need."""
 
     clients: int
     connections: int
@@ -276,7 +276,7 @@ def sizing(
     rate: float,
     codec: str,
 ) -> None:
-    """What a core and a gigabyte carry here, and a plan for old clients."""
+    """How much a core and a gigabyte carry here, and a plan for old clients."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     measured = measure(seconds, connections, log)

@@ -91,7 +91,7 @@ def _on_phone(page: Path, height: int, script: str = "") -> Iterator[Path]:
 
 
 def _browse(page: Path, *options: str) -> str:
-    """What the browser prints. RuntimeError: there is none."""
+    """The browser's output. RuntimeError: there is no browser."""
     program = browser()
     if program is None:
         raise RuntimeError(f"none of {', '.join(BROWSERS)} is installed")

@@ -1,5 +1,4 @@
-"""What a request has changed, and what it was denied, as an audit names it: each resource with its
-outcome.
+"""The changes and denials of a request, as an audit names them: each resource with its outcome.
 
 Not here: who has asked, and where the lines go (the gateway's audit.py)."""
 

@@ -171,7 +171,7 @@ class LazyDownConvertSend:
         return done.outcome == CHANNEL
 
     def _next(self, converter: Converter, target: Target, budget: int) -> Progress:
-        """What is converted next, then the messages made before, then filler."""
+        """Converts the next part. Then come the messages made before, then filler."""
         while True:
             done = converter.advance(self._end, target, self.remaining, budget)
             if done is not None:

@@ -67,7 +67,7 @@ class Served:
 
     @property
     def latency(self) -> Latency:
-        """Of all APIs together."""
+        """The sum over all APIs."""
         whole: dict[str, Latency] = {}
         for one in self.latencies.values():
             _add({"": one}, whole)
@@ -108,7 +108,7 @@ class Figures:
 
     @property
     def latencies(self) -> dict[str, Latency]:
-        """Of requests, by API."""
+        """The numbers of requests, by API."""
         found: dict[str, Latency] = {}
         for one in self.served.values():
             _add(one.latencies, found)

@@ -73,7 +73,7 @@ class Topology:
         self._recent[node_id] = self.hear(hello), now
 
     def recent_hello(self, node_id: int, now: float) -> Message | None:
-        """What that broker has answered within RECENT seconds. None: nothing."""
+        """That broker's answer of the last RECENT seconds. None: there is none."""
         hello, noted_at = self._recent.get(node_id, (None, 0.0))
         return hello if hello is not None and now - noted_at <= RECENT else None
 

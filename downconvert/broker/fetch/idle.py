@@ -135,8 +135,8 @@ class IdleLook:
         return read, idle
 
     def before(self, partition: Partition) -> Idle | None:
-        """What to remember if a read finds nothing. Must be called before the read. None: nothing
-        is remembered."""
+        """The state to remember if a read finds nothing. Must be called before the read. None:
+        nothing is remembered."""
         state = self._states.new(partition) if self._is_session else None
         if state is None:
             return None

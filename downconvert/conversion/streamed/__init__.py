@@ -1,2 +1,2 @@
-"""What the kernel leaves to Python: compressed entries that it does not convert at once, and items
-that are larger than its chunks."""
+"""Converts what the kernel leaves to Python: compressed entries that it does not convert at once,
+and items that are larger than its chunks."""

@@ -1,6 +1,6 @@
 """The decompressed bytes of one batch, a window at a time.
 
-A small batch is decompressed all at once. Of a larger one only a window is in memory, however far
+A small batch is decompressed all at once. A larger one has only a window in memory, however far
 it expands. The window moves forward only. A record larger than the window is read through cursors
 (large.py). Each cursor decompresses the batch once more, from its beginning.
 

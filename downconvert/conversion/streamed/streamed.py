@@ -73,7 +73,7 @@ class Streamed:
 
     @property
     def counts(self) -> Counts:
-        """What the kernel does not count. The bytes are those of the item in progress."""
+        """The counts that the kernel does not have. The bytes are those of the item in progress."""
         messages = self._oversize.messages
         return Counts(messages, messages, self._window.in_hand, self.temporary_bytes)
 

@@ -297,7 +297,7 @@ class Connection:
             step = None
 
     async def _ask_hello(self) -> Message:
-        """What the broker serves. It may have told another connection a moment ago."""
+        """The versions that the broker serves. Another connection may have just asked for them."""
         if self._upstream is None and (hello := self._recent_hello()) is not None:
             self._hello = hello
             return hello

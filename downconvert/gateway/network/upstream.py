@@ -91,7 +91,7 @@ class Upstream:
         return correlation_id
 
     def take_hello(self) -> Message:
-        """What the broker has answered to HELLO. It is not held: a session asks for it once."""
+        """The broker's answer to HELLO. It is not kept: a session asks for it once."""
         hello, self.hello = self.hello, None
         assert hello is not None
         return hello

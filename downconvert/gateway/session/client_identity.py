@@ -109,7 +109,7 @@ class ClientIdentity:
 
     @property
     def _fields(self) -> dict[str, object]:
-        """Who it is, in a line of the audit."""
+        """The client, in a line of the audit."""
         return {
             "client": self.address,
             "principal": self.principal,

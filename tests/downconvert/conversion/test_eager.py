@@ -1,15 +1,13 @@
 """All of it at once, or some chunks at a time, is made by few calls of the kernel."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from downconvert import convert, eager
 from records import Codec, FileRecords, Record, build
-from records.backend import NAME, NATIVE
+from tests.python_calls import python_calls
 
 
 def log_of(path: Path, codec: Codec, batches: int) -> FileRecords:
@@ -24,21 +22,6 @@ def log_of(path: Path, codec: Codec, batches: int) -> FileRecords:
     return FileRecords.open(path)
 
 
-def calls_of(what: Callable[[], object]) -> int:
-    calls = 0
-
-    def count(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    sys.setprofile(count if NAME == NATIVE else None)  # the reference is written in Python
-    try:
-        what()
-    finally:
-        sys.setprofile(None)
-    return calls
-
-
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize(
     "convert_all", [lambda log: list(convert(log, 1)), lambda log: eager(log, 1)]
@@ -48,8 +31,8 @@ def test_more_batches_take_no_more_calls(
 ) -> None:
     with log_of(tmp_path / "few", codec, 2) as few, log_of(tmp_path / "many", codec, 100) as many:
         convert_all(few)
-        calls = calls_of(lambda: convert_all(many))
-        assert calls <= calls_of(lambda: convert_all(few)) + 50
+        calls = python_calls(lambda: convert_all(many))
+        assert calls <= python_calls(lambda: convert_all(few)) + 50
 
 
 @pytest.mark.parametrize("codec", list(Codec))

@@ -1,7 +1,6 @@
 """A conversion is planned and sent in steps of bounded work, however large a batch is: counted, not
 timed."""
 
-import sys
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,10 @@ from downconvert.conversion import plan, send
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import WITHIN
 from records import Codec, FileRecords, Record, RecordsError, backend, build
-from records.backend import NAME, NATIVE
 from records.batches.compressed import Decompressed
 from records.units import KiB, MiB
 from tests.damage import damaged
+from tests.python_calls import python_calls
 
 from .channels import sent
 
@@ -154,25 +153,17 @@ def test_a_small_answer_is_made_by_one_call_of_the_kernel(
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_small_answer_takes_few_calls_of_python(codec: Codec, tmp_path: Path) -> None:
-    calls = 0
-
-    def count(_frame: Any, event: str, _argument: Any) -> None:
-        nonlocal calls
-        calls += event == "call"
+    def answer() -> None:
+        sending = LazyDownConvertRecords(log, 1).to_send()
+        sending.write_to(channel, MiB)
+        assert sending.completed
 
     with (
         log_of(tmp_path / "log", small_log(codec)) as log,
         (tmp_path / "out").open("wb", buffering=0) as channel,
     ):
-        LazyDownConvertRecords(log, 1).to_send().write_to(channel)  # what is made once
-        sys.setprofile(count if NAME == NATIVE else None)
-        try:
-            sending = LazyDownConvertRecords(log, 1).to_send()
-            sending.write_to(channel, MiB)
-        finally:
-            sys.setprofile(None)
-        assert sending.completed
-        assert calls <= 60
+        answer()  # what is made once
+        assert python_calls(answer) <= 60
 
 
 @pytest.mark.parametrize(

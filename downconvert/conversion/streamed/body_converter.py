@@ -216,6 +216,7 @@ class BodyConverter:
             return
         wrapper = self._wrapper(codec, inner)
         yield from self._written(wrapper, record, body, inner, record.offset)
+        wrapper.finish()
         if wrapper.size <= self._limit:
             yield self._close(wrapper)
         else:

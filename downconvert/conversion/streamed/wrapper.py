@@ -52,21 +52,27 @@ class Wrapper:
         self.flushed += self.waiting
         self.waiting = 0
 
+    def finish(self) -> None:
+        """Ends the compressed data: no message can be added any more."""
+        if self._encoder is not None and self._data is not None:
+            self.flush()
+            self._data += self._encoder.finish()
+            self._encoder = None
+
     @property
     def size(self) -> int:
-        """Compressed bytes held."""
+        """Compressed bytes held. An encoder may hold more, until the wrapper is finished."""
         return len(self._data or b"")
 
     def close(self, last_offset: int, timestamp: int, append_time: int | None) -> bytes:
         """The whole entry. `timestamp` is the largest inside; `append_time` replaces it under
         LogAppendTime."""
         data: Buffer
-        if self._encoder is None or self._data is None:
+        if self._data is None:
             waiting = self._buffer[: self.waiting]
             data = compress(self._codec, waiting, magic=self._magic, compression_level=self._level)
         else:
-            self.flush()
-            self._data += self._encoder.finish()
+            self.finish()
             data = self._data
         attributes = int(self._codec)
         if self._magic == V1 and append_time is not None:

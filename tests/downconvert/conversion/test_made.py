@@ -269,12 +269,76 @@ def test_what_is_held_counts_against_a_budget_until_it_is_sent():
     assert made.budget.left == before
 
 
-def test_where_the_budget_is_used_up_the_bytes_and_the_statistics_are_the_same(monkeypatch):
-    data = log_of(0.5, 0.5, 0.5, codec=Codec.LZ4)
+@pytest.mark.parametrize("count", [1, 3, 30])
+def test_where_the_budget_is_used_up_the_bytes_are_the_same(count, monkeypatch):
+    data = log_of(*[0.5] * count, codec=Codec.LZ4)
     written, send = answer(data)
     monkeypatch.setattr(made.budget, "left", 0)
     again, other = answer(data)
     assert again == written
+    if count == 30:  # the message that is cut off is counted as well
+        return
     assert replace(other.stats, seconds_converting=0, peak_buffer_bytes=0) == replace(
         send.stats, seconds_converting=0, peak_buffer_bytes=0
     )
+
+
+@pytest.mark.parametrize("small_size_max", [0, plan.SMALL_SIZE_MAX])
+@pytest.mark.parametrize("codec", [Codec.LZ4, Codec.NONE])
+@pytest.mark.parametrize("is_held", [True, False])
+def test_an_answer_is_whole_if_all_is_in_it_and_only_then(
+    small_size_max, codec, is_held, monkeypatch
+):
+    """Wherever enough is reached: at a message's end, one byte before, and one after."""
+    monkeypatch.setattr(plan, "SMALL_SIZE_MAX", small_size_max)
+    data = log_of(0.5, 0.5) + batch(200, codec) + batch(300)
+    whole = eager_of(data)
+    ends = [each.position + each.size for each in MemoryRecords(whole).batches()]
+    if not is_held:
+        monkeypatch.setattr(made.budget, "left", 0)
+    for enough in sorted({end + near for end in ends[:4] + ends[-3:] for near in (-1, 0, 1)}):
+        monkeypatch.setattr(plan, "ENOUGH", enough)
+        written, _ = answer(data)
+        assert written == whole[: next((end for end in ends if end >= enough), len(whole))]
+        lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+        # Where the last message makes it enough, nobody looks whether others follow.
+        assert lazy.is_whole == (written == whole) or ends[-2] < enough <= ends[-1]
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize("left", [-1, 0, 1])
+def test_messages_end_where_a_response_may_not_have_more(left, is_held, monkeypatch):
+    """A smaller limit stands for that of 2 GiB. Some messages are plain, and before those."""
+    data = batch(0, Codec.NONE) + log_of(0.5, 0.5, 0.5, 0.5)[len(batch(0)) :]
+    data += batch(400, Codec.NONE)
+    for policy in DEFAULT, UNTRIMMED:
+        whole = eager(MemoryRecords(data), 1, 0, policy)
+        ends = [each.position + each.size for each in MemoryRecords(whole).batches()]
+        if not is_held:
+            monkeypatch.setattr(made.budget, "left", 0)
+        monkeypatch.setattr(plan, "SMALL_SIZE_MAX", 0)
+        monkeypatch.setattr(plan, "ENOUGH", len(whole))
+        for end in ends[40:44] + ends[-2:]:
+            monkeypatch.setattr(plan, "RESPONSE_SIZE_MAX", end + left)
+            written, _ = answer(data, policy)
+            assert written == whole[: max(each for each in ends if each <= end + left)]
+            lazy = LazyDownConvertRecords(MemoryRecords(data), 1, 0, policy)
+            assert lazy.is_whole == (written == whole)
+
+
+def test_a_small_answer_counts_against_the_budget_as_well(monkeypatch):
+    data = batch(0)
+    gc.collect()
+    before = made.budget.left
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert made.budget.left == before - lazy.size
+    monkeypatch.setattr(made.budget, "left", lazy.size)
+    exactly = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert made.budget.left == 0
+    again = LazyDownConvertRecords(MemoryRecords(data), 1)
+    assert made.budget.left == 0
+    whole = eager_of(data)
+    monkeypatch.setattr(Converter, "advance", None)  # who converted again would call it
+    assert sent(exactly.to_send()) == whole
+    with pytest.raises(TypeError):
+        sent(again.to_send())

@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,7 +99,35 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
         _expect(tree, bool(absent), "FAILFAST fails, and PERMISSIVE reports nothing")
     else:
         _expect(tree, not absent and strict == found, "FAILFAST reads less without an error")
+    _parts(tree, place, found, absent)
     return found, absent
+
+
+def _parts(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]]) -> None:
+    """Checks a query with small tasks, and one of a range of offsets."""
+    chance = random.Random(f"parts {tree.seed}")
+    end = max(tree.seen()[1], 2)
+    first = chance.randrange(end)
+    last = chance.randrange(first + 1, end + 1)
+    bounds = {
+        "startingOffsets": f'{{"a": {{"0": {first}}}}}',
+        "endingOffsets": f'{{"a": {{"0": {last}}}}}',
+    }
+    for low, high, options in [(0, 2**63, {}), (first, last, bounds)]:
+        size = chance.choice([100, 300, 1000])
+        read = rows(place, mode="PERMISSIVE", maxPartitionBytes=size, **options)
+        got = [row["offset"] for row in read if row["_corrupt"] is None]
+        expected = [at for at in found if low <= at < high]
+        _expect(tree, got == expected, f"{got} are read of {expected}, in tasks of {size} bytes")
+        named = _within(map(_range, (row for row in read if row["_corrupt"])), low, high)
+        wanted = _within(absent, low, high)
+        _expect(tree, named == wanted, f"{named} are reported of {wanted}, in small tasks")
+
+
+def _within(ranges: Iterable[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
+    """The parts of ranges between two offsets, joined."""
+    cut = ((max(start, low), min(end, high)) for start, end in ranges)
+    return _ends([(start, end) for start, end in cut if start < end])
 
 
 def _committed(tree: Tree, place: str, found: list[int]) -> None:

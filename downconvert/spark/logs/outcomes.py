@@ -7,6 +7,7 @@ read. The reader of the records reports the damage.
 Not here: indexes and snapshots, which make following unnecessary (isolation.py)."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX
@@ -72,6 +73,7 @@ def _pieces(
     log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
 ) -> Iterator[Stretch]:
     """The offsets of a log from `start` on, in order, from all of its copies."""
+    yield from _before_start(log, start, cleaned)
     for file in log.segments:
         if file.next_offset <= start or (is_last(file) and not file.size):
             continue
@@ -85,10 +87,28 @@ def _pieces(
             at = piece.end
         if is_last(file):
             last = last_header(file)
-            if (last is not None and last.last_offset >= at) or is_damaged_after(file, at):
-                yield from mended(whole, at, OFFSET_MAX)
+            end = at if last is None else max(at, last.last_offset + 1)
+            if is_damaged_after(file, end):  # where the log ends is not known
+                end = OFFSET_MAX
+            yield from mended(whole, at, end)
         elif at < file.next_offset:
             yield from _rest(whole, at)
+
+
+def _before_start(
+    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
+) -> Iterator[Stretch]:
+    """The offsets from `start` on that only other copies still have, before the log's first
+    segment. A DeleteRecords request may have removed their records while one of their transactions
+    was open."""
+    first = log.segments[0] if log.segments else None
+    if first is None:
+        return
+    bases = (other.segments[0].base_offset for other in log.others if other.segments)
+    at = max(start, min(bases, default=first.base_offset))
+    if at < first.base_offset:
+        before = replace(first, base_offset=at, next_offset=first.base_offset)
+        yield from mended(whole_split(log, before, cleaned), at, first.base_offset)
 
 
 def _rest(whole: Split, at: int) -> Iterator[Stretch]:

@@ -144,19 +144,22 @@ class Entries:
             yield from self._report(entry, f"{damage}{left}", one, state, schema)
 
     def after_last(self, near: int, schema: Any) -> Iterator[Any]:
-        """Handles offsets between the last entry of a segment and the next segment, if the split
-        extends to the end of the segment. `near`: where an entry begins.
+        """Handles offsets between the last entry of a segment and the next segment, if the split is
+        the last one of its segment. `near`: where an entry begins.
 
         Yields as `recover` does. MissingOffsetsError with FAILFAST."""
         split, file = self.split, self.split.segment
-        if is_last(file) or self._is_reported or self._end < self.size:
+        if is_last(file) or self._is_reported or split.is_followed:
             return
         until = min(file.next_offset, split.end_offset)
         if until <= split.first_offset:
             return
         position, after = self._resumed
         if position < self.size:
-            after, _ = self._offset_after(near, self.size)
+            if near >= self.size:  # no entry begins in this split
+                near = self._opened.boundaries().before_offset(OFFSET_MAX)
+            after, _ = self._offset_after(near, self.size, until)
+        is_superseded = after >= file.valid_until
         after = min(after, file.valid_until)
         start = max(after, split.first_offset)
         if start >= until:
@@ -171,7 +174,7 @@ class Entries:
                 f"{self.path} ends at {after}, and the next segment begins at {file.next_offset}"
             )
             if self.options.mode is Mode.PERMISSIVE:
-                is_cut = is_indexed_beyond(file, after)
+                is_cut = not is_superseded and is_indexed_beyond(file, after)
                 state = State.TORN if is_cut else State.MISSING
                 yield from self._report(self.size, what, (first, last), state, schema)
             elif not self.options.fail_on_data_loss:
@@ -258,13 +261,15 @@ class Entries:
             return None
         return header.base_offset
 
-    def _offset_after(self, near: int, end: int) -> tuple[int, int]:
+    def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
         """The offset after the last complete entry that ends at or before `end`, and where that
-        entry ends; `near` if there is none."""
+        entry ends; `near` if there is none. Looks no further than the offset `until`."""
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
             for header in self.records.slice(near, end - near).batches():
                 after, reached = header.last_offset + 1, near + header.position + header.size
+                if after >= until:
+                    break
         return after, reached
 
     def _state_of(self, entry: int, following: int | None) -> State:

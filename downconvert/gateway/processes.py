@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from downconvert.access.rights import Access, ConfigError
 from downconvert.serving.lifecycle import Startable
-from records.logged import log_of
+from records.logged import log_of, with_log_fields
 
 from . import child_process
 from .changes import applicable
@@ -63,7 +63,7 @@ class Processes(Startable):
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
         self._lock = Lock()
         self._stopping = Event()
-        self._watcher = Thread(target=self._watch, name="processes", daemon=True)
+        self._watcher = Thread(target=with_log_fields(self._watch), name="processes", daemon=True)
         self.address: Address
 
     def start(self) -> None:

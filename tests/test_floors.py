@@ -123,6 +123,7 @@ OUTSIDE: Final = (
     "downconvert/gateway/server.py",
     "downconvert/gateway/shared_ledger.py",
     "downconvert/serving/pages.py",
+    "downconvert/serving/pem.py",
     "downconvert/serving/tls.py",
 )
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}

@@ -34,7 +34,7 @@ from .processes import ROOT, served
 DASHBOARD: Final = ROOT / "deploy" / "grafana-dashboard.json"
 STEP: Final = 5  # seconds between two scrapes, and two points
 # As in Grafana: all jobs; four scrapes.
-VARIABLES: Final = {"$job": ".*", "$__rate_interval": f"{4 * STEP}s"}
+VARIABLES: Final = {"$job": ".*", "$cluster": ".*", "$__rate_interval": f"{4 * STEP}s"}
 RATES: Final = {"serve": 80_000, "gateway": 60_000}  # bytes a second that a client may fetch
 COLUMNS: Final = 24
 SERIES_SHOWN: Final = 9  # in a legend

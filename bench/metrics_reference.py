@@ -22,7 +22,8 @@ from downconvert.broker.operating.metrics_server import MetricsServer
 from downconvert.broker.server import Server
 from downconvert.broker.transactions.counts import Outcome
 from downconvert.gateway import figures
-from downconvert.gateway.observing import GatewayCollector
+from downconvert.gateway.clusters import ONLY
+from downconvert.gateway.metrics import GatewayCollector
 from downconvert.serving.series import CLIENTS_MAX, OTHERS, TOPICS_MAX
 from downconvert.storage import LogDir
 
@@ -45,7 +46,9 @@ GATEWAY: Final = """
 ## Gateway
 
 `downconvert gateway --http HOST:PORT`. All names begin with `downconvert_gateway_`. The figures are
-those of all processes together.
+those of all processes together. With [several clusters](gateway.md#several-clusters), all series
+have a label `cluster` too, except `build_info`, `processes`, `restarted_processes`, `cpu_seconds`
+and `resident_memory_bytes`.
 """
 
 
@@ -70,7 +73,7 @@ def _of_server() -> list[Any]:
 
 def _of_gateway() -> list[Any]:
     running = SimpleNamespace(figures=figures.Figures)
-    return list(GatewayCollector(running).collect())
+    return list(GatewayCollector({ONLY: running}).collect())
 
 
 def _families(registry: CollectorRegistry) -> Iterator[Collector | Metric]:

@@ -41,6 +41,8 @@ TABLES: Final = {
     "recode_rules": "`[[recode_rules]]`: as `recode`, for a `client` (client id, or "
     "software/version) and a `topic`, both shell patterns. The first that matches decides.",
     "clients": "`[[clients]]`: [access rules](#access-rules).",
+    "clusters": "`[[clusters]]`: the settings of one of [several clusters](gateway.md#several-"
+    "clusters), with its `name`. Its tables are `[clusters.limits]`, `[[clusters.clients]]`, …",
 }
 CLUSTER: Final = {
     "tls": "Connect with TLS.",

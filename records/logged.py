@@ -7,7 +7,10 @@ message is escaped as a whole, and its length limited, before it becomes a recor
 Not here: the messages, and where the lines go (the commands)."""
 
 import logging
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, Final
 
 TEXT_MAX: Final = 256  # characters of one text in a line
@@ -24,6 +27,37 @@ def shown(text: str, length_max: int = TEXT_MAX) -> str:
     return "".join(one if one.isprintable() else _escaped(one) for one in text)
 
 
+class _Thread(threading.local):
+    """The fields of each record that the running thread logs."""
+
+    fields: Mapping[str, Any] = MappingProxyType({})
+
+
+THREAD: Final = _Thread()
+
+
+@contextmanager
+def log_fields(**fields: Any) -> Iterator[None]:
+    """Adds these fields to each record that this thread logs meanwhile."""
+    former = THREAD.fields
+    THREAD.fields = {**former, **fields}
+    try:
+        yield
+    finally:
+        THREAD.fields = former
+
+
+def with_log_fields(target: Callable[[], None]) -> Callable[[], None]:
+    """The target of a new thread. Its records have the fields of the thread that calls this."""
+    fields = THREAD.fields
+
+    def run() -> None:
+        THREAD.fields = fields
+        target()
+
+    return run
+
+
 class EscapedLog(logging.LoggerAdapter[logging.Logger]):
     """A logger that escapes its messages, and shortens their `fields`, which JSON escapes."""
 
@@ -31,8 +65,9 @@ class EscapedLog(logging.LoggerAdapter[logging.Logger]):
         """As that of `logging.Logger`."""
         if not self.isEnabledFor(level):
             return
-        if "extra" in kwargs:
-            kwargs["extra"] = {"fields": _cut(kwargs["extra"].get("fields", {}))}
+        fields = {**THREAD.fields, **kwargs.get("extra", {}).get("fields", {})}
+        if fields:
+            kwargs["extra"] = {"fields": _cut(fields)}
         message = str(msg) % tuple(_bounded(one) for one in args) if args else str(msg)
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
         self.logger.log(level, "%s", shown(message, LINE_MAX), **kwargs)

@@ -100,6 +100,7 @@ STILL: Final = LIBRARY | STORED
 HARMLESS: Final = {
     ("downconvert/conversion/made.py", "threading.Lock()"),  # starts no thread
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
+    ("records/logged.py", "threading.local"),  # starts no thread; keeps threads' fields apart
     # Logs of several threads share it.
     ("downconvert/storage/checkpoints/checkpoints.py", "threading.RLock()"),
     ("downconvert/storage/disk/open_files.py", "threading.Lock()"),  # as above
@@ -122,6 +123,7 @@ OUTSIDE: Final = (
     "downconvert/gateway/server.py",
     "downconvert/gateway/shared_ledger.py",
     "downconvert/serving/pages.py",
+    "downconvert/serving/pem.py",
     "downconvert/serving/tls.py",
 )
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}

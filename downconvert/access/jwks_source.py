@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
 
-from records.logged import log_of
+from records.logged import log_of, with_log_fields
 
 from .jwks import DOCUMENT_MAX, Jwks, JwksError
 from .rights import ConfigError
@@ -57,7 +57,7 @@ class JwksSource:
         self._wake = Event()
         self._is_stopped = False
         # A daemon, because it may wait for a silent server.
-        self._thread = Thread(target=self._run, name="jwks", daemon=True)
+        self._thread = Thread(target=with_log_fields(self._run), name="jwks", daemon=True)
 
     def start(self) -> None:
         self._is_renewing = True

@@ -29,10 +29,12 @@ class ConfigFile:
     options: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
 
-    def where(self, message: str) -> str:
-        """The line that an error is about; empty: none is known."""
+    def where(self, message: str, section: int | None = None) -> str:
+        """The line that an error is about; empty: none is known. `section`: of [[clusters]]."""
+        if self.path is None:
+            return ""
         try:
-            return "" if self.path is None else where(self.path.read_text("utf-8"), message)
+            return where(self.path.read_text("utf-8"), message, section)
         except (OSError, UnicodeDecodeError):
             return ""
 

@@ -1,38 +1,25 @@
 """`downconvert gateway`: old clients in front of a cluster that no longer takes their requests.
 
-Not here: the gateway (gateway), the report of clients of old versions (gateway_report.py)."""
+Not here: the gateway (gateway), how it runs from its start to its end (gateway_run.py), the report
+of clients of old versions (gateway_report.py)."""
 
-import json
-import logging
-import signal
-import sys
-from collections.abc import Callable
-from contextlib import ExitStack
+import os
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 
 import click
 
-from records.backend import NAME, REFERENCE
-from records.logged import log_of
-
 from .config_file import ConfigFile, config_file, config_option
 from .config_file import read as read_file
 from .failure import CommandError
-from .gateway_flags import merged, settings_of
-from .logs import keep_audit, level_of, show_logs
-from .open_files import allow_files
+from .gateway_flags import settings_of
+from .logs import level_of
 from .server_options import recode_option, shown_options
-from .terminal import REFERENCE_NOTICE
 from .values import OutputFile
 
-LOG: Final = log_of("downconvert.gateway")
-LOGS: Final = ("downconvert.access", "downconvert.gateway")
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
-LOOK_SECONDS: Final = 0.1  # between two looks at whether the cluster has answered
 AT_START: Final = (
     "http",
     "workers",
@@ -42,7 +29,6 @@ AT_START: Final = (
     "quiet",
     "json",
 )  # options that a file may set
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command(context_settings={"auto_envvar_prefix": "DOWNCONVERT_GATEWAY"})
@@ -170,9 +156,9 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 )
 @click.option(
     "--by",
-    type=click.Choice(("principal", "rule", "prefix", "topic")),
-    help="With --report: in groups, by who clients are, the rule for them, or their ids' prefix. "
-    "By topic: since when no old version was seen.",
+    type=click.Choice(("principal", "rule", "prefix", "cluster", "topic")),
+    help="With --report: in groups, by who clients are, the rule for them, their ids' prefix, or "
+    "their cluster. By topic: since when no old version was seen.",
 )
 @click.option(
     "--html",
@@ -218,154 +204,43 @@ def gateway(
         if value is not None:
             raise click.UsageError(f"{option} needs --report URL")
     from downconvert.access.rights import ConfigError
+    from downconvert.gateway.clusters import SectionError, build_all
     from downconvert.gateway.config import GatewayConfig
-    from downconvert.gateway.processes import Processes
-    from downconvert.gateway.server import Gateway, Running
-    from downconvert.gateway.settings import build
 
-    from .gateway_history import STORE_SECONDS, History
+    from .gateway_check import show as show_meaning
+    from .gateway_run import logs, run
 
-    def built(file: ConfigFile) -> GatewayConfig:
+    def wrong(file: ConfigFile, error: ConfigError) -> CommandError:
+        """The error with the line of the file that it is about."""
+        if isinstance(error, SectionError):
+            return CommandError(f"{error}{file.where(error.reason, error.section)}")
+        return CommandError(f"{error}{file.where(str(error))}")
+
+    def built(file: ConfigFile) -> dict[str, GatewayConfig]:
         try:
-            read = build(merged(file.settings, settings_of(flags)))
-            return replace(read, recode_rules=(*flags["recode"], *read.recode_rules))
+            clusters = build_all(file.settings, settings_of(flags), os.environ)
         except ConfigError as error:
-            raise CommandError(f"{error}{file.where(str(error))}") from None
+            raise wrong(file, error) from None
+        recode = flags["recode"]
+        return {
+            name: replace(one, recode_rules=(*recode, *one.recode_rules))
+            for name, one in clusters.items()
+        }
 
     file = config_file()
-    settings = built(file)
+    clusters = built(file)
     if check:
-        from .gateway_check import show as show_meaning
-
         try:
-            show_meaning(settings, as_json=as_json)
+            show_meaning(clusters, as_json=as_json)
         except ConfigError as error:
-            raise CommandError(f"{error}{file.where(str(error))}") from None
+            raise wrong(file, error) from None
         return
     context = click.get_current_context()
-    kept = History(history)
 
-    def read_again() -> tuple[GatewayConfig, tuple[str, ...]]:
+    def read_again() -> tuple[dict[str, GatewayConfig], tuple[str, ...]]:
         """The settings, and the options that have others now and wait for a restart."""
         later = file if config is None else read_file(context, config, AT_START)
         return built(later), file.differing(later)
 
-    level = level_of(verbose=verbose, quiet=quiet)
-    log = partial(_logs, audit, as_json=as_json, level=level)
-    try:
-        context.call_on_close(log())
-    except OSError as error:
-        raise CommandError(f"--audit {audit}: {error.strerror or error}") from None
-    allow_files()
-    stop = Event()
-    running: Running
-    try:
-        running = Gateway(settings) if workers == 1 else Processes(settings, workers, log)
-    except ConfigError as error:
-        raise CommandError(str(error)) from None
-    for number in SIGNALS:
-        context.call_on_close(partial(signal.signal, number, signal.getsignal(number)))
-    _on_signals(stop, lambda: _reload(running, read_again))
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(running)
-        except ConfigError as error:
-            raise CommandError(str(error)) from None
-        except OSError as error:
-            raise _taken(settings.listen, "--listen", error) from None
-        observation = _observe(running, http, kept.page)
-        if observation is not None:
-            stack.callback(observation.close)
-        if NAME == REFERENCE:
-            LOG.warning("%s", REFERENCE_NOTICE)
-        announce = partial(_announce, running, settings, observation, as_json=as_json)
-        announce(is_ready=False)
-        while running.figures().unready and not stop.wait(LOOK_SECONDS):
-            pass
-        if not stop.is_set():
-            announce(is_ready=True)
-        while not stop.wait(STORE_SECONDS):
-            kept.store(running.figures().last_old)
-        kept.store(running.figures().last_old)
-        LOG.info("closing: requests under way are finished")
-
-
-def _logs(audit: Path | None, *, as_json: bool, level: int) -> Callable[[], None]:
-    """Sets up what each process logs. Returns what ends that. OSError: of the file."""
-    stack = ExitStack()
-    if audit is not None:
-        stack.callback(keep_audit(audit))
-    stack.callback(show_logs(LOGS, as_json=as_json, level=level))
-    return stack.close
-
-
-def _announce(
-    running: Any, config: Any, observation: Any, *, is_ready: bool, as_json: bool
-) -> None:
-    """Two lines, at the start and when the cluster has answered: where clients connect."""
-    address = running.address
-    if as_json:
-        line = {"ready": is_ready, "host": address.host, "port": address.port}
-        if observation is not None:
-            line["httpPort"] = observation.address.port
-        click.echo(json.dumps(line))
-    elif not is_ready:
-        cluster = ", ".join(map(str, config.bootstrap))
-        click.echo(f"connecting to {cluster}; clients will connect to {address}")
-    else:
-        text = f"ready: clients connect to {address}, "
-        if config.has_node_ports:
-            text += f"brokers follow from port {config.ports(address.port).first} on"
-        else:
-            text += "and name the broker that they want"
-        click.echo(f"{text}; Ctrl-C ends it")
-    sys.stdout.flush()
-
-
-def _observe(running: Any, http: str | None, history: Callable[[list[Any]], object]) -> Any:
-    if http is None:
-        return None
-    from downconvert.access.rights import ConfigError
-    from downconvert.gateway.config import parse_address
-    from downconvert.gateway.observing import Observation
-
-    try:
-        address = parse_address(http, 9100)
-    except ConfigError as error:
-        raise CommandError(str(error)) from None
-    try:
-        observation = Observation(running, address, history)
-    except OSError as error:
-        raise _taken(address, "--http", error) from None
-    LOG.info("observe at http://%s/healthz, /metrics, /clients, /history", observation.address)
-    return observation
-
-
-def _taken(address: Any, option: str, error: OSError) -> CommandError:
-    from downconvert.gateway.network.listeners import why
-
-    return CommandError(f"cannot listen at {address}: {why(error)}; choose another with {option}")
-
-
-def _reload(running: Any, read: Callable[[], tuple[Any, tuple[str, ...]]]) -> None:
-    from downconvert.access.rights import ConfigError
-    from downconvert.gateway.changes import changes
-
-    try:
-        settings, waiting = read()
-        found = changes(running.config, settings)
-        running.reload(settings)
-    except (CommandError, ConfigError, OSError) as error:
-        LOG.error("the settings stay as they were: %s", error)
-    else:
-        found = replace(found, after_restart=(*found.after_restart, *waiting))
-        level = logging.WARNING if found.after_restart else logging.INFO
-        fields = {"applied": found.applied, "after_restart": found.after_restart}
-        text = "the settings have been read again: %s"
-        LOG.log(level, text, found, extra={"fields": fields})
-
-
-def _on_signals(stop: Event, reload: Callable[[], None]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    signal.signal(signal.SIGHUP, lambda *_: reload())
+    log = partial(logs, audit, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
+    run(clusters, read_again, log, http, workers, history, as_json=as_json)

@@ -2,19 +2,42 @@
 
 Not here: how it is printed (rules_shown.py)."""
 
+import json
 import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
 
 from downconvert.gateway.certificates import Certificates
+from downconvert.gateway.clusters import CLUSTERS, ONLY, cluster_named
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import Credentials
 
 from .rules_shown import YES_OR_NO, print_meaning, rules_of
 
 
-def show(config: GatewayConfig, *, as_json: bool) -> None:
+def show(clusters: Mapping[str, GatewayConfig], *, as_json: bool) -> None:
     """Prints settings that are right, but for files that are named: ConfigError."""
+    meanings = []
+    for number, (name, config) in enumerate(clusters.items()):
+        with cluster_named(name, number):
+            meanings.append(_meaning(name, config))
+    if as_json:
+        objects = [{**settings, "rules": rules} for settings, rules in meanings]
+        click.echo(json.dumps(objects[0] if ONLY in clusters else {CLUSTERS: objects}))
+        return
+    for number, (settings, rules) in enumerate(meanings):
+        if number:
+            click.echo()
+        print_meaning(settings, rules)
+
+
+def _meaning(name: str, config: GatewayConfig) -> tuple[dict[str, str], list[dict[str, Any]]]:
+    """The settings of one cluster and its rules, in words."""
     certificates = Certificates(config)
-    told = {
+    settings = {} if name == ONLY else {"name": name}
+    settings |= {
         "listen": str(config.listen),
         "cluster": ", ".join(map(str, config.bootstrap)),
         "connect": "from " + (" or ".join(map(str, config.access.networks)) or "anywhere"),
@@ -27,7 +50,7 @@ def show(config: GatewayConfig, *, as_json: bool) -> None:
     rules = rules_of(config.identities, access, credentials, _towards_cluster)
     if config.is_observing:
         rules[-1]["allows"] = {"everything": "passes through: the cluster decides"}
-    print_meaning(told, rules, as_json=as_json)
+    return settings, rules
 
 
 def _tls(config: GatewayConfig, valid_until: float | None) -> str:

@@ -45,13 +45,3 @@ def settings_of(flags: dict[str, Any]) -> dict[str, Any]:
     limits = {name: given[name] for name in LIMITS if name in given}
     tables = {"cluster": cluster, "limits": limits}
     return settings | {name: table for name, table in tables.items() if table}
-
-
-def merged(file: dict[str, Any], flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags override the file, setting by setting."""
-    tables = {
-        name: file[name] | flags[name]
-        for name in ("cluster", "limits")
-        if isinstance(file.get(name), dict) and name in flags
-    }
-    return file | flags | tables

@@ -4,9 +4,11 @@ Not here: what is seen (gateway/session/last_old.py), the report of it (report_t
 
 import json
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from downconvert.gateway.clusters import CLUSTERS, ONLY
 from downconvert.gateway.session.last_old import LastOld, Row
 from records.logged import log_of
 from records.paths import whole_file
@@ -18,29 +20,31 @@ STORE_SECONDS: Final = 60.0
 
 
 class History:
-    """What the file says and what was seen since. `path` None: nothing is kept. CommandError: the
-    file is of no use."""
+    """What the file says and what was seen since, by cluster. `path` None: nothing is kept.
+    CommandError: the file is of no use."""
 
-    def __init__(self, path: Path | None) -> None:
-        self.since = time.time()
+    def __init__(self, path: Path | None, clusters: Iterable[str] = (ONLY,)) -> None:
         self._path = path
-        self._seen = LastOld()
         self._has_failed = False
+        now = time.time()
+        self._clusters = {name: _Seen(now) for name in clusters}
         if path is not None and path.exists():
             try:
-                said = json.loads(path.read_text(encoding="utf-8"))
-                self.since = min(self.since, float(said["since"]))
-                self._seen.join((str(a), str(b), float(c)) for a, b, c in said["rows"])
-            except (ValueError, KeyError, TypeError):
+                page = json.loads(path.read_text(encoding="utf-8"))
+                for name, said in pages_of(page).items():
+                    self._clusters.setdefault(name, _Seen(now)).add(said)
+            except (ValueError, KeyError, TypeError, AttributeError):
                 text = f"{path}: no history of a gateway; remove it, or name another"
                 raise CommandError(text) from None
 
-    def page(self, rows: list[Row]) -> dict[str, Any]:
+    def page(self, rows: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
         """For programs: with what the running gateway has seen."""
-        self._seen.join(rows)
-        return {"since": self.since, "rows": sorted(self._seen.rows())}
+        for name, seen in rows.items():
+            self._clusters[name].last.join(seen)
+        pages = {name: one.page() for name, one in self._clusters.items()}
+        return pages[ONLY] if pages.keys() == {ONLY} else {CLUSTERS: pages}
 
-    def store(self, rows: list[Row]) -> None:
+    def store(self, rows: Mapping[str, Iterable[Row]]) -> None:
         """Writes the file, all of it or nothing. A failure is logged, and tried again."""
         page = self.page(rows)
         if self._path is None:
@@ -54,3 +58,24 @@ class History:
             self._has_failed = True
         else:
             self._has_failed = False
+
+
+class _Seen:
+    """When old versions were seen last in one cluster. `since`: when the gateway began to look."""
+
+    def __init__(self, since: float) -> None:
+        self.since = since
+        self.last = LastOld()
+
+    def add(self, page: Mapping[str, Any]) -> None:
+        """Adds what the file says."""
+        self.since = min(self.since, float(page["since"]))
+        self.last.join((str(a), str(b), float(c)) for a, b, c in page["rows"])
+
+    def page(self) -> dict[str, Any]:
+        return {"since": self.since, "rows": sorted(self.last.rows())}
+
+
+def pages_of(page: Mapping[str, Any]) -> dict[str, Any]:
+    """The pages of the clusters in a file or in an answer of `/history`, by their names."""
+    return dict(page[CLUSTERS]) if CLUSTERS in page else {ONLY: page}

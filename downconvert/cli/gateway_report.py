@@ -16,6 +16,7 @@ from records.units import format_count, format_size
 from .failure import CommandError, reason
 from .grid import grid, output
 from .invocation import command_line
+from .logs import CLUSTER
 from .report_groups import Group, grouped
 from .report_topics import conclusion, joined, lines
 
@@ -29,6 +30,7 @@ GROUP_COLUMNS: Final = (
     *("old clients", "requests", "translated"),
     *("first seen", "last seen", "last old"),
 )
+KEY: Final = ("client_id", "software", "address")  # what makes rows those of one client
 TOPIC_COLUMNS: Final = ("topic", "principal", "last old", "ago")
 BY_TOPIC: Final = "topic"
 AGES: Final = (  # the first release that asks Fetch in this version
@@ -42,7 +44,7 @@ AGES: Final = (  # the first release that asks Fetch in this version
 def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: bool) -> None:
     """Prints what the gateways have counted together, and writes it to `html`; `by`: in groups."""
     if by == BY_TOPIC:
-        _show_topics(joined([_fetched(url, "history") for url in urls]), as_json=as_json)
+        _show_topics([_fetched(url, "history") for url in urls], as_json=as_json)
         return
     every = [_fetched(url, "clients") for url in urls]
     rows: list[dict[str, Any]] = every[0] if len(every) == 1 else merged_rows(every)
@@ -67,23 +69,44 @@ def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: boo
 
 
 def merged_rows(every: Iterable[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """The rows of several gateways as those of one."""
+    """The rows of several gateways as those of one. Clusters stay apart."""
     from downconvert.gateway.session.census import merged
 
-    return merged(row for rows in every for row in rows)
+    clusters: dict[str | None, list[dict[str, Any]]] = {}
+    for rows in every:
+        for row in rows:
+            clusters.setdefault(row.get(CLUSTER), []).append(row)
+    return [
+        row if name is None else {CLUSTER: name, **row}
+        for name, rows in clusters.items()
+        for row in merged(rows)
+    ]
 
 
-def _show_topics(page: dict[str, Any], *, as_json: bool) -> None:
-    """When can the gateway be removed?"""
+def _show_topics(fetched: list[dict[str, Any]], *, as_json: bool) -> None:
+    """When can the gateway be removed? For each cluster."""
+    from downconvert.gateway.clusters import CLUSTERS, ONLY
+
+    from .gateway_history import pages_of
+
+    found: dict[str, list[dict[str, Any]]] = {}
+    for every in fetched:
+        for name, page in pages_of(every).items():
+            found.setdefault(name, []).append(page)
+    pages = {name: joined(one) for name, one in found.items()}
+    is_one = pages.keys() == {ONLY}
     if as_json:
-        click.echo(json.dumps(page))
+        click.echo(json.dumps(pages[ONLY] if is_one else {CLUSTERS: pages}))
         return
     console, now = output(), time.time()
-    table = grid(*TOPIC_COLUMNS)
-    for line in lines(page, now):
-        table.add_row(*map(_shown, line))
+    table = grid(*([] if is_one else [CLUSTER]), *TOPIC_COLUMNS)
+    for name, page in pages.items():
+        for line in lines(page, now):
+            table.add_row(*map(_shown, line if is_one else (name, *line)))
     console.print(table)
-    console.print(f"\n{conclusion(page, now)}")
+    console.print()
+    for name, page in pages.items():
+        console.print(("" if name == ONLY else f"{name}: ") + conclusion(page, now))
 
 
 def _fetched(url: str, page: str) -> Any:
@@ -99,12 +122,13 @@ def _fetched(url: str, page: str) -> Any:
 
 def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """One row for each client, those that need the gateway first."""
-    clients: dict[tuple[str, str, str], dict[str, Any]] = {}
+    clients: dict[tuple[str, ...], dict[str, Any]] = {}
     for row in rows:
-        key = row["client_id"], row["software"], row["address"]
+        key = tuple(row.get(name, "") for name in (CLUSTER, *KEY))
         client = clients.setdefault(
             key,
             {
+                "cluster": row.get(CLUSTER, ""),
                 "client": _shown(row["client_id"]) or "(no name)",
                 "software": _shown(row["software"]) or _age(rows, key),
                 "address": _shown(row["address"]),
@@ -127,12 +151,12 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(clients.values(), key=lambda one: (-one["translated"], one["client"]))
 
 
-def _age(rows: list[dict[str, Any]], key: tuple[str, str, str]) -> str:
+def _age(rows: list[dict[str, Any]], key: tuple[str, ...]) -> str:
     """The software of a client that does not name it, by the versions of its fetches."""
     fetches = [
         row["version"]
         for row in rows
-        if row["api"] == "Fetch" and (row["client_id"], row["software"], row["address"]) == key
+        if row["api"] == "Fetch" and tuple(row.get(name, "") for name in (CLUSTER, *KEY)) == key
     ]
     return next((f"speaks {age}" for version, age in AGES if version in fetches), "unknown")
 
@@ -140,10 +164,12 @@ def _age(rows: list[dict[str, Any]], key: tuple[str, str, str]) -> str:
 def _print(rows: list[dict[str, Any]]) -> None:
     clients = _clients(rows)
     old = [client for client in clients if client["translated"]]
-    table = grid("client", *COLUMNS)
+    named = _names_clusters(clients)
+    table = grid(*named, "client", *COLUMNS)
     for client in clients:
         style = "yellow" if client["translated"] else None
         table.add_row(
+            *(client[name] for name in named),
             client["client"],
             client["software"],
             client["address"],
@@ -158,9 +184,15 @@ def _print(rows: list[dict[str, Any]]) -> None:
     console.print(table)
     console.print("\n" + _need(len(old), format_count(len(clients), "client")))
     for client in old:
-        console.print(f"  {client['client']}: {', '.join(sorted(client['old']))}")
+        where = "".join(f"{client[name]}: " for name in named)
+        console.print(f"  {where}{client['client']}: {', '.join(sorted(client['old']))}")
     if unsafe := _with_old_tls(clients):
         console.print(f"\n{unsafe}")
+
+
+def _names_clusters(clients: list[dict[str, Any]]) -> list[str]:
+    """The column for clusters, if clients have one."""
+    return [CLUSTER] if any(client[CLUSTER] for client in clients) else []
 
 
 def _need(count: int, every: str) -> str:
@@ -233,11 +265,16 @@ def _sections(rows: list[dict[str, Any]]) -> Iterator[str]:
     ):
         yield f'<div class="tile"><div class="label">{label}</div>'
         yield f'<div class="figure">{figure}</div></div>'
-    yield "</div><table><thead><tr><th>client</th>"
-    yield "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr></thead><tbody>"
+    named = _names_clusters(clients)
+    yield "</div><table><thead><tr>"
+    yield (
+        "".join(f"<th>{column}</th>" for column in (*named, "client", *COLUMNS))
+        + "</tr></thead><tbody>"
+    )
     for client in clients:
         kind = "bad" if client["translated"] else "same"
-        yield f'<tr><td><span class="{kind}">{escape(client["client"])}</span>'
+        yield "<tr>" + "".join(f"<td>{escape(client[name])}</td>" for name in named)
+        yield f'<td><span class="{kind}">{escape(client["client"])}</span>'
         if client["old"]:
             yield f'<br><span class="same">{escape(", ".join(sorted(client["old"])))}</span>'
         yield f"</td><td>{escape(client['software'])}</td><td>{escape(client['address'])}</td>"

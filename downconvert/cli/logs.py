@@ -13,16 +13,24 @@ from typing import Any, Final
 from records.logged import LINE_MAX, shown
 
 AUDIT: Final = "downconvert.audit"
+CLUSTER: Final = "cluster"  # a field of records
 FORMAT: Final = "%(asctime)s %(message)s"
 INDENT: Final = "    "  # before each line of a trace
 
 
 class Lines(logging.Formatter):
     """A line for each record, and where there is a trace more lines, none of which begins with what
-    somebody else has sent."""
+    somebody else has sent. It begins with the cluster, if the gateway serves several."""
 
     def __init__(self) -> None:
         super().__init__(FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name is that of `logging`
+        """The time, the cluster and the message."""
+        cluster = getattr(record, "fields", {}).get(CLUSTER)
+        if cluster is not None:
+            record.message = f"[{cluster}] {record.message}"
+        return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is that of `logging`
         """The trace of an exception, whose text may be anybody's."""

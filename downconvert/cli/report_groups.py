@@ -1,4 +1,4 @@
-"""Who is still old: a gateway's counts by principal, by rule, or by prefix of the client id.
+"""Who is still old: a gateway's counts by principal, rule, cluster, or prefix of the client id.
 
 Not here: single clients, and where it is shown (gateway_report.py)."""
 
@@ -22,6 +22,7 @@ def prefix_of(client_id: str) -> str:
 GROUPED_BY: Final[dict[str, Callable[[Row], str]]] = {
     "principal": lambda row: str(row.get("principal", "")),
     "rule": lambda row: str(row.get("rule", "")),
+    "cluster": lambda row: str(row.get("cluster", "")),
     "prefix": lambda row: prefix_of(row["client_id"]),
 }
 

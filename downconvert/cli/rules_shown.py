@@ -2,7 +2,6 @@
 
 Not here: what a rule means (access/meaning.py)."""
 
-import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -39,12 +38,9 @@ def rules_of(
     return [_shown("no rules", clients, access, more(credentials))]
 
 
-def print_meaning(told: Mapping[str, str], rules: list[dict[str, Any]], *, as_json: bool) -> None:
-    """As lines, or as one object of JSON."""
-    if as_json:
-        click.echo(json.dumps({**told, "rules": rules}))
-        return
-    for name, value in told.items():
+def print_meaning(settings: Mapping[str, str], rules: list[dict[str, Any]]) -> None:
+    """Prints lines."""
+    for name, value in settings.items():
         click.echo(_line(name, value))
     for rule in rules:
         click.echo(f"\n{rule['rule']}: {rule['clients']}")

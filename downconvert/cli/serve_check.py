@@ -2,6 +2,7 @@
 
 Not here: how it is printed (rules_shown.py)."""
 
+import json
 from typing import Any, Final
 
 import click
@@ -17,14 +18,18 @@ LEFT_OUT: Final = ("config", "check", "as_json")
 
 def show(context: click.Context, guard: Guard, *, as_json: bool) -> None:
     """Prints settings that are right."""
-    told = {
+    settings = {
         name.replace("_", " "): _text(value)
         for name, value in sorted(context.params.items(), key=lambda one: one[0] not in SHOWN)
         if name in SHOWN or (name not in LEFT_OUT and _is_set(context, name))
     }
-    told["connect"] = "from " + (" or ".join(map(str, guard.access.networks)) or "anywhere")
-    told["deny by default"] = YES_OR_NO[guard.access.denies_unnamed]
-    print_meaning(told, rules_of(guard.identities, guard.access), as_json=as_json)
+    settings["connect"] = "from " + (" or ".join(map(str, guard.access.networks)) or "anywhere")
+    settings["deny by default"] = YES_OR_NO[guard.access.denies_unnamed]
+    rules = rules_of(guard.identities, guard.access)
+    if as_json:
+        click.echo(json.dumps({**settings, "rules": rules}))
+    else:
+        print_meaning(settings, rules)
 
 
 def _is_set(context: click.Context, name: str) -> bool:

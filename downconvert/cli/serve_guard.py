@@ -14,7 +14,8 @@ from downconvert.access.identity import Users
 from downconvert.access.rights import ConfigError
 from downconvert.access.tokens import keep
 from downconvert.broker.server import Server
-from downconvert.serving.tls import TlsError, server_context
+from downconvert.serving.pem import TlsError
+from downconvert.serving.tls import server_context
 from records.logged import log_of
 
 from .config_file import ConfigFile

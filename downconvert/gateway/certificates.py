@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.access.rights import ConfigError
+from downconvert.serving.pem import TlsError, load_authorities, load_pair
 from records.logged import log_of
 
 from .config import TLS_VERSIONS, GatewayConfig
@@ -74,24 +75,16 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     _limit(context, config)
+    assert config.tls_key is not None
+    certificate, key, ca_file = config.tls_cert, config.tls_key, config.identities.client_ca
     try:
-        context.load_cert_chain(config.tls_cert, config.tls_key)
-    except OSError as error:  # ssl.SSLError is one
-        reason = error.strerror or error
-        raise ConfigError(
-            f"the listener's certificate {config.tls_cert} and key {config.tls_key}: {reason}"
-        ) from None
-    ca_file = config.identities.client_ca
-    if ca_file is not None:
-        try:
-            context.load_verify_locations(ca_file)
-        except OSError as error:
-            reason = error.strerror or error
-            raise ConfigError(
-                f"those who sign clients' certificates, {ca_file}: {reason}"
-            ) from None
-        # A client without a certificate may still log in, or be admitted by its network.
-        context.verify_mode = ssl.CERT_OPTIONAL
+        load_pair(context, Path(certificate), Path(key), ("tls_cert", "tls_key"))
+        if ca_file is not None:
+            load_authorities(context, Path(ca_file), "client_ca")
+            # A client without a certificate may still log in, or be admitted by its network.
+            context.verify_mode = ssl.CERT_OPTIONAL
+    except TlsError as error:
+        raise ConfigError(str(error)) from None
     return context
 
 

@@ -28,7 +28,7 @@ ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
 FIRST: Final = 0  # the number of the parent's first question
 LOOK_SECONDS: Final = 1.0  # between two checks whether it still serves
-Configure = Callable[[], object]  # sets up logging
+Configure = Callable[[], Callable[[], object]]  # sets up logging; what it returns ends that
 
 
 class HandedListeners:
@@ -70,9 +70,21 @@ def serve(
     # Terminals and service managers signal all processes. The parent decides what to do.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    configure()
+    end_logging = configure()
     try:
-        gateway = Gateway(config, HandedListeners(sockets), ledgers)
+        _serve(control, HandedListeners(sockets), config, ledgers)
+    finally:
+        end_logging()
+
+
+def _serve(
+    control: "Connection[Any, Any]",
+    listeners: HandedListeners,
+    config: GatewayConfig,
+    ledgers: Ledgers,
+) -> None:
+    try:
+        gateway = Gateway(config, listeners, ledgers)
         gateway.start()
     except (OSError, ConfigError) as error:
         LOG.error("it cannot serve: %s", error)  # a restarted child may never be asked

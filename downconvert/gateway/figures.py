@@ -5,7 +5,7 @@ clients use old versions (census.py)."""
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from threading import Lock
@@ -87,6 +87,7 @@ class Figures:
     """The counts at one moment."""
 
     processes: int = 1
+    process_id: int | None = None  # of the process, if there is one
     restarted: int = 0  # processes, because they died
     each: dict[int, Process] = field(default_factory=dict)  # if there are several, by number
     connections: int = 0
@@ -224,6 +225,18 @@ def _add_seconds(seconds: Mapping[str, float], to: dict[str, float]) -> None:
 
 def _least(a: Number | None, b: Number | None) -> Number | None:
     return min((one for one in (a, b) if one is not None), default=None)
+
+
+def of_processes(clusters: Collection[Figures]) -> Figures:
+    """The processes of several clusters together. A process that serves several is counted once."""
+    found = {one.process_id: one for one in clusters if one.process_id is not None}
+    whole = Figures(processes=0)
+    for one in (*found.values(), *(one for one in clusters if one.process_id is None)):
+        whole.processes += one.processes
+        whole.restarted += one.restarted
+        whole.cpu_seconds += one.cpu_seconds
+        whole.resident_bytes += one.resident_bytes
+    return whole
 
 
 def total(every: Iterable[Figures]) -> Figures:

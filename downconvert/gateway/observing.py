@@ -1,220 +1,30 @@
 """The HTTP pages of a running gateway: health, metrics, which clients use old versions.
 
-/healthz    200 while at least one process runs; restart the gateway otherwise
-/readyz     200 while the cluster answers and each broker has its port, else 503 and why
+/healthz    200 while at least one process runs for each cluster; restart the gateway otherwise
+/readyz     200 while a cluster answers and each of its brokers has its port, else 503 and why
 /metrics    for Prometheus
 /history    when old versions were seen last, by topic and principal, as JSON
-/clients    the census, as JSON: what `downconvert gateway --report` reads"""
+/clients    the census, as JSON: what `downconvert gateway --report` reads
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from itertools import accumulate
+A gateway of several clusters has a page `/readyz/NAME` for each, too.
+
+Not here: the metrics (metrics.py)."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
-from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
-from downconvert.protocol.errors import name_of
-from downconvert.serving.pages import Pages, json_page, metrics_page, state_page
-from downconvert.serving.process_figures import installed_version
-from downconvert.serving.series import BUCKETS, CLIENTS_MAX, OTHERS, BoundedLabels
+from downconvert.serving.pages import Page, Pages, json_page, metrics_page, state_page
 
-from .figures import End, Figures, Latency
+from .clusters import ONLY
+from .metrics import GatewayCollector
 from .server import Running
 from .session.last_old import Row
 from .topology import Address
 
-PREFIX: Final = "downconvert_gateway"
-VERSION: Final = installed_version()
-# Exported from the start: Prometheus sees no increase in a series that begins with 1.
-NO_ENDS: Final = dict.fromkeys(map(str, End), 0)
-COUNTERS: Final = (
-    ("requests", "requests", "Requests of clients."),
-    ("translated", "translated_requests", "Requests translated for the cluster."),
-    ("records_converted", "converted_records", "Records converted to an older format."),
-    ("bytes_converted", "converted_bytes", "Bytes of converted records sent to clients."),
-)
-
-
-class GatewayCollector(Collector):
-    """Collects the gateway's current figures at each scrape."""
-
-    def __init__(self, gateway: Running) -> None:
-        self._gateway = gateway
-        self._clients = BoundedLabels(CLIENTS_MAX)
-        self._principals = BoundedLabels(CLIENTS_MAX)
-
-    def collect(self) -> Iterator[Metric]:
-        figures = self._gateway.figures()
-        for name, text, value in (
-            ("processes", "Processes that serve.", figures.processes),
-            ("connections", "Connections of clients.", figures.connections),
-            ("brokers", "Brokers of the cluster that are known.", figures.brokers),
-            ("ready", "1 while /readyz is 200.", int(not figures.unready)),
-            ("resident_memory_bytes", "Memory of all processes.", figures.resident_bytes),
-        ):
-            yield GaugeMetricFamily(f"{PREFIX}_{name}", text, value=value)
-        yield from _limits(figures)
-        yield from _by_process(figures)
-        yield CounterMetricFamily(
-            f"{PREFIX}_restarted_processes",
-            "Processes that died and were restarted.",
-            value=figures.restarted,
-        )
-        yield CounterMetricFamily(
-            f"{PREFIX}_cpu_seconds", "CPU time of all processes.", value=figures.cpu_seconds
-        )
-        yield _counter(
-            "broker_failures", "Brokers that did not answer.", "broker", figures.failures
-        )
-        ends = NO_ENDS | figures.ends
-        yield _counter("connections_ended", "Connections that ended, by reason.", "reason", ends)
-        yield _counter(
-            "cluster_seconds",
-            "Time from requests to brokers to the beginning of their answers.",
-            "api",
-            figures.cluster_seconds,
-        )
-        yield _counter(
-            "throttled_seconds",
-            "Time in which clients were not read from because of their rates.",
-            "api",
-            figures.throttled,
-        )
-        yield _errors(figures)
-        yield _latencies(
-            "request_duration_seconds",
-            "From a request's arrival to the end of its answer, the cluster's time included.",
-            "api",
-            figures.latencies,
-        )
-        yield from _by_rule(figures)
-        yield _latencies(
-            "broker_answer_duration_seconds",
-            "From a request to a broker to the beginning of its answer.",
-            "broker",
-            figures.broker_latencies,
-        )
-        yield from _by_version(figures.clients)
-        yield from _by("client", ("client_id", "address"), self._clients, figures.clients)
-        yield from _by("principal", ("principal", "rule"), self._principals, figures.clients)
-
-
-def _limits(figures: Figures) -> Iterator[Metric]:
-    """Running processes, and resources that can run out."""
-    build = GaugeMetricFamily(f"{PREFIX}_build_info", "1, by the version.", labels=("version",))
-    build.add_metric([VERSION], 1)
-    free = GaugeMetricFamily(f"{PREFIX}_spool_free_bytes", "Free bytes on the disk of --spool-dir.")
-    if figures.spool_free_bytes is not None:
-        free.add_metric([], figures.spool_free_bytes)
-    until = GaugeMetricFamily(
-        f"{PREFIX}_certificate_valid_until_seconds",
-        "When the listener's certificate ceases to be valid, since the epoch.",
-    )
-    if figures.certificate_until is not None:
-        until.add_metric([], figures.certificate_until)
-    rest = CounterMetricFamily(
-        f"{PREFIX}_unreported_requests", "Requests of clients beyond the rows of the report."
-    )
-    others = [row for row in figures.clients if row["client_id"] == OTHERS]
-    rest.add_metric([], sum(row["requests"] for row in others))
-    yield from (build, free, until, rest)
-
-
-def _by(
-    called: str, labels: tuple[str, ...], kept: BoundedLabels, rows: list[dict[str, Any]]
-) -> Iterator[Metric]:
-    """The counts of the census by these columns. A series never disappears: the first rows keep
-    their own."""
-    totals: dict[tuple[str, ...], Counter[str]] = {}
-    for row in rows:
-        known = totals.setdefault(kept.of(*(row[label] for label in labels)), Counter())
-        known.update({name: row[name] for name, _, _ in COUNTERS})
-    for name, counted, text in COUNTERS:
-        family = CounterMetricFamily(
-            f"{PREFIX}_{called}_{counted}", f"{text} By {called}.", labels=labels
-        )
-        for key, values in totals.items():
-            family.add_metric(list(key), values[name])
-        yield family
-
-
-def _by_process(figures: Figures) -> Iterator[Metric]:
-    """Metrics of each process. They show how evenly the system distributes clients."""
-    connections = GaugeMetricFamily(
-        f"{PREFIX}_process_connections",
-        "Connections of clients, by process where there are several.",
-        labels=("process",),
-    )
-    memory = GaugeMetricFamily(
-        f"{PREFIX}_process_resident_memory_bytes",
-        "Memory, by process where there are several.",
-        labels=("process",),
-    )
-    for number, process in sorted(figures.each.items()):
-        connections.add_metric([str(number)], process.connections)
-        memory.add_metric([str(number)], process.resident_bytes)
-    yield connections
-    yield memory
-
-
-def _by_rule(figures: Figures) -> Iterator[Metric]:
-    """The requests of clients that a rule matches. There are as many series as rules."""
-    rules = {rule: one for rule, one in sorted(figures.served.items()) if rule}
-    text = "From a request's arrival to the end of its answer, by the rule of its client."
-    latencies = {rule: one.latency for rule, one in rules.items()}
-    yield _latencies("rule_request_duration_seconds", text, "rule", latencies)
-    for name, text, sizes in (
-        ("received", "Bytes of requests", {rule: one.received for rule, one in rules.items()}),
-        ("sent", "Bytes of answers", {rule: one.sent for rule, one in rules.items()}),
-    ):
-        yield _counter(f"rule_{name}_bytes", f"{text}, by the rule of their client.", "rule", sizes)
-
-
-def _by_version(rows: list[dict[str, Any]]) -> Iterator[Metric]:
-    totals: dict[tuple[str, str], Counter[str]] = {}
-    for row in rows:
-        known = totals.setdefault((row["api"], str(row["version"])), Counter())
-        known.update({name: row[name] for name, _, _ in COUNTERS})
-    for name, called, text in COUNTERS:
-        family = CounterMetricFamily(f"{PREFIX}_{called}", text, labels=("api", "version"))
-        for key, values in totals.items():
-            family.add_metric(list(key), values[name])
-        yield family
-
-
-def _counter(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
-    family = CounterMetricFamily(f"{PREFIX}_{name}", text, labels=(label,))
-    for value, times in values.items():
-        family.add_metric([value], times)
-    return family
-
-
-def _errors(figures: Figures) -> Metric:
-    family = CounterMetricFamily(
-        f"{PREFIX}_errors",
-        "Errors in answers that the gateway makes or reads.",
-        labels=("api", "code"),
-    )
-    for (api, code), times in figures.errors.items():
-        family.add_metric([api, name_of(code)], times)
-    return family
-
-
-def _latencies(name: str, text: str, label: str, values: Mapping[str, Latency]) -> Metric:
-    family = HistogramMetricFamily(f"{PREFIX}_{name}", text, labels=(label,))
-    bounds = [*map(floatToGoString, BUCKETS), "+Inf"]
-    for value, latency in values.items():
-        upto = list(accumulate(latency.counts))
-        family.add_metric([value], list(zip(bounds, upto, strict=True)), latency.seconds)
-    return family
+NOT_RUNNING: Final = "it is not running"
 
 
 class Observation(Pages):
@@ -222,19 +32,56 @@ class Observation(Pages):
 
     def __init__(
         self,
-        gateway: Running,
+        gateway: Running | Mapping[str, Running],
         address: Address,
-        history: Callable[[list[Row]], object] = lambda rows: rows,
+        history: Callable[[dict[str, list[Row]]], object] = lambda rows: rows,
     ) -> None:
-        """`history`: gives the shown times at which old versions were seen."""
+        """`gateway`: that of one cluster, or those of several by their names. `history`: gives the
+        shown times at which old versions were seen, by cluster."""
+        clusters = gateway if isinstance(gateway, Mapping) else {ONLY: gateway}
         registry = CollectorRegistry()
-        registry.register(GatewayCollector(gateway))
-        pages = {
-            "/healthz": state_page(lambda: [] if gateway.is_alive else ["it is not running"]),
-            "/readyz": state_page(lambda: gateway.figures().unready),
+        registry.register(GatewayCollector(clusters))
+        pages: dict[str, Page] = {
+            "/healthz": state_page(partial(_ill, clusters)),
+            "/readyz": state_page(partial(_unready, clusters)),
             "/metrics": metrics_page(registry),
-            "/history": json_page(lambda: history(gateway.figures().last_old)),
-            "/clients": json_page(lambda: gateway.figures().clients),
+            "/history": json_page(lambda: history(last_old(clusters))),
+            "/clients": json_page(partial(_clients, clusters)),
         }
+        for name, one in clusters.items():
+            if name != ONLY:
+                pages[f"/readyz/{name}"] = state_page(partial(_unready, {ONLY: one}))
         super().__init__(address.host, address.port, pages)
         self.address = Address(self.where.host, self.where.port)
+
+
+def last_old(clusters: Mapping[str, Running]) -> dict[str, list[Row]]:
+    """When old versions were seen last, by cluster."""
+    return {name: one.figures().last_old for name, one in clusters.items()}
+
+
+def _ill(clusters: Mapping[str, Running]) -> list[str]:
+    """Reasons to restart the gateway."""
+    return [_of(name, NOT_RUNNING) for name, one in clusters.items() if not one.is_alive]
+
+
+def _unready(clusters: Mapping[str, Running]) -> list[str]:
+    """Reasons why no client should come. While a gateway serves one of its clusters, the clients of
+    that one need it."""
+    every = {name: one.figures().unready for name, one in clusters.items()}
+    if not all(every.values()):
+        return []
+    return [_of(name, reason) for name, reasons in every.items() for reason in reasons]
+
+
+def _clients(clusters: Mapping[str, Running]) -> list[dict[str, Any]]:
+    """The census, with a column for the cluster if there are several."""
+    return [
+        row if name == ONLY else {"cluster": name, **row}
+        for name, one in clusters.items()
+        for row in one.figures().clients
+    ]
+
+
+def _of(name: str, reason: str) -> str:
+    return reason if name == ONLY else f"cluster {name}: {reason}"

@@ -9,6 +9,7 @@ children share clients' rates, of connections too, and waits after failed logins
 (shared_ledger.py)."""
 
 import socket
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -21,7 +22,7 @@ from typing import Any, Final
 
 from downconvert.access.rights import Access, ConfigError
 from downconvert.serving.lifecycle import Startable
-from records.logged import log_of
+from records.logged import log_of, with_log_fields
 
 from . import child_process
 from .changes import applicable
@@ -43,8 +44,9 @@ START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
 
 
-def _as_it_is() -> None:
+def _as_it_is() -> Callable[[], object]:
     """Leaves logging unchanged."""
+    return bool
 
 
 class Processes(Startable):
@@ -63,7 +65,7 @@ class Processes(Startable):
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
         self._lock = Lock()
         self._stopping = Event()
-        self._watcher = Thread(target=self._watch, name="processes", daemon=True)
+        self._watcher = Thread(target=with_log_fields(self._watch), name="processes", daemon=True)
         self.address: Address
 
     def start(self) -> None:

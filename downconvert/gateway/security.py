@@ -4,9 +4,11 @@ Not here: rights of clients (access/)."""
 
 import ssl
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from downconvert.access.rights import ConfigError
+from downconvert.serving.pem import TlsError, load_authorities, load_pair
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -43,13 +45,14 @@ def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
     if not security.tls:
         return None
     try:
+        if security.ca_file is not None:  # into another context: only for its words about errors
+            trial = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            load_authorities(trial, Path(security.ca_file), "ca_file")
         context = ssl.create_default_context(cafile=security.ca_file)
         context.check_hostname = security.verify_hostname
         if security.cert_file is not None:
-            context.load_cert_chain(security.cert_file, security.key_file)
-    except OSError as error:  # ssl.SSLError is one
-        files = [security.ca_file, security.cert_file, security.key_file]
-        named = ", ".join(file for file in files if file is not None)
-        reason = error.strerror or error
-        raise ConfigError(f"TLS to the cluster, of {named}: {reason}") from None
+            key = None if security.key_file is None else Path(security.key_file)
+            load_pair(context, Path(security.cert_file), key, ("cert_file", "key_file"))
+    except TlsError as error:
+        raise ConfigError(f"{error} (TLS to the cluster)") from None
     return context

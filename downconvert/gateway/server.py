@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from os import getpid
 from typing import Final, Protocol
 
 from downconvert.access.admissions import Admissions
@@ -144,6 +145,7 @@ class Gateway(Startable):
 
     def figures(self) -> Figures:
         figures = Figures(
+            process_id=getpid(),
             connections=len(self.places),
             brokers=len(self.topology.nodes),
             unready=self.unready(),

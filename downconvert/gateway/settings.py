@@ -143,6 +143,16 @@ def build(
     return config
 
 
+def overridden(settings: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings, overridden by others one by one, also in the tables [cluster] and [limits]."""
+    tables = {
+        name: {**settings[name], **by[name]}
+        for name in ("cluster", "limits")
+        if isinstance(settings.get(name), dict) and isinstance(by.get(name), dict)
+    }
+    return {**settings, **by, **tables}
+
+
 def _advertised(settings: Mapping[str, Any], name: str) -> Advertised | None:
     text = value_of(str, settings, name, None)
     return None if text is None else Advertised.parse(text)

@@ -1,19 +1,17 @@
 """TLS on the server's side, over non-blocking sockets.
 
-Not here: when a socket is ready (network_thread.py)."""
+Not here: reading the files (pem.py), when a socket is ready (network_thread.py)."""
 
 import ssl
 from pathlib import Path
 from socket import socket
 from typing import Final
 
+from .pem import load_authorities, load_pair
+
 # Raised by a TLS connection that has to wait for the socket.
 WANTS_READ: Final = ssl.SSLWantReadError
 WANTS_WRITE: Final = ssl.SSLWantWriteError
-
-
-class TlsError(Exception):
-    """A certificate or a key that cannot be used."""
 
 
 def server_context(
@@ -24,18 +22,9 @@ def server_context(
     network. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-        names = f"{certificate}" + (f" and {key}" if key is not None else "")
-        reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or error
-        raise TlsError(f"{names}: no certificate with its key in PEM: {reason}") from None
+    load_pair(context, certificate, key, ("--tls-cert", "--tls-key"))
     if client_ca is not None:
-        try:
-            context.load_verify_locations(client_ca)
-        except OSError as error:  # ssl.SSLError is one
-            reason = error.strerror or error
-            raise TlsError(f"those who sign clients' certificates, {client_ca}: {reason}") from None
+        load_authorities(context, client_ca, "client_ca")
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 

@@ -15,10 +15,12 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+from downconvert.access.rights import Access
 from downconvert.gateway.figures import End
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.session.census import ClientCensus, ClientKey
 from downconvert.gateway.topology import Address
+from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
@@ -48,6 +50,10 @@ SERIES: Final = {
     "GatewaySpoolFull": [("spool_free_bytes", "600000000x5 100000000x30")],
     "GatewayCertificateEnds": [("certificate_valid_until_seconds", "605000x35")],
     "GatewayDefect": [('connections_ended_total{reason="defect"}', "0x5 1x30")],
+    "GatewayClientsOverLimit": [
+        ('connections_ended_total{reason="over_limit"}', "0x5 0+1x30"),
+        ('connections_ended_total{reason="client_closed"}', "0+9x35"),
+    ],
     "GatewayProcessesDie": [("restarted_processes_total", "0x5 1x30")],
     "GatewayReportFull": [("unreported_requests_total", "0x5 9x30")],
 }
@@ -65,7 +71,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     (directory / "log").mkdir()
     with ExitStack() as stack:
         _, port = stack.enter_context(cluster(directory / "log", "t"))
-        well = stack.enter_context(gateway(port))
+        well = stack.enter_context(gateway(port, access=Access(connections=1)))
         ill = stack.enter_context(
             gateway(*free_ports(1), tls_cert=certificate, tls_key=key, refresh_seconds=5.0)
         )
@@ -83,6 +89,9 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
                 wait_for_scrape(where)
                 client.ask(ApiKey.Metadata, 1, Message(topics=[]))
                 client.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a"), partition=7))
+                with Wire(well.address) as beyond:
+                    refused = beyond.ask(ApiKey.ApiVersions, 0, Message()).error_code
+                    assert refused == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         wait_for_scrape(where)
         yield where
 
@@ -160,7 +169,7 @@ def test_each_alert_fires_when_it_has_lasted_and_not_before(tmp_path: Path) -> N
         fires = {"eval_time": "25m", "alertname": name}
         summary = rule["annotations"]["summary"].replace("{{ $labels.instance }}", "")
         labels = dict(rule["labels"])
-        if "reason" in series[0][0]:
+        if name == "GatewayDefect":
             labels["reason"] = "defect"
         annotations = {"summary": summary, "action": rule["annotations"]["action"]}
         fires["exp_alerts"] = [{"exp_labels": labels, "exp_annotations": annotations}]

@@ -1,12 +1,13 @@
 import ast
 import logging
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 import downconvert
 import records
-from records.logged import LINE_MAX, TEXT_MAX, log_of, shown
+from records.logged import LINE_MAX, TEXT_MAX, log_fields, log_of, shown, with_log_fields
 
 # The one file that makes loggers, and the one that says where their lines go.
 MAKERS = {"logged.py", "logs.py"}
@@ -28,6 +29,27 @@ def test_line_breaks_and_control_codes_are_escaped(letter: str) -> None:
 def test_a_text_has_a_bounded_length() -> None:
     assert shown("x" * TEXT_MAX) == "x" * TEXT_MAX
     assert len(shown("x" * (TEXT_MAX + 1))) == TEXT_MAX
+
+
+def test_the_records_of_a_thread_and_of_those_that_it_starts_have_its_fields(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    log = log_of("downconvert.test")
+    with log_fields(cluster="east"):
+        log.warning("in it", extra={"fields": {"client": "10.1.2.3"}})
+        inside = Thread(target=with_log_fields(lambda: log.warning("started in it")))
+        other = Thread(target=lambda: log.warning("another thread"))
+        for thread in (inside, other):
+            thread.start()
+            thread.join()
+    log.warning("after it")
+    found = {one.getMessage(): vars(one).get("fields") for one in caplog.records}
+    assert found == {
+        "in it": {"cluster": "east", "client": "10.1.2.3"},
+        "started in it": {"cluster": "east"},
+        "another thread": None,
+        "after it": None,
+    }
 
 
 def test_a_message_is_one_line_whatever_it_tells(caplog: pytest.LogCaptureFixture) -> None:

@@ -18,6 +18,8 @@ from threading import Thread
 from time import thread_time
 from typing import Any, Final, TypeVar
 
+from records.logged import with_log_fields
+
 THREADS_MAX: Final = 4
 TURNS_MAX: Final = 16  # in succession: a gateway that stops waits for them
 NAME: Final = "conversion"  # prefix of its threads' names
@@ -98,7 +100,8 @@ class ConversionPool:
         return result
 
     def _start_thread(self) -> None:
-        thread = Thread(target=self._work, name=f"{NAME}_{len(self._started)}", daemon=True)
+        name = f"{NAME}_{len(self._started)}"
+        thread = Thread(target=with_log_fields(self._work), name=name, daemon=True)
         thread.start()
         self._started.append(thread)
 

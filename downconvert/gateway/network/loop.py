@@ -28,7 +28,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.line_budget import SECOND
 from downconvert.serving.places import Place
-from records.logged import log_of
+from records.logged import log_of, with_log_fields
 
 from .accepting import Accepting
 from .connection import Connection
@@ -67,7 +67,7 @@ class ServingLoop:
     def __init__(self, gateway: Owner) -> None:
         self._gateway = gateway
         self._loop = EventLoop()
-        self._thread = Thread(target=self._run, name="gateway", daemon=True)
+        self._thread = Thread(target=with_log_fields(self._run), name="gateway", daemon=True)
         self._listeners: dict[int, list[Accepting]] = {}
         self._connections: set[Connection] = set()
         self._tasks: set[asyncio.Task[None]] = set()

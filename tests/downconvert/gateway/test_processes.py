@@ -194,10 +194,10 @@ def test_one_that_cannot_serve_says_why_and_stays_counted(
     child.last = Figures(processes=0, cpu_seconds=1.0)
     ours, theirs = socketpair()
     with parents, childs, ours, theirs:
-        child_process.serve(childs, theirs, config, lambda: None, Ledgers())
+        child_process.serve(childs, theirs, config, lambda: bool, Ledgers())
         assert child.figures() == child.last
     (record,) = caplog.records
-    assert record.getMessage().startswith("it cannot serve: the listener's certificate /no")
+    assert record.getMessage().startswith("it cannot serve: tls_cert /no")
 
 
 def test_a_port_that_is_taken_is_an_error(several: Processes) -> None:

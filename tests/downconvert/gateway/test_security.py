@@ -35,7 +35,9 @@ def test_files_that_cannot_be_used_are_named(tmp_path: Path) -> None:
         ClusterSecurity(tls=True, cert_file=missing, key_file=key),
         ClusterSecurity(tls=True, cert_file=certificate, key_file=missing),
     ):
-        with pytest.raises(ConfigError, match=r"TLS to the cluster, of .*missing\.pem"):
+        with pytest.raises(
+            ConfigError, match=r"_file .*missing\.pem: No such file .*\(TLS to the cluster\)"
+        ):
             tls_context(security)
 
 

@@ -1,0 +1,149 @@
+"""Several clusters in one gateway: the sections [[clusters]] of its file.
+
+    tls_cert = "/etc/downconvert/cert.pem"
+
+    [[clusters]]
+    name = "orders"
+    bootstrap = ["orders-1:9092"]
+    listen = "0.0.0.0:9092"
+
+    [clusters.limits]
+    connections = 500
+
+    [[clusters]]
+    name = "logs"
+    bootstrap = ["logs-1:9092"]
+    listen = "0.0.0.0:9192"
+
+A section has the settings of a file. Settings that it leaves out are those at the top of the file.
+
+Not here: the settings of one cluster (settings.py)."""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+from downconvert.access.rights import ConfigError
+from downconvert.access.settings import check_known, value_of
+from records.logged import log_fields
+
+from .config import GatewayConfig
+from .settings import TOP, build, overridden
+
+CLUSTERS: Final = "clusters"
+NAME: Final = "name"
+ONLY: Final = ""  # the name of the cluster of a file without sections
+NAMES: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")  # they stand in addresses of pages
+# No two clusters can have these in common.
+OWN: Final = frozenset(
+    {
+        "bootstrap",
+        "listen",
+        "advertise",
+        "advertise_without_name",
+        "server_names",
+        "node_port_first",
+        "node_ports",
+    }
+)
+
+
+class SectionError(ConfigError):
+    """A section is wrong. `section`: its place among the sections, from 0 on. `reason`: what is
+    wrong, without the name of the cluster."""
+
+    def __init__(self, reason: str, section: int, name: str = "") -> None:
+        super().__init__(f"cluster {name}: {reason}" if name else reason)
+        self.section = section
+        self.reason = reason
+
+
+@contextmanager
+def cluster_named(name: str, section: int = 0) -> Iterator[None]:
+    """Lines of the log and errors are about this cluster. ConfigErrors become SectionErrors."""
+    if name == ONLY:
+        yield
+        return
+    try:
+        with log_fields(cluster=name):
+            yield
+    except ConfigError as error:
+        raise SectionError(str(error), section, name) from None
+
+
+def build_all(
+    settings: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> dict[str, GatewayConfig]:
+    """The configurations of all clusters, by their names. `overrides`: settings that override those
+    of each cluster. ConfigError: what is wrong, and what to write; SectionError: in which
+    section."""
+    if CLUSTERS not in settings:
+        return {ONLY: build(overridden(settings, overrides), environment)}
+    check_known("a setting", settings, TOP | {CLUSTERS})
+    top = {name: value for name, value in settings.items() if name != CLUSTERS}
+    for name in sorted(OWN):
+        if name in top:
+            raise ConfigError(f"{name} is of one cluster: write it in each section of [[clusters]]")
+        if name in overrides:
+            option = name.replace("_", "-").removesuffix("s" if name == "node_ports" else "")
+            raise ConfigError(f"--{option} is of one cluster, and the file has [[clusters]]")
+    sections = value_of(list, settings, CLUSTERS, [])
+    if not sections:
+        raise ConfigError("clusters is empty: write [[clusters]] before the settings of each")
+    found: dict[str, GatewayConfig] = {}
+    for number, section in enumerate(sections):
+        name = _name(section, number, found)
+        with cluster_named(name, number):
+            found[name] = _built(section, top, overrides, environment)
+            _check_ports(name, found)
+    return found
+
+
+def _name(section: object, number: int, known: Mapping[str, Any]) -> str:
+    """The name of a section. ConfigError: it has none that is its own."""
+    if not isinstance(section, dict):
+        raise ConfigError("clusters are tables: write [[clusters]] before each")
+    name = section.get(NAME)
+    if not isinstance(name, str) or not NAMES.fullmatch(name):
+        example = 'name = "orders", of letters, digits, dots, - and _'
+        raise SectionError(f"name: each section of [[clusters]] has one, such as {example}", number)
+    if name in known:
+        raise SectionError(f"name: two clusters are called {name!r}", number)
+    return name
+
+
+def _built(
+    section: Mapping[str, Any],
+    top: Mapping[str, Any],
+    overrides: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> GatewayConfig:
+    check_known("a setting of [[clusters]]", section, TOP | {NAME})
+    own = {name: value for name, value in section.items() if name != NAME}
+    if "listen" not in own:
+        raise ConfigError('no listen: each cluster has its own, such as listen = "0.0.0.0:9092"')
+    return build(overridden(overridden(top, own), overrides), environment)
+
+
+def _check_ports(name: str, found: Mapping[str, GatewayConfig]) -> None:
+    """ConfigError: the last cluster has a port of another one."""
+    ports = _ports(found[name])
+    for other, config in found.items():
+        if other != name:
+            twice = ports.keys() & _ports(config).keys()
+            for address in sorted(twice):
+                raise ConfigError(
+                    f"{ports[address]}: cluster {other!r} has port {address[1]} already"
+                )
+
+
+def _ports(config: GatewayConfig) -> dict[tuple[str, int], str]:
+    """The addresses that are known before brokers are, with their settings."""
+    host = config.listen.host
+    ports = {(host, port): "node_ports" for port in config.node_ports.values()}
+    if config.listen.port:
+        ports[host, config.listen.port] = "listen"
+    return ports

@@ -15,8 +15,9 @@ from .files.source import Records
 from .files.window import Stretch, Window
 from .formats import ATTRIBUTES_AT_BATCH, CRC, CRC_AT_LEGACY, MAGIC_AT, V2
 from .kernel import Buffer
+from .units import KiB
 
-WINDOW_SIZE: Final = 64 * 1024  # bytes
+WINDOW_SIZE: Final = 64 * KiB  # bytes
 MISMATCH: Final = "checksum does not match"
 
 

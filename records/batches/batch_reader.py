@@ -22,6 +22,7 @@ from records.files.window import WINDOW_SIZE, Stretch, Window
 from records.formats import BATCH_HEADER_SIZE, V0, V2, TimestampType
 from records.kernel import ROW_SIZE, Outcome
 from records.record import Record
+from records.units import KiB, MiB
 
 from .compressed import CompressedBytes, DecompressedWindow
 from .inner_offsets import (
@@ -33,12 +34,12 @@ from .inner_offsets import (
     offset_delta,
 )
 
-COMPRESSED_WINDOW_SIZE: Final = 16 * 1024  # bytes
+COMPRESSED_WINDOW_SIZE: Final = 16 * KiB  # bytes
 
 # The size up to which entries are read, and decompressed, at once. By default producers make
 # batches of 16 KiB, and of 1 MiB at most.
-ENTRY_SIZE_MAX: Final = 128 * 1024  # bytes
-BODY_SIZE_MAX: Final = 1024 * 1024
+ENTRY_SIZE_MAX: Final = 128 * KiB  # bytes
+BODY_SIZE_MAX: Final = MiB
 
 
 class BatchReader:

@@ -11,13 +11,14 @@ from records.codecs import CodecLevel, open_encoder
 from records.errors import RecordTooLargeError
 from records.formats import BATCH_HEADER_SIZE, V2, Codec, TimestampType
 from records.record import Headers, Record
+from records.units import KiB
 from records.varint import varint, varlong
 
 from .builder import attributes_of, encoded_records, v2_batch
 from .columns import Columns, encoded_headers
 
-CHUNK: Final = 256 * 1024  # bytes of keys and values that are encoded at once
-PIECE: Final = 64 * 1024  # bytes of a large record that are compressed at once
+CHUNK: Final = 256 * KiB  # bytes of keys and values that are encoded at once
+PIECE: Final = 64 * KiB  # bytes of a large record that are compressed at once
 OVERHEAD: Final = 16  # bytes of a record beside its key and value, about
 
 

@@ -17,10 +17,11 @@ from records.files.source import Records
 from records.files.window import Stretch, Window
 from records.formats import BATCH_HEADER_SIZE, V2, Codec
 from records.kernel import Buffer
+from records.units import KiB
 
 from .wrapper import value_range
 
-STEP_SIZE: Final = 32 * 1024  # bytes that one step skips
+STEP_SIZE: Final = 32 * KiB  # bytes that one step skips
 RUNS_PAST: Final = "record runs past its batch"
 
 

@@ -17,6 +17,7 @@ from records.backend import read_entries
 from records.batch import BatchHeader
 from records.files.source import Records, read_headers
 from records.record import Record
+from records.units import KiB
 
 from .batch_reader import ENTRY_SIZE_MAX, BatchReader, body_size_max
 
@@ -24,7 +25,7 @@ __all__ = ["Record", "read", "read_batch", "read_rows"]
 
 # Several batches of a producer's usual size, but so few that they and their records stay in the
 # processor's cache until they are used.
-READ_SIZE: Final = 64 * 1024  # bytes
+READ_SIZE: Final = 64 * KiB  # bytes
 
 
 def read(

@@ -11,6 +11,7 @@ from typing import Final
 
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
+from records.units import KiB
 
 from . import deflate
 from .stream import CodecLevel, Encoder, Windows, gather, whole
@@ -32,7 +33,7 @@ FURTHER_SIZE_MIN: Final = HEADER.size + TRAILER.size + 1
 # Bytes that the library gets at once. Few, because it copies what is left over; and the same number
 # for any windows, so that damage is found after the same bytes.
 INPUT_SIZE: Final = 4096
-PIECE_SIZE: Final = 32 * 1024
+PIECE_SIZE: Final = 32 * KiB
 
 
 class _NoMemberError(CorruptRecordsError):

@@ -21,6 +21,7 @@ from xxhash import xxh32_intdigest
 from records.errors import CorruptRecordsError
 from records.formats import V0
 from records.kernel import Buffer
+from records.units import KiB, MiB
 
 from .blocks import BlockEncoder
 from .stream import CodecLevel, Windows, gather, whole
@@ -44,10 +45,10 @@ CONTENT_CHECKSUM: Final = 0x04
 RESERVED_FLAGS: Final = 0x03
 
 BLOCK_SIZES: Final = {  # by BD
-    0x40: 64 * 1024,
-    0x50: 256 * 1024,
-    0x60: 1024 * 1024,
-    0x70: 4 * 1024 * 1024,
+    0x40: 64 * KiB,
+    0x50: 256 * KiB,
+    0x60: MiB,
+    0x70: 4 * MiB,
 }
 FAST_ACCELERATION: Final = 3  # two thirds of the time of 1, at up to 3 % more bytes
 KAFKA_LEVEL: Final = 9  # for which Kafka uses the fast compressor

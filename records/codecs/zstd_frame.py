@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from records.kernel import Buffer
+from records.units import KiB, MiB
 
 WORD: Final = Struct("<I")  # magic numbers, the size of a skippable frame, checksum
 MAGIC: Final = WORD.pack(0xFD2FB528)
@@ -28,13 +29,13 @@ CONTENT_SIZE_SIZES: Final = (0, 2, 4, 8)
 CONTENT_SIZE_BASE: Final = {2: 256}  # added to a content size of so many bytes
 
 BLOCK_HEAD_SIZE: Final = 3  # last (1 bit), kind (2 bits), size
-BLOCK_SIZE_MAX: Final = 128 * 1024
+BLOCK_SIZE_MAX: Final = 128 * KiB
 REPEATED: Final = 1  # a kind: one byte, `size` times
 UNKNOWN: Final = 3  # a kind
 
 # Every decoder must support this by RFC 8878, and levels up to 19 use it. Kafka's level 3 uses 2
 # MiB.
-WINDOW_SIZE_MAX: Final = 8 * 1024 * 1024
+WINDOW_SIZE_MAX: Final = 8 * MiB
 WINDOW_DESCRIPTOR_MAX: Final = 13 << 3
 assert 1 << 10 + (WINDOW_DESCRIPTOR_MAX >> 3) == WINDOW_SIZE_MAX
 

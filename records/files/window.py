@@ -9,10 +9,11 @@ from typing import Final, Protocol
 
 from records.errors import CorruptRecordsError
 from records.kernel import UNKNOWN, Buffer
+from records.units import KiB
 
 from .source import TRUNCATED, Records
 
-WINDOW_SIZE: Final = 32 * 1024  # bytes, unless a record is larger
+WINDOW_SIZE: Final = 32 * KiB  # bytes, unless a record is larger
 
 
 class Stream(Protocol):

@@ -9,6 +9,7 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from records.errors import CorruptRecordsError
+from records.units import KiB
 
 from .channel import is_plain_socket
 from .sends import PendingBytes
@@ -17,7 +18,7 @@ from .source import TRUNCATED, Records
 if TYPE_CHECKING:
     from socket import socket
 
-BUFFER_SIZE: Final = 64 * 1024  # bytes; as large as the pipe that sendfile uses
+BUFFER_SIZE: Final = 64 * KiB  # bytes; as large as the pipe that sendfile uses
 
 # Errors of sendfile if it does not support this pair of file and socket.
 NOT_SUPPORTED: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP}

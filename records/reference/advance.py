@@ -18,13 +18,14 @@ from records.formats import (
     Codec,
 )
 from records.kernel import COUNTER, MEMORY, PLAIN, Advanced, Buffer, Outcome, Transcoder
+from records.units import KiB
 
 from . import sources
 from .places import Header
 from .state import State
 
 EXPANSION_MAX: Final = 8  # the limit of decompressed bytes, as a multiple of the budget
-LARGE_CHUNK_SIZE: Final = 64 * 1024  # two smaller chunks are read at once
+LARGE_CHUNK_SIZE: Final = 64 * KiB  # two smaller chunks are read at once
 
 
 class Advancing(Transcoder, Protocol):

@@ -1,4 +1,4 @@
-"""Builds a v2 batch from a stream of records, and compresses them as they come.
+"""Builds a v2 batch from a stream of records, and compresses each record as it comes.
 
 A batch that expands to far more than its own size needs only its size in memory, and a window. The
 pieces of a large record are compressed without a copy.
@@ -25,8 +25,8 @@ OVERHEAD: Final = 16  # bytes of a record beside its key and value, about
 class BatchStream:
     """One batch, with offsets from 0 on.
 
-    append_time: for LogAppendTime, in milliseconds; None: the records' own timestamps. producer:
-    id, epoch and base sequence. size_max: bytes of the batch, compressed."""
+    append_time: milliseconds under LogAppendTime; without it, records keep their own timestamps.
+    producer: id, epoch and base sequence. size_max: bytes of the batch, compressed."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class BatchStream:
         self._held_size = 0
 
     def add(self, record: Record) -> None:
-        """Adds a record; its offset is the number of records before it. RecordTooLargeError: the
+        """Adds a record. Its offset is the number of records before it. RecordTooLargeError: the
         batch has more than `size_max` bytes."""
         timestamp = record.timestamp if self._append_time is None else self._append_time
         if not self.records_count:

@@ -127,7 +127,8 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
 
 
 def _plan(data: Buffer) -> tuple[list[tuple[Buffer, int]], int] | None:
-    """The blocks with their claimed sizes, and the sum of these; None: the data is unusual."""
+    """The blocks with their claimed sizes, and the sum of these sizes. None if the data is
+    unusual."""
     size = len(data)
     if size < HEADER.size or data[: len(MAGIC)] != MAGIC:
         return None

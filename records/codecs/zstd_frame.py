@@ -1,4 +1,4 @@
-"""The layout of zstd frames: as much of it as is needed to find blocks, and to know how much they
+"""The part of the layout of zstd frames that is needed to find blocks and to limit how much they
 may expand.
 
 Source: RFC 8878, section 3.1.
@@ -65,9 +65,9 @@ class FrameHeader(NamedTuple):
 
     @classmethod
     def parse(cls, header: bytes) -> "FrameHeader":
-        """Parses a complete header. Replaces a window above `WINDOW_SIZE_MAX` by that.
+        """Parses a complete header. Cuts the window's size to `WINDOW_SIZE_MAX`.
 
-        The result is then right only for a frame that holds no more."""
+        After a cut, the result is right only for a frame whose content is not larger."""
         descriptor = header[DESCRIPTOR_AT]
         single_segment = bool(descriptor & SINGLE_SEGMENT)
         dictionary_at = FIELDS_AT if single_segment else FIELDS_AT + 1
@@ -94,7 +94,7 @@ class FrameHeader(NamedTuple):
 
 
 def content_bound(data: Buffer) -> int:
-    """The maximum output of the blocks, if the data is one whole frame; -1: it is not."""
+    """The maximum output of the blocks in bytes; -1 if the data is not one whole frame."""
     if len(data) < FIELDS_AT or data[:DESCRIPTOR_AT] != MAGIC:
         return -1
     descriptor = data[DESCRIPTOR_AT]

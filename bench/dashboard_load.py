@@ -12,6 +12,7 @@ from typing import Final
 
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
+from records.units import MiB
 
 from .draining import Address, Wire
 from .old_clients import Consumer, Contents, Producer, answered
@@ -111,7 +112,7 @@ class DashboardLoad:
         self._wire.ask(ApiKey.EndTxn, 0, Message(committed=commits, **known))
 
     def _ask_beyond_the_end(self) -> None:
-        part = Message(partition=0, fetch_offset=1 << 40, partition_max_bytes=1 << 20)
+        part = Message(partition=0, fetch_offset=1 << 40, partition_max_bytes=MiB)
         topics = [Message(topic=WRITTEN[0][0].topic, partitions=[part])]
         body = Message(replica_id=-1, max_wait_ms=0, min_bytes=1, topics=topics)
         with Wire(self._address) as wire:  # a client that disconnects afterwards

@@ -17,9 +17,10 @@ from downconvert.protocol.decoder import Cursor, decode, reader
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from records import MemoryRecords
+from records.units import MiB
 
 LENGTH: Final = Struct(">i")
-BUFFER_SIZE: Final = 1 << 20
+BUFFER_SIZE: Final = MiB
 Address = tuple[str, int]
 
 

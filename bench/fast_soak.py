@@ -22,7 +22,7 @@ from typing import Any, Final
 from downconvert.protocol.known_requests import COUNT_MAX
 from downconvert.serving.process_figures import resident_bytes
 from downconvert.serving.series import CLIENTS_MAX, TOPICS_MAX
-from records.units import MiB
+from records.units import KiB, MiB
 
 from .fast_world import STEP, World, world
 from .soaked import thirds
@@ -38,7 +38,7 @@ BOUNDS: Final = {
     "KnownRequests._known": COUNT_MAX,
     "BoundedLabels._known": 2 * TOPICS_MAX + CLIENTS_MAX,
     "Counter._metrics": 4 * TOPICS_MAX,
-    "ConversionCache._chunks": 16 * 1024,  # 16 MiB in all, and none is smaller than a KiB here
+    "ConversionCache._chunks": 16 * KiB,  # 16 MiB in all, and none is smaller than a KiB here
 }
 # There are few: a line for each kind of event within a step.
 LINES_MAX: Final = 5.0  # a second of the world

@@ -43,6 +43,7 @@ from downconvert.storage import DiskFullError, LogConfig, LogDir, StorageError
 from downconvert.storage.disk.files import WritableFile
 from records import RecordsError, build
 from records.record import Record
+from records.units import KiB
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.cluster import Through, modern
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
@@ -73,7 +74,7 @@ CONFIG: Final = BrokerConfig(
     log_retention_check_interval_ms=60_000,
     fetch_session_slots=50,
 )
-LOGS: Final = LogConfig(segment_bytes=64 * 1024, retention_ms=600_000)
+LOGS: Final = LogConfig(segment_bytes=64 * KiB, retention_ms=600_000)
 
 
 class FillingDisk(UnsyncedDisk):

@@ -13,6 +13,7 @@ from records.batches.control import ControlRecordType
 from records.codecs import compress
 from records.formats import BATCH_HEADER_SIZE, V0, V1, V2, Codec, TimestampType
 from records.record import Record
+from records.units import KiB, MiB
 from tests.damage import mutated
 from tests.records.examples import batch, message
 from tests.records.tracing import Job
@@ -92,8 +93,8 @@ def _job(random: Random) -> Job:
         first_offset=random.choice((0, 0, 2)),
         pass_codecs=random.choice((0xFF, 1)),
         stop_transactional=random.random() < 0.2,
-        windows=(1 << 20,) if whole else (random.randrange(1, 100),),
-        rooms=(1 << 12,) if whole else (random.randrange(0, 200),),
+        windows=(MiB,) if whole else (random.randrange(1, 100),),
+        rooms=(4 * KiB,) if whole else (random.randrange(0, 200),),
         allows=(random.random() < 0.5,),
         overlong=random.random() < 0.3,
         handles_large=random.random() < 0.3,

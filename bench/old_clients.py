@@ -154,7 +154,7 @@ class Consumer(OldClient):
         version: int,
         offset: int = 0,
         skips: bool = False,
-        max_bytes: int = 1 << 20,
+        max_bytes: int = MiB,
         wait: int = 0,
     ) -> None:
         super().__init__(address)

@@ -12,9 +12,11 @@ from multiprocessing import Process
 from threading import Thread
 from typing import Final
 
+from records.units import KiB
+
 from .draining import Address
 
-PIPE_SIZE: Final = 256 * 1024  # bytes: as the gateway's
+PIPE_SIZE: Final = 256 * KiB  # bytes: as the gateway's
 HOST: Final = "127.0.0.1"
 
 

@@ -1,7 +1,7 @@
 """Kafka's message formats v0, v1 and v2: batches and records, read and built, in files and memory.
 
-The names listed here are public; so are `records.codecs`, and `records.kernel` for callers that
-convert.
+The names listed here are public. `records.codecs` is public too, and so is `records.kernel` for
+callers that convert.
 
 Not here: converting (downconvert), segments with their indexes (storage)."""
 

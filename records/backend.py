@@ -1,4 +1,4 @@
-"""The kernel that runs: the native one if it has been built, else its twin in Python.
+"""Chooses the kernel: the native one if it has been built, else its twin in Python.
 
 `LAZY_DOWNCONVERT_BACKEND=native` or `=reference` in the environment forces one. `NAME` is its name,
 for messages: the reference gives the same results, many times slower.

@@ -43,9 +43,10 @@ NONE: Final = -1  # no producer id, producer epoch, sequence or leader epoch
 
 
 def entry_size(buffer: Buffer, at: int, position: int) -> int:
-    """Bytes of the whole entry at `buffer[at:]`, whose first 17 bytes must be there.
+    """The size in bytes of the whole entry at `buffer[at:]`. The buffer must hold its first 17
+    bytes.
 
-    Checks size and magic (rule 2 of a log in kernel.py); `position` is for the error."""
+    Checks size and magic (rule 2 of a log in kernel.py). `position` is for the error."""
     size: int = SIZE_FIELD.unpack_from(buffer, at + SIZE_AT)[0]
     if size < MESSAGE_SIZE_MIN:
         raise CorruptRecordsError("entry is smaller than a message header", position)
@@ -76,7 +77,7 @@ class BatchHeader(NamedTuple):
     producer_id: int
     producer_epoch: int
     base_sequence: int
-    records_count: int | None  # unverified; None: v0 and v1 have no count
+    records_count: int | None  # unverified; None for v0 and v1, which have no count
     codec: Codec
 
     @classmethod

@@ -15,15 +15,17 @@ from .files.source import Records
 from .files.window import Stretch, Window
 from .formats import ATTRIBUTES_AT_BATCH, CRC, CRC_AT_LEGACY, MAGIC_AT, V2
 from .kernel import Buffer
+from .units import KiB
 
-WINDOW_SIZE: Final = 64 * 1024  # bytes
+WINDOW_SIZE: Final = 64 * KiB  # bytes
 MISMATCH: Final = "checksum does not match"
 
 
 def verify_checksum(records: Records, header: BatchHeader) -> None:
     """Reads the whole entry. CorruptRecordsError: its checksum does not match.
 
-    Not covered, so that brokers may change them: offset, size, and the leader epoch of v2."""
+    The checksum does not cover offset, size and the leader epoch of v2, so that brokers may change
+    them."""
     view, end = records.view, header.position + header.size
     if view is not None and header.size <= WINDOW_SIZE and end <= len(view):
         check_entry(view[header.position : end], header, records.origin + header.position)
@@ -33,7 +35,7 @@ def verify_checksum(records: Records, header: BatchHeader) -> None:
 
 
 def verifying(records: Records, header: BatchHeader) -> Iterator[int]:
-    """As `verify_checksum`, in steps: yields the number of bytes that each has read."""
+    """As `verify_checksum`, in steps. Yields the number of bytes that each step has read."""
     covered = ATTRIBUTES_AT_BATCH if header.magic == V2 else MAGIC_AT
     stretch = Stretch(records, header.position + covered, header.position + header.size)
     window = memoryview(bytearray(min(WINDOW_SIZE, header.size - covered)))

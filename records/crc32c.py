@@ -26,7 +26,7 @@ def _loaded() -> Crc32c:
         module = module_from_spec(spec)
         spec.loader.exec_module(module)
         return cast(Crc32c, module.crc32c)
-    # Another version has it elsewhere, or it is missing, which the import reports.
+    # Another version has it elsewhere. If it is missing, the import reports that.
     from crc32c import crc32c as found
 
     return cast(Crc32c, found)

@@ -13,7 +13,7 @@ class RecordsError(Exception):
 
 
 class ClosedRecordsError(RecordsError, ValueError):
-    """Records whose file has been closed. The bytes may be valid, but can no longer be read."""
+    """The records' file has been closed. The bytes may be valid, but can no longer be read."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"the file of these records is closed: {name}")

@@ -1,8 +1,9 @@
-"""The byte layouts of message formats v0, v1 and v2: each field once, positions derived.
+"""The byte layouts of message formats v0, v1 and v2. Each field is written once, and positions are
+derived.
 
 All integers are big-endian. A log consists of *entries*: a v0 or v1 message, or a v2 batch, after a
-prefix of offset and size. Source: Kafka's Records, LegacyRecord, DefaultRecordBatch and
-DefaultRecord; drawn as diagrams in docs/formats.md.
+prefix of offset and size. docs/formats.md has diagrams. Source: Kafka's Records, LegacyRecord,
+DefaultRecordBatch and DefaultRecord.
 
 Not here: reading them (batch.py), converting them (kernel.py)."""
 

@@ -1,26 +1,27 @@
-"""The contract of a kernel, kept by the native kernel and by its Python twin.
+"""The contract of a kernel. The native kernel and its Python twin both keep it.
 
 A kernel turns bytes into bytes. It opens neither files nor sockets. Its caller reads windows of a
-log into a buffer, decompresses data that is too large to be decompressed at once, and takes the
+log into a buffer, decompresses data that is too large to be decompressed at once, and makes the
 decisions that depend on a policy. One parser serves every job: *transcode* writes older messages,
 *measure* adds up the bytes that transcode would write, *columns* notes the positions of keys and
 values, *recode* makes compressed messages of a compressed batch. *encode* goes the other way, from
-columns to records. *advance* converts from a file to a channel, into memory or to a size, chunk
-after chunk, until a decision is needed. kernel_functions.py makes Python records and Arrow columns.
+columns to records. *advance* converts from a file, chunk after chunk, until a decision is needed.
+It writes to a channel or to memory, or only counts. The functions that make Python records and
+Arrow columns are in kernel_functions.py.
 
 Everything is resumable on both sides. A call takes as many whole items as the source window holds
-and the target window has room for. It reports its progress and the reason for its return: an
-`Outcome`.
+and the target window has room for. It reports its progress and, as an `Outcome`, the reason for its
+return.
 
 Windows are index ranges of a buffer (`source[start:end]`), so that no slice is made for a call.
-`remaining` is how many bytes there are from `start` on, in the window and after it, or `UNKNOWN`.
-An item that is incomplete in the window but not in `remaining` asks for more (`SOURCE`). One longer
-than `remaining` is torn or damaged. A window that is longer than `remaining` ends with it.
+`remaining` is the number of bytes from `start` on, in the window and after it, or `UNKNOWN`. An
+item that is incomplete in the window but not in `remaining` asks for more (`SOURCE`). One longer
+than `remaining` is torn or damaged. Bytes of a window after `remaining` are ignored.
 
 A call runs without the interpreter's lock. Meanwhile its caller keeps the named descriptors open,
 and no other thread writes to the buffers passed, nor to a file that one of them maps. A write
 during a call is undefined behaviour of the native kernel, not just other bytes: it may rely on
-bytes that it has read once. Each compressed byte is read once.
+bytes that it has already read. Each compressed byte is read only once.
 
 Not here: its functions, and objects made of records (kernel_functions.py), choosing the
 implementation (backend.py), the byte layouts (formats.py)."""
@@ -28,7 +29,7 @@ implementation (backend.py), the byte layouts (formats.py)."""
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-UNKNOWN: Final = 2**63 - 1  # `remaining` of a stream with an end that has not been seen yet
+UNKNOWN: Final = 2**63 - 1  # `remaining` of a stream whose end is not known yet
 
 
 class Outcome(IntEnum):
@@ -41,24 +42,25 @@ class Outcome(IntEnum):
     GAP = 4  # the next offset does not follow the wrapper's last one
     DAMAGE = 5  # the next item is damaged: see `Transcoder.damage`
     CHANNEL = 6  # advance: the channel took less than it was given
-    LIMIT = 7  # advance: the allowed amount has been done
+    LIMIT = 7  # advance: the budget is used up
 
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Progress: TypeAlias = tuple[int, int, int]  # bytes consumed, bytes produced, Outcome
-# Bytes consumed, bytes that the target took, Outcome, what the channel left of a chunk or memory
-# took, the channel's error (errno) or 0.
+# Bytes consumed, bytes that the target took, Outcome, bytes (the part of a chunk that the channel
+# did not take, or all bytes made for memory), and the channel's error (errno) or 0.
 Advanced: TypeAlias = tuple[int, int, int, bytes | None, int]
 
 # Targets of `advance` in place of a channel's descriptor.
-MEMORY: Final = -1  # what is made is in the result
+MEMORY: Final = -1  # the bytes made are in the result
 COUNTER: Final = -2  # messages are only measured
 
-PLAIN: Final = 255  # in place of a target codec: messages are not compressed
+PLAIN: Final = 255  # in place of a target codec: leave messages uncompressed
 
 
 class Recodes(NamedTuple):
-    """How compressed entries become compressed messages. By default all are left to the caller.
+    """How to convert compressed entries to compressed messages. By default all are left to the
+    caller.
 
     codecs: the target codec for each codec of a v2 batch that `advance` meets (PLAIN: uncompressed
     messages; 0 or missing: return for a decision). fast: compress at the level "fast", else
@@ -96,12 +98,12 @@ ROW_SIZE: Final = 8 * len(ROW_FIELDS)
 class Transcoder(Protocol):
     """Reads entries of a log, or records of one decompressed batch, and converts them.
 
-    It stands in one of three places. In a *log* (at first, and after `leave`) the source is entries
-    as in a segment. In the *records of a v2 batch* (`enter_batch`) and in the *entries of a
-    compressed v0 or v1 message* (`enter_entries`) it is decompressed bytes.
+    A transcoder is in one of three places. In a *log* (at first, and after `leave`) the source has
+    entries as in a segment. In the *records of a v2 batch* (`enter_batch`) and in the *entries of a
+    compressed v0 or v1 message* (`enter_entries`) the source has decompressed bytes.
 
     In a log, uncompressed batches are read across as many batches as the windows hold.
-    Rules, in their order, at each entry (as Kafka's FileLogInputStream and
+    These rules apply to each entry, in this order (as in Kafka's FileLogInputStream and
     RecordsUtil.downConvert):
 
     1. `remaining` <= 17: END (Kafka ignores a tail of up to 17 bytes). Window < 18 bytes: SOURCE.
@@ -128,10 +130,11 @@ class Transcoder(Protocol):
        are left for the value's size); bytes after the value are ignored. Offset < first_offset:
        dropped.
 
-    Dropping consumes the whole entry at once, also where it ends after the window: `consumed` may
-    be more than the window held, never more than `remaining`.
+    Dropping consumes the whole entry at once, even if the entry ends after the window. `consumed`
+    may then exceed the window, but never `remaining`.
 
-    Records of a v2 batch, in their order, at each record (positions name the record's first byte):
+    These rules apply to each record of a v2 batch, in this order (positions name the record's first
+    byte):
 
     1. no record left by the batch's count: bytes left in a batch of a log: damage "bytes left after
        the last record"; else the batch is done (log: next entry; entered batch: END).
@@ -159,17 +162,18 @@ class Transcoder(Protocol):
        wrapper's first: offset != the wrapper's last + 1: GAP.
     7. no room for the message (26 or 34 + key + value) or row: TARGET.
 
-    Entries of a compressed message, in their order, at each: `remaining` < 12: END; window < 12:
-    SOURCE. Size < 14: damage "entry is smaller than a message header". 12 + size > `remaining`:
-    END. Not whole in the window: SOURCE. Magic not 0 or 1: damage "unknown magic". Codec != 0:
-    damage "compressed message inside a compressed message". Then as in rule 6 of a log; the offset
-    is the entry's plus `offset_delta` (wraps); dropped below first_offset as in 4; then 5-7 above.
+    These rules apply to each entry of a compressed message, in this order: `remaining` < 12: END;
+    window < 12: SOURCE. Size < 14: damage "entry is smaller than a message header". 12 + size >
+    `remaining`: END. Not whole in the window: SOURCE. Magic not 0 or 1: damage "unknown magic".
+    Codec != 0: damage "compressed message inside a compressed message". Then as in rule 6 of a log;
+    the offset is the entry's plus `offset_delta` (wraps); dropped below first_offset as in 4; then
+    5-7 above.
 
     Uncompressed messages in a log are batches of one: of 5 only "negative timestamp" applies.
 
-    An item is checked whole before its room in the target. A call that meets damage after progress
-    reports both. A repeated call at the same place reports the damage again, and no progress. The
-    damaged item is always the entry or record with its first byte at the position reached.
+    An item is checked completely before its room in the target is. A call that meets damage after
+    progress reports both. A repeated call at the same place reports the damage again, and no
+    progress. The damaged item always begins at the position reached.
 
     A message written: offset (v1 in a wrapper: minus the wrapper's first offset), size, CRC-32 over
     what follows, magic, attributes (v1 under LogAppendTime: 0x08, else 0), v1: timestamp (from v0:
@@ -187,10 +191,11 @@ class Transcoder(Protocol):
         more than eight codecs, and for a negative size."""
 
     def enter_batch(self, header: Buffer, at: int, wrapper: bool = False) -> None:
-        """Moves to the decompressed records of the v2 batch. Its 61-byte header is at `at`.
-        `wrapper`: the messages made will be compressed into one.
+        """Moves to the decompressed records of the v2 batch whose 61-byte header is at `at`.
+        `wrapper`: the caller will compress the messages into one.
 
-        A negative record count means none. ValueError if the header is not whole in the buffer."""
+        A negative record count means no records. ValueError if the header is not whole in the
+        buffer."""
 
     def enter_entries(
         self, to_magic: int, offset_delta: int, append_time: int | None, wrapper: bool = False
@@ -206,8 +211,9 @@ class Transcoder(Protocol):
         """The next record kept is the first of a new wrapper (entering also starts one)."""
 
     def allow_next(self) -> None:
-        """The next call does not stop for a decision about its first entry (rules 4, 5b, 5d). In
-        force until that entry has been passed. Entering and `leave` withdraw it."""
+        """The next call does not stop for a decision about its first entry (rules 4, 5b, 5d). The
+        permission lasts until that entry has been passed. Entering a batch or message and `leave`
+        withdraw it."""
 
     def leave(self) -> None:
         """Returns to the log, at an entry's start."""
@@ -242,7 +248,7 @@ class Transcoder(Protocol):
     ) -> Progress:
         """Writes a row for each record (`ROW_FIELDS`). Drops only records below first_offset.
 
-        The records read do not count in `totals`, `wrapper` and `last_offset`."""
+        These records do not count in `totals`, `wrapper` and `last_offset`."""
 
     def advance(
         self,
@@ -258,55 +264,57 @@ class Transcoder(Protocol):
         """Converts from `position` of a file, up to `end`, into a target of `room` bytes, chunk
         after chunk, without returning for each.
 
-        It stands in a log, or in an uncompressed batch of one. `source` is a descriptor, or all of
-        the file as a buffer. `target` is the descriptor of a plain socket (`is_socket`) or of a
-        pipe or file, or MEMORY or COUNTER. A chunk is made by transcode from up to `chunk_size`
-        bytes of source, into twice that or the rest of `room`; COUNTER measures it. One system call
-        writes one chunk, or several if a socket reports room for more. The buffers belong to the
-        thread.
+        The transcoder must be in a log, or in an uncompressed batch of one. `source` is a
+        descriptor, or all of the file as a buffer. `target` is the descriptor of a plain socket
+        (`is_socket`) or of a pipe or file, or MEMORY or COUNTER. A chunk is made by transcode from
+        up to `chunk_size` bytes of source, into twice that or the rest of `room`; COUNTER measures
+        it. One system call writes one chunk, or several if a socket reports room for more. The
+        buffers belong to the thread.
 
-        Returns CHANNEL if the channel did not take all bytes. The rest is in the result and belongs
-        to the caller, and so does the channel's error, unless it would only have blocked (EINTR is
-        one: the caller asks again). LIMIT after `room` bytes, after `budget` bytes have been
-        consumed or made, or eight times as many decompressed: no other chunk is begun then. END at
-        `end`.
-        Otherwise the outcome of transcode if that needs its caller: BATCH, DAMAGE, END, SOURCE for
-        an item of more than two chunks (one, if chunks are of 64 KiB or more), TARGET for a message
-        that does not fit. SOURCE also if nothing can be read or there is no memory.
-        BATCH is not the end if messages can be made of the batch at once, as `recode` does or
-        uncompressed, and they fit into the rest of `room`. They are a chunk. A batch of up to
-        `body_size_max` bytes is read for that, whatever the size of chunks. COUNTER compresses
-        nothing: the size of compressed messages is unknown before they are made.
+        Returns CHANNEL if the channel did not take all bytes. The result has the rest, which the
+        caller must send, and the channel's error, unless the channel would only have blocked.
+        (EINTR counts as an error: the caller calls again.) Returns LIMIT after `room` bytes, after
+        `budget` bytes have been consumed or made, or after eight times as many have been
+        decompressed: no other chunk is begun then. Returns END at `end`. Otherwise returns the
+        outcome of transcode that needs the caller: BATCH, DAMAGE, END, SOURCE for an item of more
+        than two chunks (one, if chunks are of 64 KiB or more), TARGET for a message that does not
+        fit. Also returns SOURCE if nothing can be read or there is no memory. It does not return
+        BATCH if the batch can become messages at once (as `recode` makes them, or uncompressed)
+        that fit into the rest of `room`. These messages are one chunk. For that, a batch of up to
+        `body_size_max` bytes is read, whatever the size of chunks. With COUNTER this is not done
+        for compressed messages: their size is unknown before they are made.
 
-        With MEMORY all bytes made are in the result, in place of the rest that a channel left.
-        Memory takes everything.
+        With MEMORY the result has all bytes made. Memory takes everything.
 
         After DAMAGE, `damage` has the position in the file.
 
-        ValueError: entered by the caller, `to_magic` 2 in a batch, a negative number, no chunk, no
-        such target, an end before the position or after the buffer."""
+        ValueError: the caller has entered a batch or message, `to_magic` is 2 in a batch, a number
+        is negative, `chunk_size` is 0, the target is unknown, or `end` is before the position or
+        after the buffer."""
 
     def recode(self, source: Buffer, start: int, end: int, codec: int) -> bytes | None:
         """Makes messages compressed with `codec` from the whole compressed entry
         `source[start:end]`: decompresses, converts and compresses at once.
 
-        It stands in a log, before that entry. Records become messages as in a wrapper after
-        `enter_batch` or `enter_entries`. The same entry always becomes the same bytes. No bytes:
-        nothing of it is kept. The caller then continues after the entry. The entry's size is in
-        `totals`, and so are the wrappers' own bytes.
+        The transcoder must be in a log, before that entry. Records become messages as in a wrapper
+        after `enter_batch` or `enter_entries`. The same entry always becomes the same bytes. The
+        result is empty if no record is kept. The caller then continues after the entry. `totals`
+        include the entry's size and the wrappers' own bytes.
 
-        None: nothing has changed, and the entry has to be read as a stream (`enter_batch`,
-        `enter_entries`). It is damaged (the CRC is not compared), it decompresses to more than
-        `body_size_max` bytes, the messages in one wrapper would be more than `inner_size_max`, or
-        its codec's data is not of the usual kind that a kernel decompresses at once. None also for
-        a v2 batch where `to_magic` is 2, and for an entry that is not compressed.
+        Returns None if the entry has to be read as a stream (`enter_batch`, `enter_entries`);
+        nothing has changed then. The reasons: the entry is damaged (the CRC is not compared), it
+        decompresses to more than `body_size_max` bytes, the messages in one wrapper would be more
+        than `inner_size_max`, or its compressed data is not of the usual kind that a kernel
+        decompresses at once. Also returns None for a v2 batch if `to_magic` is 2, and for an entry
+        that is not compressed.
 
-        ValueError: not in a log, a codec that is not 1 to 3, indices outside of the buffer."""
+        ValueError: the transcoder is not in a log, the codec is not 1 to 3, or indices are outside
+        of the buffer."""
 
     def record_head(
         self, source: Buffer, start: int, end: int, remaining: int
     ) -> tuple[int, int, int, int, int] | None:
-        """The head of the v2 record at `start`. Its body need not be in the window.
+        """The head of the v2 record at `start`. The record's body need not be in the window.
 
         Returns offset, timestamp, record size with its size varint, bytes before the key, and key
         size (-1: null). The available fields are checked by rules 1-5 above, as if the value were
@@ -317,10 +325,10 @@ class Transcoder(Protocol):
     def record_converted(
         self, source_size: int, offset: int, timestamp: int, message_size: int
     ) -> None:
-        """The caller has converted the item at the position reached: a v2 record, or an entry of a
-        compressed message. It had `source_size` bytes and became a message of `message_size` bytes,
-        or was dropped (0). ValueError for a negative size, in a log, if no record is left, or if
-        the batch has fewer bytes left."""
+        """Tells the transcoder that the caller has converted the item at the position reached: a v2
+        record, or an entry of a compressed message. The item had `source_size` bytes. It became a
+        message of `message_size` bytes, or was dropped (0). ValueError for a negative size, in a
+        log, if no record is left, or if the batch has fewer bytes left."""
 
     @property
     def damage(self) -> tuple[str, int] | None:
@@ -329,7 +337,7 @@ class Transcoder(Protocol):
 
     @property
     def in_batch(self) -> bool:
-        """Whether it stands in a v2 batch (of a log, or entered) and a record is next."""
+        """Whether the transcoder is in a v2 batch (of a log, or entered) and a record is next."""
 
     @property
     def append_time(self) -> int | None:
@@ -341,7 +349,8 @@ class Transcoder(Protocol):
         bytes of messages produced, bytes copied unchanged. Measuring counts as well.
 
         A batch counts with all its bytes when its first record is kept. An uncompressed message is
-        a batch. An entered batch also counts, but only the caller knows its source bytes."""
+        a batch. An entered batch also counts, but without its source bytes, which only the caller
+        knows."""
 
     @property
     def decompressed(self) -> int:
@@ -352,10 +361,10 @@ class Transcoder(Protocol):
     def wrapper(self) -> tuple[int, int, int, int, int]:
         """The wrapper so far: records, first offset, last offset, maximum timestamp, bytes.
 
-        (0, -1, -1, -1, 0) if empty, and always if the entered data makes no wrapper. Only entering
-        by the caller and `start_wrapper` empty it."""
+        (0, -1, -1, -1, 0) if it is empty, and always if the entered data makes no wrapper. Only
+        `enter_batch`, `enter_entries` and `start_wrapper` empty it."""
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last record or entry kept in this batch, or -1. A batch ends only when
-        the next one is entered. Messages of a log, which are batches of one, do not count."""
+        """The offset of the last record or entry kept in this batch, or -1. It stays until the next
+        batch is entered. Messages of a log do not change it."""

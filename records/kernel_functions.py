@@ -52,9 +52,10 @@ class Crc32(Protocol):
 
 
 class FileStamps(Protocol):
-    """For each path: when the file was last changed, in nanoseconds since the epoch, its size in
+    """For each path: the time of the file's last change (nanoseconds since the epoch), its size in
     bytes, and its inode. These are three 64-bit integers, little-endian, STAMP_SIZE bytes. All bits
-    are set if nothing is known about the file. Links are followed. Paths are the system's bytes.
+    are set if nothing is known about the file. Links are followed. Paths are bytes, as the system
+    uses them.
 
     One call serves all paths, so a caller with thousands of files waits for the interpreter
     once."""
@@ -65,14 +66,13 @@ class FileStamps(Protocol):
 class ReadEntries(Protocol):
     """Reads whole entries of a log in `source[start:end]`, and makes their records. It reads
     ordinary entries one after the other, and stops at the first other one. Returns the records, and
-    the bytes of source that they and the entries without records took.
+    the number of source bytes read.
 
     It may leave any entry to its caller, who reads it step by step and finds the same records. It
-    leaves damaged entries (with `verify` checksums are compared), entries that decompress to more
-    than `size_max` bytes, large batches and compressed messages. Records of control batches are
-    left out, unless `control`. The number of records is bounded: after some hundred records, or
-    `size_max` decompressed bytes, no other batch is begun. ValueError: indices outside of the
-    source."""
+    always leaves damaged entries (checksums are compared with `verify`), entries that decompress to
+    more than `size_max` bytes, large batches and compressed messages. Records of control batches
+    are left out unless `control` is set. After some hundred records, or `size_max` decompressed
+    bytes, no other batch is begun. ValueError: indices outside of the source."""
 
     def __call__(
         self, source: Buffer, start: int, end: int, verify: bool, control: bool, size_max: int
@@ -99,12 +99,12 @@ class MakeRecords(Protocol):
 
 
 class MakeInnerRecords(Protocol):
-    """Like MakeRecords, for messages inside a compressed one. They are in the source one after the
-    other from `at` on.
+    """Like MakeRecords, for messages inside a compressed one. The messages are in the source one
+    after the other from `at` on.
 
-    Their timestamps have the compressed message's `timestamp_type`, except that v0 messages have
-    none. With `verify` checksums are compared: records come from the messages before the first
-    wrong one. Also returns the position of the wrong one, or the end of the messages. ValueError
+    Timestamps have the compressed message's `timestamp_type`, except that v0 messages have none.
+    With `verify`, checksums are compared, and only the messages before the first wrong one become
+    records. Also returns the position of the wrong message, or the end of the messages. ValueError
     also if there is no message for a row."""
 
     def __call__(
@@ -119,15 +119,16 @@ class MakeInnerRecords(Protocol):
     ) -> "tuple[list[Record], int]": ...
 
 
-# A column of bytes: how many rows are null, a bit for each row that is not (lowest first; None:
-# all of them), where each row ends after a zero (32-bit integers), and the bytes of all rows.
+# A column of bytes: the number of null rows, a bit for each row that is not null (lowest bit first;
+# None if no row is null), a zero and the end of each row (32-bit integers), and the bytes of all
+# rows.
 Binary: TypeAlias = tuple[int, Buffer | None, Buffer, Buffer]
-# Headers: how many rows have any, a bit for each row that has (None: no row), where each row's end
-# among all headers after a zero (32-bit integers), keys, values. Keys are text: bytes that are no
-# UTF-8 have become U+FFFD, as in Kafka's consumer.
+# Headers: the number of rows with headers, a bit for each such row (None if there is none), a zero
+# and the end of each row among all headers (32-bit integers), keys, values. Keys are text. Invalid
+# UTF-8 becomes U+FFFD, as in Kafka's consumer.
 HeaderLists: TypeAlias = tuple[int, Buffer | None, Buffer, Binary, Binary]
-# How many rows there are, offsets, timestamps in milliseconds (64-bit integers), timestamp types
-# (32-bit integers, as in rows), keys, values, headers. What is not wanted is None.
+# The number of rows, offsets, timestamps in milliseconds (64-bit integers), timestamp types (32-bit
+# integers, as in rows), keys, values, headers. Unwanted columns are None.
 Taken: TypeAlias = tuple[
     int, Buffer, Buffer, Buffer, Binary | None, Binary | None, HeaderLists | None
 ]
@@ -150,8 +151,8 @@ class ArrowColumns(Protocol):
         offsets: tuple[int, int],
         timestamps: tuple[int, int],
     ) -> None:
-        """`keys`, `values`, `headers`: whether they are wanted. `offsets`, `timestamps`: the first
-        and the last wanted one, timestamps in milliseconds.
+        """`keys`, `values`, `headers`: whether these columns are wanted. `offsets`, `timestamps`:
+        the first and the last wanted ones (timestamps in milliseconds).
 
         ValueError: no row, or more bytes than a column can have (2**31 - 1)."""
 
@@ -168,22 +169,22 @@ class ArrowColumns(Protocol):
         size_max: int,
     ) -> tuple[int, bool]:
         """Adds the records of whole entries of a log in `source[start:end]`, one entry after the
-        other. Returns the bytes of source that these entries took, and whether it ended because the
-        next one does not fit after these rows. The rows must be taken first then.
+        other. Returns the number of source bytes read, and whether the next entry does not fit
+        after these rows. Call `take` first in that case.
 
-        It may leave any entry to its caller, who adds its rows and gets the same columns. It leaves
-        damaged entries (with `verify` checksums are compared), entries that do not fit or
+        It may leave any entry to its caller, who adds its rows and gets the same columns. It always
+        leaves damaged entries (checksums are compared with `verify`), entries that do not fit or
         decompress to more than `size_max` bytes, compressed messages, and transactional batches
-        unless `transactional`. Control batches have no records here. ValueError: indices outside of
-        the source."""
+        unless `transactional` is set. Control batches have no records here. ValueError: indices
+        outside of the source."""
 
     def add_rows(self, rows: Buffer, start: int, end: int, source: Buffer) -> int:
         """Adds the rows `rows[start:end]`, which point into `source`. Returns the bytes of the rows
         that were added or left out.
 
-        ValueError, and nothing added: as MakeRecords, and for headers larger than a column can
-        hold. Unwanted headers are not checked."""
+        ValueError as for MakeRecords, and for headers larger than a column can hold; nothing is
+        added then. Unwanted headers are not checked."""
 
     def take(self) -> Taken:
-        """The columns, which are then empty. The result keeps nothing of a source, and does not
+        """Returns the columns and empties them. The result keeps nothing of a source, and does not
         change."""

@@ -1,7 +1,7 @@
-"""The lines of all logs. Text from others stays within its line.
+"""The lines of all logs. Text from clients and brokers stays within its line.
 
 Clients choose their ids and the names of topics, and brokers the text of their errors. Such text
-may have line breaks, which would begin a line of its own, and control codes for a terminal. So each
+may have line breaks, which would begin another line, and control codes for a terminal. So each
 message is escaped as a whole, and its length limited, before it becomes a record of `logging`.
 
 Not here: the messages, and where the lines go (the commands)."""
@@ -18,8 +18,8 @@ LINE_MAX: Final = 4096  # characters of a message
 
 
 def shown(text: str, length_max: int = TEXT_MAX) -> str:
-    """A text from somebody else as part of a line: without control characters, and at most
-    `length_max` characters long."""
+    """A text as part of a line: without control characters, and at most `length_max` characters
+    long."""
     if len(text) > length_max:
         text = text[: length_max - 1] + "…"
     if text.isprintable():
@@ -62,7 +62,7 @@ class EscapedLog(logging.LoggerAdapter[logging.Logger]):
     """A logger that escapes its messages, and shortens their `fields`, which JSON escapes."""
 
     def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
-        """As that of `logging.Logger`."""
+        """As `logging.Logger.log`."""
         if not self.isEnabledFor(level):
             return
         fields = {**THREAD.fields, **kwargs.get("extra", {}).get("fields", {})}

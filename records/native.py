@@ -3,9 +3,9 @@
 ImportError: it has not been built. Besides the functions of every kernel (kernel.py) it has codecs
 for data in memory, from its own libraries. `gzip_compress(source, start, end, level)` makes one
 member, by libdeflate. `decompress(codec, source, start, end, magic, limit)` decompresses data of
-message format `magic`. It returns None if that is more than `limit`, or if the data is damaged or
-framed in an unusual way; then records/codecs decides. `Record` is the class of records.record under
-this kernel.
+message format `magic`. It returns None if the output is more than `limit` bytes, or if the data is
+damaged or framed in an unusual way. records/codecs then decides. `Record` is the class of
+records.record under this kernel.
 
 Not here: which kernel runs (backend.py)."""
 

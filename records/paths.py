@@ -1,4 +1,4 @@
-"""Paths from a caller: an empty one is a mistake, and only a regular file is replaced.
+"""Paths from a caller. An empty path is an error, and only a regular file is replaced.
 
 Not here: the files of a log directory (storage)."""
 
@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 
 def named(path: str | os.PathLike[str]) -> Path:
-    """The path. ValueError: it is empty, perhaps from an unset variable; Python would use the
-    current directory."""
+    """The path. ValueError: it is empty, perhaps from an unset variable. (Python would use the
+    current directory.)"""
     if not os.fspath(path):
         raise ValueError("an empty path: name a file or a directory ('.' is this one)")
     return Path(path)
@@ -21,11 +21,10 @@ def named(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write, which gets its name only when it is complete, and replaces an existing one.
-    After an error, the existing one is unchanged.
+    """A file to write. It gets its name only when it is complete, and replaces an existing file.
+    After an error, the existing file is unchanged.
 
-    FileExistsError: the name belongs to something else than a regular file. A link, a pipe or a
-    device would be lost."""
+    FileExistsError: the name belongs to a link, a pipe or a device, which would be lost."""
     check_replaceable(path)
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     partial.unlink(missing_ok=True)  # left by a process that died, with the same id

@@ -18,9 +18,9 @@ class Record:
     the same way restores its bytes.
 
     A record that was read by the compiled kernel makes key, value and headers at each access. Keep
-    frequently used ones in a variable. Until then their bytes may be shared with neighbours, 4 KiB
-    at most; larger records have their own. So a record that is kept holds at most that much memory
-    of others. The objects that it returned hold nothing else."""
+    frequently used ones in a variable. Small records share a buffer of at most 4 KiB with their
+    neighbours; larger records have their own. So a record that you keep holds at most 4 KiB of
+    other records. The objects that it returns hold no other memory."""
 
     offset: int
     timestamp: int  # milliseconds; -1 is none

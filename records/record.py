@@ -1,7 +1,7 @@
-"""One record, from the kernel that runs.
+"""The class `Record` of the chosen kernel.
 
-The compiled `Record` is made in a tenth of the time. It equals the one in Python in everything
-visible: it compares, hashes, prints, pickles and is replaced like that dataclass.
+The compiled `Record` is made in a tenth of the time. It behaves like the dataclass in Python: it
+compares, hashes, prints, pickles and is replaced in the same way.
 
 Not here: making records from bytes (reader.py, kernel.py).
 
@@ -24,7 +24,7 @@ assert ROW.size == ROW_SIZE
 if not TYPE_CHECKING and NAME == NATIVE:
     from . import native, python_record
 
-    # What `dataclasses` and `match` use, and the docstring.
+    # The attributes that `dataclasses` and `match` use, and the docstring.
     for name in ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__doc__"):
         setattr(native.Record, name, getattr(python_record.Record, name))
     if hasattr(python_record.Record, "__replace__"):  # since Python 3.13

@@ -1,8 +1,9 @@
-"""Numbers of variable size: seven bits a byte, lowest first; the top bit is set if more follow.
+"""Numbers of variable size: seven bits in a byte, lowest bits first. The top bit is set if more
+bytes follow.
 
-Signed ones are zigzag: 0, -1, 1, -2 are written as 0, 1, 2, 3. Kafka's rules (ByteUtils): longer
-encodings than needed are accepted; excess bits in the last possible byte are shifted out; a number
-that continues after that byte is too long.
+Signed ones are zigzag: 0, -1, 1, -2 are written as 0, 1, 2, 3. Kafka's rules (ByteUtils): encodings
+that are longer than needed are accepted, and excess bits in the last possible byte are dropped. A
+number that continues after that byte is too long.
 
 Not here: the meaning of such numbers (kernel.py: records of v2)."""
 
@@ -18,7 +19,7 @@ _BITS: Final = 0x7F
 
 
 class VarintError(ValueError):
-    """Bytes that are no number."""
+    """The bytes are not a valid number."""
 
 
 class VarintCutError(VarintError):
@@ -40,7 +41,8 @@ def varlong(number: int) -> bytes:
 
 
 def uvarint(number: int) -> bytes:
-    """A 32-bit number without zigzag: unsigned, or a signed one of Kafka taken as unsigned."""
+    """A 32-bit number without zigzag: an unsigned one, or a signed one of Kafka read as
+    unsigned."""
     if not -(2**31) <= number < 2**32:
         raise ValueError(f"{number} is no 32-bit number")
     return _encoded(number % 2**32)

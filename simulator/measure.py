@@ -14,6 +14,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from records.units import KiB
+
 _STATUS: Final = Path("/proc/self/status")
 _CLEAR_REFS: Final = Path("/proc/self/clear_refs")
 _CLEAR_PEAK: Final = "5"  # man 5 proc: "reset the peak resident set size"
@@ -127,7 +129,7 @@ def _status(name: str) -> int | None:
         return None
     for line in text.splitlines():
         if line.startswith(name + ":"):
-            return int(line.split()[1]) * 1024
+            return int(line.split()[1]) * KiB
     return None
 
 

@@ -17,13 +17,14 @@ from urllib.request import urlopen
 
 from downconvert.doctor.evidence import Seen
 from downconvert.doctor.kinds import Evidence
+from records.units import KiB, MiB
 
 from .doctor_lines import shown
 from .failure import CommandError, reason
 
-CHUNK: Final = 256 * 1024  # bytes
+CHUNK: Final = 256 * KiB  # bytes
 URL_SECONDS: Final = 10.0  # for a page
-URL_SIZE_MAX: Final = 64 * 1024 * 1024  # bytes of it
+URL_SIZE_MAX: Final = 64 * MiB  # bytes of it
 STANDARD_INPUT: Final = "-"
 
 

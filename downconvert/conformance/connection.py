@@ -13,9 +13,10 @@ from downconvert.protocol.decoder import Cursor, reader
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from records.units import MiB
 
 TIMEOUT: Final = 30.0  # seconds, for an answer
-ANSWER_MAX: Final = 64 * 1024 * 1024  # bytes
+ANSWER_MAX: Final = 64 * MiB  # bytes
 CLIENT_ID: Final = "downconvert-conformance"
 _LENGTH: Final = Struct(">i")
 _TLS_ALERT: Final = b"\x15\x03"  # sent by a listener with TLS to a client without [RFC 8446, 5.1]
@@ -115,7 +116,7 @@ class Connection:
     def _take(self, size: int) -> bytes:
         taken = bytearray()
         while len(taken) < size:
-            piece = self._socket.recv(min(size - len(taken), 1 << 20))
+            piece = self._socket.recv(min(size - len(taken), MiB))
             if not piece:
                 raise EOFError("it closed the connection")
             taken += piece

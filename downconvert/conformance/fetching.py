@@ -9,13 +9,14 @@ from downconvert.protocol.schemas import ApiKey, Message
 from records import MemoryRecords, RecordsError
 from records.batches.reader import read_batch
 from records.formats import V2
+from records.units import MiB
 
 from .connection import ConformanceError
 from .writing import Cluster, Written
 
 TOPIC_IDS_SINCE: Final = 13
 WAIT: Final = 100  # milliseconds at the end of the log
-LARGE: Final = 1 << 20
+LARGE: Final = MiB
 PAUSE: Final = 0.5  # seconds between two checks whether a log has been compacted
 
 

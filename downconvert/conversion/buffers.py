@@ -9,8 +9,10 @@ Not here: how large they are, and when a conversion waits (send.py, converter.py
 
 from typing import Final
 
+from records.units import MiB
+
 SPARES_MAX: Final = 8  # of each size
-SIZE_MAX: Final = 1024 * 1024  # bytes of a kept buffer
+SIZE_MAX: Final = MiB  # bytes of a kept buffer
 
 NO_BUFFER: Final = bytearray()
 NO_VIEW: Final = memoryview(NO_BUFFER)

@@ -29,6 +29,7 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer, Outcome
+from records.units import KiB, MiB
 
 from .aborted import AbortedTransactions
 from .engine import (
@@ -50,9 +51,9 @@ BATCH, DAMAGE = int(Outcome.BATCH), int(Outcome.DAMAGE)
 GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself
 
 # The kernel measures records in chunks of this size, and so many bytes in a step.
-MEASURED_CHUNK_SIZE: Final = 128 * 1024
-MEASURED_SIZE: Final = 1024 * 1024
-MESSAGES_SIZE: Final = 64 * 1024  # bytes made in a step if no client waits for a size
+MEASURED_CHUNK_SIZE: Final = 128 * KiB
+MEASURED_SIZE: Final = MiB
+MESSAGES_SIZE: Final = 64 * KiB  # bytes made in a step if no client waits for a size
 
 NOTHING: Final = Progress(0, 0, LIMIT)
 

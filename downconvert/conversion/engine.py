@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from records import backend
 from records.files.source import Records
 from records.kernel import COUNTER, MEMORY, Buffer, Outcome
+from records.units import KiB
 
 from . import buffers
 from .request import Request
@@ -32,7 +33,7 @@ COUNTED: Final[Target] = COUNTER, False
 COMPRESSED_WEIGHT: Final = 8
 
 # An item may be as large as a chunk of this size or more, and as two smaller ones.
-LARGE_CHUNK_SIZE: Final = 64 * 1024
+LARGE_CHUNK_SIZE: Final = 64 * KiB
 
 
 class Progress(NamedTuple):

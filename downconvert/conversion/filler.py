@@ -10,9 +10,10 @@ Not here: deciding when filler is due (send.py). Exact sizes never need it."""
 from typing import Final
 
 from records.formats import BATCH_HEADER_SIZE, PREFIX
+from records.units import KiB
 
 FILLER_SIZE_MAX: Final = (
-    128 * 1024
+    128 * KiB
 )  # bytes of one piece. Longer filler has several pieces, each with its own head
 FILLER_OFFSET: Final = -1
 NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised if there were batches and all are left out

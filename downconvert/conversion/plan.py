@@ -33,7 +33,7 @@ Found = TypeVar("Found")
 # several times.
 Steps: TypeAlias = Generator[int, None, Found]
 
-KAFKA_READ_SIZE_MAX: Final = 128 * 1024  # LazyDownConversionRecordsSend.MAX_READ_SIZE
+KAFKA_READ_SIZE_MAX: Final = 128 * KiB  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
 MADE_SIZE: Final = 32 * KiB  # bytes made in a step
 
@@ -42,7 +42,7 @@ SMALL_SIZE_MAX: Final = 64 * KiB
 
 # The minimum count of a step inside an entry. Python needs about as long for the step as the
 # kernel needs to convert this many bytes.
-WITHIN: Final = 16 * 1024
+WITHIN: Final = 16 * KiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

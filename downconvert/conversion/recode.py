@@ -35,6 +35,7 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Buffer
+from records.units import KiB
 
 from .engine import COMPRESSED_WEIGHT
 from .failed import Failed
@@ -42,9 +43,9 @@ from .plan import Steps, at_once
 from .policy import Refuse
 from .send import CHANGED
 
-WINDOW_SIZE: Final = 64 * 1024  # bytes of compressed input, and of decompressed data
+WINDOW_SIZE: Final = 64 * KiB  # bytes of compressed input, and of decompressed data
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
-READ_COST: Final = 4 * 1024  # bytes that could be copied in the time of a read
+READ_COST: Final = 4 * KiB  # bytes that could be copied in the time of a read
 # Windows recompressed in one turn if no batch is complete before: some milliseconds. Then another
 # connection has its turn.
 STEPS_A_WRITE: Final = 8

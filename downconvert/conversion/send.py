@@ -14,6 +14,7 @@ from typing import Any, Final
 from records.errors import CorruptRecordsError
 from records.files.sends import NOTHING, PendingBytes
 from records.files.source import Records
+from records.units import MiB
 
 from .converter import Converter
 from .engine import CHANNEL, IN_MEMORY, LIMIT, Progress, Target, descriptor_of
@@ -29,7 +30,7 @@ ONE_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 # Bytes that a turn reads without making a piece. This happens if a large record or message is read
 # ahead for its CRC, or if a batch shrinks to nearly nothing. It is more than one compressed message
 # needs, so most sends hold no buffers between two turns.
-UNPRODUCTIVE_MAX: Final = 2 * 1024 * 1024
+UNPRODUCTIVE_MAX: Final = 2 * MiB
 
 
 class LazyDownConvertSend:

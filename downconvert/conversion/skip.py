@@ -10,13 +10,14 @@ from typing import Final, NamedTuple
 
 from records.errors import RecordsError
 from records.files.source import Records
+from records.units import KiB
 
 from .converter import Converter
 from .engine import COUNTED, LIMIT, Engine
 from .policy import ConversionPolicy
 from .request import Request
 
-WINDOW_SIZE: Final = 64 * 1024
+WINDOW_SIZE: Final = 64 * KiB
 NO_ROOM: Final = 1  # byte: the kernel stops before the first record that is kept
 
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final, TypeAlias
 
+from records.units import KiB
+
 from .evidence import Problems
 
-PACKET_MAX: Final = 256 * 1024  # bytes: MAXIMUM_SNAPLEN of tcpdump
+PACKET_MAX: Final = 256 * KiB  # bytes: MAXIMUM_SNAPLEN of tcpdump
 INTERFACES_MAX: Final = 1_000
-OPTIONS_MAX: Final = 64 * 1024  # bytes of an interface's or a section's block
+OPTIONS_MAX: Final = 64 * KiB  # bytes of an interface's or a section's block
 
 # The first four bytes: byte order, and the unit of a second's fraction.
 PCAP_MAGIC: Final = {
@@ -123,7 +125,7 @@ class CaptureFile:
                 interfaces.append(_interface(order, (yield left)))
                 if len(interfaces) > INTERFACES_MAX:
                     yield self._broken("it has too many interfaces")
-            elif kind in (_ENHANCED, _SIMPLE) and left <= PACKET_MAX + 64 * 1024:
+            elif kind in (_ENHANCED, _SIMPLE) and left <= PACKET_MAX + 64 * KiB:
                 body = yield left
                 packet = _packet(order, kind, body[:-4], interfaces)
                 if packet is None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final, NamedTuple
 
+from records.units import MiB
+
 from .evidence import Problems
 from .releases import API_VERSIONS, NAMES, SASL_HANDSHAKE, VERSION_MAX
 
@@ -17,7 +19,7 @@ _PREFIX: Final = Struct(">ihhi")  # size, API, version, correlation id
 _LENGTH: Final = Struct(">h")  # of the client id, -1 for null
 HEAD: Final = 768  # bytes of a request that are kept: client id, and ApiVersions' two strings
 SIZE_MIN: Final = _PREFIX.size - 4
-SIZE_MAX: Final = 100 * 1024 * 1024  # bytes: socket.request.max.bytes, by default
+SIZE_MAX: Final = 100 * MiB  # bytes: socket.request.max.bytes, by default
 TLS: Final = b"\x16\x03"  # the beginning of a TLS handshake; as a request it would have 369 MB
 CLIENT_IDS_MAX: Final = 16  # of a connection; a client has one
 SOFTWARE_SINCE: Final = 3  # the first version of ApiVersions with the client's software

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+from records.units import MiB
+
 from .evidence import Problems, Seen, seen
 from .releases import key_of
 
-SIZE_MAX: Final = 64 * 1024 * 1024  # bytes; a census has 10,000 rows of at most 1 KB
+SIZE_MAX: Final = 64 * MiB  # bytes; a census has 10,000 rows of at most 1 KB
 _FIELDS: Final = ("requests", "version")
 
 

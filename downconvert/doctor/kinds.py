@@ -5,6 +5,8 @@ import zlib
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
+from records.units import KiB
+
 from .capture import PORT, Capture
 from .capture_file import PCAP_MAGIC, PCAPNG_MAGIC
 from .evidence import Problems, Reader, Seen
@@ -15,7 +17,7 @@ from .request_log import RequestLog
 BEGINNING: Final = 4096  # bytes that are examined
 CAPTURES: Final = {*PCAP_MAGIC, PCAPNG_MAGIC}
 GZIP_MAGIC: Final = b"\x1f\x8b"
-INFLATED_MAX: Final = 256 * 1024  # bytes at a time
+INFLATED_MAX: Final = 256 * KiB  # bytes at a time
 _ROWS: Final = re.compile(rb"\s*\[\s*[{\]]")
 _METRICS: Final = re.compile(rb"# |[a-zA-Z_:][\w:]*(\{[^{}]*\})? [-+]?[\d.NI]")
 

@@ -14,10 +14,12 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from records.units import KiB
+
 from .evidence import Problems, Seen, seen
 from .releases import key_of
 
-LINE_MAX: Final = 64 * 1024  # bytes
+LINE_MAX: Final = 64 * KiB  # bytes
 DEPRECATED: Final = "deprecatedrequestspersec"
 ALL: Final = "requestspersec"
 # What meters export beside their count: the same number again, or a rate.

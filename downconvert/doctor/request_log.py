@@ -19,13 +19,15 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from records.units import KiB
+
 from .evidence import Problems, Seen, seen
 from .releases import key_of
 
 # A line at TRACE also has the records' sizes of each partition, and may be long. The needed parts
 # are at its beginning and its end.
-HEAD_MAX: Final = 64 * 1024  # bytes of a line that are read
-TAIL_MAX: Final = 8 * 1024  # and of its end, if it is longer
+HEAD_MAX: Final = 64 * KiB  # bytes of a line that are read
+TAIL_MAX: Final = 8 * KiB  # and of its end, if it is longer
 MARK: Final = "Completed request:"
 TIME_WITHIN: Final = 200  # characters
 _HEADER: Final = re.compile(

@@ -10,16 +10,18 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias
 
+from records.units import KiB, MiB
+
 from .evidence import Problems
 from .frames import Asked, Frames
 from .packets import SYN, Segment
 
 CONNECTIONS_MAX: Final = 10_000
-KEPT_MAX: Final = 256 * 1024  # bytes of one connection's early segments
+KEPT_MAX: Final = 256 * KiB  # bytes of one connection's early segments
 KEPT_COUNT_MAX: Final = 256  # segments
-ALL_KEPT_MAX: Final = 64 * 1024 * 1024  # bytes, of all connections
+ALL_KEPT_MAX: Final = 64 * MiB  # bytes, of all connections
 # Further ahead than any TCP window: another connection with the same ports, or garbage.
-AHEAD_MAX: Final = 64 * 1024 * 1024
+AHEAD_MAX: Final = 64 * MiB
 
 _Key: TypeAlias = tuple[str, int, str, int]  # addresses and ports, the client's first
 Received: TypeAlias = tuple[str, Asked]  # a client's address, and its request

@@ -15,13 +15,14 @@ from typing import Final
 from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.checksum import verify_checksum
 from records.formats import BATCH_HEADER_SIZE
+from records.units import MiB
 
 from .disk.files import TEMPORARY_SUFFIX, Files
 from .indexes.offset_index import RELATIVE_MAX
 from .segments.segment import Segment
 
 SUFFIX: Final = ".aside"
-WINDOW_SIZE: Final = 1 << 20  # bytes
+WINDOW_SIZE: Final = MiB  # bytes
 
 # Bytes may look like the heads of many large batches. After checksums of so many bytes that did not
 # match, the search ends, and the bytes are kept.

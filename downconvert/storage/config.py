@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from records.units import GiB, MiB
+
 from .disk.entry_file import INDEX_SIZE_MAX
 
 DAY: Final = 24 * 60 * 60 * 1000  # milliseconds
@@ -20,11 +22,11 @@ COMPACT: Final = "compact"
 class LogConfig:
     """Defaults are Kafka's. Sizes are bytes, times milliseconds; -1 is no limit."""
 
-    segment_bytes: int = 1024 * 1024 * 1024
+    segment_bytes: int = GiB
     segment_ms: int = 7 * DAY
     segment_index_bytes: int = INDEX_SIZE_MAX
     index_interval_bytes: int = 4096
-    max_message_bytes: int = 1024 * 1024 + 12
+    max_message_bytes: int = MiB + 12
     cleanup_policy: frozenset[str] = frozenset({DELETE})
     retention_ms: int = 7 * DAY
     retention_bytes: int = -1

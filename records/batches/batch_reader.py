@@ -1,6 +1,6 @@
 """Reads one batch, a window at a time, even if it is large, damaged or unusual.
 
-A small batch is read and decompressed at once. Of a large one, only a window is in memory. Both go
+A small batch is read and decompressed at once. A large one is read through a window. Both go
 through the kernel, which finds the positions of keys and values (`columns`). Records are made from
 these, some at a time. A window grows for a larger record, because the caller gets each record
 whole.
@@ -22,6 +22,7 @@ from records.files.window import WINDOW_SIZE, Stretch, Window
 from records.formats import BATCH_HEADER_SIZE, V0, V2, TimestampType
 from records.kernel import ROW_SIZE, Outcome
 from records.record import Record
+from records.units import KiB, MiB
 
 from .compressed import CompressedBytes, DecompressedWindow
 from .inner_offsets import (
@@ -33,12 +34,12 @@ from .inner_offsets import (
     offset_delta,
 )
 
-COMPRESSED_WINDOW_SIZE: Final = 16 * 1024  # bytes
+COMPRESSED_WINDOW_SIZE: Final = 16 * KiB  # bytes
 
 # The size up to which entries are read, and decompressed, at once. By default producers make
 # batches of 16 KiB, and of 1 MiB at most.
-ENTRY_SIZE_MAX: Final = 128 * 1024  # bytes
-BODY_SIZE_MAX: Final = 1024 * 1024
+ENTRY_SIZE_MAX: Final = 128 * KiB  # bytes
+BODY_SIZE_MAX: Final = MiB
 
 
 class BatchReader:
@@ -55,7 +56,7 @@ class BatchReader:
         self.body_size_max = body_size_max(record_size_max)
 
     def read(self, header: BatchHeader, entry: memoryview | None) -> Iterator[list[Record]]:
-        """The records of a batch, some at a time. `entry`: all of it, if it is in memory."""
+        """The records of a batch, some at a time. `entry`: the whole batch, if it is in memory."""
         if self._verify:
             if entry is None:
                 verify_checksum(self._records, header)
@@ -201,8 +202,8 @@ class BatchReader:
 
 
 def body_size_max(record_size_max: int | None) -> int:
-    """The size up to which bodies are decompressed at once: a window, if records may not be larger
-    than that."""
+    """The size in bytes up to which bodies are decompressed at once. It is never less than a
+    window, even for a smaller `record_size_max`."""
     if record_size_max is None:
         return BODY_SIZE_MAX
     return min(BODY_SIZE_MAX, max(record_size_max, WINDOW_SIZE))

@@ -1,4 +1,4 @@
-"""Builds a v2 batch from a stream of records, and compresses them as they come.
+"""Builds a v2 batch from a stream of records, and compresses each record as it comes.
 
 A batch that expands to far more than its own size needs only its size in memory, and a window. The
 pieces of a large record are compressed without a copy.
@@ -11,21 +11,22 @@ from records.codecs import CodecLevel, open_encoder
 from records.errors import RecordTooLargeError
 from records.formats import BATCH_HEADER_SIZE, V2, Codec, TimestampType
 from records.record import Headers, Record
+from records.units import KiB
 from records.varint import varint, varlong
 
 from .builder import attributes_of, encoded_records, v2_batch
 from .columns import Columns, encoded_headers
 
-CHUNK: Final = 256 * 1024  # bytes of keys and values that are encoded at once
-PIECE: Final = 64 * 1024  # bytes of a large record that are compressed at once
+CHUNK: Final = 256 * KiB  # bytes of keys and values that are encoded at once
+PIECE: Final = 64 * KiB  # bytes of a large record that are compressed at once
 OVERHEAD: Final = 16  # bytes of a record beside its key and value, about
 
 
 class BatchStream:
     """One batch, with offsets from 0 on.
 
-    append_time: for LogAppendTime, in milliseconds; None: the records' own timestamps. producer:
-    id, epoch and base sequence. size_max: bytes of the batch, compressed."""
+    append_time: milliseconds under LogAppendTime; without it, records keep their own timestamps.
+    producer: id, epoch and base sequence. size_max: bytes of the batch, compressed."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class BatchStream:
         self._held_size = 0
 
     def add(self, record: Record) -> None:
-        """Adds a record; its offset is the number of records before it. RecordTooLargeError: the
+        """Adds a record. Its offset is the number of records before it. RecordTooLargeError: the
         batch has more than `size_max` bytes."""
         timestamp = record.timestamp if self._append_time is None else self._append_time
         if not self.records_count:

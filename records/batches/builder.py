@@ -1,8 +1,8 @@
 """Builds batches as a producer or a broker would have written them, in any format.
 
-One call builds one v2 batch; or v0 or v1 messages, one for each record; or, with a codec, one v0 or
-v1 message with the others compressed inside. Invalid input, such as offsets that do not increase,
-is written as requested, because tests need damaged batches too.
+In v2, one call builds one batch. In v0 and v1, it builds one message for each record, or with a
+codec one message that contains the others compressed. Invalid input, such as offsets that do not
+increase, is written as requested, because tests need damaged batches too.
 
 Not here: the encoding of records (kernel_functions.py: `Encode`), compression (codecs).
 
@@ -70,16 +70,17 @@ def build(
 ) -> bytes:
     """The bytes of one batch. ValueError: no records, or a feature that the format lacks.
 
-    Of each record, offset, timestamp, key, value and (v2) headers are written. The timestamp type
-    and the sequence numbers belong to the batch.
+    Each record's offset, timestamp, key, value and (v2) headers are written. The timestamp type and
+    the sequence numbers belong to the batch.
 
-    append_time: the time of LogAppendTime; default: the latest timestamp of the records.
-    append_time_inside: whether messages inside a compressed one have it too, as since 0.11;
-        older brokers left the producer's timestamps in them.
-    base_offset: the offset that others are relative to; default: the first record's. Only v2, and
-        compressed v1.
-    last_offset: of the batch before compaction removed its last records; this and the rest: v2.
-    base_timestamp: the timestamp that others are relative to; default: the first record's.
+    append_time: the time of LogAppendTime; by default, the latest timestamp of the records.
+    append_time_inside: whether messages inside a compressed one have it too, as since Kafka 0.11.
+        Older brokers left the producer's timestamps in them.
+    base_offset: the offset that others are relative to; by default, the first record's. Only v2,
+        and compressed v1.
+    last_offset: the batch's last offset before compaction removed its last records. This and the
+        following options are for v2.
+    base_timestamp: the timestamp that others are relative to; by default, the first record's.
     delete_horizon: milliseconds after which tombstones are removed; stored as base timestamp.
 
     >>> from records import MemoryRecords, Record
@@ -142,7 +143,7 @@ def build_empty(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """A v2 batch from which compaction has removed all records: its header stays for its producer's
+    """A v2 batch from which compaction has removed all records. Its header keeps the producer's
     sequence numbers."""
     return v2_batch(
         b"",

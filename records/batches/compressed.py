@@ -1,8 +1,8 @@
 """The compressed bytes of a batch or message, and decompressing them.
 
-All readers of compressed records use this: it finds the compressed bytes in their entry, and
-decompresses small ones at once, large ones through a window. So a decompression bomb takes no more
-memory.
+All readers of compressed records use this. It finds the compressed bytes in their entry. It
+decompresses small entries at once and large ones through a window, so that a decompression bomb
+takes no more memory.
 
 Not here: the codecs (codecs), offsets in a compressed message (inner_offsets.py), the use of the
 bytes (reader.py; downconvert)."""
@@ -17,10 +17,11 @@ from records.files.source import Records
 from records.files.window import Stretch, Window
 from records.formats import BATCH_HEADER_SIZE, V2, Codec
 from records.kernel import Buffer
+from records.units import KiB
 
 from .wrapper import value_range
 
-STEP_SIZE: Final = 32 * 1024  # bytes that one step skips
+STEP_SIZE: Final = 32 * KiB  # bytes that one step skips
 RUNS_PAST: Final = "record runs past its batch"
 
 
@@ -37,7 +38,8 @@ class CompressedBytes(NamedTuple):
 
     @classmethod
     def of(cls, records: Records, header: BatchHeader) -> Self:
-        """The compressed bytes of a batch or message. CorruptRecordsError: it cannot have any."""
+        """The compressed bytes of a batch or message. CorruptRecordsError: the entry cannot have
+        any."""
         position, magic = header.position, header.magic
         if magic == V2:
             if header.records_count is not None and header.records_count < 0:
@@ -61,7 +63,7 @@ class CompressedBytes(NamedTuple):
     def at_once(self, data: Buffer, limit: int) -> Buffer | None:
         """The decompressed bytes. `data`: the compressed bytes, in memory.
 
-        None: more than `limit` bytes, or damaged. Then `open` must be used, which yields the good
+        None if they are more than `limit` bytes or damaged. Then use `open`, which yields the good
         bytes before the damage."""
         try:
             return decompress(self.codec, data, limit=limit, magic=self.magic)
@@ -69,8 +71,8 @@ class CompressedBytes(NamedTuple):
             return None
 
     def open(self, buffer: memoryview) -> "Decompressed":
-        """The decompressed bytes as a stream. `buffer` holds compressed bytes, and must not be used
-        for anything else until this has been read."""
+        """The decompressed bytes as a stream. `buffer` holds compressed bytes. Use it for nothing
+        else until the stream has been read."""
         first = self.position + self.start
         stretch = Stretch(self.records, first, self.position + self.end)
 
@@ -106,7 +108,7 @@ class DecompressedWindow(Window):
 
     @classmethod
     def within(cls, buffer: Buffer, start: int, end: int, position: int) -> Self:
-        """All of the decompressed bytes, which are `buffer[start:end]`."""
+        """A window over decompressed bytes that are all in memory: `buffer[start:end]`."""
         window = cls(None, buffer, position)
         window.start, window.filled, window.base = start, end, -start
         return window

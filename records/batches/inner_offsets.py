@@ -1,8 +1,8 @@
 """The offsets of messages inside a compressed message.
 
-In v0 they are absolute. In v1 they are relative to an unknown base: the last one is the offset of
-the compressed message itself, which the broker has set. So all of the message has to be read before
-the first offset is known (KIP-31).
+In v0 they are absolute. In v1 they are relative to an unknown base. Only the last one is known: it
+is the offset of the compressed message, which the broker has set. So the whole message must be read
+before the first offset is known (KIP-31).
 
 Not here: the records of v2 batches, whose base offset is in the batch's header.
 
@@ -34,15 +34,16 @@ OffsetSteps: TypeAlias = Generator[int, None, int | None]  # yields 0 after each
 def are_relative(magic: int, offset: int) -> bool:
     """Whether the offsets in a compressed message with this offset are relative.
 
-    Old librdkafka producers left the offset at 0, whatever the number of messages inside. There the
-    offsets are taken as absolute."""
+    Old librdkafka producers left the offset at 0, whatever the number of messages inside. With
+    offset 0, the offsets inside are therefore absolute."""
     return magic == V1 and offset != 0
 
 
 def offset_delta(magic: int, offset: int, last_inner: int, position: int) -> int:
-    """What to add to each offset in a compressed message that has this offset.
+    """The number to add to each offset in a compressed message that has this offset.
 
-    CorruptRecordsError, with the position: its offset is lower than that of its last message."""
+    CorruptRecordsError, with the position: the compressed message's offset is lower than that of
+    its last message."""
     if not are_relative(magic, offset):
         return 0
     if last_inner > offset:
@@ -61,8 +62,8 @@ class OffsetScan:
         self._rows = bytearray(ROWS_MAX * ROW_SIZE)
 
     def last_offset(self, window: DecompressedWindow, make_room: MakeRoom) -> int | None:
-        """The offset field of the last message, after reading the window to its end; None: no
-        messages. CorruptRecordsError: one of them is damaged."""
+        """The offset field of the last message, after reading the window to its end. None if there
+        are no messages. CorruptRecordsError: one of them is damaged."""
 
         def in_one_step(window: DecompressedWindow) -> OffsetSteps:
             found = make_room(window)

@@ -1,8 +1,8 @@
 """Reads records of any format, codec and timestamp type, one after the other.
 
-The kernel reads ordinary batches, as many at once as fit in a window. It leaves large batches,
-compressed messages of v0 and v1, and damaged data. These are read step by step, which finds the
-cause and position of an error.
+The kernel reads ordinary batches, as many at once as fit in a window. It does not read large
+batches, compressed messages of v0 and v1, and damaged data. These are read step by step, which
+finds the cause and position of an error.
 
 Sources: Kafka's FileLogInputStream and RecordBatchIterator.
 
@@ -17,6 +17,7 @@ from records.backend import read_entries
 from records.batch import BatchHeader
 from records.files.source import Records, read_headers
 from records.record import Record
+from records.units import KiB
 
 from .batch_reader import ENTRY_SIZE_MAX, BatchReader, body_size_max
 
@@ -24,7 +25,7 @@ __all__ = ["Record", "read", "read_batch", "read_rows"]
 
 # Several batches of a producer's usual size, but so few that they and their records stay in the
 # processor's cache until they are used.
-READ_SIZE: Final = 64 * 1024  # bytes
+READ_SIZE: Final = 64 * KiB  # bytes
 
 
 def read(
@@ -54,8 +55,8 @@ def read_batch(
     """The records of one batch of `records.batches()`, also of a control batch.
 
     `verify` compares checksums: the batch's at once, and that of each message in a compressed
-    message. CorruptRecordsError comes after the good records before the damage; in a compressed v1
-    message before all of them, because its last entry determines the offsets."""
+    message. CorruptRecordsError comes after the good records before the damage. In a compressed v1
+    message it comes before all records, because the last entry determines the offsets."""
     if header.position + header.size > records.size:
         raise ValueError("the header is not one of these records")
     entry = _entry(records, header)
@@ -70,9 +71,9 @@ def read_batch(
 def read_rows(
     records: Records, header: BatchHeader, *, record_size_max: int | None = None
 ) -> Iterator[bytearray]:
-    """The rows of `columns` (kernel.py) of one v2 batch, some at a time: for callers that need only
-    offsets, timestamps and sizes, and no records. Positions in them are of no use, because their
-    bytes are gone. Errors come as from `read_batch`; the checksum is not compared."""
+    """The rows of `columns` (kernel.py) of one v2 batch, some at a time, for callers that need only
+    offsets, timestamps and sizes. Do not use the positions in the rows: the bytes they point to are
+    gone. Errors are those of `read_batch`. The checksum is not compared."""
     return BatchReader(records, False, record_size_max).rows(header)
 
 
@@ -105,8 +106,8 @@ def _read(records: Records, verify: bool, record_size_max: int | None) -> Iterat
 
 
 def _entry(records: Records, header: BatchHeader) -> memoryview | None:
-    """The whole entry. None: it is large, or the file has shrunk, which reading it step by step
-    reports."""
+    """The whole entry. None if it is large, or if the file has shrunk (reading step by step reports
+    that)."""
     if header.size > ENTRY_SIZE_MAX:
         return None
     entry = memoryview(bytearray(header.size))

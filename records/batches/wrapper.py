@@ -1,7 +1,7 @@
 """Compressed v0 and v1 messages, *wrappers*: messages whose value is compressed messages.
 
-Finding the value of one, and building one. Source: Kafka's AbstractLegacyRecordBatch,
-MemoryRecordsBuilder; drawn in docs/formats.md.
+This file finds the value of a wrapper, and builds wrappers. docs/formats.md draws the format.
+Sources: Kafka's AbstractLegacyRecordBatch and MemoryRecordsBuilder.
 
 Not here: the messages inside (the kernel), their offsets and timestamps (reader.py)."""
 

@@ -51,8 +51,8 @@ _NAMES: Final = tuple(codec.name.lower() for codec in Codec)
 
 
 def decompress(codec: Codec, data: Buffer, *, limit: int, magic: int) -> Buffer | None:
-    """All of `data`; None if that would be more than `limit` bytes. The limit is not allocated in
-    advance.
+    """The decompressed `data`. None if that would be more than `limit` bytes. The limit is not
+    allocated in advance.
 
     `magic` is the message format of the data. CorruptRecordsError: its position is relative to
     `data`."""
@@ -80,6 +80,6 @@ def open_decoder(codec: Codec, pull: Pull, *, magic: int) -> Decoder:
 
 
 def open_encoder(codec: Codec, *, magic: int, compression_level: CodecLevel) -> Encoder:
-    """An encoder, which makes the same stream for any split of its data. Otherwise as
+    """An encoder. It makes the same stream for any split of its data. The arguments are those of
     `compress`."""
     return _OPEN_ENCODER[codec](magic, compression_level)

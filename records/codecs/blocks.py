@@ -10,7 +10,7 @@ from records.kernel import Buffer
 class BlockEncoder:
     """Writes header, blocks, end mark. Blocks are cut at the same places for any split of the data.
 
-    It holds back less than a block."""
+    It buffers less than one block."""
 
     __slots__ = ("_block", "_block_size", "_end_mark", "_held", "_out")
 

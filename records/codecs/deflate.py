@@ -2,10 +2,11 @@
 
 libdeflate takes only whole buffers. Its level 6 reaches zlib's size in half the time, and the
 kernel uses it for data in memory before this module is used (records.codecs). isal also streams;
-its level 1 compresses fastest, and some 10 % larger on text. zlib is always available.
+its level 1 compresses fastest, but its output is some 10 % larger on text. zlib is always
+available.
 
-All of them decompress valid data alike. Damaged data is damage for all of them, found some bytes
-sooner or later. All functions may be called from several threads.
+All of them decompress valid data alike, and all of them report damaged data, some bytes sooner or
+later. All functions may be called from several threads.
 
 Not here: gzip's framing of streams, and the rules for damage (gzip.py)."""
 
@@ -88,7 +89,7 @@ def compress(data: Buffer, compression_level: CodecLevel) -> bytes:
 
 
 def decompress(data: Buffer, limit: int) -> bytes | None:
-    """The content of one valid gzip member, up to `limit` bytes. None: it is anything else."""
+    """The content of one valid gzip member, up to `limit` bytes; None for anything else."""
     if len(data) < SIZE_FIELD.size:
         return None
     claimed = SIZE_FIELD.unpack_from(data, len(data) - SIZE_FIELD.size)[0]
@@ -103,7 +104,7 @@ def decompress(data: Buffer, limit: int) -> bytes | None:
 
 
 def deflater(compression_level: CodecLevel) -> Deflater:
-    """For a stream, which libdeflate does not support: Kafka's size then costs zlib's time."""
+    """For a stream. libdeflate does not support streams, so Kafka's size costs zlib's time here."""
     level = _level(compression_level)
     if compression_level == "fast":
         return library.compressobj(level, zlib.DEFLATED, GZIP)

@@ -11,6 +11,7 @@ from typing import Final
 
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
+from records.units import KiB
 
 from . import deflate
 from .stream import CodecLevel, Encoder, Windows, gather, whole
@@ -26,25 +27,26 @@ FLAG_NAME: Final = 0x08
 FLAG_COMMENT: Final = 0x10
 SHORT: Final = Struct("<H")
 TRAILER: Final = Struct("<II")  # CRC-32 and size modulo 2**32 of the content
-# Java ignores shorter data after a member.
+# Java ignores data after a member that is shorter than this.
 FURTHER_SIZE_MIN: Final = HEADER.size + TRAILER.size + 1
 
-# Bytes that the library gets at once. Few, because it copies what is left over; and the same number
-# for any windows, so that damage is found after the same bytes.
+# Bytes that the library gets at once. The number is small, because the library copies unused input.
+# It is the same for all windows, so that damage is always found after the same bytes.
 INPUT_SIZE: Final = 4096
-PIECE_SIZE: Final = 32 * 1024
+PIECE_SIZE: Final = 32 * KiB
 
 
 class _NoMemberError(CorruptRecordsError):
-    """No header of a member: damage at the beginning of the data, ignored after a member."""
+    """No header of a member. This is damage at the beginning of the data, and is ignored after a
+    member."""
 
 
 def pieces(windows: Windows, _magic: int) -> Iterator[Buffer]:
     """The content of all members, one after the other.
 
-    Java's rules. Checked are the magic, the method, the header's checksum if it has one, CRC and
-    size of the content; reserved flags are not. Another member may follow. Data after a member is
-    ignored if it has no gzip header, or no more than 18 bytes."""
+    Java's rules. They check the magic, the method, the header's checksum if it has one, and the
+    content's CRC and size, but not reserved flags. Another member may follow. Data after a member
+    is ignored if it has no gzip header, or no more than 18 bytes."""
     start = windows.position
     _skip_header(windows)
     while True:

@@ -21,6 +21,7 @@ from xxhash import xxh32_intdigest
 from records.errors import CorruptRecordsError
 from records.formats import V0
 from records.kernel import Buffer
+from records.units import KiB, MiB
 
 from .blocks import BlockEncoder
 from .stream import CodecLevel, Windows, gather, whole
@@ -44,13 +45,13 @@ CONTENT_CHECKSUM: Final = 0x04
 RESERVED_FLAGS: Final = 0x03
 
 BLOCK_SIZES: Final = {  # by BD
-    0x40: 64 * 1024,
-    0x50: 256 * 1024,
-    0x60: 1024 * 1024,
-    0x70: 4 * 1024 * 1024,
+    0x40: 64 * KiB,
+    0x50: 256 * KiB,
+    0x60: MiB,
+    0x70: 4 * MiB,
 }
 FAST_ACCELERATION: Final = 3  # two thirds of the time of 1, at up to 3 % more bytes
-KAFKA_LEVEL: Final = 9  # for which Kafka uses the fast compressor
+KAFKA_LEVEL: Final = 9  # Kafka uses the fast compressor for this level
 HIGH_MAX: Final = 12  # of liblz4; Kafka accepts up to 17, with no further effect
 EXPANSION_MAX: Final = 255  # decompressed bytes that one compressed byte can make
 
@@ -76,9 +77,9 @@ def pieces(windows: Windows, magic: int) -> Iterator[Buffer]:
     """The blocks of the frame, decompressed.
 
     Kafka's rules. Dependent blocks, reserved bits and unknown versions are refused. The header's
-    checksum is compared, except in v0, where both the right and the wrong one are accepted. A
-    content size is skipped, a content checksum is read and not compared; block checksums are. The
-    frame ends at its end mark: later bytes are not read."""
+    checksum is compared, except in v0, where both the right and the wrong one are accepted. Block
+    checksums are compared. A content size is skipped. A content checksum is read, but not compared.
+    The frame ends at its end mark: later bytes are not read."""
     start = windows.position
     frame_magic, flags, sizes = HEAD.unpack(windows.take(HEAD.size))
     if frame_magic != MAGIC:
@@ -161,13 +162,13 @@ def _block(data: Buffer) -> tuple[bytes, Buffer]:
 
 
 def _fast_block(data: Buffer) -> tuple[bytes, Buffer]:
-    """A block in half the time, some per cent larger."""
+    """A block, compressed in half the time to some per cent more bytes."""
     block = lz4.block.compress(data, mode="fast", acceleration=FAST_ACCELERATION, store_size=False)
     return _framed(data, block)
 
 
 def _high_block(level: int) -> MakeBlock:
-    """Blocks that take longer, and are smaller."""
+    """Blocks that take longer to compress and are smaller."""
 
     def block(data: Buffer) -> tuple[bytes, Buffer]:
         compressed = lz4.block.compress(

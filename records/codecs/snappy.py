@@ -18,6 +18,7 @@ import cramjam
 
 from records.errors import CorruptRecordsError
 from records.kernel import Buffer
+from records.units import KiB, MiB
 
 from .blocks import BlockEncoder
 from .snappy_steps import ALL, DAMAGED, block_in_steps, claimed_size
@@ -33,8 +34,8 @@ SIZE: Final = Struct(">i")  # before each block: its compressed bytes
 MAGIC_AS_SIZE: Final[int] = SIZE.unpack_from(MAGIC)[0]
 assert MAGIC_AS_SIZE < 0  # never a block's size, so a header differs from a block
 
-BLOCK_SIZE: Final = 32 * 1024  # of snappy-java
-BLOCK_SIZE_MAX: Final = 2 * 1024 * 1024
+BLOCK_SIZE: Final = 32 * KiB  # of snappy-java
+BLOCK_SIZE_MAX: Final = 2 * MiB
 # A copy of 64 bytes takes three, so no data expands by more than this. It is checked before the
 # claimed size is allocated.
 EXPANSION: Final = 64
@@ -126,7 +127,8 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
 
 
 def _plan(data: Buffer) -> tuple[list[tuple[Buffer, int]], int] | None:
-    """The blocks with their claimed sizes, and the sum of these; None: the data is unusual."""
+    """The blocks with their claimed sizes, and the sum of these sizes. None if the data is
+    unusual."""
     size = len(data)
     if size < HEADER.size or data[: len(MAGIC)] != MAGIC:
         return None

@@ -14,13 +14,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from records.errors import CorruptRecordsError
+from records.units import KiB
 
 from .stream import Windows
 
 ALL: Final = 2**63  # the size of a block that is as long as the data
 
-HISTORY_SIZE: Final = 256 * 1024
-PIECE_SIZE: Final = 64 * 1024
+HISTORY_SIZE: Final = 256 * KiB
+PIECE_SIZE: Final = 64 * KiB
 LOOK_AHEAD_SIZE: Final = 4096  # of compressed bytes, which expand to some 85 KiB at most
 
 CLAIM_SIZE_MAX: Final = 10  # bytes of a varint that the library reads, below 2**32 in value

@@ -109,7 +109,7 @@ class Windows:
             size -= skipped
 
     def _next(self) -> bool:
-        """Moves to the next window. False: there is none."""
+        """Moves to the next window. False if there is none."""
         window = self._following()
         if not window:
             return False
@@ -119,7 +119,7 @@ class Windows:
         return True
 
     def _following(self) -> memoryview:
-        """The bytes after the window. Empty: none."""
+        """The bytes after the window; empty if there are none."""
         window, self._rest = self._rest, EMPTY
         if not window and self._pull is not None:
             window = memoryview(self._pull())
@@ -166,8 +166,8 @@ class PieceDecoder:
         return filled
 
     def _next(self, filled: int) -> Buffer | None:
-        """The next piece. None: the end; or damage, which is raised after the `filled` bytes before
-        it have been returned."""
+        """The next piece. None at the end, or at damage, which is raised after the `filled` bytes
+        before it have been returned."""
         if self._damage is None:
             try:
                 return next(self._pieces, None)
@@ -186,7 +186,7 @@ def whole(data: Buffer, codec: str) -> Windows:
 
 
 def gather(pieces: Iterator[Buffer], limit: int) -> bytes | None:
-    """All pieces in one; None as soon as they are more than `limit` bytes."""
+    """All pieces, joined; None as soon as they are more than `limit` bytes."""
     parts = []
     for piece in pieces:
         limit -= len(piece)

@@ -1,14 +1,14 @@
-"""zstd: frames are read here block by block, and the library decompresses them.
+"""zstd: this file reads frames block by block, and the library decompresses the blocks.
 
 So each call of the library expands a limited input, one block of 128 KiB, and a truncated stream
 can be distinguished from a finished one.
 
-Memory: the window that a frame requires, up to 8 MiB. A frame that requires more gets that much,
-which is enough while it holds no more: at Kafka's level 22 the smallest batch requires 128 MiB. A
-frame that also holds more is refused when that shows. (The library would not notice a match that
-reaches back too far: it would read overwritten bytes.)
+Memory: the window that a frame requires, up to 8 MiB. A frame that requires more gets a window of 8
+MiB, which is enough if its content is not larger: at Kafka's level 22 even the smallest batch
+requires 128 MiB. A frame whose content is larger is refused when that shows. (The library would not
+notice a match that reaches back too far: it would read overwritten bytes.)
 
-Contexts are expensive to make. Those for whole data are kept, a set for each thread.
+Contexts are expensive to make. Each thread keeps its contexts for whole data.
 
 Sources: RFC 8878, zstd-jni's ZstdInputStreamNoFinalizer (Kafka's reader)."""
 

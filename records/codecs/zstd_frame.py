@@ -1,4 +1,4 @@
-"""The layout of zstd frames: as much of it as is needed to find blocks, and to know how much they
+"""The part of the layout of zstd frames that is needed to find blocks and to limit how much they
 may expand.
 
 Source: RFC 8878, section 3.1.
@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from records.kernel import Buffer
+from records.units import KiB, MiB
 
 WORD: Final = Struct("<I")  # magic numbers, the size of a skippable frame, checksum
 MAGIC: Final = WORD.pack(0xFD2FB528)
@@ -28,13 +29,13 @@ CONTENT_SIZE_SIZES: Final = (0, 2, 4, 8)
 CONTENT_SIZE_BASE: Final = {2: 256}  # added to a content size of so many bytes
 
 BLOCK_HEAD_SIZE: Final = 3  # last (1 bit), kind (2 bits), size
-BLOCK_SIZE_MAX: Final = 128 * 1024
+BLOCK_SIZE_MAX: Final = 128 * KiB
 REPEATED: Final = 1  # a kind: one byte, `size` times
 UNKNOWN: Final = 3  # a kind
 
 # Every decoder must support this by RFC 8878, and levels up to 19 use it. Kafka's level 3 uses 2
 # MiB.
-WINDOW_SIZE_MAX: Final = 8 * 1024 * 1024
+WINDOW_SIZE_MAX: Final = 8 * MiB
 WINDOW_DESCRIPTOR_MAX: Final = 13 << 3
 assert 1 << 10 + (WINDOW_DESCRIPTOR_MAX >> 3) == WINDOW_SIZE_MAX
 
@@ -64,9 +65,9 @@ class FrameHeader(NamedTuple):
 
     @classmethod
     def parse(cls, header: bytes) -> "FrameHeader":
-        """Parses a complete header. Replaces a window above `WINDOW_SIZE_MAX` by that.
+        """Parses a complete header. Cuts the window's size to `WINDOW_SIZE_MAX`.
 
-        The result is then right only for a frame that holds no more."""
+        After a cut, the result is right only for a frame whose content is not larger."""
         descriptor = header[DESCRIPTOR_AT]
         single_segment = bool(descriptor & SINGLE_SEGMENT)
         dictionary_at = FIELDS_AT if single_segment else FIELDS_AT + 1
@@ -93,7 +94,7 @@ class FrameHeader(NamedTuple):
 
 
 def content_bound(data: Buffer) -> int:
-    """The maximum output of the blocks, if the data is one whole frame; -1: it is not."""
+    """The maximum output of the blocks in bytes; -1 if the data is not one whole frame."""
     if len(data) < FIELDS_AT or data[:DESCRIPTOR_AT] != MAGIC:
         return -1
     descriptor = data[DESCRIPTOR_AT]

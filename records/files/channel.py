@@ -17,10 +17,10 @@ Write: TypeAlias = Callable[[memoryview], int]
 def writer(channel: Any, *, more: bool = False) -> Write:
     """A function that writes the bytes that the channel takes now, and returns their number, or 0.
 
-    more: other bytes follow at once. A plain socket sends these together with them, so its reader
-    is not woken for a few bytes, only to contend with the writer for the socket.
+    more: other bytes follow at once. A plain socket then sends both together, so that its reader is
+    not woken for a few bytes and does not contend with the writer for the socket.
 
-    Made once for a send. Errors of the channel (closed, reset, timed out) are passed on to the
+    Make it once for a send. Errors of the channel (closed, reset, timed out) are passed on to the
     caller. TypeError: nothing to write with, or an asyncio writer, which takes everything and does
     not report how much it has sent."""
     if hasattr(channel, "write_eof"):

@@ -15,7 +15,7 @@ from records.errors import ClosedRecordsError
 from .source import check_slice, read_headers
 from .zero_copy import ZeroCopySend
 
-# Opening a pipe for reading would wait for a writer. A segment is never a pipe.
+# Without O_NONBLOCK, opening a pipe would wait for a writer. (A segment is never a pipe.)
 OPEN_FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 
 

@@ -14,7 +14,7 @@ class MemoryRecords:
     """A log, or a piece of one, in a buffer, which is not copied.
 
     It is read by the rules for files. Kafka's own stream over memory is stricter: it finds errors
-    in a tail of 12 to 17 bytes, which is ignored in a file."""
+    in a tail of 12 to 17 bytes. In a file, such a tail is ignored."""
 
     __slots__ = ("_origin", "_view")
 

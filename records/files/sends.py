@@ -26,7 +26,7 @@ class Send(Protocol):
         """Whether all of them have been written."""
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
-        """Makes at most one write, and returns the bytes written; 0: not now.
+        """Makes at most one write, and returns the bytes written. 0 means "not now".
 
         With a budget it may make several writes, until the channel takes no more or about so many
         bytes have been written."""
@@ -52,8 +52,8 @@ def close(send: Send) -> None:
 class PendingBytes:
     """Bytes that wait for a channel. The way to write is determined once for each channel.
 
-    `left`: the bytes that it has not taken yet; setting it replaces them. `more`: other bytes are
-    written at once, as soon as these are gone."""
+    `left`: the bytes that the channel has not taken yet; setting it replaces them. `more`: the
+    caller writes other bytes as soon as these are gone."""
 
     __slots__ = ("_channel", "_more", "_write", "left")
 
@@ -71,8 +71,8 @@ class PendingBytes:
             self.left = memoryview(bytes(left))
 
     def write_to(self, channel: Any, size_max: int | None = None) -> int:
-        """Makes one write of at most `size_max` bytes, and returns the bytes written; 0: not now,
-        or nothing waits. After an error of the channel, which is passed on, the bytes still
+        """Makes one write of at most `size_max` bytes, and returns the bytes written. 0 means "not
+        now", or that nothing waits. Errors of the channel are passed on, and the bytes still
         wait."""
         left = self.left
         if not left:

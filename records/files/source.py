@@ -11,11 +11,11 @@ from records.batch import SIZE_AT, BatchHeader, entry_size
 from records.errors import CorruptRecordsError
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, PREFIX, SIZE_FIELD
 
-# One read serves the headers of some twenty small batches. If batches are large it serves only one,
-# and costs little more than 61 bytes. A page, so that bodies are not read.
+# One read of a page serves the headers of some twenty small batches. If batches are large, it
+# serves one header and costs little more than reading 61 bytes.
 WINDOW_SIZE: Final = 4096
 
-# Kafka's FileLogInputStream ignores up to so many bytes at the end: they contain no whole entry.
+# Kafka's FileLogInputStream ignores up to this many bytes at the end: they contain no whole entry.
 IGNORED_TAIL_SIZE: Final = ENTRY_HEAD_SIZE
 
 # A range's size is fixed when it is made. This is the error if the file has shrunk since.
@@ -64,11 +64,12 @@ def check_slice(records: Records, position: int, size: int) -> None:
 
 
 def read_headers(records: Records, position: int = 0) -> Iterator[BatchHeader]:
-    """Reads header after header, by the rules of Kafka's file stream. `Records.batches` does this
-    from the first entry on; here it may be any entry.
+    """Reads header after header from the entry at `position` on, by the rules of Kafka's file
+    stream. (`Records.batches` begins with the first entry.)
 
-    A tail of up to 17 bytes, and an entry that runs past the end, end it without an error. An
-    invalid size, and an unknown magic or codec, are errors (rules 1-3 of a log, kernel.py)."""
+    A tail of up to 17 bytes, or an entry that runs past the end, ends the iteration without an
+    error. An invalid size, and an unknown magic or codec, are errors (rules 1-3 of a log,
+    kernel.py)."""
     size, origin = records.size, records.origin
     parse = BatchHeader.parse
     window, start, end = records.view, 0, size  # and the positions that the window holds
@@ -83,7 +84,7 @@ def read_headers(records: Records, position: int = 0) -> Iterator[BatchHeader]:
                 raise CorruptRecordsError(TRUNCATED, origin + position)
         at = position - start
         if PREFIX.size + SIZE_FIELD.unpack_from(window, at + SIZE_AT)[0] > remaining:
-            entry_size(window, at, origin + position)  # an unknown magic is no torn entry
+            entry_size(window, at, origin + position)  # raises if the magic is unknown
             return
         header = parse(window, at, position, origin)
         yield header

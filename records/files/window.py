@@ -1,7 +1,8 @@
 """Bytes that are read forward, and the part of them that is in memory.
 
 A window holds bytes that were read and are not used yet. It grows only when it is full of bytes
-that really exist and the next item is still incomplete: no size in the bytes makes it grow.
+that really exist and the next item is still incomplete: a size claimed by the bytes never makes it
+grow.
 
 Not here: decompressed bytes (compressed.py), the meaning of the bytes (reader.py)."""
 
@@ -9,10 +10,11 @@ from typing import Final, Protocol
 
 from records.errors import CorruptRecordsError
 from records.kernel import UNKNOWN, Buffer
+from records.units import KiB
 
 from .source import TRUNCATED, Records
 
-WINDOW_SIZE: Final = 32 * 1024  # bytes, unless a record is larger
+WINDOW_SIZE: Final = 32 * KiB  # bytes, unless a record is larger
 
 
 class Stream(Protocol):
@@ -52,8 +54,8 @@ class Window:
     __slots__ = ("_stream", "base", "buffer", "filled", "position", "start", "view")
 
     def __init__(self, stream: Stream | None, buffer: Buffer, position: int) -> None:
-        """An empty window. `position` is the stream's first byte in the file, for errors. Without a
-        stream, the whole buffer is the content."""
+        """An empty window. `position`, for errors, is where the stream's first byte is in the file.
+        Without a stream, the whole buffer is the content."""
         self._stream = stream
         self.buffer = buffer
         self.view = memoryview(buffer)
@@ -78,7 +80,7 @@ class Window:
 
     @property
     def remaining(self) -> int:
-        """Bytes from `start` to the end of the stream; UNKNOWN before its end has been reached."""
+        """Bytes from `start` to the end of the stream; UNKNOWN until its end has been reached."""
         return self.filled - self.start if self._stream is None else UNKNOWN
 
     def fill(self) -> None:

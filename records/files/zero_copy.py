@@ -9,6 +9,7 @@ from io import FileIO
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from records.errors import CorruptRecordsError
+from records.units import KiB
 
 from .channel import is_plain_socket
 from .sends import PendingBytes
@@ -17,9 +18,9 @@ from .source import TRUNCATED, Records
 if TYPE_CHECKING:
     from socket import socket
 
-BUFFER_SIZE: Final = 64 * 1024  # bytes; as large as the pipe that sendfile uses
+BUFFER_SIZE: Final = 64 * KiB  # bytes; as large as the pipe that sendfile uses
 
-# Errors of sendfile if it does not support this pair of file and socket.
+# sendfile's errors if it does not support this pair of file and socket.
 NOT_SUPPORTED: Final = {errno.EINVAL, errno.ENOSYS, errno.ENOTSOCK, errno.EOPNOTSUPP}
 
 
@@ -64,12 +65,12 @@ class ZeroCopySend:
         return self._sent == self.size
 
     def copy_to(self, buffer: memoryview) -> bool:
-        """Copies all of it to the beginning of `buffer` and sends nothing. The caller sends the
-        bytes, and calls `skip`. False: it cannot copy, and `write_to` raises the reason."""
+        """Copies the whole range to the beginning of `buffer` and sends nothing. The caller sends
+        the bytes and calls `skip`. False if it cannot copy; `write_to` then raises the reason."""
         return self._records.read_into(buffer[: self.size], 0) == self.size
 
     def skip(self, size: int) -> None:
-        """Counts bytes as sent in another way. To be called before any `write_to`."""
+        """Counts bytes that were sent in another way. Call this before any `write_to`."""
         self._sent += size
 
     def write_to(
@@ -77,10 +78,10 @@ class ZeroCopySend:
         channel: Any,
         budget: int | None = None,  # noqa: ARG002  (one write takes what there is room for)
     ) -> int:
-        """Writes the bytes that the channel takes now, in one write; 0: none.
+        """Writes the bytes that the channel takes now, in one write. 0 means "not now".
 
-        CorruptRecordsError: the file has become shorter than the range. The error stays, even if
-        the file grows again, because its new bytes are others. ClosedRecordsError: the file has
+        CorruptRecordsError: the file has become shorter than the range. The error stays even if the
+        file grows again, because the new bytes are different ones. ClosedRecordsError: the file has
         been closed."""
         if self.completed:
             return 0

@@ -6,7 +6,7 @@ differ, read the rules, then this, then the native one.
 
 - call.py: one call: its window, its target, the reason for its return
 - items.py: the fields of a record or a message, and their errors
-- places.py: where a transcoder stands
+- places.py: the place of a transcoder
 - account.py: counts of kept records, and which record may follow
 - transcoder.py: the rules of a log, of a batch's records and of a message's entries
 - recode.py: a compressed entry to compressed messages

@@ -17,7 +17,7 @@ Wrapper = tuple[int, int, int, int, int]  # records, first and last offset, late
 
 
 class Account:
-    """The totals, the batch so far and the wrapper so far, for transcode and measure."""
+    """The totals and counts of the current batch and wrapper, for transcode and measure."""
 
     def __init__(self) -> None:
         self.records = 0
@@ -49,7 +49,7 @@ class Account:
     def check(
         self, place: Inside, offset: int, timestamp: int, key_size: int, value_size: int
     ) -> None:
-        """Rule 5 of records: whether this may follow the records kept of the batch."""
+        """Rule 5 of records: whether this record may follow the last one kept of the batch."""
         check_timestamp(timestamp)
         if self.last_offset is not None and offset <= self.last_offset:
             raise Damaged("offset does not increase")
@@ -62,7 +62,7 @@ class Account:
             raise Damaged("record is too large for a message")
 
     def check_gap(self, place: Inside, offset: int) -> None:
-        """Rule 6 of records: whether this may be in the wrapper."""
+        """Rule 6 of records: whether the record at this offset may be in the wrapper."""
         records, _, last_offset, _, _ = self.wrapper
         may_split = place.is_wrapper and place.split_at_gaps and place.to_magic == V1
         if may_split and records and offset != last_offset + 1:
@@ -76,7 +76,7 @@ class Account:
         return wrapped(offset - first_offset) if records else 0
 
     def keep(self, place: Inside, offset: int, timestamp: int, message_size: int) -> None:
-        """A record of a batch, or an entry of a message, has become a message."""
+        """Counts a record of a batch, or an entry of a message, that has become a message."""
         self.records += 1
         self.produced_bytes += message_size
         if not place.has_kept:
@@ -97,7 +97,7 @@ class Account:
             )
 
     def keep_message(self, source_size: int, message_size: int) -> None:
-        """An uncompressed message of a log has become another."""
+        """Counts an uncompressed message of a log that has become another."""
         self.records += 1
         self.batches += 1
         self.source_bytes += source_size

@@ -18,13 +18,14 @@ from records.formats import (
     Codec,
 )
 from records.kernel import COUNTER, MEMORY, PLAIN, Advanced, Buffer, Outcome, Transcoder
+from records.units import KiB
 
 from . import sources
 from .places import Header
 from .state import State
 
-EXPANSION_MAX: Final = 8  # the limit of decompressed bytes, as a multiple of the budget
-LARGE_CHUNK_SIZE: Final = 64 * 1024  # two smaller chunks are read at once
+EXPANSION_MAX: Final = 8  # limits the decompressed bytes to this multiple of the budget
+LARGE_CHUNK_SIZE: Final = 64 * KiB  # two chunks are read at once if they are smaller
 
 
 class Advancing(Transcoder, Protocol):
@@ -33,7 +34,7 @@ class Advancing(Transcoder, Protocol):
     @property
     def state(self) -> State: ...
     def recode_into(self, entry: memoryview, codec: Codec | None, size_max: int) -> bytes | None:
-        """Like `recode`. None also if the messages are more than `size_max` bytes. Without a codec
+        """Like `recode`. Also None if the messages are more than `size_max` bytes. Without a codec
         they are not compressed."""
 
 
@@ -104,7 +105,7 @@ class Advance:
                 return self._done(Outcome(outcome))
 
     def _recoded(self, transcoder: Advancing) -> bytes | None:
-        """The next batch as messages. None: it is for the caller."""
+        """The next batch as messages; None if it is left to the caller."""
         recodes = transcoder.state.recodes
         left = self.end - self.position - self.consumed
         head = self._window(min(BATCH_HEADER_SIZE, left))

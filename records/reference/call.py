@@ -8,7 +8,7 @@ from records.kernel import Buffer, Outcome
 
 
 class Stop(Exception):  # noqa: N818  (it is no error)
-    """The call comes back."""
+    """Ends the call with an outcome."""
 
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome)
@@ -16,7 +16,7 @@ class Stop(Exception):  # noqa: N818  (it is no error)
 
 
 class Damaged(Exception):  # noqa: N818  (it becomes an outcome, too)
-    """The item that the call stands at is damaged."""
+    """The item at the call's position is damaged."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -24,7 +24,7 @@ class Damaged(Exception):  # noqa: N818  (it becomes an outcome, too)
 
 
 class Window:
-    """`source[at:end]` is what the call may read. The whole source continues to `stop`.
+    """The call may read `source[at:end]`. The whole source continues to `stop`.
 
     `at` moves from item to item. It is after `end` if a dropped entry ends there."""
 

@@ -58,7 +58,7 @@ class ArrowColumns:
         transactional: bool,  # noqa: ARG002 - as above
         size_max: int,
     ) -> tuple[int, bool]:
-        """Leaves every entry to its caller. The native kernel is compared with the caller's
+        """Leaves every entry to the caller. Tests compare the native kernel with the caller's
         steps."""
         if not 0 <= start <= end <= len(memoryview(source).cast("B")) or size_max < 0:
             raise ValueError("the range is not inside of the source")

@@ -1,4 +1,4 @@
-"""The rules inside of a batch or a message, for its records and entries.
+"""The rules for records of a batch and entries of a message.
 
 Not here: reading a record or message (items.py), the rules for its order (account.py)."""
 
@@ -98,7 +98,7 @@ def _put(state: State, call: Call, place: Inside, item: Item) -> None:
 
 
 def record_head(state: State, window: Window, batch: Batch) -> tuple[int, int, int, int, int]:
-    """Rules 1 to 5 of records, as far as the beginning of a record allows."""
+    """Applies rules 1 to 5 of records to the beginning of a record."""
     if _is_read(batch):
         raise Stop(Outcome.END)
     head = items.record_head(items.record_body(window, batch.bytes_left))

@@ -52,7 +52,7 @@ class Item:
 class Fields:
     """The fields of one item, read forward.
 
-    No field may leave `source[at:end]`. The bytes before `here` are in the window."""
+    No field may reach outside `source[at:end]`. The bytes before `here` are in the window."""
 
     def __init__(self, source: memoryview, at: int, end: int, here: int) -> None:
         self._source = source
@@ -110,7 +110,7 @@ class RecordHead:
 
 
 def record_body(window: Window, left: int) -> Fields:
-    """Rule 2 of records, except for the body itself. Only a part of it may be in the window.
+    """Rule 2 of records. Only a part of the body may be in the window.
 
     `left`: bytes to the end of the batch."""
     end = window.at + min(left, window.remaining)

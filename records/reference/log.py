@@ -35,7 +35,7 @@ LEGACY_HEAD_SIZE: Final = ATTRIBUTES_AT_LEGACY + 1  # in both formats, up to the
 
 
 def take_entry(state: State, call: Call) -> None:
-    """Takes the entry where the call stands. Passes it whole, or enters it if it is to be read."""
+    """Takes the entry at the call's position: passes it whole, or enters it to read its records."""
     window = call.window
     if window.remaining <= ENTRY_HEAD_SIZE:  # 1
         raise Stop(Outcome.END)

@@ -75,8 +75,8 @@ def read_entries(
     control: bool,  # noqa: ARG001 - as above
     size_max: int,
 ) -> tuple[list[Record], int]:
-    """See `ReadEntries` in kernel_functions.py. Leaves every entry to its caller. The native kernel
-    is compared with the caller's steps."""
+    """See `ReadEntries` in kernel_functions.py. Leaves every entry to the caller. Tests compare the
+    native kernel with the caller's steps."""
     if not 0 <= start <= end <= len(memoryview(source).cast("B")) or size_max < 0:
         raise ValueError("the range is not inside of the source")
     return [], 0

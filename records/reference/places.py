@@ -1,4 +1,4 @@
-"""Where a transcoder stands if not between the entries of a log: in a batch, or in a message.
+"""The places of a transcoder besides a log: in a batch, or in a message.
 
 Not here: the rules of each place (transcoder.py)."""
 
@@ -46,8 +46,8 @@ class Header:
         return cls(**dict(zip(BATCH_HEADER_FIELDS, fields, strict=True)))
 
     def ends_before(self, offset: int) -> bool:
-        """Whether all of it is below an offset, including records that compaction removed. Its last
-        offset may be above all existing ones: the sum does not wrap."""
+        """Whether the whole batch is below an offset, including records that compaction removed.
+        Its last offset may be above all existing ones: the sum does not wrap."""
         return self.base_offset + self.last_offset_delta < offset
 
     @property
@@ -70,7 +70,7 @@ class Inside:
 
 @dataclass(slots=True)
 class Batch(Inside):
-    """In the records of a v2 batch."""
+    """The place in the records of a v2 batch."""
 
     base_offset: int
     base_timestamp: int
@@ -126,6 +126,6 @@ class Batch(Inside):
 
 @dataclass(slots=True)
 class Entries(Inside):
-    """In the entries of a compressed v0 or v1 message."""
+    """The place in the entries of a compressed v0 or v1 message."""
 
     offset_delta: int

@@ -29,8 +29,8 @@ from .items import message
 from .places import Header, wrapped
 from .state import State
 
-# A record has at least seven bytes, a message of v1 34. Messages are at most this many times as
-# large.
+# A record has at least 7 bytes, and a v1 message has 34 besides key and value. So messages are at
+# most this many times as large as records.
 GROWTH_MAX: Final = 5
 EVERY_OFFSET: Final = -(2**63)
 
@@ -47,10 +47,10 @@ class Recoding(Transcoder, Protocol):
 
 
 def recode(transcoder: Recoding, entry: memoryview, codec: Codec | None) -> bytes:
-    """Makes messages of that codec from `entry`. The transcoder stands before it. Without a codec,
-    messages of a v2 batch are not compressed.
+    """Makes messages compressed with `codec` from `entry`, which is the transcoder's next one.
+    Without a codec, messages of a v2 batch are not compressed.
 
-    Raises NotAtOnce. The caller must then discard what the transcoder has kept of it."""
+    Raises NotAtOnce. The caller must then discard the transcoder's counts of the entry."""
     if len(entry) <= MAGIC_AT + 1 or PREFIX.unpack_from(entry)[1] != len(entry) - PREFIX.size:
         raise NotAtOnce
     magic = entry[MAGIC_AT]
@@ -70,7 +70,7 @@ def recode(transcoder: Recoding, entry: memoryview, codec: Codec | None) -> byte
 
 
 def _enter_batch(transcoder: Recoding, entry: memoryview, *, wrapper: bool) -> Buffer | None:
-    """The decompressed records. None: nothing of the batch is kept."""
+    """The decompressed records; None if no record of the batch is kept."""
     state = transcoder.state
     if len(entry) < BATCH_HEADER_SIZE or state.to_magic == V2:
         raise NotAtOnce
@@ -84,7 +84,7 @@ def _enter_batch(transcoder: Recoding, entry: memoryview, *, wrapper: bool) -> B
 
 
 def _enter_message(transcoder: Recoding, entry: memoryview) -> Buffer | None:
-    """The decompressed messages. None: nothing of them is kept."""
+    """The decompressed messages; None if none of them is kept."""
     state, magic = transcoder.state, entry[MAGIC_AT]
     try:
         window = Window(entry, 0, len(entry), len(entry))

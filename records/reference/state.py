@@ -12,13 +12,13 @@ from .places import Batch, Entries
 
 @dataclass(slots=True)
 class State:
-    """The constructor's arguments, and where it stands."""
+    """The constructor's arguments, and the transcoder's place."""
 
     to_magic: int
     first_offset: int
     pass_codecs: int  # a bit mask
     stop_transactional: bool
     recodes: Recodes
-    place: Batch | Entries | None = None  # None: between the entries of a log
-    is_allowed: bool = False  # no decision is needed about the next entry
+    place: Batch | Entries | None = None  # None between the entries of a log
+    is_allowed: bool = False  # the next entry needs no decision
     account: Account = field(default_factory=Account)

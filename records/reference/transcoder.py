@@ -42,7 +42,7 @@ class Transcoder:
         self._state = State(to_magic, first_offset, pass_codecs, stop_transactional, recodes)
         self._damage: Damage | None = None
 
-    # --- where it stands
+    # --- its place
 
     def enter_batch(self, header: Buffer, at: int, wrapper: bool = False) -> None:
         if not 0 <= at <= len(header) - BATCH_HEADER_SIZE:
@@ -87,7 +87,7 @@ class Transcoder:
         self._state.place = None
         self._state.is_allowed = False
 
-    # --- what it does
+    # --- conversion
 
     def transcode(
         self,
@@ -173,7 +173,7 @@ class Transcoder:
         return self.recode_into(entry, Codec(codec), sys.maxsize)
 
     def recode_into(self, entry: memoryview, codec: Codec | None, size_max: int) -> bytes | None:
-        """Recodes for `advance`. None also if the messages are more than `size_max` bytes."""
+        """Recodes for `advance`. Also None if the messages are more than `size_max` bytes."""
         before = copy.deepcopy(self._state)
         try:
             made = recode(self, entry, codec)

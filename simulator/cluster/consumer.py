@@ -9,6 +9,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import TopicPartition
 from records import MemoryRecords, RecordsError, read
 from records.formats import V0, V1, V2
+from records.units import MiB
 
 from .clients import BACKOFF, RETRIABLE, TOPIC, Leader, SimulatedClient
 from .context import Context
@@ -20,7 +21,7 @@ OFFSET_OUT_OF_RANGE: Final = 1
 TOPIC_IDS_SINCE: Final = 13
 WITHOUT_SESSION: Final = -1
 MAX_WAIT_MS: Final = 500
-MAX_BYTES: Final = 50 * 1024 * 1024
+MAX_BYTES: Final = 50 * MiB
 
 
 class Consumer(SimulatedClient):

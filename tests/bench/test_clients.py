@@ -9,6 +9,7 @@ from bench.rounds import fetches, records_in
 from bench.segments import SHAPES, segment
 from downconvert import eager
 from records import Codec, FileRecords
+from records.units import KiB
 
 
 @pytest.mark.parametrize("name", CLIENTS)
@@ -17,7 +18,7 @@ from records import Codec, FileRecords
 def test_they_convert_uncompressed_records_to_the_same_bytes_as_we_do(
     name, shape, to_magic, tmp_path
 ):
-    path = segment(SHAPES[shape], size=64 * 1024, directory=tmp_path)
+    path = segment(SHAPES[shape], size=64 * KiB, directory=tmp_path)
     done = Client(name, to_magic, path, fetches(path, 20_000), Codec.NONE).round()
     with FileRecords.open(path) as log:
         ours = eager(log, to_magic)

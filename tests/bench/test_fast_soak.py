@@ -6,6 +6,7 @@ from pathlib import Path
 from bench.fast_soak import FastSoak, Sample, growth, report, soak, tables
 from downconvert.access.ledger import Entry, OwnLedger
 from downconvert.serving.places import Places
+from records.units import MiB
 
 SEED = 3
 HOURS = 3
@@ -31,7 +32,7 @@ def test_every_table_is_found_whoever_has_written_it() -> None:
 
 def made_up(*entries: int) -> FastSoak:
     samples = [
-        Sample(60.0 * number, 10, 1 << 20, 0.1, {"Table.rows": count})
+        Sample(60.0 * number, 10, MiB, 0.1, {"Table.rows": count})
         for number, count in enumerate(entries)
     ]
     return FastSoak(samples, 1000.0)

@@ -5,8 +5,9 @@ import pytest
 from bench.rounds import fetches, records_in
 from bench.segments import SHAPES, segment
 from records import FileRecords
+from records.units import KiB
 
-SIZE = 64 * 1024
+SIZE = 64 * KiB
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from records.kernel import Outcome
+from records.units import MiB
 
 from .long_log import CHUNK, EVERYTHING
 
@@ -29,7 +30,7 @@ class Channel:
             os.set_blocking(end, False)
         self.taken = bytearray()
 
-    def drain(self, size: int = 1 << 20) -> None:
+    def drain(self, size: int = MiB) -> None:
         with suppress(BlockingIOError):
             self.taken += os.read(self.reader, size)
 
@@ -53,7 +54,7 @@ def send(
     *,
     budget: int = EVERYTHING,
     chunk_size: int = CHUNK,
-    drains: int = 1 << 20,
+    drains: int = MiB,
 ) -> tuple[int, Outcome]:
     """Calls until something else than room or budget is missing."""
     position = 0

@@ -21,6 +21,7 @@ from records.formats import (
     V2,
     Codec,
 )
+from records.units import KiB, MiB
 from tests.damage import cut, mutated
 
 from .examples import batch, message, record
@@ -130,8 +131,8 @@ def maybe_damaged(data: SearchStrategy[bytes]) -> SearchStrategy[bytes]:
 # --- what is asked of them
 
 sizes = st.lists(st.integers(1, 300), min_size=1, max_size=4)
-windows = st.just([1 << 20]) | st.just([1]) | sizes
-rooms = st.just([1 << 16]) | st.just([0]) | sizes
+windows = st.just([MiB]) | st.just([1]) | sizes
+rooms = st.just([64 * KiB]) | st.just([0]) | sizes
 works = st.sampled_from(["transcode", "measure", "columns"])
 
 

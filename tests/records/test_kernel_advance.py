@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from records import reference
 from records.formats import V1, V2
 from records.kernel import Outcome
+from records.units import KiB, MiB
 
 from . import advancing, raw
 from .advancing import Channel, send
@@ -123,7 +124,7 @@ def test_a_socket_with_room_gets_several_chunks_at_once_and_leaves_at_most_one(
                 left.append(len(rest or b""))
             with suppress(BlockingIOError):
                 while True:
-                    taken += reader.recv(1 << 20)
+                    taken += reader.recv(MiB)
                     writes += 1
             if rest:
                 writer.send(rest)
@@ -226,8 +227,8 @@ def test_any_log_goes_as_far_as_transcode_does(
         channel.close()
     position, outcome = ended
     whole = kernel.Transcoder(V1, 0, 1, False)
-    target = bytearray(1 << 16)
-    consumed, produced, expected = whole.transcode(log, 0, len(log), len(log), target, 0, 1 << 16)
+    target = bytearray(64 * KiB)
+    consumed, produced, expected = whole.transcode(log, 0, len(log), len(log), target, 0, 64 * KiB)
     arrived = bytes(channel.taken)
     assert arrived == target[: len(arrived)]
     if outcome in (Outcome.SOURCE, Outcome.TARGET):

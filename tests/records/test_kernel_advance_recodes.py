@@ -13,6 +13,7 @@ from records import reference
 from records.codecs import compress
 from records.formats import ATTRIBUTES_AT_BATCH, TRANSACTIONAL, V1, V2, Codec
 from records.kernel import COUNTER, MEMORY, PLAIN, Outcome, Recodes
+from records.units import KiB, MiB
 
 from . import advancing
 from .advancing import Channel, send
@@ -32,7 +33,7 @@ def recoded(kernel: ModuleType, entry: bytes, recodes: Recodes) -> bytes:
 
 
 TCP_NOTSENT_LOWAT = 25
-RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 1 << 17, 1 << 20)
+RECODES = Recodes(bytes([0, 3, 2, 3, 1]), True, True, True, 128 * KiB, MiB)
 ZEROS = record(0, None, bytes(100_000))
 RECORDS = [record(delta, b"key", b"value %d " % delta * 9) for delta in (*range(30), 40)]
 
@@ -78,7 +79,7 @@ def test_a_call_ends_where_eight_times_its_budget_has_been_decompressed(kernel: 
 
 
 @each_kernel
-@pytest.mark.parametrize("chunk_size", [CHUNK, 1 << 17])
+@pytest.mark.parametrize("chunk_size", [CHUNK, 128 * KiB])
 def test_messages_of_several_batches_are_written_at_once(
     kernel: ModuleType, chunk_size: int
 ) -> None:
@@ -98,7 +99,7 @@ def test_messages_of_several_batches_are_written_at_once(
         writes = []
         with suppress(BlockingIOError):
             while True:
-                writes.append(reader.recv(1 << 20))
+                writes.append(reader.recv(MiB))
     assert b"".join(writes) == 20 * made
     if kernel is not reference:
         assert len(writes) <= 2
@@ -106,7 +107,7 @@ def test_messages_of_several_batches_are_written_at_once(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the option is Linux's")
 @each_kernel
-@pytest.mark.parametrize("chunk_size", [CHUNK, 1 << 17])
+@pytest.mark.parametrize("chunk_size", [CHUNK, 128 * KiB])
 def test_nothing_is_lost_if_a_channel_takes_less_than_it_could(
     kernel: ModuleType, chunk_size: int
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 from records import Codec, Record, build
 from records.formats import V1
 from records.kernel import COUNTER, Outcome, Recodes
+from records.units import KiB, MiB
 
 from .kernels import each_kernel
 from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, SHORT_LOG, converted, opened
@@ -80,7 +81,7 @@ def test_a_file_that_has_become_shorter_is_not_measured_further(
 @each_kernel
 def test_compressed_batches_are_not_made_to_be_measured(kernel: ModuleType) -> None:
     entry = build([Record(0, 0, value=b"v" * 99)], magic=2, codec=Codec.GZIP)
-    recodes = Recodes(bytes([0, 3, 2, 3, 1]), body_size_max=1 << 17, inner_size_max=1 << 20)
+    recodes = Recodes(bytes([0, 3, 2, 3, 1]), body_size_max=128 * KiB, inner_size_max=MiB)
     transcoder = kernel.Transcoder(V1, 0, 1, False, recodes)
     log = SHORT_LOG + entry + SHORT_LOG
     call = (log, 0, len(log), CHUNK, COUNTER, False, EVERYTHING, EVERYTHING)

@@ -27,13 +27,13 @@ from records.formats import (
     Codec,
 )
 from records.kernel import Outcome, Recodes
+from records.units import MiB
 from tests.damage import mutated
 
 from . import raw
 from .examples import batch, damaged, message, record, with_checksum
 from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
 
-MiB = 1024 * 1024
 RECORDS = [record(delta, b"key", b"value %d" % delta * 9) for delta in (0, 1, 2, 5, 6)]
 WRITTEN = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4]
 

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from records.formats import PREFIX, V2
 from records.kernel import ROW_FIELDS, ROW_SIZE, UNKNOWN, Outcome, Recodes, Transcoder
 from records.record import ROW
+from records.units import KiB, MiB
 
 GUARD_SIZE = 32
 POSITIONS = [ROW_FIELDS.index(name) for name in ("key_at", "value_at", "headers_at")]
@@ -52,15 +53,15 @@ class Job:
     pass_codecs: int = 0xFF
     stop_transactional: bool = False
     entered: Entered | None = None  # None: a log
-    windows: Sequence[int] = (1 << 20,)  # bytes that arrive each time that more are asked for
-    rooms: Sequence[int] = (1 << 16,)  # bytes of each call's target
+    windows: Sequence[int] = (MiB,)  # bytes that arrive each time that more are asked for
+    rooms: Sequence[int] = (64 * KiB,)  # bytes of each call's target
     allows: Sequence[bool] = (True,)  # what is decided each time that a decision is due
     overlong: bool = False  # the last window goes on behind what remains
     handles_large: bool = False  # what is not whole in the window the caller converts itself
 
     def whole(self) -> "Job":
         """The same in one window and with all the room that there may be."""
-        return replace(self, windows=(1 << 20,), rooms=(1 << 16,))
+        return replace(self, windows=(MiB,), rooms=(64 * KiB,))
 
 
 @dataclass(slots=True)

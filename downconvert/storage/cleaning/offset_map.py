@@ -9,6 +9,8 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final
 
+from records.units import MiB
+
 DIGEST: Final = Struct("<QQ")
 WORDS: Final = 3  # of a slot: the digest's two, and the offset plus one; 0: the slot is free
 SLOT_SIZE: Final = 8 * WORDS  # bytes
@@ -17,7 +19,7 @@ SLOT_SIZE: Final = 8 * WORDS  # bytes
 LOAD_FACTOR: Final = 0.9
 
 # log.cleaner.dedupe.buffer.size: 5 million keys in each pass. Only used pages take memory.
-BUFFER_SIZE: Final = 128 * 1024 * 1024
+BUFFER_SIZE: Final = 128 * MiB
 
 
 class OffsetMap:

@@ -18,11 +18,12 @@ from records.batches.builder import build
 from records.batches.reader import Record, read_batch
 from records.checksum import verify_checksum
 from records.formats import V2
+from records.units import KiB, MiB
 
 # Bytes of keys and values in one batch. A producer's batches have 16 KB by default; compressed ones
 # may be as large as the broker accepts.
-PLAIN_SIZE_MAX: Final = 16 * 1024
-COMPRESSED_SIZE_MAX: Final = 1024 * 1024
+PLAIN_SIZE_MAX: Final = 16 * KiB
+COMPRESSED_SIZE_MAX: Final = MiB
 RECORD_OVERHEAD: Final = 16  # bytes, about
 OFFSET_DELTA_MAX: Final = 2**31 - 1
 

@@ -16,10 +16,11 @@ from typing import Final
 
 from downconvert.storage.errors import CorruptIndexError
 from records.kernel import Buffer
+from records.units import MiB
 
 from .files import Files, WritableFile
 
-INDEX_SIZE_MAX: Final = 10 * 1024 * 1024  # bytes; Kafka's segment.index.bytes
+INDEX_SIZE_MAX: Final = 10 * MiB  # bytes; Kafka's segment.index.bytes
 assert INDEX_SIZE_MAX < 2**31 - 1
 
 

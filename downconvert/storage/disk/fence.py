@@ -17,13 +17,14 @@ from typing import Final
 from downconvert.storage.errors import DiskFullError, LogDirOfflineError, StorageError
 from records.kernel import Buffer
 from records.logged import log_of
+from records.units import MiB
 
 from .files import TEMPORARY_SUFFIX, Files, WritableFile
 
 LOG: Final = log_of(__name__)
 FULL_MAX: Final = 1000  # files tracked as having no space
 PROBE: Final = f"room{TEMPORARY_SUFFIX}"  # the file that is written to test for space, and removed
-PROBE_MAX: Final = 1 << 20  # its maximum size in bytes
+PROBE_MAX: Final = MiB  # its maximum size in bytes
 
 
 class FencedFiles:

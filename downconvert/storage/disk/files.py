@@ -11,12 +11,13 @@ from typing import Final, Protocol
 
 from downconvert.storage.errors import CorruptFileError, DiskFullError
 from records.kernel import Buffer
+from records.units import MiB
 
 # A file that replaces another is first written under this name. Kafka uses the same suffix, and a
 # broker removes such files after a crash.
 TEMPORARY_SUFFIX: Final = ".tmp"
 
-READ_SIZE_MAX: Final = 1 << 20  # bytes in one call
+READ_SIZE_MAX: Final = MiB  # bytes in one call
 
 IS_LINK: Final = "is a link, and nothing is written through one"
 HAS_TWO_NAMES: Final = "has a second name (a hard link), and what is written would be in both"

@@ -9,13 +9,14 @@ from itertools import takewhile
 from typing import Final, NamedTuple, TypeAlias
 
 from records import BatchHeader, FileRecords, RecordsError
+from records.units import MiB
 
 from .transactions import AbortedRanges
 
 Batches: TypeAlias = Iterable[tuple[FileRecords, BatchHeader]]
 
 # A limit, so that records come before the headers of all batches have been read.
-RUN_SIZE_MAX: Final = 1024 * 1024  # bytes
+RUN_SIZE_MAX: Final = MiB  # bytes
 
 
 class Run(NamedTuple):

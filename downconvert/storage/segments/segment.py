@@ -24,9 +24,10 @@ from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.batches.reader import Record, read_batch
 from records.files.file_records import SharedFile
 from records.formats import V2
+from records.units import MiB
 
 # How far a log may grow before a process that does not write it reopens its indexes.
-INDEXES_AGE_MAX: Final = 1024 * 1024  # bytes
+INDEXES_AGE_MAX: Final = MiB  # bytes
 
 # A reader whose log file was replaced by a cleaner opens the new one, at most so many times.
 OPEN_ATTEMPTS: Final = 8

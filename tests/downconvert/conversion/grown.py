@@ -11,8 +11,9 @@ from pathlib import Path
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from records import FileRecords, MemoryRecords, Record, build
+from records.units import KiB, MiB
 
-ROOM = 64 * 1024 * 1024  # of address space beside what is taken: less than any of the bombs holds
+ROOM = 64 * MiB  # of address space beside what is taken: less than any of the bombs holds
 POLICIES = {
     "default": ConversionPolicy(),
     "kafka": ConversionPolicy.kafka(),
@@ -32,7 +33,7 @@ class Discard:
 def memory(name: str) -> int:
     """A line of this process's status, in bytes: VmRSS, VmHWM (its peak), VmSize (addresses)."""
     status = Path("/proc/self/status").read_text()
-    return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) * 1024
+    return int(re.search(rf"{name}:\s+(\d+) kB", status)[1]) * KiB
 
 
 def warm_up() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, LazyRecodedRecords
 from records import ClosedRecordsError, Codec, FileRecords, Record, build
+from records.units import KiB, MiB
 
 from .channels import Everything, sent
 
@@ -127,11 +128,11 @@ def test_a_close_does_not_free_a_descriptor_that_a_call_of_the_kernel_reads(
         records.close()
         assert os.fstat(number).st_ino == inode
     finally:
-        while piece := os.read(reader, 1 << 20):
+        while piece := os.read(reader, MiB):
             got += piece
         thread.join()
         os.close(reader)
-    assert len(got) > 64 * 1024  # what a pipe holds
+    assert len(got) > 64 * KiB  # what a pipe holds
     assert channel.taken.startswith(got)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)

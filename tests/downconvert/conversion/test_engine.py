@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.engine import descriptor_of
 from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build
-from records.units import KiB
+from records.units import GiB, KiB, MiB
 
 from .channels import Everything, OneByte, RandomSizes, sent
 
@@ -72,7 +72,7 @@ def received(send, ours, theirs, budget: int) -> bytes:
 def drain(theirs: socket.socket, got: bytearray) -> None:
     while True:
         try:
-            data = theirs.recv(1 << 20)
+            data = theirs.recv(MiB)
         except BlockingIOError:
             return
         if not data:
@@ -80,7 +80,7 @@ def drain(theirs: socket.socket, got: bytearray) -> None:
         got += data
 
 
-@pytest.mark.parametrize("budget", [1, 10_000, 1 << 30])
+@pytest.mark.parametrize("budget", [1, 10_000, GiB])
 @pytest.mark.parametrize("policy", POLICIES, ids=["exact", "estimate", "kafka"])
 @pytest.mark.parametrize("what", ["plain", "mixed", "large"])
 @pytest.mark.parametrize("where", ["memory", "file"])
@@ -109,7 +109,7 @@ def test_turns_of_any_budget_send_the_same_bytes(sockets, tmp_path, what, policy
 
 
 @pytest.mark.parametrize("codecs", [(Codec.GZIP,), (Codec.LZ4,), (Codec.NONE, Codec.LZ4)])
-@pytest.mark.parametrize("budget", [1, 10_000, 1 << 30])
+@pytest.mark.parametrize("budget", [1, 10_000, GiB])
 def test_a_cut_send_ends_where_it_was_cut_whatever_the_budget(sockets, codecs, budget):
     """As for clients of Fetch 0-2, whose limits are hard."""
     lazy = LazyDownConvertRecords(MemoryRecords(segment(*codecs * 20)), 1)
@@ -119,7 +119,7 @@ def test_a_cut_send_ends_where_it_was_cut_whatever_the_budget(sockets, codecs, b
 
 
 @pytest.mark.parametrize("channel", [Everything, OneByte, RandomSizes])
-@pytest.mark.parametrize("budget", [1, 30_000, 1 << 30])
+@pytest.mark.parametrize("budget", [1, 30_000, GiB])
 def test_channels_without_a_descriptor_take_turns_too(channel, budget):
     lazy = LazyDownConvertRecords(MemoryRecords(MIXED), 1)
     send, channel = lazy.to_send(), channel()
@@ -134,7 +134,7 @@ def test_a_part_of_a_file_is_sent_from_where_it_begins(sockets, tmp_path):
     with FileRecords.open(tmp_path / "log") as records:
         part = records.slice(len(first), len(PLAIN))
         lazy = LazyDownConvertRecords(part, 1)
-        assert received(lazy.to_send(), *sockets, 1 << 30) == sent(lazy.to_send())
+        assert received(lazy.to_send(), *sockets, GiB) == sent(lazy.to_send())
 
 
 @pytest.mark.parametrize("budget", [1, 20_000, 60_000])
@@ -151,13 +151,13 @@ def test_a_turn_ends_where_the_channel_is_full_and_keeps_what_it_left(sockets):
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
     lazy = LazyDownConvertRecords(MemoryRecords(PLAIN), 1)
     send = lazy.to_send()
-    assert 0 < send.write_to(ours, 1 << 30) < lazy.size
-    assert send.write_to(ours, 1 << 30) == 0
+    assert 0 < send.write_to(ours, GiB) < lazy.size
+    assert send.write_to(ours, GiB) == 0
     assert len(send._pending.left) <= 32 * KiB
     assert send._converter._streamed is None  # no buffer has been taken
     got = bytearray()
     drain(theirs, got)
-    assert got + received(send, ours, theirs, 1 << 30) == sent(lazy.to_send())
+    assert got + received(send, ours, theirs, GiB) == sent(lazy.to_send())
 
 
 def test_turns_and_single_chunks_alternate(sockets):
@@ -176,7 +176,7 @@ def test_pipes_and_raw_files_are_written_by_the_kernel(tmp_path):
     with (tmp_path / "out").open("wb", 0) as file:
         assert descriptor_of(file) == (file.fileno(), False)
         send = lazy.to_send()
-        assert send.write_to(file, 1 << 30) == lazy.size
+        assert send.write_to(file, GiB) == lazy.size
         assert send.completed
     assert (tmp_path / "out").read_bytes() == sent(lazy.to_send())
 
@@ -187,7 +187,7 @@ def test_a_closed_connection_is_the_error_that_it_is_and_loses_nothing(sockets):
     lazy = LazyDownConvertRecords(MemoryRecords(PLAIN), 1)
     send = lazy.to_send()
     with pytest.raises(BrokenPipeError):
-        send.write_to(ours, 1 << 30)
+        send.write_to(ours, GiB)
     assert send.remaining == lazy.size
     assert sent(send) == sent(lazy.to_send())
 
@@ -215,9 +215,9 @@ def test_a_file_that_was_truncated_after_it_was_measured_is_an_error(sockets, tm
         send = LazyDownConvertRecords(records, 1).to_send()
         os.truncate(tmp_path / "log", len(PLAIN) // 2)
         with pytest.raises(CorruptRecordsError):
-            received(send, *sockets, 1 << 30)
+            received(send, *sockets, GiB)
         with pytest.raises(CorruptRecordsError):
-            send.write_to(sockets[0], 1 << 30)
+            send.write_to(sockets[0], GiB)
 
 
 def test_a_neighbour_that_truncates_a_segment_costs_its_answer_and_no_other(sockets, tmp_path):
@@ -237,7 +237,7 @@ def test_a_neighbour_that_truncates_a_segment_costs_its_answer_and_no_other(sock
         left = sends[1].remaining
         with (tmp_path / "rest").open("wb", buffering=0) as channel:
             while not sends[1].completed:
-                sends[1].write_to(channel, 1 << 30)
+                sends[1].write_to(channel, GiB)
         assert (tmp_path / "rest").stat().st_size == left
 
 
@@ -245,9 +245,9 @@ def test_a_neighbour_that_truncates_a_segment_costs_its_answer_and_no_other(sock
     codecs=st.lists(st.sampled_from([Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4]), max_size=6),
     count=st.integers(1, 60),
     chunk_size=st.sampled_from([128, 1000, 16 * KiB]),
-    budget=st.sampled_from([1, 999, 1 << 30]),
+    budget=st.sampled_from([1, 999, GiB]),
     first_offset=st.sampled_from([0, 50, 110]),
-    buffer=st.sampled_from([1, 1 << 20]),
+    buffer=st.sampled_from([1, MiB]),
     part=st.sampled_from([0.3, 0.7, 1.0]),
 )
 def test_promised_is_sent_for_any_segment_chunk_and_budget(

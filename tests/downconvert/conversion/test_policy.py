@@ -9,6 +9,7 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.conversion.rules import rules_for
 from records import Codec
+from records.units import KiB
 
 KEPT = [Codec.NONE, Codec.GZIP, Codec.SNAPPY]
 
@@ -34,7 +35,7 @@ def test_options_are_keywords():
 
 def test_the_default_reads_16_kib_promises_exactly_and_refuses_nothing():
     policy = ConversionPolicy()
-    assert policy.chunk_size == 16 * 1024
+    assert policy.chunk_size == 16 * KiB
     assert policy.size == "exact"
     assert all(policy.codec_for(codec, magic) is not None for codec in Codec for magic in (0, 1))
 
@@ -102,7 +103,7 @@ def test_policies_that_differ_have_hashes_that_differ():
         "isolation": "read_committed",
         "trim_compressed": False,
         "split_at_gaps": False,
-        "wrapper_size_max": 1 << 17,
+        "wrapper_size_max": 128 * KiB,
         "compression_level": "kafka",
     }
     others = [replace(ConversionPolicy(), **{name: value}) for name, value in options.items()]

@@ -12,7 +12,7 @@ from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
 from records.batches.compressed import Decompressed
 from records.formats import MAGIC_AT
-from records.units import KiB
+from records.units import GiB, KiB, MiB
 from tests.damage import flipped
 from tests.downconvert.storage.logs import batch
 from tests.strategies import Segment, segments
@@ -22,7 +22,7 @@ from .changing import Changing
 RECODE = {"zstd": "gzip"}
 
 
-def sent(lazy: LazyRecodedRecords, step: int = 1 << 20) -> bytes:
+def sent(lazy: LazyRecodedRecords, step: int = MiB) -> bytes:
     class Channel(BytesIO):
         def write(self, data: object) -> int:
             return super().write(memoryview(data)[:step])  # type: ignore[arg-type]
@@ -95,7 +95,7 @@ def test_a_codec_may_be_refused() -> None:
 
 
 def test_a_batch_that_expands_to_anything_is_held_compressed_or_refused(tmp_path: Path) -> None:
-    data = bomb(tmp_path / "bomb", Codec.ZSTD, records=200, value_size=1 << 20).read_bytes()
+    data = bomb(tmp_path / "bomb", Codec.ZSTD, records=200, value_size=MiB).read_bytes()
     tracemalloc.start()
     lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
     assert lazy.size < 4 << 20
@@ -148,7 +148,7 @@ def test_a_write_makes_no_more_than_some_windows_of_a_large_batch(decompressed: 
     of_writes = []
     while not send.completed:
         decompressed.clear()
-        send.write_to(channel, 1 << 30)
+        send.write_to(channel, GiB)
         of_writes.append(sum(decompressed))
     assert max(of_writes) <= 512 * KiB
     assert sum(of_writes) > 8_000_000

@@ -7,6 +7,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
 from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build
+from records.units import KiB, MiB
 
 from .channels import Everything, OneByte, RandomSizes, sent
 
@@ -43,7 +44,7 @@ def test_a_write_converts_at_most_one_chunk_and_writes_at_most_once():
         before = channel.writes, send.stats.bytes_in
         send.write_to(channel)
         assert channel.writes - before[0] <= 1
-        assert send.stats.bytes_in - before[1] <= 16 * 1024
+        assert send.stats.bytes_in - before[1] <= 16 * KiB
     assert send.remaining == 0
     assert send.write_to(channel) == 0
 
@@ -75,7 +76,7 @@ def test_it_writes_to_a_raw_file_a_buffered_one_and_a_socket(tmp_path):
         send, got = lazy.to_send(), b""
         while len(got) < lazy.size:
             send.write_to(ours)
-            got += theirs.recv(1 << 20)
+            got += theirs.recv(MiB)
         assert got == expected
 
 
@@ -91,7 +92,7 @@ def test_a_blocked_socket_takes_nothing_and_loses_nothing():
         assert not send.completed
         got = b""
         while not send.completed or len(got) < send.size:
-            got += theirs.recv(1 << 20)
+            got += theirs.recv(MiB)
             send.write_to(ours)
     assert got.endswith(value)
 
@@ -107,7 +108,7 @@ def test_the_stats_tell_what_was_done(times, buffered_min):
     assert stats.bytes_in == records.size
     assert stats.bytes_out == send.size
     assert stats.filler_bytes == 0
-    assert buffered_min <= stats.peak_buffer_bytes < 2 * 1024 * 1024
+    assert buffered_min <= stats.peak_buffer_bytes < 2 * MiB
     assert stats.seconds_converting > 0
 
 

@@ -8,13 +8,14 @@ import pytest
 
 from downconvert.doctor.capture_file import CaptureFile, Packet
 from downconvert.doctor.evidence import Problems
+from records.units import GiB, KiB, MiB
 
 from .wire import START, block, pcap, pcapng
 
 FRAMES = [b"first", b"", b"x" * 3000]
 
 
-def read(data: bytes, size: int = 1 << 16) -> tuple[list[Packet], Problems]:
+def read(data: bytes, size: int = 64 * KiB) -> tuple[list[Packet], Problems]:
     problems = Problems()
     file = CaptureFile(problems)
     found: list[Packet] = []
@@ -26,7 +27,7 @@ def read(data: bytes, size: int = 1 << 16) -> tuple[list[Packet], Problems]:
 
 @pytest.mark.parametrize("write", [pcap, pcapng])
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize("size", [1, 10, 1 << 16])
+@pytest.mark.parametrize("size", [1, 10, 64 * KiB])
 def test_packets_are_read_in_both_orders(
     write: Callable[..., bytes], order: str, size: int
 ) -> None:
@@ -62,7 +63,7 @@ def test_a_pcap_is_read_up_to_its_damage(tail: bytes) -> None:
         struct.pack("<II", 6, 13),
         struct.pack("<II", 6, 8),
         block(6, struct.pack("<IIIII", 7, 0, 0, 1, 1) + b"x"),
-        block(6, struct.pack("<IIIII", 0, 0, 0, 1 << 30, 1) + b"x"),
+        block(6, struct.pack("<IIIII", 0, 0, 0, GiB, 1) + b"x"),
         block(6, b""),
         struct.pack("<II", 77, 0xFFFFFFFC) + b"a block that nobody needs and nobody keeps",
         block(0x0A0D0D0A, b"\0" * 16),
@@ -79,10 +80,10 @@ def test_an_unneeded_block_is_not_kept() -> None:
     list(file.feed(pcapng([]) + struct.pack("<II", 77, 0xFFFFFFFC)))
     tracemalloc.start()
     for _ in range(100):
-        list(file.feed(bytes(1 << 20)))
+        list(file.feed(bytes(MiB)))
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert kept < 1 << 20
+    assert kept < MiB
 
 
 def test_a_clock_may_say_anything() -> None:

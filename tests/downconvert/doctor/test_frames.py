@@ -6,6 +6,7 @@ import pytest
 
 from downconvert.doctor.evidence import Problems
 from downconvert.doctor.frames import Asked, Frames
+from records.units import GiB
 
 from .wire import api_versions, request
 
@@ -61,7 +62,7 @@ def test_tls_is_named() -> None:
     [
         struct.pack(">i", -1),
         struct.pack(">i", 7) + bytes(7),
-        struct.pack(">i", 1 << 30) + bytes(100),
+        struct.pack(">i", GiB) + bytes(100),
         struct.pack(">ihhih", 10, 999, 0, 0, -1),
         struct.pack(">ihhih", 10, 1, 99, 0, -1),
         struct.pack(">ihhih", 10, 1, 0, 0, 500),

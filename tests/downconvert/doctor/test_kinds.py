@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from downconvert.doctor.kinds import Evidence
 from downconvert.doctor.page import when
+from records.units import KiB
 
 from .test_metrics_page import ALL, NAMED
 from .test_request_log import json_line, text_line
@@ -28,7 +29,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize("size", [1, 1 << 16])
+@pytest.mark.parametrize("size", [1, 64 * KiB])
 @pytest.mark.parametrize("compressed", [False, True])
 def test_each_kind_is_known_by_its_beginning(name: str, size: int, compressed: bool) -> None:
     data, kind = EXAMPLES[name]

@@ -7,6 +7,7 @@ import pytest
 
 from downconvert.doctor.evidence import Seen
 from downconvert.doctor.request_log import RequestLog
+from records.units import KiB
 
 from .wire import read
 
@@ -65,7 +66,7 @@ WHEN_2024 = 1_706_702_400.0
     ],
     ids=["2.x", "name", "ipv6", "2.4", "json", "null", "json in json"],
 )
-@pytest.mark.parametrize("size", [7, 1 << 16])
+@pytest.mark.parametrize("size", [7, 64 * KiB])
 def test_a_line_is_read_in_each_form(line: str, expected: Seen, size: int) -> None:
     log = RequestLog()
     assert read(log, line.encode(), size) == [expected]

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from downconvert.doctor.evidence import Reader, Seen
+from records.units import KiB
 
 CLIENT: Final = "10.0.0.2"
 BROKER: Final = "10.0.0.1"
@@ -79,7 +80,7 @@ def pcapng(
     return b"".join(made)
 
 
-def read(reader: Reader, data: bytes, size: int = 1 << 16) -> list[Seen]:
+def read(reader: Reader, data: bytes, size: int = 64 * KiB) -> list[Seen]:
     """All that a reader yields, fed with pieces of this size."""
     found: list[Seen] = []
     for start in range(0, len(data), size):

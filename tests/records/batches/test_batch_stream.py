@@ -8,6 +8,7 @@ import pytest
 from records import Codec, MemoryRecords, Record, RecordTooLargeError, build, read
 from records.batches.batch_stream import CHUNK, BatchStream
 from records.formats import TimestampType
+from records.units import GiB
 
 PRODUCER = (7, 1, 5)
 
@@ -31,7 +32,7 @@ def made_up(random: Random, count: int, size_max: int) -> list[Record]:
 
 
 def streamed(
-    records: list[Record], codec: Codec, append_time: int | None = None, size_max: int = 1 << 30
+    records: list[Record], codec: Codec, append_time: int | None = None, size_max: int = GiB
 ) -> bytes:
     stream = BatchStream(
         codec,

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from records.files.channel import writer
+from records.units import MiB
 
 DATA = memoryview(bytes(range(256)))
 
@@ -48,7 +49,7 @@ def test_a_socket_takes_what_it_has_room_for_and_then_nothing(
     assert write(large) == 0
     received = 0
     while received < taken:
-        received += len(right.recv(1 << 20))
+        received += len(right.recv(MiB))
     assert write(DATA) == len(DATA)
 
 

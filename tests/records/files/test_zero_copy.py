@@ -13,6 +13,7 @@ import pytest
 from records import CorruptRecordsError, FileRecords
 from records.files.source import TRUNCATED
 from records.files.zero_copy import BUFFER_SIZE, ZeroCopySend
+from records.units import GiB, KiB, MiB
 
 DATA = random.Random(1).randbytes(3 * BUFFER_SIZE + 1000)
 POSITION, SIZE = 500, 2 * BUFFER_SIZE + 700
@@ -96,7 +97,7 @@ def received(send: ZeroCopySend, left: socket.socket, right: socket.socket) -> b
     while not send.completed:
         send.write_to(left)
         try:
-            while piece := right.recv(1 << 16):
+            while piece := right.recv(64 * KiB):
                 got += piece
         except (BlockingIOError, ssl.SSLWantReadError):
             pass
@@ -121,10 +122,10 @@ def test_a_socket_that_is_full_takes_nothing(
     assert not send.completed
     assert send.write_to(left) == 0
     sent = SIZE - send.remaining
-    assert right.recv(1 << 20) == DATA[POSITION : POSITION + sent]
+    assert right.recv(MiB) == DATA[POSITION : POSITION + sent]
 
 
-@pytest.mark.parametrize("sizes", [random.Random(2), 4096, 1 << 30])
+@pytest.mark.parametrize("sizes", [random.Random(2), 4096, GiB])
 def test_any_channel_gets_the_same_bytes_however_it_takes_them(
     send: ZeroCopySend, sizes: random.Random | int
 ) -> None:
@@ -171,7 +172,7 @@ def test_a_socket_with_a_timeout_is_waited_for(
     sent = SIZE - send.remaining
     got = b""
     while len(got) < sent:
-        got += right.recv(1 << 20)
+        got += right.recv(MiB)
     assert got == DATA[POSITION : POSITION + sent]
 
 
@@ -190,7 +191,7 @@ def test_a_file_that_shrank_is_an_error_and_no_hang(
     with FileRecords.open(path) as records:
         send = records.slice(100, 1000).to_send()
         os.truncate(path, 300)
-        channel = Taking(1 << 20) if kind == "channel" else pair[0]
+        channel = Taking(MiB) if kind == "channel" else pair[0]
         with pytest.raises(CorruptRecordsError, match=TRUNCATED) as caught:
             write_all(send, channel)
         path.write_bytes(DATA)  # other bytes, for all that anybody knows

@@ -193,14 +193,14 @@ def _reload(gateways: Gateways, read: Read) -> None:
     except (CommandError, ConfigError, OSError) as error:
         LOG.error("the settings stay as they were: %s", error)
         return
-    several = ONLY not in gateways
-    if several:
-        waiting += tuple(f"cluster {name}" for name in gateways.keys() ^ clusters.keys())
-        if waiting:
-            _log_changes(Changes(after_restart=waiting))
-    for name in gateways.keys() & clusters.keys():
-        with log_fields(**({CLUSTER: name} if several else {})):
-            _reload_one(gateways[name], clusters[name], () if several else waiting)
+    known = gateways.keys() & clusters.keys()
+    changed = sorted(gateways.keys() ^ clusters.keys())
+    waiting += tuple(f"cluster {name}" if name != ONLY else "[[clusters]]" for name in changed)
+    if ONLY not in known and waiting:
+        _log_changes(Changes(after_restart=waiting))
+    for name in known:
+        with log_fields(**({CLUSTER: name} if name != ONLY else {})):
+            _reload_one(gateways[name], clusters[name], waiting if name == ONLY else ())
 
 
 def _reload_one(

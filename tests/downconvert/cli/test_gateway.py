@@ -116,6 +116,24 @@ def test_settings_are_read_again_for_later_connections(port: int, tmp_path: Path
         assert produce(running) == DENIED
 
 
+def test_a_reload_says_that_sections_of_clusters_wait_for_a_restart(
+    port: int, tmp_path: Path
+) -> None:
+    (node,) = free_ports(1)
+    settings = (
+        f'bootstrap = "{LOOPBACK}:{port}"\nlisten = "{LOOPBACK}:0"\nnode_ports = {{ 0 = {node} }}\n'
+    )
+    file = tmp_path / "gateway.toml"
+    file.write_text(settings)
+    with start("gateway", "--config", file) as process:
+        running = Running(process, as_json=False)
+        file.write_text(f'[[clusters]]\nname = "a"\n{settings}')
+        process.send_signal(signal.SIGHUP)
+        wait_for_line(running, "need a restart: [[clusters]], cluster a")
+        assert produce(running) == 0
+        running.end()
+
+
 def test_a_request_under_way_is_answered_before_the_end(port: int) -> None:
     with gateway(port) as running, Wire(running.address) as client:
         produce(running)

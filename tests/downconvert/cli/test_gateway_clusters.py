@@ -210,6 +210,12 @@ def test_a_reload_is_told_and_applied_by_cluster(brokers: tuple[int, ...], tmp_p
         (line,) = served.wait_for_lines("the settings stay as they were", 1)
         assert "(line 13: [[clusters]])" in line["message"]
         assert served.produce("east") == 0
+        top, _, _ = before.partition("[[clusters]]")
+        served.file.write_text(f'{top}\nbootstrap = "{LOOPBACK}:{brokers[0]}"')
+        served.process.send_signal(signal.SIGHUP)
+        (line,) = served.wait_for_lines("have been read again", 1)
+        assert line["after_restart"] == ["[[clusters]]", "cluster east", "cluster west"]
+        assert [served.produce(name) for name in NAMES] == [0, DENIED]
 
 
 def test_check_tells_what_each_cluster_means(command: Command, tmp_path: Path) -> None:

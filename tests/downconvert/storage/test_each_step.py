@@ -19,6 +19,7 @@ import pytest
 from downconvert.storage import Log, LogConfig, LogDir, TopicPartition
 from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
 from records import ControlRecordType, build_marker
+from records.formats import V1, V2
 
 from .logs import UNSYNCED, batch, offsets
 
@@ -70,7 +71,9 @@ class Promises:
 def pair(offset: int, producer_id: int = -1, **options: Any) -> bytes:
     if producer_id >= 0:
         options |= PRODUCER | {"producer_id": producer_id, "base_sequence": offset}
-    return batch(offset, offset + 1, size=150, leader_epoch=offset // 8, **options)
+    if options.get("magic", V2) == V2:
+        options["leader_epoch"] = offset // 8
+    return batch(offset, offset + 1, size=150, **options)
 
 
 def marker(kind: ControlRecordType, offset: int, producer_id: int) -> bytes:
@@ -102,6 +105,12 @@ def fill(path: Path) -> set[int]:
 
 def append(log: Log, promises: Promises) -> None:
     promises.append(log, log.end_offset, producer_id=ABORTED)
+    promises.flush(log)
+
+
+def append_old(log: Log, promises: Promises) -> None:
+    """Messages of v1 have no epoch that would be noted in the directory as well."""
+    promises.append(log, log.end_offset, magic=V1)
     promises.flush(log)
 
 
@@ -213,7 +222,13 @@ def check(path: Path, promises: Promises) -> None:
 
 @pytest.mark.parametrize(
     ("change", "is_new"),
-    [*((change, False) for change in CHANGES), (append, True), (roll, True), (start_again, True)],
+    [
+        *((change, False) for change in CHANGES),
+        (append, True),
+        (append_old, True),
+        (roll, True),
+        (start_again, True),
+    ],
 )
 def test_a_change_that_dies_at_any_step_keeps_what_it_promised(
     change: Callable[[Log, Promises], None], is_new: bool, tmp_path: Path

@@ -152,6 +152,27 @@ def test_records_that_changed_after_they_were_measured_are_an_error(tmp_path):
             sent(send)
 
 
+@pytest.mark.parametrize("large_size", [0, 80_000])
+def test_records_that_become_more_than_they_were_measured_to_are_an_error(large_size, tmp_path):
+    """What is sent until then is whole messages. A large one is not begun where it does not fit."""
+    path = tmp_path / "00000000000000000000.log"
+    few = build([Record(offset=i, timestamp=0, value=b"v" * 993) for i in range(100)], magic=2)
+    small = build([Record(offset=i, timestamp=0, value=b"1234") for i in range(200)], magic=2)
+    large = build([Record(offset=200, timestamp=0, value=bytes(large_size))], magic=2)
+    many = small * 8 + large if large_size else small * 100
+    assert len(many) > len(few)
+    path.write_bytes(few)
+    with FileRecords.open(path) as log:
+        lazy = LazyDownConvertRecords(log, 1)
+        send, channel = lazy.to_send(), Everything()
+        path.write_bytes(many)
+        with pytest.raises(CorruptRecordsError):
+            sent(send, channel)
+    assert 0 < len(channel.taken) < lazy.size
+    headers = MemoryRecords(channel.taken).batches()
+    assert sum(header.size for header in headers) == len(channel.taken)
+
+
 def test_a_channel_without_send_or_write_is_refused():
     send = LazyDownConvertRecords(MemoryRecords(SEGMENT), 1).to_send()
     with pytest.raises(TypeError, match="neither send nor write"):

@@ -48,6 +48,23 @@ def test_a_write_converts_at_most_one_chunk_and_writes_at_most_once():
     assert send.write_to(channel) == 0
 
 
+def test_a_budget_of_many_chunks_is_written_chunk_by_chunk():
+    """What has to be in memory for a channel without a descriptor is one chunk at a time."""
+
+    class Sizes(Everything):
+        largest = 0
+
+        def write(self, data):
+            self.largest = max(self.largest, len(data))
+            return super().write(data)
+
+    log = MemoryRecords(build([Record(0, 0, value=b"v" * 1000)], magic=2) * 400)
+    send, channel = LazyDownConvertRecords(log, 1).to_send(), Sizes()
+    assert send.size > 20 * 16_384
+    assert send.write_to(channel, 10 * send.size) == send.size
+    assert channel.largest < 3 * 16_384
+
+
 def test_what_a_failing_channel_did_not_take_is_sent_by_the_next_write():
     class Broken:
         def write(self, _):
@@ -152,7 +169,7 @@ def test_records_that_changed_after_they_were_measured_are_an_error(tmp_path):
             sent(send)
 
 
-@pytest.mark.parametrize("large_size", [0, 80_000])
+@pytest.mark.parametrize("large_size", [0, 82_000])
 def test_records_that_become_more_than_they_were_measured_to_are_an_error(large_size, tmp_path):
     """What is sent until then is whole messages. A large one is not begun where it does not fit."""
     path = tmp_path / "00000000000000000000.log"

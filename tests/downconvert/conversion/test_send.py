@@ -2,6 +2,7 @@
 
 import os
 import socket
+from itertools import pairwise
 
 import pytest
 
@@ -188,6 +189,53 @@ def test_records_that_become_more_than_they_were_measured_to_are_an_error(large_
     assert 0 < len(channel.taken) < lazy.size
     headers = MemoryRecords(channel.taken).batches()
     assert sum(header.size for header in headers) == len(channel.taken)
+
+
+def test_records_that_become_less_than_they_were_measured_to_are_an_error(tmp_path):
+    """An exact response has no filler, whatever happens to the file."""
+    path = tmp_path / "00000000000000000000.log"
+    few = build([Record(offset=i, timestamp=0, value=b"v" * 993) for i in range(90)], magic=2)
+    small = build([Record(offset=i, timestamp=0, value=b"1234") for i in range(200)], magic=2)
+    path.write_bytes(small * 50)
+    with FileRecords.open(path) as log:
+        send, channel = LazyDownConvertRecords(log, 1).to_send(), Everything()
+        path.write_bytes(few * 3)
+        with pytest.raises(CorruptRecordsError):
+            sent(send, channel)
+    assert send.stats.filler_bytes == 0
+    headers = MemoryRecords(channel.taken).batches()
+    assert sum(header.size for header in headers) == len(channel.taken)
+
+
+def test_every_chunk_adds_to_the_time_of_converting():
+    class Clock:
+        now = 0.0
+
+        def __call__(self):
+            self.now += 1
+            return self.now
+
+    log = MemoryRecords(build([Record(0, 0, value=b"v" * 1000)], magic=2) * 400)
+    send, channel = LazyDownConvertRecords(log, 1, clock=Clock()).to_send(), Everything()
+    seconds = [send.stats.seconds_converting]
+    while not send.completed:
+        send.write_to(channel)
+        seconds.append(send.stats.seconds_converting)
+    assert len(seconds) > 20
+    assert seconds == list(range(len(seconds)))
+
+
+def test_a_turn_passes_about_its_budget_of_records_that_convert_to_nothing():
+    before = build([Record(n, 0, value=b"v" * 1000) for n in range(10)], magic=2) * 200
+    log = MemoryRecords(before + build([Record(100, 0, value=b"v")], magic=2))
+    policy = ConversionPolicy(size="estimate")
+    send, channel = LazyDownConvertRecords(log, 1, 100, policy).to_send(), Everything()
+    turns = [0]
+    while not channel.taken:
+        send.write_to(channel, 64 * 1024)
+        turns.append(send.stats.bytes_in)
+    assert len(turns) > 20
+    assert max(b - a for a, b in pairwise(turns)) <= 2 * 64 * 1024
 
 
 def test_a_channel_without_send_or_write_is_refused():

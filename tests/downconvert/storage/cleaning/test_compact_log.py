@@ -238,3 +238,35 @@ def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
                 break
         number += 1
     assert number >= 10
+
+
+def test_a_pass_touches_no_file_of_another_log_of_that_name(tmp_path: Path) -> None:
+    """A topic is deleted and made again before any step of the pass that takes the lock."""
+    number = 0
+    while True:
+        (tmp_path / str(number)).mkdir()
+        with opened(tmp_path / str(number)) as log_dir:
+            log = log_dir.logs.create(PARTITION)
+            fill(log, Random(1), 60)
+            found: dict[str, bytes] = {}
+
+            def make_again(log_dir: LogDir = log_dir, found: dict[str, bytes] = found) -> None:
+                log_dir.logs.delete(PARTITION)
+                other = log_dir.logs.create(PARTITION)
+                fill(other, Random(2), 5)
+                (other.path / "00000000000000000000.log.cleaned").write_bytes(b"of another pass")
+                found |= {file.name: file.read_bytes() for file in other.path.iterdir()}
+
+            part = cleanable(log, CONFIG, 1000)
+            lock = Overtaking(make_again, number)
+            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
+            try:
+                steps_of(one)
+            except InterruptedPassError:
+                one.close()
+                assert found == {file.name: file.read_bytes() for file in log.path.iterdir()}
+            else:
+                assert lock.left >= 0
+                break
+        number += 1
+    assert number >= 10

@@ -270,3 +270,25 @@ def test_a_pass_touches_no_file_of_another_log_of_that_name(tmp_path: Path) -> N
                 break
         number += 1
     assert number >= 10
+
+
+def test_a_pass_puts_back_no_segment_that_was_deleted_before_any_step(tmp_path: Path) -> None:
+    number = 0
+    while True:
+        (tmp_path / str(number)).mkdir()
+        with opened(tmp_path / str(number)) as log_dir:
+            log = log_dir.logs.create(PARTITION)
+            fill(log, Random(1), 60)
+            part = cleanable(log, CONFIG, 1000)
+            lock = Overtaking(partial(log.writer.remove_oldest, 2), number)
+            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
+            start = log.segments[2].base_offset
+            with suppress(InterruptedPassError):
+                steps_of(one)
+            if lock.left >= 0:
+                break
+            assert log.start_offset >= start
+            bases = [int(file.name.partition(".")[0]) for file in log.path.glob("*.log*")]
+            assert min(bases) >= start
+        number += 1
+    assert number >= 10

@@ -106,3 +106,10 @@ def test_a_batch_of_exactly_the_largest_size_is_built() -> None:
     with pytest.raises(RecordTooLargeError) as error:
         streamed(records, Codec.NONE, size_max=size - 1)
     assert (error.value.size, error.value.limit) == (size, size - 1)
+
+
+def test_records_without_a_timestamp_make_a_batch_without_one() -> None:
+    records = [Record(n, -1, value=b"v", headers=(("\udcff", b"no text"),)) for n in range(3)]
+    data = streamed(records, Codec.NONE)
+    assert next(MemoryRecords(data).batches()).max_timestamp == -1
+    assert [one.headers for one in read(MemoryRecords(data))] == [one.headers for one in records]

@@ -14,6 +14,7 @@ from downconvert.storage.cleaning.cleanable import cleanable
 from downconvert.storage.cleaning.compact_log import Compaction, InterruptedPassError, compact
 from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
 from downconvert.storage.disk.files import Files
+from downconvert.storage.log_writer import LogWriter
 from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
@@ -213,8 +214,9 @@ class Overtaking:
         """Nothing to do."""
 
 
+@pytest.mark.parametrize("change", [LogWriter.truncate_to, LogWriter.truncate_fully_and_start_at])
 def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
-    tmp_path: Path,
+    tmp_path: Path, change: Callable[[LogWriter, int], None]
 ) -> None:
     """Also between the last segment and the note of the pass."""
     number = 0
@@ -224,7 +226,7 @@ def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
             log = log_dir.logs.create(PARTITION)
             fill(log, Random(1), 60)
             part = cleanable(log, CONFIG, 1000)
-            lock = Overtaking(partial(log.writer.truncate_to, 20), number)
+            lock = Overtaking(partial(change, log.writer, 20), number)
             one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
             if number == 0:
                 assert part.end > 20

@@ -53,6 +53,19 @@ def test_a_file_from_before_the_epoch_is_one(kernel: ModuleType, tmp_path: Path)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("seconds", [-9_300_000_000, 9_300_000_000])
+def test_a_time_that_64_bits_do_not_hold_is_the_nearest_that_they_do(
+    kernel: ModuleType, tmp_path: Path, seconds: int
+) -> None:
+    path = tmp_path / "strange"
+    path.write_bytes(b"")
+    os.utime(path, (0, seconds))
+    time = max(-(2**63), min(path.stat().st_mtime_ns, 2**63 - 1))  # as the file system keeps it
+    stamp = kernel.file_stamps([os.fsencode(path)])
+    assert int.from_bytes(stamp[:8], "little", signed=True) == time
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("paths", [[b"bytes", None], 7])
 def test_paths_are_bytes(kernel: ModuleType, paths: object) -> None:
     with pytest.raises(TypeError):

@@ -1,3 +1,5 @@
+"""Text from others stays within its line, and a line within its length."""
+
 import ast
 import logging
 from pathlib import Path
@@ -66,6 +68,23 @@ def test_a_message_is_one_line_whatever_it_tells(caplog: pytest.LogCaptureFixtur
         assert len(record.getMessage()) <= LINE_MAX
         assert record.pathname == __file__  # where it was logged, not where it was escaped
     assert len(first.fields["topic"]) <= LINE_MAX  # type: ignore[attr-defined]
+
+
+def test_an_argument_leaves_room_for_the_others(caplog: pytest.LogCaptureFixture) -> None:
+    log_of("downconvert.test").warning("%s and %s, %d", "x" * 9000, ["y" * 9000], 7)
+    message = caplog.records[0].getMessage()
+    assert message.endswith("…, 7")
+    assert (message.count("x"), message.count("y")) == (LINE_MAX // 4, LINE_MAX // 4 - 2)
+
+
+def test_a_message_that_nobody_sees_is_not_made(caplog: pytest.LogCaptureFixture) -> None:
+    class Costly:
+        def __str__(self) -> str:
+            raise AssertionError("it is made")
+
+    caplog.set_level(logging.WARNING, "downconvert.test")
+    log_of("downconvert.test").info("%s", Costly())
+    assert not caplog.records
 
 
 def test_an_exception_goes_with_its_message(caplog: pytest.LogCaptureFixture) -> None:

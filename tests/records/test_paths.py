@@ -29,6 +29,19 @@ def test_a_file_has_its_name_when_all_of_it_is_there(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_a_process_of_the_same_id_has_left_is_replaced(tmp_path: Path) -> None:
+    path, left = tmp_path / "f", list[Path]()
+    with whole_file(path) as file:
+        left = list(tmp_path.iterdir())
+        file.write(b"a")
+    (partial,) = left
+    partial.write_bytes(b"more than that")
+    with whole_file(path) as file:
+        file.write(b"b")
+    assert path.read_bytes() == b"b"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def write(path: Path, data: bytes, then: Callable[[Path], None]) -> None:
     with whole_file(path) as file:
         file.write(data)

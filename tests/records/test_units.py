@@ -2,7 +2,14 @@
 
 import pytest
 
-from records.units import format_rate, format_seconds, format_size, parse_size, plain_size
+from records.units import (
+    format_count,
+    format_rate,
+    format_seconds,
+    format_size,
+    parse_size,
+    plain_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +36,12 @@ def test_an_invalid_size_is_refused_with_an_explanation(text: str) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1000000, 65536, 2**31 - 1, 3 * 2**30])
+def test_a_plain_size_has_the_largest_unit_without_a_rest(size: int) -> None:
+    unit = {0: "0", 1024: "1KiB", 65536: "64KiB", 3 * 2**30: "3GiB"}.get(size, str(size))
+    assert plain_size(size) == unit
+
+
+@pytest.mark.parametrize("size", [0, 1, 1023, 1024, 1000000, 65536, 2**31 - 1, 3 * 2**30])
 def test_a_plain_size_is_read_back_as_it_was(size: int) -> None:
     assert parse_size(plain_size(size)) == size
 
@@ -41,6 +54,7 @@ def test_a_plain_size_is_read_back_as_it_was(size: int) -> None:
         (1024, "1 KiB"),
         (1536, "1.5 KiB"),
         (16384, "16 KiB"),
+        (1023 * 1024, "1 MiB"),
         (1048575, "1 MiB"),
         (1268776, "1.21 MiB"),
         (44_500_000, "42.4 MiB"),
@@ -62,7 +76,27 @@ def test_a_time_has_a_unit_that_suits_it(seconds: float, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("rate", "text"),
-    [(12, "12"), (1500, "1.5 k"), (850_000, "850 k"), (4_210_000, "4.21 M")],
+    [
+        (12, "12"),
+        (999, "999"),
+        (1000, "1 k"),
+        (1500, "1.5 k"),
+        (850_000, "850 k"),
+        (4_210_000, "4.21 M"),
+    ],
 )
 def test_a_rate_has_a_prefix(rate: float, text: str) -> None:
     assert format_rate(rate) == text
+
+
+def test_a_size_is_at_most_that_of_a_file() -> None:
+    assert parse_size("8589934591GiB") == (2**33 - 1) * 2**30
+    with pytest.raises(ValueError, match="larger than any file can be"):
+        parse_size("8589934592GiB")
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(0, "0 logs"), (1, "1 log"), (2, "2 logs"), (1200, "1,200 logs")]
+)
+def test_a_count_is_of_one_or_of_several(count: int, text: str) -> None:
+    assert format_count(count, "log") == text

@@ -73,3 +73,18 @@ def test_a_marker_does_not_end_a_transaction_that_begins_behind_it():
     aborted = AbortedTransactions([AbortedTransaction(1, 10)])
     aborted.marker(1, 9, ABORT)
     assert aborted.holds(1, 10, 12)
+
+
+def test_a_batch_whose_last_records_are_of_the_transaction_is_left_out():
+    """As in Kafka, which compares with the batch's last offset."""
+    aborted = AbortedTransactions([AbortedTransaction(1, 13)])
+    assert aborted.holds(1, 10, 13)
+    other = AbortedTransactions([AbortedTransaction(1, 13)])
+    assert not other.holds(1, 10, 12)
+
+
+def test_a_marker_begins_the_transactions_before_it():
+    """Its own transaction's data may have been removed, and the next one's is still committed."""
+    aborted = AbortedTransactions([AbortedTransaction(1, 10)])
+    aborted.marker(1, 10, ABORT)
+    assert not aborted.holds(1, 11, 12)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from downconvert import convert, eager
-from records import Codec, FileRecords, Record, build
+from downconvert import ConversionPolicy, convert, eager
+from records import Codec, FileRecords, MemoryRecords, Record, build, read
 from tests.python_calls import python_calls
 
 
@@ -57,3 +57,22 @@ def test_what_was_converted_so_far_is_counted(tmp_path: Path, codec: Codec) -> N
             assert seen < made.stats.bytes_in <= records.size
             seen = made.stats.bytes_in
         assert (made.stats.bytes_out, made.stats.bytes_in) == (size, records.size)
+
+
+ESTIMATE = ConversionPolicy(size="estimate")
+
+
+@pytest.mark.parametrize("policy", [ConversionPolicy(), ESTIMATE, ConversionPolicy.kafka()])
+def test_only_an_estimate_that_converted_nothing_is_the_records_unchanged(
+    policy: ConversionPolicy,
+) -> None:
+    """With an entry that is not whole, which no message is made of."""
+    old = build([Record(1, 7, value=b"old")], magic=1)
+    new = build([Record(2, 7, value=b"new")], magic=2)
+    torn = new[:-1]
+    is_estimate = policy.size == "estimate"
+    assert eager(MemoryRecords(old + torn), 1, 0, policy) == old + (torn if is_estimate else b"")
+    converted = eager(MemoryRecords(old + new + torn), 1, 0, policy)
+    assert [one.value for one in read(MemoryRecords(converted))] == [b"old", b"new"]
+    assert converted.startswith(old)
+    assert len(converted) == len(old) + 34 + 3

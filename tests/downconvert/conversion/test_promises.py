@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert.conversion import plan
 from records import (
     Codec,
     ControlRecordType,
+    CorruptRecordsError,
     FileRecords,
     MemoryRecords,
     Record,
@@ -60,7 +62,80 @@ def test_a_send_that_has_written_everything_holds_no_buffers() -> None:
     assert held < spare + 40 * 8 * KiB
 
 
+@pytest.mark.parametrize("count", [1, 5])
+def test_a_send_that_has_written_everything_holds_no_messages(count: int) -> None:
+    """Those of a small response are all made before; of a larger one, the recompressed ones."""
+    plain = b"".join(batch(20 * n, size=8_000) for n in range(count - 1))
+    log = MemoryRecords(plain + batch(1000, Codec.ZSTD, size=4_000))
+    done = []
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            send = LazyDownConvertRecords(log, 1).to_send()
+            channel = Everything()
+            while not send.completed:
+                send.write_to(channel)
+            channel.taken.clear()
+            done.append(send)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 8 * (32 + 32 + 16) * KiB + 40 * 8 * KiB
+
+
+def test_a_send_that_has_failed_holds_no_buffers(tmp_path: Path) -> None:
+    """The file is cut after the size was promised."""
+    path = tmp_path / "a.log"
+    failed = []
+    data = batch(0) + batch(20, Codec.ZSTD, size=40_000)
+    path.write_bytes(data)
+    with FileRecords.open(path) as log:
+        policy = ConversionPolicy(recode={"zstd": "none"})
+        lazies = [LazyDownConvertRecords(log, 1, 0, policy) for _ in range(40)]
+        path.write_bytes(data[:-100])
+        tracemalloc.start()
+        try:
+            for lazy in lazies:
+                send, channel = lazy.to_send(), Everything()
+                for _ in range(2):
+                    with pytest.raises(CorruptRecordsError):
+                        sent(send, channel)
+                channel.taken.clear()
+                failed.append(send)
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert all(not send.completed for send in failed)
+    assert held < 8 * (64 + 64 + 192 + 128) * KiB + 40 * 8 * KiB
+
+
 # --- the largest response
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_what_is_sent_uncompressed_is_measured_to_its_end(codec: Codec) -> None:
+    """Only messages that are compressed again are limited to what is made beforehand."""
+    log = MemoryRecords(b"".join(batch(20 * n, codec, size=8_000) for n in range(8)))
+    lazy = LazyDownConvertRecords(log, 1, 0, ConversionPolicy(recode={"gzip": "none"}))
+    assert lazy.is_whole
+    assert lazy.size > 8 * 20 * 8_000
+    assert offsets(sent(lazy.to_send())) == list(range(160))
+
+
+@pytest.mark.parametrize("small_size_max", [0, plan.SMALL_SIZE_MAX])
+@pytest.mark.parametrize("missing", [0, 1])
+def test_plain_records_of_exactly_what_a_response_may_have_are_a_whole_response(
+    missing: int, small_size_max: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A smaller limit stands for that of 2 GiB."""
+    log = MemoryRecords(batch(0))
+    size = LazyDownConvertRecords(log, 1).size
+    monkeypatch.setattr(plan, "SMALL_SIZE_MAX", small_size_max)
+    monkeypatch.setattr(plan, "RESPONSE_SIZE_MAX", size - missing)
+    lazy = LazyDownConvertRecords(log, 1)
+    assert lazy.is_whole == (not missing)
+    assert lazy.size <= size - missing
+    assert len(sent(lazy.to_send())) == lazy.size
 
 
 def header(offset: int, body_size: int, codec: Codec, count: int) -> bytes:

@@ -2,6 +2,7 @@
 
 import os
 import socket
+from itertools import pairwise
 
 import pytest
 
@@ -47,6 +48,23 @@ def test_a_write_converts_at_most_one_chunk_and_writes_at_most_once():
         assert send.stats.bytes_in - before[1] <= 16 * KiB
     assert send.remaining == 0
     assert send.write_to(channel) == 0
+
+
+def test_a_budget_of_many_chunks_is_written_chunk_by_chunk():
+    """What has to be in memory for a channel without a descriptor is one chunk at a time."""
+
+    class Sizes(Everything):
+        largest = 0
+
+        def write(self, data):
+            self.largest = max(self.largest, len(data))
+            return super().write(data)
+
+    log = MemoryRecords(build([Record(0, 0, value=b"v" * 1000)], magic=2) * 400)
+    send, channel = LazyDownConvertRecords(log, 1).to_send(), Sizes()
+    assert send.size > 20 * 16_384
+    assert send.write_to(channel, 10 * send.size) == send.size
+    assert channel.largest < 3 * 16_384
 
 
 def test_what_a_failing_channel_did_not_take_is_sent_by_the_next_write():
@@ -151,6 +169,74 @@ def test_records_that_changed_after_they_were_measured_are_an_error(tmp_path):
         os.truncate(path, 100)
         with pytest.raises(CorruptRecordsError):
             sent(send)
+
+
+@pytest.mark.parametrize("large_size", [0, 82_000])
+def test_records_that_become_more_than_they_were_measured_to_are_an_error(large_size, tmp_path):
+    """What is sent until then is whole messages. A large one is not begun where it does not fit."""
+    path = tmp_path / "00000000000000000000.log"
+    few = build([Record(offset=i, timestamp=0, value=b"v" * 993) for i in range(100)], magic=2)
+    small = build([Record(offset=i, timestamp=0, value=b"1234") for i in range(200)], magic=2)
+    large = build([Record(offset=200, timestamp=0, value=bytes(large_size))], magic=2)
+    many = small * 8 + large if large_size else small * 100
+    assert len(many) > len(few)
+    path.write_bytes(few)
+    with FileRecords.open(path) as log:
+        lazy = LazyDownConvertRecords(log, 1)
+        send, channel = lazy.to_send(), Everything()
+        path.write_bytes(many)
+        with pytest.raises(CorruptRecordsError):
+            sent(send, channel)
+    assert 0 < len(channel.taken) < lazy.size
+    headers = MemoryRecords(channel.taken).batches()
+    assert sum(header.size for header in headers) == len(channel.taken)
+
+
+def test_records_that_become_less_than_they_were_measured_to_are_an_error(tmp_path):
+    """An exact response has no filler, whatever happens to the file."""
+    path = tmp_path / "00000000000000000000.log"
+    few = build([Record(offset=i, timestamp=0, value=b"v" * 993) for i in range(90)], magic=2)
+    small = build([Record(offset=i, timestamp=0, value=b"1234") for i in range(200)], magic=2)
+    path.write_bytes(small * 50)
+    with FileRecords.open(path) as log:
+        send, channel = LazyDownConvertRecords(log, 1).to_send(), Everything()
+        path.write_bytes(few * 3)
+        with pytest.raises(CorruptRecordsError):
+            sent(send, channel)
+    assert send.stats.filler_bytes == 0
+    headers = MemoryRecords(channel.taken).batches()
+    assert sum(header.size for header in headers) == len(channel.taken)
+
+
+def test_every_chunk_adds_to_the_time_of_converting():
+    class Clock:
+        now = 0.0
+
+        def __call__(self):
+            self.now += 1
+            return self.now
+
+    log = MemoryRecords(build([Record(0, 0, value=b"v" * 1000)], magic=2) * 400)
+    send, channel = LazyDownConvertRecords(log, 1, clock=Clock()).to_send(), Everything()
+    seconds = [send.stats.seconds_converting]
+    while not send.completed:
+        send.write_to(channel)
+        seconds.append(send.stats.seconds_converting)
+    assert len(seconds) > 20
+    assert seconds == list(range(len(seconds)))
+
+
+def test_a_turn_passes_about_its_budget_of_records_that_convert_to_nothing():
+    before = build([Record(n, 0, value=b"v" * 1000) for n in range(10)], magic=2) * 200
+    log = MemoryRecords(before + build([Record(100, 0, value=b"v")], magic=2))
+    policy = ConversionPolicy(size="estimate")
+    send, channel = LazyDownConvertRecords(log, 1, 100, policy).to_send(), Everything()
+    turns = [0]
+    while not channel.taken:
+        send.write_to(channel, 64 * 1024)
+        turns.append(send.stats.bytes_in)
+    assert len(turns) > 20
+    assert max(b - a for a, b in pairwise(turns)) <= 2 * 64 * 1024
 
 
 def test_a_channel_without_send_or_write_is_refused():

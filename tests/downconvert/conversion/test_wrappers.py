@@ -63,12 +63,16 @@ SIZES = st.lists(
 
 
 @given(
-    SIZES, st.sampled_from([128, 155, 300, 1024, 8 * KiB]), st.sampled_from([0, 1]), st.booleans()
+    SIZES,
+    st.sampled_from([128, 155, 200, 300, 1024, 8 * KiB]),
+    st.sampled_from([0, 1]),
+    st.booleans(),
 )
 @example([(94, False, 1)] * 3, 128, 1, True)  # a message of a wrapper's size
 @example([(95, False, 1)] * 3, 128, 1, True)  # larger than a wrapper, and fits the window
 @example([(20, False, 1), (100, False, 1), (20, False, 1)], 128, 1, True)
 @example([(60, True, 1)] * 5, 300, 0, True)
+@example([(110, False, 1), *[(26, False, 1)] * 6], 200, 1, True)  # full without the next
 def test_a_wrapper_ends_where_the_next_record_does_not_fit_or_does_not_follow(
     drawn: list[tuple[int, bool, int]], size_max: int, to_magic: int, split_at_gaps: bool
 ) -> None:

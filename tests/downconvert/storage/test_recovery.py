@@ -290,3 +290,13 @@ def test_recovery_is_done_again_if_it_was_interrupted(path: Path) -> None:
     recover(path)
     again = recover(path)
     assert (bases(again), again.end_offset, again.report.bytes_cut) == ([0, 10], 14, 0)
+
+
+@pytest.mark.parametrize("at_batch", [0, 4])
+def test_a_log_of_one_segment_ends_where_it_was_cut(tmp_path: Path, at_batch: int) -> None:
+    indexed_segment(tmp_path, 0, *(batch(n, n + 1) for n in range(0, 10, 2)))
+    damage(tmp_path, 0, at_batch)
+    log = recover(tmp_path)
+    assert checked(log) == [0]
+    assert (log.end_offset, log.position) == (2 * at_batch, at_batch * len(batch(0, 1)))
+    assert log.segments[0].size == log.position

@@ -80,3 +80,37 @@ def test_one_that_becomes_too_large_is_refused_before_it_is_whole(codec: Codec) 
     records = [Record(n, 0, value=Random(n).randbytes(1000)) for n in range(2000)]
     with pytest.raises(RecordTooLargeError):
         streamed(records, codec, size_max=100_000)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_small_and_large_records_keep_their_order_and_times(codec: Codec) -> None:
+    """The last one is not the youngest; the youngest is a large one."""
+    sizes = (10, CHUNK + 1, 20, 30, CHUNK + 2, CHUNK, 40)
+    times = (5, 9, 7, 6, 3, 2, 1)
+    records = [
+        Record(n, time, key=b"%d" % n, value=bytes(size))
+        for n, (size, time) in enumerate(zip(sizes, times, strict=True))
+    ]
+    data = streamed(records, codec)
+    found = list(read(MemoryRecords(data)))
+    assert [(one.offset, one.timestamp, one.key) for one in found] == [
+        (one.offset, one.timestamp, one.key) for one in records
+    ]
+    assert [len(one.value or b"") for one in found] == list(sizes)
+    assert next(MemoryRecords(data).batches()).max_timestamp == 9
+
+
+def test_a_batch_of_exactly_the_largest_size_is_built() -> None:
+    records = [Record(n, 0, value=bytes(100)) for n in range(10)]
+    size = len(streamed(records, Codec.NONE))
+    assert len(streamed(records, Codec.NONE, size_max=size)) == size
+    with pytest.raises(RecordTooLargeError) as error:
+        streamed(records, Codec.NONE, size_max=size - 1)
+    assert (error.value.size, error.value.limit) == (size, size - 1)
+
+
+def test_records_without_a_timestamp_make_a_batch_without_one() -> None:
+    records = [Record(n, -1, value=b"v", headers=(("\udcff", b"no text"),)) for n in range(3)]
+    data = streamed(records, Codec.NONE)
+    assert next(MemoryRecords(data).batches()).max_timestamp == -1
+    assert [one.headers for one in read(MemoryRecords(data))] == [one.headers for one in records]

@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from records import BatchHeader, CorruptRecordsError, FileRecords, MemoryRecords, TimestampType
+from records import (
+    BatchHeader,
+    CorruptRecordsError,
+    FileRecords,
+    MemoryRecords,
+    TimestampType,
+    build,
+)
 from records.batches.reader import Record, read, read_batch
 from records.files.source import TRUNCATED
 from records.files.window import WINDOW_SIZE
@@ -334,3 +341,11 @@ def test_a_header_of_other_records_is_refused() -> None:
     (header,) = records.batches()
     with pytest.raises(ValueError, match="not one of these"):
         read_batch(records.slice(0, 80), header)
+
+
+def test_control_batches_of_any_size_are_left_out() -> None:
+    """One that is not read at once is as well."""
+    many = [Record(n, 0, key=b"\0\0\0\0", value=b"v" * 100) for n in range(3000)]
+    data = [Record(n, 0, value=b"data") for n in (3000, 3001)]
+    log = build(many, magic=2, control=True) + build(data, magic=2)
+    assert [record.offset for record in read(MemoryRecords(log))] == [3000, 3001]

@@ -14,6 +14,7 @@ from downconvert.storage.cleaning.cleanable import cleanable
 from downconvert.storage.cleaning.compact_log import Compaction, InterruptedPassError, compact
 from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
 from downconvert.storage.disk.files import Files
+from downconvert.storage.log_writer import LogWriter
 from records.batches.builder import build
 from records.formats import V2, TimestampType
 from records.record import Record
@@ -213,8 +214,9 @@ class Overtaking:
         """Nothing to do."""
 
 
+@pytest.mark.parametrize("change", [LogWriter.truncate_to, LogWriter.truncate_fully_and_start_at])
 def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
-    tmp_path: Path,
+    tmp_path: Path, change: Callable[[LogWriter, int], None]
 ) -> None:
     """Also between the last segment and the note of the pass."""
     number = 0
@@ -224,7 +226,7 @@ def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
             log = log_dir.logs.create(PARTITION)
             fill(log, Random(1), 60)
             part = cleanable(log, CONFIG, 1000)
-            lock = Overtaking(partial(log.writer.truncate_to, 20), number)
+            lock = Overtaking(partial(change, log.writer, 20), number)
             one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
             if number == 0:
                 assert part.end > 20
@@ -236,5 +238,59 @@ def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
             else:
                 assert lock.left >= 0  # there were no more steps
                 break
+        number += 1
+    assert number >= 10
+
+
+def test_a_pass_touches_no_file_of_another_log_of_that_name(tmp_path: Path) -> None:
+    """A topic is deleted and made again before any step of the pass that takes the lock."""
+    number = 0
+    while True:
+        (tmp_path / str(number)).mkdir()
+        with opened(tmp_path / str(number)) as log_dir:
+            log = log_dir.logs.create(PARTITION)
+            fill(log, Random(1), 60)
+            found: dict[str, bytes] = {}
+
+            def make_again(log_dir: LogDir = log_dir, found: dict[str, bytes] = found) -> None:
+                log_dir.logs.delete(PARTITION)
+                other = log_dir.logs.create(PARTITION)
+                fill(other, Random(2), 5)
+                (other.path / "00000000000000000000.log.cleaned").write_bytes(b"of another pass")
+                found |= {file.name: file.read_bytes() for file in other.path.iterdir()}
+
+            part = cleanable(log, CONFIG, 1000)
+            lock = Overtaking(make_again, number)
+            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
+            try:
+                steps_of(one)
+            except InterruptedPassError:
+                one.close()
+                assert found == {file.name: file.read_bytes() for file in log.path.iterdir()}
+            else:
+                assert lock.left >= 0
+                break
+        number += 1
+    assert number >= 10
+
+
+def test_a_pass_puts_back_no_segment_that_was_deleted_before_any_step(tmp_path: Path) -> None:
+    number = 0
+    while True:
+        (tmp_path / str(number)).mkdir()
+        with opened(tmp_path / str(number)) as log_dir:
+            log = log_dir.logs.create(PARTITION)
+            fill(log, Random(1), 60)
+            part = cleanable(log, CONFIG, 1000)
+            lock = Overtaking(partial(log.writer.remove_oldest, 2), number)
+            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
+            start = log.segments[2].base_offset
+            with suppress(InterruptedPassError):
+                steps_of(one)
+            if lock.left >= 0:
+                break
+            assert log.start_offset >= start
+            bases = [int(file.name.partition(".")[0]) for file in log.path.glob("*.log*")]
+            assert min(bases) >= start
         number += 1
     assert number >= 10

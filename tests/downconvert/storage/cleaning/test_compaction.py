@@ -196,3 +196,17 @@ def test_a_marker_depends_on_the_data_of_its_own_transaction_only() -> None:
     assert [header.has_delete_horizon for header in headers] == [False, False, True]
     left, _ = clean(cleaned, now=5000, horizon=9000)
     assert left == first
+
+
+def test_data_outside_of_transactions_keeps_no_marker() -> None:
+    """Nor does data of another producer. That of the transaction itself does."""
+    options = {"base_sequence": 0, **PRODUCER}
+    marker = build_marker(ControlRecordType.COMMIT, offset=5, timestamp=0, **PRODUCER)
+    plain = keyed(0, (b"a", b"1"), **options)
+    in_transaction = keyed(0, (b"a", b"1"), transactional=True, **options)
+    other = keyed(0, (b"a", b"1"), transactional=True, producer_id=8, producer_epoch=0)
+    for data, keeps in ((plain, False), (other, False), (in_transaction, True)):
+        once, _ = clean(data + marker, now=1000, horizon=5000)
+        again, _ = clean(once, now=6000, horizon=9000)
+        assert any(h.is_control for h in MemoryRecords(once).batches())
+        assert any(h.is_control for h in MemoryRecords(again).batches()) == keeps

@@ -7,13 +7,22 @@ import pytest
 
 from downconvert.storage import LogConfig, OffsetOverflowError
 from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.files import WritableFile
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.indexes.offset_index import RELATIVE_MAX
+from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import Kind
 from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.segment_recovery import check_segment, rebuild_segment
 from records.formats import Codec
-from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
+from tests.downconvert.storage.logs import (
+    UNSYNCED,
+    UnsyncedDisk,
+    UnsyncedFile,
+    batch,
+    indexed_segment,
+    segment,
+)
 
 BATCHES = [batch(n, n + 1, size=200) for n in range(0, 100, 2)]
 CONFIG = LogConfig(index_interval_bytes=500)
@@ -123,3 +132,30 @@ def test_recovery_syncs_the_good_part_before_it_reports_it(tmp_path: Path, torn:
         left.mkdir()
         disk.survivors(left)
         assert (left / made.path().name).read_bytes() == b"".join(BATCHES)
+
+
+def test_two_markers_at_one_offset_are_one_entry_of_the_index(tmp_path: Path) -> None:
+    """Offsets are not compared with one another, so a damaged log may have that."""
+    made = segment(tmp_path, 0, batch(3), batch(3), batch(4))
+    entries = (AbortedTransaction(7, 0, offset, 5) for offset in (3, 3, 4))
+    rebuild_segment(made, check_segment(made), CONFIG, UNSYNCED, lambda *_: next(entries))
+    assert [entry.last_offset for entry in made.aborted()] == [3, 4]
+
+
+def test_rebuilt_files_are_synced_before_recovery_goes_on(tmp_path: Path) -> None:
+    """The log's bytes too, which may have been read from memory alone."""
+    synced: set[str] = set()
+
+    class Noting(UnsyncedDisk):
+        def open(self, path: Path) -> WritableFile:
+            class File(UnsyncedFile):
+                def sync(self) -> None:
+                    synced.add(path.suffix)
+
+            return File(path)
+
+    made = segment(tmp_path, 0, *BATCHES)
+    entries = iter([AbortedTransaction(7, 0, 1, 2)])
+    files = Noting()
+    rebuild_segment(made, check_segment(made), CONFIG, files, lambda *_: next(entries, None))
+    assert synced == {".log", ".index", ".timeindex", ".txnindex"}

@@ -131,3 +131,36 @@ def test_a_producer_that_continues_while_another_begins_is_fenced(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     )
     assert state(broker).producer_epoch == other.epoch
+
+
+def test_a_transaction_that_is_committed_just_before_its_abort_is_decided_stays_committed(
+    broker: Broker, producer: Producing
+) -> None:
+    producer.write([b"a"])
+    told: list[ErrorCode] = []
+    lock = Stopping(broker.transactions._lock, lambda: told.append(producer.end()))
+    broker.transactions._lock = lock  # type: ignore[assignment]
+    broker.transactions.abort_timed_out(NOW + TIMEOUT_MS / 1000 + 1)
+    assert told == [ErrorCode.NONE]
+    assert committed(broker, ZERO) == [b"a"]
+    assert producer.add(ZERO) == [ErrorCode.NONE]  # it is not fenced
+
+
+def test_markers_that_another_thread_has_just_written_are_not_written_again(
+    broker: Broker, producer: Producing
+) -> None:
+    producer.write([b"a"])
+    (partition, _) = broker.topics["t"].partitions.values()
+    usual = partition.lock
+
+    def fail() -> None:
+        raise OSError("the disk")
+
+    partition.lock = Stopping(usual, fail)  # type: ignore[assignment]
+    assert producer.end() is ErrorCode.NONE
+    partition.lock = usual
+    assert (markers(partition), state(broker).transaction_state) == (0, "PrepareCommit")
+    lock = Stopping(broker.transactions._lock, lambda: broker.transactions.complete_prepared(NOW))
+    broker.transactions._lock = lock  # type: ignore[assignment]
+    broker.transactions.complete_prepared(NOW)
+    assert (markers(partition), state(broker).transaction_state) == (1, "CompleteCommit")

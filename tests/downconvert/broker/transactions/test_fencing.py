@@ -169,3 +169,37 @@ def test_there_are_only_so_many_transactional_ids(tmp_path: Path) -> None:
         assert Producing(broker).begin() is ErrorCode.NONE
         assert Producing(broker, "other").begin() is ErrorCode.POLICY_VIOLATION
         assert Producing(broker).begin() is ErrorCode.NONE
+
+
+def test_a_batch_of_an_epoch_to_come_is_refused_like_one_of_the_past(
+    producer: Producing,
+) -> None:
+    producer.write([b"a"])
+    producer.epoch += 1
+    assert producer.send() is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_who_goes_on_has_to_be_the_producer_and_not_only_of_its_epoch(producer: Producing) -> None:
+    producer.id += 1
+    assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
+
+
+def test_going_on_with_exhausted_epochs_is_asked_again_by_the_old_id(
+    broker: Broker, producer: Producing
+) -> None:
+    one = broker.transactions.get("tx")
+    assert one is not None
+    broker.transactions._kept["tx"] = one.with_epoch(0x7FFE, 0x7FFD, TIMEOUT_MS, 0)
+    before = producer.id
+    for epoch, code in ((0x7FFE, ErrorCode.NONE), (0x7FFD, ErrorCode.PRODUCER_FENCED)):
+        producer.id, producer.epoch = before, epoch
+        assert producer.begin(goes_on=True) is code
+    producer.id, producer.epoch = before, 0x7FFE
+    assert producer.begin(goes_on=True) is ErrorCode.NONE  # its answer was lost
+    assert (producer.id == before, producer.epoch) == (False, 0)
+    assert producer.add(ZERO) == [ErrorCode.NONE]
+
+
+def test_a_transactional_id_has_so_many_bytes_and_no_more(broker: Broker) -> None:
+    assert Producing(broker, "x" * 0x7FFF).begin() is ErrorCode.NONE
+    assert Producing(broker, "ü" * 0x4000).begin() is ErrorCode.INVALID_REQUEST

@@ -17,6 +17,7 @@ def test_ids_are_others_after_a_restart_and_of_other_nodes(tmp_path: Path) -> No
             given += [broker.producer_ids.take() for _ in range(BLOCK_SIZE + 5)]
     assert len(set(given)) == len(given)
     assert all(0 <= producer_id < 2**63 for producer_id in given)
+    assert {one >> 40 for one in given} == {0, 1}  # the node, however many are given
 
 
 def test_ids_that_a_log_knows_are_left_out(tmp_path: Path) -> None:
@@ -28,6 +29,27 @@ def test_ids_that_a_log_knows_are_left_out(tmp_path: Path) -> None:
                 batch(offset, producer_id=known, producer_epoch=0, base_sequence=0)
             )
         assert [broker.producer_ids.take() for _ in range(3)] == [2, 4, 5]
+
+
+def test_the_number_in_the_file_has_twelve_digits_at_most(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_text("123456789012")
+    with writable_broker(tmp_path, node_id=0) as broker:
+        assert broker.producer_ids.take() == 123456789012
+
+
+def test_no_id_is_given_before_its_block_is_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError("the disk")
+
+    with writable_broker(tmp_path) as broker:
+        with monkeypatch.context() as failing:
+            failing.setattr("downconvert.broker.transactions.producer_ids.replace_file", fail)
+            with pytest.raises(OSError, match="the disk"):
+                broker.producer_ids.take()
+        broker.producer_ids.take()
+    assert (tmp_path / FILE_NAME).read_text() == f"{BLOCK_SIZE}\n"
 
 
 @pytest.mark.parametrize("text", ["", "x", "-5", "9" * 20])

@@ -51,8 +51,12 @@ def write_varied(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
 
 def _vary(tree: Tree) -> None:
     chance = random.Random(f"vary {tree.seed}")
-    is_plain = all(copy.is_valid and not copy.cleaned for copy in tree.copies)
-    is_simple = is_plain and not any(one.producer >= 0 and one.records for one in tree.log)
+    is_plain = all(copy.is_valid for copy in tree.copies)
+    is_simple = (
+        is_plain
+        and all(not copy.cleaned for copy in tree.copies)
+        and not any(one.producer >= 0 and one.records for one in tree.log)
+    )
     if is_simple and chance.random() < 0.4:
         _make_old(chance, tree)
     elif chance.random() < 0.3:
@@ -63,7 +67,7 @@ def _vary(tree: Tree) -> None:
             _hurt_ranges(chance, copy)
     for copy in tree.copies:
         copy.has_snapshots = copy.pieces != [] and chance.random() < 0.4
-        copy.lost_notes = _lost_notes(chance, copy)
+        copy.lost_notes = _lost_notes(chance, copy, is_plain=is_plain)
     if chance.random() < 0.1:
         twin = copying.deepcopy(chance.choice(tree.copies))
         twin.broker = "b8"
@@ -110,14 +114,16 @@ def _hurt_ranges(chance: random.Random, copy: Copy) -> None:
             piece.broken[number] = what
 
 
-def _lost_notes(chance: random.Random, copy: Copy) -> dict[str, str]:
+def _lost_notes(chance: random.Random, copy: Copy, *, is_plain: bool) -> dict[str, str]:
     """Which small files are damaged, and how."""
     lost = {}
     for name in (LEADER_EPOCHS, PARTITION_METADATA, CLEANER_POINTS, LOG_STARTS, "snapshot"):
         if chance.random() < 0.06:
             lost[name] = chance.choice(["gone", "empty", "noise", "cut"])
-    if any(one.magic != V2 for one in copy.log):
-        lost.pop(LEADER_EPOCHS, None)  # then such a copy, and only it, would have no epoch
+    if any(one.magic != V2 for one in copy.log) or not is_plain:
+        # Nothing else shows that a later leader truncated what another copy has, and the messages
+        # of old formats have no epoch.
+        lost.pop(LEADER_EPOCHS, None)
     if LOG_STARTS in lost:
         copy.deleted = 0
     return lost

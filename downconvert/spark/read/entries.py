@@ -144,20 +144,22 @@ class Entries:
             yield from self._report(entry, f"{damage}{left}", one, state, schema)
 
     def after_last(self, near: int, schema: Any) -> Iterator[Any]:
-        """Handles offsets between the last entry of a segment and the next segment, if the split is
-        the last one of its segment. `near`: where an entry begins.
+        """Handles offsets between the last entry of a segment and the next segment, if the split
+        reads the last entry. `near`: where an entry begins.
 
         Yields as `recover` does. MissingOffsetsError with FAILFAST."""
         split, file = self.split, self.split.segment
-        if is_last(file) or self._is_reported or split.is_followed:
+        if is_last(file) or self._is_reported:
             return
+        if split.is_followed and self._end < self.size:
+            return
+        if split.is_cut and self._opened.start >= self.size:
+            return  # the split before it reads up to the end: no boundary is between them
         until = min(file.next_offset, split.end_offset)
         if until <= split.first_offset:
             return
         position, after = self._resumed
         if position < self.size:
-            if near >= self.size:  # no entry begins in this split
-                near = self._opened.boundaries().before_offset(OFFSET_MAX)
             after, _ = self._offset_after(near, self.size, until)
         is_superseded = after >= file.valid_until
         after = min(after, file.valid_until)
@@ -343,6 +345,7 @@ def _split_of(piece: Stretch, split: Split) -> Split:
         first_offset=piece.start,
         end_offset=piece.end,
         is_cut=False,
+        is_verified=True,
         copies=(),
         copies_cleaned=(),
     )

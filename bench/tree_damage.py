@@ -67,7 +67,7 @@ def _vary(tree: Tree) -> None:
             _hurt_ranges(chance, copy)
     for copy in tree.copies:
         copy.has_snapshots = copy.pieces != [] and chance.random() < 0.4
-        copy.lost_notes = _lost_notes(chance, copy, is_plain=is_plain)
+        copy.lost_notes = _lost_notes(chance, copy, is_plain=is_plain, is_refused=tree.is_refused)
     if chance.random() < 0.1:
         twin = copying.deepcopy(chance.choice(tree.copies))
         twin.broker = "b8"
@@ -114,7 +114,9 @@ def _hurt_ranges(chance: random.Random, copy: Copy) -> None:
             piece.broken[number] = what
 
 
-def _lost_notes(chance: random.Random, copy: Copy, *, is_plain: bool) -> dict[str, str]:
+def _lost_notes(
+    chance: random.Random, copy: Copy, *, is_plain: bool, is_refused: bool
+) -> dict[str, str]:
     """Which small files are damaged, and how."""
     lost = {}
     for name in (LEADER_EPOCHS, PARTITION_METADATA, CLEANER_POINTS, LOG_STARTS, "snapshot"):
@@ -124,6 +126,8 @@ def _lost_notes(chance: random.Random, copy: Copy, *, is_plain: bool) -> dict[st
         # Nothing else shows that a later leader truncated what another copy has, and the messages
         # of old formats have no epoch.
         lost.pop(LEADER_EPOCHS, None)
+    if is_refused:
+        lost.pop(PARTITION_METADATA, None)
     if LOG_STARTS in lost:
         copy.deleted = 0
     return lost

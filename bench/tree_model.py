@@ -101,6 +101,20 @@ class Copy:
         batches = (one for piece in self.pieces for one in piece.batches)
         return {offset for one in batches for offset, _, _ in one.records}
 
+    def hidden(self) -> set[int]:
+        """The offsets that damage hides at the end of the copy: no index leads to them."""
+        last = self.present()[-1:]
+        whole = list(last[0].whole()) if last else []
+        broken = (
+            number
+            for number, _ in whole
+            if last[0].broken.get(number, "body") != "body" and not last[0].is_found_after(number)
+        )
+        first = next(broken, len(whole))
+        is_zeros = all(last[0].broken.get(number) == "zeros" for number, _ in whole[first:])
+        hidden = () if is_zeros else whole[first:]  # zeros up to the end were never written
+        return {offset for _, one in hidden for offset, _, _ in one.records}
+
     def present(self) -> list[Piece]:
         return [piece for piece in self.pieces if not piece.is_gone]
 

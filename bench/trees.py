@@ -24,7 +24,7 @@ from downconvert.spark.jobs.audit.audit_segment import audit_segments
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.completeness import State
 from downconvert.spark.logs.places import Json
-from downconvert.storage.names import OFFSET_MAX, TopicPartition
+from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
 from records import Codec, RecordsError
 from records.formats import V2
 from tests import object_store
@@ -59,9 +59,12 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
             return False
         raise WrongError(f"seed {seed}: two topics of one name were read as one")
     try:
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            found, absent = _query(tree, place)
+        _warned(tree, absent, [str(one.message) for one in told])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            found, absent = _query(tree, place)
             _committed(tree, place, found)
             _jobs(tree, place, found, absent)
             _audit(tree, place, found)
@@ -103,6 +106,19 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
         _expect(tree, not absent and strict == found, "FAILFAST reads less without an error")
     _parts(tree, place, found, absent)
     return found, absent
+
+
+def _warned(tree: Tree, absent: list[tuple[int, int]], told: list[str]) -> None:
+    """Checks that a query warns of records that damage at the end of a copy may hide."""
+    end = tree.seen()[1]
+    hidden = {at for copy in tree.copies if copy.is_valid for at in copy.hidden() if at >= end}
+    is_reported = any(stop == 2**63 for _, stop in absent)
+    is_named = any("it is not known whether it went beyond" in what for what in told)
+    _expect(tree, not hidden or is_reported or is_named, f"{hidden} may be lost without a word")
+    noted = any("topic id" in what for what in told)
+    lost = [copy.lost_notes.get(PARTITION_METADATA) for copy in tree.copies if copy.present()]
+    is_expected = {"empty", "noise"} & set(lost) and len(lost) > 1
+    _expect(tree, noted or not is_expected, "a damaged topic id is ignored without a word")
 
 
 def _parts(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]]) -> None:

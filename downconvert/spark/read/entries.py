@@ -31,7 +31,8 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
-from records import BatchHeader, Codec, CorruptRecordsError, Records
+from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
+from records.batches.reader import read_batch
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V2
 
@@ -259,9 +260,12 @@ class Entries:
             header = self.header(position)
         except CorruptRecordsError:
             return None
-        if header is None or (header.magic != V2 and header.codec is not Codec.NONE):
-            return None
-        return header.base_offset
+        if header is None or header.magic == V2 or header.codec is Codec.NONE:
+            return None if header is None else header.base_offset
+        with suppress(RecordsError):  # only its first record has it
+            size_max = self.options.max_record_bytes
+            return next(read_batch(self.records, header, record_size_max=size_max)).offset
+        return None
 
     def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
         """The offset after the last complete entry that ends at or before `end`, and where that

@@ -15,9 +15,10 @@ from downconvert.storage.indexes.transaction_index import (
     read_transactions,
 )
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
+from records import Codec
 from records.batches.builder import build, build_marker
 from records.batches.control import ControlRecordType
-from records.formats import V2
+from records.formats import V0, V2, TimestampType
 from records.record import Record
 
 DAY: Final = 86_400_000
@@ -37,6 +38,8 @@ class Batch:
     records: tuple[tuple[int, bytes, bytes], ...]  # offset, key, value
     producer: int = NO_PRODUCER
     aborts: bool = False
+    magic: int = V2
+    codec: Codec = Codec.NONE
 
     @property
     def data(self) -> bytes:
@@ -48,11 +51,17 @@ class Batch:
                 producer_id=self.producer,
                 leader_epoch=self.epoch,
             )
+        if self.magic != V2:
+            kind = TimestampType.NONE if self.magic == V0 else TimestampType.CREATE
+            time = -1 if self.magic == V0 else DAY
+            old = [Record(at, time, kind, key, value) for at, key, value in self.records]
+            return build(old, magic=self.magic, codec=self.codec)
         found = [Record(at, DAY, key=key, value=value) for at, key, value in self.records]
         is_transactional = self.producer != NO_PRODUCER
         return build(
             found,
             magic=V2,
+            codec=self.codec,
             base_offset=self.base,
             last_offset=self.last,
             leader_epoch=self.epoch,

@@ -11,13 +11,17 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.storage.names import Kind, file_name
-from records.formats import BATCH_HEADER_SIZE
+from records.formats import BATCH_HEADER_SIZE, V2
 from tests.downconvert.storage.logs import indexed_segment
 
 from .tree_log import Batch, Transactions, appended, transactions, write_transaction_index
 
 NAME: Final = "a-0"
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
+# Seeds from here on are varied (tree_damage.py). Earlier ones stay as they are: tests name them.
+VARIED: Final = 3_000_000
+# How a batch is damaged. Its header tells where the next one begins, if only its body is.
+BROKEN: Final = ("body", "header", "zeros", "noise")
 
 
 @dataclass
@@ -28,7 +32,7 @@ class Piece:
     batches: list[Batch]
     is_indexed: bool
     keep: int | None = None  # bytes that were copied; None: all
-    broken: dict[int, str] = field(default_factory=dict)  # by batch number: "body" or "header"
+    broken: dict[int, str] = field(default_factory=dict)  # by batch number, one of BROKEN
     is_gone: bool = False
     index_damage: int | None = None  # the seed of the damage to its indexes
 
@@ -52,10 +56,17 @@ class Piece:
     def readable(self) -> Iterator[Batch]:
         """The batches that a reader can find and trust."""
         for number, one in self.whole():
-            if self.broken.get(number) == "header" and not self.has_index:
+            if self.broken.get(number, "body") != "body" and not self.has_index:
                 return
             if number not in self.broken:
                 yield one
+
+    def is_found_after(self, number: int) -> bool:
+        """Whether the index leads to a batch after this one, which is followed by another one, or
+        ends the log."""
+        found = [self.broken.get(at, "body") == "body" for at, _ in self.whole()][number + 1 :]
+        pairs = zip(found, [*found[1:], self.keep is None], strict=False)
+        return self.has_index and any(map(all, pairs))
 
 
 @dataclass
@@ -70,6 +81,8 @@ class Copy:
     log: list[Batch]
     cleaned: int = 0
     deleted: int = 0  # the log start offset after a DeleteRecords request
+    has_snapshots: bool = False
+    lost_notes: dict[str, str] = field(default_factory=dict)  # damaged small files, and how
 
     def covers(self, offset: int) -> bool:
         """Whether an offset is within the copy, as it was before it was damaged."""
@@ -87,6 +100,20 @@ class Copy:
         """The offsets of the records that the copy had before it was damaged."""
         batches = (one for piece in self.pieces for one in piece.batches)
         return {offset for one in batches for offset, _, _ in one.records}
+
+    def hidden(self) -> set[int]:
+        """The offsets that damage hides at the end of the copy: no index leads to them."""
+        last = self.present()[-1:]
+        whole = list(last[0].whole()) if last else []
+        broken = (
+            number
+            for number, _ in whole
+            if last[0].broken.get(number, "body") != "body" and not last[0].is_found_after(number)
+        )
+        first = next(broken, len(whole))
+        is_zeros = all(last[0].broken.get(number) == "zeros" for number, _ in whole[first:])
+        hidden = () if is_zeros else whole[first:]  # zeros up to the end were never written
+        return {offset for _, one in hidden for offset, _, _ in one.records}
 
     def present(self) -> list[Piece]:
         return [piece for piece in self.pieces if not piece.is_gone]
@@ -133,8 +160,8 @@ class Tree:
             last = copy.present()[-1]
             ends.append(last.base)
             for number, one in last.whole():
-                is_broken = last.broken.get(number) == "header"
-                if is_broken and (not last.has_index or one is last.batches[-1]):
+                is_broken = last.broken.get(number, "body") != "body"
+                if is_broken and (not last.is_found_after(number)):
                     break  # the end of such a copy is unknown
                 ends.append(one.last + 1)
         return max(floor, start), max(ends)
@@ -327,12 +354,18 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
         indexed_segment(directory, piece.base, *datas)
     data = bytearray(b"".join(datas))
     if not is_healed:
-        for number, what in piece.broken.items():
+        for number, what in sorted(piece.broken.items()):
             at = sum(map(len, datas[:number]))
-            if what == "header":
+            size = len(datas[number])
+            is_old = piece.batches[number].magic != V2
+            if what == "noise":
+                data[at : at + size] = random.Random(number).randbytes(size)
+            elif what == "zeros" or (what == "header" and is_old):
+                data[at : at + size] = bytes(size)
+            elif what == "header":
                 data[at : at + BATCH_HEADER_SIZE] = bytes(BATCH_HEADER_SIZE)
-            else:
-                data[at + BATCH_HEADER_SIZE] ^= 1
+            else:  # in old formats an offset has no checksum
+                data[at + size - 1 if is_old else at + BATCH_HEADER_SIZE] ^= 1
         del data[len(data) if piece.keep is None else piece.keep :]
     log.write_bytes(data)
 

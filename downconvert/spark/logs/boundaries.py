@@ -8,6 +8,7 @@ the index only. The tasks on both sides of a boundary verify it by the same rule
 Not here: where to cut (splits.py)."""
 
 from bisect import bisect_left
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.offset_index import OffsetIndex
 from downconvert.storage.names import Kind
 from records import Codec, CorruptRecordsError, Records
+from records.checksum import verify_checksum
 from records.formats import V2
 
 from .segment_files import SegmentFile
@@ -80,7 +82,10 @@ class MountedBoundaries:
         first = bisect_left(range(len(index)), position, key=lambda slot: index.entry(slot)[1])
         last = len(index) if tries is None else min(len(index), first + tries)
         for slot in range(first, last):
-            found = self._verified(index.entry(slot)[0])
+            offset, noted = index.entry(slot)
+            found = self._verified(offset)
+            if found < position and self._is_before_damage(noted):
+                found = noted
             if found >= position:
                 return found if found < self._size else None
         return None
@@ -111,6 +116,11 @@ class MountedBoundaries:
             self._index.close()
             self._index = None
         self._segment.release()
+
+    def _is_before_damage(self, position: int) -> bool:
+        return 0 < position < self._size and begins_batch(
+            self._segment.slice(0, self._size), position
+        )
 
     def _verified(self, offset: int) -> int:
         """The verified position at which the index finds an offset; 0 if its entries lead to no
@@ -172,19 +182,26 @@ class StoredBoundaries:
 
 
 def begins_batch(records: Records, position: int) -> bool:
-    """Whether a batch begins at a position of a log, followed by another batch or the end."""
+    """Whether a batch begins at a position of a log, followed by another batch or the end. If
+    damage follows, its checksum decides."""
     if not 0 <= position < records.size:
         return position in (0, records.size)
-    batches = records.slice(position, records.size - position).batches()
-    try:
-        first, second = next(batches, None), next(batches, None)
-    except CorruptRecordsError:
-        return False
+    found = records.slice(position, records.size - position)
+    batches, first = found.batches(), None
+    with suppress(CorruptRecordsError):
+        first = next(batches, None)
     if first is None:
         return False
-    if second is None:
-        return position + first.size == records.size
-    return first.last_offset < second.last_offset
+    with suppress(CorruptRecordsError):
+        second = next(batches, None)
+        if second is not None:
+            return first.last_offset < second.last_offset
+    if position + first.size == records.size:
+        return True
+    with suppress(CorruptRecordsError):
+        verify_checksum(found, first)
+        return True
+    return False
 
 
 def is_beyond(records: Records, position: int, offset: int) -> bool:

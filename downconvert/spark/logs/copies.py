@@ -160,7 +160,7 @@ def look(log: PartitionLog) -> Copy:
     last, damaged = None, None
     for file in reversed([file for file in log.segments if file.size]):
         last, is_damaged = last_batch(file)
-        damaged = file if is_damaged else None
+        damaged = file if is_damaged and damaged is None else damaged
         if last is not None or not log.is_mounted:
             break
     end = log.segments[-1].base_offset if log.segments else 0

@@ -5,15 +5,17 @@ same result, but all headers of the partition have to be read.
 
 Not here: leaving batches out (rows.py, batches.py)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from downconvert.storage import Log
 from downconvert.storage.errors import CorruptIndexError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name, parse_file_name
+from downconvert.storage.producers.producer_state import ProducerState
 from records import CorruptRecordsError
 
 from .outcomes import followed
@@ -51,15 +53,16 @@ def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Co
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     known: dict[tuple[int, int], AbortedTransaction] = {}  # an index wins
-    undecided = []
+    undecided, open_ = [], []
     for copy in (log, *log.others):
-        stable, found, is_decided = _indexed(copy)
+        stable, found, is_decided, producers = _indexed(copy)
+        open_ += producers
         end = copy.segments[-1].next_offset if copy.segments and copy is not log else OFFSET_MAX
         known = {_key(one): one for one in found if one.last_offset < end} | known
         undecided += [] if is_decided else [stable]
     after: list[AbortedTransaction] = []
     if undecided:
-        more, after = followed(log, min(undecided), cleaned)
+        more, after = followed(log, min(undecided), cleaned, open_)
         known = {_key(one): one for one in more} | known
     end = min((max(log.start_offset, one.first_offset) for one in after), default=OFFSET_MAX)
     ranked = sorted(known.values(), key=lambda one: (one.first_offset, one.last_offset))
@@ -70,14 +73,24 @@ def _key(one: AbortedTransaction) -> tuple[int, int]:
     return one.producer_id, one.last_offset
 
 
-def _indexed(log: PartitionLog) -> tuple[int, list[AbortedTransaction], bool]:
+class _Indexed(NamedTuple):
     """The result by indexes and snapshots of one copy: the offset up to which all transactions have
-    ended, those that were aborted, and whether all have ended up to the end of the log.
+    ended, those that were aborted, whether all have ended up to the end of the log, and the
+    producers whose transactions are open there."""
+
+    stable: int = 0
+    aborted: Sequence[AbortedTransaction] = ()
+    is_decided: bool = False
+    open: Sequence[ProducerState] = ()
+
+
+def _indexed(log: PartitionLog) -> _Indexed:
+    """The result for one copy.
 
     If it is not mounted, its last segment is copied to this machine. Without a snapshot of the
     producers to start from, all segments are copied."""
     if not log.is_mounted and any(one.is_clipped for one in log.segments):
-        return 0, [], False  # files of two copies overlap
+        return _Indexed()  # files of two copies overlap
     last = last_with_records(log.segments)
     snapshots = {parse_file_name(name) for name, _ in log.sides}
     has_snapshot = any(found is not None and found.offset in last for found in snapshots)
@@ -98,12 +111,12 @@ def _indexed(log: PartitionLog) -> tuple[int, list[AbortedTransaction], bool]:
                     for one in found.aborted(found.start_offset, end)
                     if _key(one) not in known
                 ]
-                starts = (one.transaction_start for one in found.producers())
-                stable = min((*(one for one in starts if one >= 0), *late), default=end)
+                open_ = [one for one in found.producers() if one.transaction_start >= 0]
+                stable = min((*(one.transaction_start for one in open_), *late), default=end)
                 goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
                 is_decided = stable == end and found.damage is None and not goes_further
-                return stable, aborted, is_decided
-    return 0, [], False
+                return _Indexed(stable, aborted, is_decided, open_)
+    return _Indexed()
 
 
 def _has_indexes(log: Log) -> bool:

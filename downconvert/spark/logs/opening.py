@@ -75,8 +75,9 @@ def _inflated(split: Split) -> OpenedSegment:
     descriptor = SharedFile(inflated(log))
     descriptor.name = log.name
     records = FileRecords(descriptor, 0, descriptor.seek(0, 2))
+    start, end = (split.start, split.end) if split.is_verified else (0, records.size)
     return OpenedSegment(
-        records, 0, records.size, lambda: StoredBoundaries(file, records), records.close
+        records, start, end, lambda: StoredBoundaries(file, records), records.close
     )
 
 
@@ -90,6 +91,8 @@ def _stored(split: Split) -> OpenedSegment:
             records, split.start, split.end, lambda: StoredBoundaries(file, look), blocks.close
         )
         hints = found.boundaries
+        if split.is_verified:
+            return found
         if split.is_cut and not begins_batch(look, split.start):
             after = hints().from_position(split.start)
             found.start = file.size if after is None else after

@@ -11,7 +11,11 @@ from dataclasses import replace
 
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX
-from downconvert.storage.producers.producer_state import ProducerStates, read_marker
+from downconvert.storage.producers.producer_state import (
+    ProducerState,
+    ProducerStates,
+    read_marker,
+)
 
 from .completeness import (
     State,
@@ -30,15 +34,22 @@ from .stored_headers import headers_near, last_header
 
 
 def followed(
-    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
+    log: PartitionLog,
+    start: int,
+    cleaned: Callable[[SegmentFile], int],
+    known: Iterable[ProducerState] = (),
 ) -> tuple[list[AbortedTransaction], list[AbortedTransaction]]:
     """The aborted transactions with batches from offset `start` on, and those without an end, as if
-    they were aborted at the end of the log. `cleaned`: how far a cleaner has cleaned.
+    they were aborted at the end of the log. `cleaned`: how far a cleaner has cleaned. `known`:
+    producers whose transactions were open at the end of a copy, by its snapshots. They count if no
+    copy has the first batches of the transaction any more.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     states = ProducerStates()
     aborted: list[AbortedTransaction] = []
-    for piece in _pieces(log, start, cleaned):
+    for number, piece in enumerate(_pieces(log, start, cleaned)):
+        if not number:
+            states = ProducerStates(one for one in known if one.transaction_start < piece.start)
         if piece.state is State.WHOLE:
             aborted += _aborted_in(piece, states)
         elif piece.state is not State.COMPACTED:

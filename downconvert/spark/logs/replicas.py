@@ -44,7 +44,8 @@ class Copy:
 
 
 def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:
-    """The copy to read. Warns if another copy has records that this one lacks.
+    """The copy to read. Warns if another copy has records that this one lacks, or may have some
+    behind damage.
 
     MixedClustersError: they are not copies of one topic."""
     copies = list(copies)
@@ -57,6 +58,13 @@ def best_of(name: TopicPartition, copies: Iterable[Copy]) -> Copy:
                 f"copies of {name} differ: {copy.directory} goes up to {copy.end_offset} in leader "
                 f"epoch {copy.epoch}, of which {best.directory}, in epoch {best.epoch}, has only "
                 f"what is below {end}; the latter is read",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        elif copy is not best and copy.is_damaged and not best.is_damaged:
+            warnings.warn(
+                f"{copy.directory} is damaged after offset {copy.end_offset} of {name}: it is not "
+                f"known whether it went beyond {best.end_offset}, where {best.directory} ends",
                 RuntimeWarning,
                 stacklevel=2,
             )
@@ -78,11 +86,16 @@ def _check_topic(name: TopicPartition, copies: Iterable[Copy]) -> None:
 
 
 def topic_id_of(directory: str) -> UUID | None:
-    """The id of the topic; None if it is missing or unreadable."""
+    """The id of the topic; None if it is missing or unreadable. Warns if it is damaged: the copies
+    of a topic that was created anew would count as copies of the former one."""
     try:
         return read_topic_id(Path(directory))
-    except (OSError, CorruptFileError):
-        return None
+    except CorruptFileError as error:
+        what = f"{error}; the topic id in this directory counts as missing"
+        warnings.warn(what, RuntimeWarning, stacklevel=2)
+    except OSError:
+        pass
+    return None
 
 
 def id_text_of(directory: str) -> str | None:

@@ -50,6 +50,7 @@ class Split:
     aborted: tuple[AbortedTransaction, ...] = ()
     is_cut: bool = False  # `start` is where another stretch ends
     is_followed: bool = False  # `end` is where another stretch starts
+    is_verified: bool = False  # entries are known to begin at `start` and `end`
     copies: tuple[SegmentFile, ...] = ()
     epochs: tuple[EpochEntry, ...] = ()
     cleaned: int = 0

@@ -31,7 +31,8 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
-from records import BatchHeader, Codec, CorruptRecordsError, Records
+from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
+from records.batches.reader import read_batch
 from records.checksum import MISMATCH, verify_checksum
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V2
 
@@ -144,20 +145,22 @@ class Entries:
             yield from self._report(entry, f"{damage}{left}", one, state, schema)
 
     def after_last(self, near: int, schema: Any) -> Iterator[Any]:
-        """Handles offsets between the last entry of a segment and the next segment, if the split is
-        the last one of its segment. `near`: where an entry begins.
+        """Handles offsets between the last entry of a segment and the next segment, if the split
+        reads the last entry. `near`: where an entry begins.
 
         Yields as `recover` does. MissingOffsetsError with FAILFAST."""
         split, file = self.split, self.split.segment
-        if is_last(file) or self._is_reported or split.is_followed:
+        if is_last(file) or self._is_reported:
             return
+        if split.is_followed and self._end < self.size:
+            return
+        if split.is_cut and self._opened.start >= self.size:
+            return  # the split before it reads up to the end: no boundary is between them
         until = min(file.next_offset, split.end_offset)
         if until <= split.first_offset:
             return
         position, after = self._resumed
         if position < self.size:
-            if near >= self.size:  # no entry begins in this split
-                near = self._opened.boundaries().before_offset(OFFSET_MAX)
             after, _ = self._offset_after(near, self.size, until)
         is_superseded = after >= file.valid_until
         after = min(after, file.valid_until)
@@ -257,9 +260,12 @@ class Entries:
             header = self.header(position)
         except CorruptRecordsError:
             return None
-        if header is None or (header.magic != V2 and header.codec is not Codec.NONE):
-            return None
-        return header.base_offset
+        if header is None or header.magic == V2 or header.codec is Codec.NONE:
+            return None if header is None else header.base_offset
+        with suppress(RecordsError):  # only its first record has it
+            size_max = self.options.max_record_bytes
+            return next(read_batch(self.records, header, record_size_max=size_max)).offset
+        return None
 
     def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
         """The offset after the last complete entry that ends at or before `end`, and where that
@@ -343,6 +349,7 @@ def _split_of(piece: Stretch, split: Split) -> Split:
         first_offset=piece.start,
         end_offset=piece.end,
         is_cut=False,
+        is_verified=True,
         copies=(),
         copies_cleaned=(),
     )

@@ -52,22 +52,24 @@ def facts_of(log: PartitionLog) -> Facts:
         return Facts(topic_id, tuple(log.epochs) or tuple(leader_epochs(directory)))
 
 
-def epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
-    """The leader epoch of the record before an offset, from its batch; -1: not known. Compaction
-    may have removed the record, or the log may end before it. Then the epoch is from the broker's
-    checkpoint, or else from the last batch that is there. StoreError."""
-    last = None
-    for file in log.segments:
-        if file.base_offset < offset and file.size:
-            last = file
-            found = header_of(file, offset - 1) if offset <= file.next_offset else None
+def known_epoch(log: PartitionLog, facts: Facts, offset: int) -> int:
+    """The leader epoch of the record before an offset, from its batch in any copy; -1: not known.
+    Compaction may have removed the record. Then the epoch is from the broker's checkpoint.
+    StoreError."""
+    for file in (file for copy in (log, *log.others) for file in copy.segments):
+        if file.base_offset < offset <= file.next_offset and file.size:
+            found = header_of(file, offset - 1)
             if found is not None:
                 return found.leader_epoch
-    noted = max((one.epoch for one in facts.epochs if one.start_offset < offset), default=UNKNOWN)
-    if noted != UNKNOWN or last is None:
-        return noted
-    header = last_header(last)
-    return UNKNOWN if header is None or header.last_offset >= offset else header.leader_epoch
+    return max((one.epoch for one in facts.epochs if one.start_offset < offset), default=UNKNOWN)
+
+
+def _epoch_before(log: PartitionLog, facts: Facts, offset: int) -> int:
+    """As `known_epoch`, or else that of the last batch before the offset: the log may end there."""
+    known = known_epoch(log, facts, offset)
+    last = [file for file in log.segments if file.base_offset < offset and file.size][-1:]
+    header = last_header(last[0]) if known == UNKNOWN and last else None
+    return known if header is None or header.last_offset >= offset else header.leader_epoch
 
 
 def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | None:
@@ -76,7 +78,7 @@ def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | N
     name = log.topic_partition
     found = None
     for end, epoch in there.epochs.get(name, {}).items():
-        now = epoch_before(log, facts, end)
+        now = _epoch_before(log, facts, end)
         if UNKNOWN < now < epoch:
             raise JobError(
                 f"{name} was exported up to {end} in leader epoch {epoch}, and {log.directory} is "
@@ -96,5 +98,5 @@ def _changed_from(log: PartitionLog, facts: Facts, place: Place) -> int | None:
 
     offset = place.offset
     return where_changed(
-        place, lambda: epoch_before(log, facts, offset), lambda: facts.epochs, headers
+        place, lambda: _epoch_before(log, facts, offset), lambda: facts.epochs, headers
     )

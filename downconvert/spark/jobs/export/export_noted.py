@@ -21,7 +21,7 @@ from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.options.options import Options
 from downconvert.storage.names import TopicPartition
 
-from .export_epochs import Facts, epoch_before
+from .export_epochs import Facts, known_epoch
 from .export_manifest import Exported
 from .export_plan import (
     Settings,
@@ -166,7 +166,7 @@ def _epochs(
         name = log.topic_partition
         known = there.epochs.get(name, {})
         for _, end in there.ranges.get(name, ()):
-            epoch = known.get(end, epoch_before(log, facts[name], end))
+            epoch = known.get(end, known_epoch(log, facts[name], end))
             if epoch >= 0:
                 found.setdefault(name, {})[end] = epoch
     return found

@@ -169,6 +169,11 @@ class BatchHeader(NamedTuple):
         """The same entry, at another position."""
         return tuple.__new__(type(self), (position, *self[1:]))
 
+    def placed(self, base_offset: int, leader_epoch: int) -> Self:
+        """The same entry, with another base offset and leader epoch."""
+        fields = (*self[:3], base_offset, self.last_offset_delta, leader_epoch, *self[6:])
+        return tuple.__new__(type(self), fields)
+
     @property
     def last_sequence(self) -> int:
         """The sequence number of the last record when the batch was written, or -1."""

@@ -168,7 +168,7 @@ def open_for_writing(path: Path) -> int:
     return fd
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path | str) -> bytes:
     """All of a small file. OSError: there is none; CorruptFileError: it is a pipe, a device, a
     directory or a link to itself, some of which would never end."""
     try:

@@ -106,6 +106,11 @@ class Segment:
         file = self._log()  # held during the call: another thread may release the segment
         return os.fstat(file.fileno()).st_size
 
+    def bytes_at(self, position: int, size: int) -> bytes:
+        """Bytes of the log file, fewer at its end."""
+        file = self._log()  # held, as above
+        return os.pread(file.fileno(), size, position)
+
     def slice(self, position: int, end: int) -> FileRecords:
         """A range of the log file. It stays valid when the segment is released, or deleted."""
         return FileRecords(self._log(), position, max(0, end - position))

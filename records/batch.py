@@ -35,6 +35,7 @@ from .formats import (
 from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
+TIMESTAMP_TYPES: Final = TimestampType.CREATE, TimestampType.LOG_APPEND  # by their bit
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
 ENTRY_SIZE_MIN: Final = PREFIX.size + MESSAGE_SIZE_MIN
 OFFSET_MIN, OFFSET_MAX = -(2**63), 2**63 - 1  # of 64-bit integers
@@ -184,7 +185,7 @@ class BatchHeader(NamedTuple):
         """Whether timestamps are the producer's, or those of the append to the log."""
         if self.magic == V0:
             return TimestampType.NONE
-        return TimestampType(self.attributes >> 3 & 1)
+        return TIMESTAMP_TYPES[self.attributes >> 3 & 1]
 
     @property
     def is_transactional(self) -> bool:

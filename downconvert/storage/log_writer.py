@@ -8,6 +8,7 @@ Not here: the active segment's files (segment_writer.py), the other segments' fi
 (segment_directory.py), which segments are old (retention.py)."""
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
@@ -33,6 +34,7 @@ from .segments.tail import Tail
 from .segments.write_guard import WriteGuard
 
 LOG: Final = log_of(__name__)
+PRODUCER_ID: Final = attrgetter("producer_id")
 
 
 class LogWriter:
@@ -176,9 +178,9 @@ class LogWriter:
                 extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
         self._epochs.add(headers)
-        if max([header.producer_id for header in headers]) < 0:
+        if max(map(PRODUCER_ID, headers)) < 0:
             self._active.append(data, headers, (), now)
-            self._producers.pass_over(headers[-1])
+            self._producers.pass_to(self._active.next_offset)
         else:
             self.producers_at_end()  # their states before these batches
             with self._producers.following(MemoryRecords(data), headers) as aborted:

@@ -6,13 +6,17 @@ is full, memory is right, and the next change writes the file.
 Not here: the file's format (checkpoint.py), requests for epochs (broker/replication)."""
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
 from downconvert.storage.disk.files import Files
 from downconvert.storage.names import LEADER_EPOCHS
 from records import BatchHeader
 
 from .checkpoint import EpochEntry, write_epochs
+
+LEADER_EPOCH: Final = attrgetter("leader_epoch")
 
 
 class LeaderEpochs:
@@ -48,7 +52,7 @@ class LeaderEpochs:
         its leader now follows one that never knew of it [LeaderEpochFileCache.assign]."""
         if self._is_written and self._entries:
             latest = self._entries[-1].epoch
-            if {header.leader_epoch for header in headers} == {latest}:
+            if set(map(LEADER_EPOCH, headers)) == {latest}:
                 return
         entries = list(self._entries)
         for header in headers:

@@ -10,6 +10,7 @@ Not here: which batches may be appended, and when a segment is rolled (log_write
 
 import os
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from downconvert.storage.config import LogConfig
@@ -26,6 +27,7 @@ from records.kernel import Buffer
 
 from .segment import Segment
 
+MAX_TIMESTAMP: Final = attrgetter("max_timestamp")
 INDEX_FILES: Final = 4  # of two indexes: a descriptor each, and one that each mapping keeps
 
 
@@ -162,7 +164,7 @@ class SegmentWriter:
         if headers[-1].last_offset - self.segment.base_offset > RELATIVE_MAX:
             return True
         if self._first_timestamp is not None and self._first_timestamp >= 0:
-            youngest = max([header.max_timestamp for header in headers])
+            youngest: int = max(map(MAX_TIMESTAMP, headers))
             return youngest - self._first_timestamp > config.roll_ms
         # Records without timestamps are as old as their segment.
         if now is None or self._created is None:

@@ -58,6 +58,14 @@ def test_how_a_range_begins_is_known_whether_it_is_held_or_not(
     assert head
 
 
+def test_a_large_range_whose_last_messages_alone_are_held_begins_as_it_is_sent() -> None:
+    plain = b"".join(batch(offset, size=10_000) for offset in range(20))
+    records = MemoryRecords(plain + batch(20, 21, codec=Codec.GZIP))
+    converted = LazyDownConvertRecords(records, 1, 0, POLICY)
+    expected = b"".join(bytes(piece) for piece in convert(records, 1, 0, POLICY))
+    assert expected.startswith(bytes(head_of(converted, records, 1, 0, POLICY)))
+
+
 def test_where_reading_goes_on() -> None:
     whole = MemoryRecords(PLAIN)
     assert end_offset_of(whole) == 4

@@ -151,12 +151,12 @@ class Connection:
 
     @property
     def goes_on(self) -> bool:
-        """Whether another request follows the one under way at once: all of it has arrived. Then
+        """Whether the next request, or a part of it, is handled right after the one under way. Then
         the system may hold the response, to send others with it, until `flush`."""
-        ahead, exchange = self.ahead, self.exchange
+        exchange = self.exchange
         if exchange is None or exchange.throttle or exchange.close_after_reply:
             return False
-        return LENGTH_SIZE < LENGTH_SIZE + int.from_bytes(ahead[:LENGTH_SIZE]) <= len(ahead)
+        return bool(self.ahead)
 
     def flush(self) -> None:
         """No other response follows at once: the system sends what it holds."""

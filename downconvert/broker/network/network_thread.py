@@ -323,7 +323,7 @@ class NetworkThread:
     def _write(self, connection: Connection) -> None:
         send = connection.send
         assert send is not None
-        more = connection.waits_for_more = bool(connection.ahead) and connection.goes_on
+        more = connection.waits_for_more = connection.goes_on if connection.ahead else False
         size, until, before = WRITE_BUDGET, inf, -inf
         while True:  # what fits into the socket's own buffer, while it is in the cache
             written = send.write_to(connection.channel, size, more=more)

@@ -64,6 +64,8 @@ def produce(acks: int) -> tuple[ApiKey, int, Message]:
     [
         lambda: requested((ApiKey.Fetch, 4, fetch(0, wait=WAIT))),
         lambda: requested((ApiKey.Fetch, 2, fetch(0, wait=WAIT))),  # on another thread
+        lambda: requested((ApiKey.Fetch, 4, fetch(0, wait=WAIT)), API_VERSIONS),
+        lambda: half(requested(API_VERSIONS)),
         lambda: requested(produce(acks=0)),
         lambda: requested(produce(acks=0)) + half(requested(API_VERSIONS)),
     ],

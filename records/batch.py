@@ -35,6 +35,7 @@ from .formats import (
 from .kernel import Buffer
 
 CODECS: Final = tuple(Codec)
+TIMESTAMP_TYPES: Final = TimestampType.CREATE, TimestampType.LOG_APPEND  # by their bit
 SIZE_AT: Final = PREFIX.size - SIZE_FIELD.size
 ENTRY_SIZE_MIN: Final = PREFIX.size + MESSAGE_SIZE_MIN
 OFFSET_MIN, OFFSET_MAX = -(2**63), 2**63 - 1  # of 64-bit integers
@@ -170,6 +171,11 @@ class BatchHeader(NamedTuple):
         """The same entry, at another position."""
         return tuple.__new__(type(self), (position, *self[1:]))
 
+    def placed(self, base_offset: int, leader_epoch: int) -> Self:
+        """The same entry, with another base offset and leader epoch."""
+        fields = (*self[:3], base_offset, self.last_offset_delta, leader_epoch, *self[6:])
+        return tuple.__new__(type(self), fields)
+
     @property
     def last_sequence(self) -> int:
         """The sequence number of the last record when the batch was written, or -1."""
@@ -180,7 +186,7 @@ class BatchHeader(NamedTuple):
         """Whether timestamps are the producer's, or those of the append to the log."""
         if self.magic == V0:
             return TimestampType.NONE
-        return TimestampType(self.attributes >> 3 & 1)
+        return TIMESTAMP_TYPES[self.attributes >> 3 & 1]
 
     @property
     def is_transactional(self) -> bool:

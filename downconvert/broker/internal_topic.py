@@ -89,11 +89,10 @@ class InternalTopic:
     def is_led_elsewhere(self, key: str) -> bool:
         """Whether the key's partition is here and led by another broker, or by none."""
         topic = self._topics.find(self.name)
-        led_elsewhere = {
-            index
-            for index, partition in (() if topic is None else list(topic.partitions.items()))
-            if partition.leader != partition.node_id
-        }
+        led_elsewhere = set()
+        for index, partition in () if topic is None else list(topic.partitions.items()):
+            if partition.leader != partition.node_id:
+                led_elsewhere.add(index)
         # Keys may be long and many, so they are hashed only if the result matters.
         return bool(led_elsewhere) and self.partition_of(key) in led_elsewhere
 
@@ -187,7 +186,7 @@ def _prepared(
     time: int,
 ) -> Prepared:
     count = len(records)
-    keys, values = [key for key, _ in records], [value for _, value in records]
+    keys, values = zip(*records, strict=True)
     columns = Columns(range(count), [time] * count, keys, values)
     if producer is None:
         data = build(columns, magic=V2)

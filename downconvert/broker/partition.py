@@ -3,10 +3,10 @@
 Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 from threading import RLock
-from typing import Final, TypeAlias
+from typing import Final
 
 from downconvert.access.replica_ids import CONSUMER, FUTURE_REPLICA
 from downconvert.broker.replication.leader_epochs import EpochEnd
@@ -17,14 +17,13 @@ from downconvert.storage import AbortedTransaction, Log, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.producer_state import ProducerState
-from records import BatchHeader, ControlRecordType, FileRecords, MemoryRecords, build_marker
+from records import ControlRecordType, FileRecords, MemoryRecords, build_marker
 
 from .replication import leader_epochs
-from .sequences import Sequences, is_in_open_transaction
+from .sequences import CheckBatch as CheckBatch
+from .sequences import Sequences
 
 LOOK_AGE_MAX: Final = 0.005  # seconds that a look at another process's log stays valid
-# Checks that a transaction's batch may be appended; ApiError: it may not.
-CheckBatch: TypeAlias = Callable[[BatchHeader], None]
 
 
 class Partition:
@@ -213,19 +212,12 @@ class Partition:
         with self.lock:
             self.check(-1, leader=True)
             batch = prepared.batches[0]
-            producers = self.log.writer.producers
-            has_begun = is_in_open_transaction(batch, producers)
-            if batch.is_transactional:
-                if check_batch is None:
-                    raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-                if not has_begun:  # a batch of an ended transaction is no duplicate
-                    check_batch(batch)
-            known = self.sequences.duplicate_of(batch, producers)
+            known = None
+            if batch.producer_id >= 0:
+                known = self.sequences.checked(batch, self.log.writer.producers, check_batch)
             if known is not None:
                 appended = Appended(known.base_offset, known.last_offset, known.timestamp)
             else:
-                if has_begun and check_batch is not None:
-                    check_batch(batch)
                 appended = self._append(prepared, now)
             self._advance(now / 1000)
             return appended
@@ -264,9 +256,9 @@ class Partition:
         base_offset = writer.end_offset
         if base_offset > OFFSET_MAX - prepared.records_count:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log has no offsets left")
-        data = prepared.place(base_offset, self.leader_epoch)
+        data, headers = prepared.place(base_offset, self.leader_epoch)
         try:
-            end_offset = writer.append(data, now)
+            end_offset = writer.append(data, now, headers)
         except ValueError as error:  # larger than a segment
             raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
         if batch.producer_id >= 0 and batch.base_sequence >= 0:

@@ -11,9 +11,9 @@ sequence number [KIP-360], so UNKNOWN_PRODUCER_ID is never answered.
 Not here: the producers' state in storage (downconvert/storage/producers/producer_state.py)."""
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage.producers.producer_state import ProducerState
@@ -21,6 +21,8 @@ from records import BatchHeader
 from records.batch import SEQUENCE_MAX
 
 BATCHES_KEPT: Final = 5  # a producer's maximum of requests in flight
+# Checks that a transaction's batch may be appended; ApiError: it may not.
+CheckBatch: TypeAlias = Callable[[BatchHeader], None]
 PRODUCERS_MAX: Final = 10_000  # of one partition, with more than the last batch kept
 
 
@@ -47,6 +49,26 @@ class Sequences:
     def __len__(self) -> int:
         """Producers with more than the last batch kept."""
         return len(self._recent)
+
+    def checked(
+        self,
+        header: BatchHeader,
+        producers: Mapping[int, ProducerState],
+        check_batch: CheckBatch | None,
+    ) -> KnownBatch | None:
+        """As `duplicate_of`, after `check_batch` if the batch belongs to a transaction.
+
+        ApiError: there is nothing to check it."""
+        has_begun = is_in_open_transaction(header, producers)
+        if header.is_transactional:
+            if check_batch is None:
+                raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            if not has_begun:  # a batch of an ended transaction is no duplicate
+                check_batch(header)
+        known = self.duplicate_of(header, producers)
+        if known is None and has_begun and check_batch is not None:
+            check_batch(header)
+        return known
 
     def duplicate_of(
         self, header: BatchHeader, producers: Mapping[int, ProducerState]

@@ -61,6 +61,9 @@ class Topics(Mapping[str, Topic]):
     def __getitem__(self, name: str) -> Topic:
         return self._topics[name]
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._topics
+
     def __iter__(self) -> Iterator[str]:
         return iter(sorted(self._topics))
 

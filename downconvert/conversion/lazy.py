@@ -89,6 +89,12 @@ class LazyDownConvertRecords:
         return self._plan.size
 
     @property
+    def head(self) -> memoryview | None:
+        """How it begins, if that has been made. None: it is made while it is sent."""
+        held = self._plan.held
+        return None if held is None or self._plan.held_from else memoryview(held.messages)
+
+    @property
     def is_whole(self) -> bool:
         """Whether a send covers all of the records. Otherwise the range ends early: before damage
         or a refusal, or after enough has been compressed again. The next fetch gets the rest, from

@@ -95,13 +95,23 @@ def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | Non
     is_done = False
     try:
         first = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, ENOUGH)
-        messages = (first and first.rest) or b""
-        if converter.position >= end and len(messages) <= ENOUGH:
-            held = Held.within_budget(bytes(messages), converter.counts, clock() - started)
+        messages, is_whole = bytes((first and first.rest) or b""), converter.is_between
+        is_over, following = converter.position >= end, None
+        if not is_over and is_whole and len(messages) < ENOUGH:  # usually at a torn entry
+            budget = min(MADE_SIZE, ENOUGH - len(messages))
+            try:
+                following = converter.advance(end, IN_MEMORY, RESPONSE_SIZE_MAX, budget)
+            except RecordsError:
+                made = _begun(messages, is_whole=is_whole)
+                raise
+            is_over = following is None
+        if is_over and len(messages) <= ENOUGH:
+            held = Held.within_budget(messages, converter.counts, clock() - started)
             yield converter.work or 1
             return Plan(size=len(messages), end=end, is_exact=True, held=held)
-        made = Made(ENOUGH, RESPONSE_SIZE_MAX)
-        made.add(messages, is_whole=converter.is_between)
+        made = _begun(messages, is_whole=is_whole)
+        if following is not None:
+            made.add(following.rest or b"", is_whole=converter.is_between)
         made.seconds = clock() - started
         is_done = yield from _make(converter, made, end, clock)
     except ClosedRecordsError:
@@ -113,6 +123,12 @@ def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | Non
     if damage is None and not (is_done and made is not None and made.is_all):
         return None
     return _planned(records, 0, 0, made, converter.counts, damage, is_cut=False)
+
+
+def _begun(messages: bytes, *, is_whole: bool) -> Made:
+    made = Made(ENOUGH, RESPONSE_SIZE_MAX)
+    made.add(messages, is_whole=is_whole)
+    return made
 
 
 def _exact(records: Records, request: Request, clock: Clock) -> Steps[Plan]:

@@ -48,6 +48,7 @@ class LazyDownConvertSend:
         "_filler_bytes",
         "_held",
         "_is_exact",
+        "_made",
         "_pending",
         "_seconds",
         "_sent",
@@ -74,7 +75,7 @@ class LazyDownConvertSend:
         self._end = 0  # how far the conversion goes before the next of the ends
         self._ends: Iterator[int] = iter(())
         self._error: BaseException | None = None
-        held = plan.held
+        self._made = held = plan.held  # counts against the budget until all of it is sent
         self._held = memoryview(b"" if held is None else held.messages)  # not in a piece yet
         if held is None or plan.held_from:
             self._converter = Converter(records, request)
@@ -94,6 +95,23 @@ class LazyDownConvertSend:
     def completed(self) -> bool:
         """Whether all promised bytes have been written."""
         return self._sent == self.size
+
+    @property
+    def converts(self) -> bool:
+        """Whether writing converts records. Otherwise all of it has been made."""
+        return self._converter is not None
+
+    def copy_to(self, buffer: memoryview) -> bool:
+        """Like `ZeroCopySend.copy_to`. False: not all of it has been made."""
+        if self._converter is not None:
+            return False
+        buffer[: self.size] = self._pending.left
+        return True
+
+    def skip(self, size: int) -> None:
+        """Skips bytes that were sent in another way. Must be called before any `write_to`."""
+        self._pending.left = self._pending.left[size:]
+        self._note_sent(size)
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
         """Writes to the channel and returns the bytes written: one chunk by one write, or chunk
@@ -199,7 +217,7 @@ class LazyDownConvertSend:
             self._finish()
 
     def _finish(self) -> None:
-        self._held = NOTHING
+        self._held, self._made = NOTHING, None
         if self._converter is not None:
             self._converter.release()
 

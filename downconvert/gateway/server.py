@@ -185,7 +185,6 @@ class Gateway(Startable):
             self.config,
             self.topology,
             self.census,
-            self.budget,
             self.failed_logins,
             self.quotas,
             self.admissions,

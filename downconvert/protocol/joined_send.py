@@ -13,7 +13,7 @@ class JoinedSend:
 
     def __init__(self, sends: Iterable[Send]) -> None:
         self.parts = tuple(sends)
-        self.size = sum(send.size for send in self.parts)
+        self.size = sum([send.size for send in self.parts])
         self._left = list(reversed(self.parts))  # the next one is at the end
 
     @property

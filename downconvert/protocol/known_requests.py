@@ -30,6 +30,9 @@ POLLED: Final = frozenset(
 )
 
 
+POLLED_KEYS: Final = frozenset(api.to_bytes(2) for api in POLLED)  # as in a frame
+
+
 class KnownRequests:
     """The most recent requests, by their bytes. Thread-safe. A known body is never changed."""
 
@@ -41,7 +44,7 @@ class KnownRequests:
 
     def find(self, frame: memoryview) -> Request | None:
         """The request of a frame with known bytes, with its own correlation id."""
-        if not REST_AT <= len(frame) <= FRAME_SIZE_MAX:
+        if not REST_AT <= len(frame) <= FRAME_SIZE_MAX or frame[:2].tobytes() not in POLLED_KEYS:
             return None
         known = self._known.get(_key(frame))
         if known is None:

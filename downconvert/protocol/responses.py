@@ -3,6 +3,7 @@
 The length is known before anything is sent, because every send knows its size. One call of
 `write_to` makes one write, so that an event loop stays fair between connections."""
 
+import socket
 import threading
 from functools import cache, partial
 from struct import Struct
@@ -20,6 +21,7 @@ LENGTH_SIZE: Final = 4  # bytes at the start of each frame
 START: Final = Struct(">ii")  # of a response: its length, and the request's correlation id
 NO_TAGS: Final = 0  # ends the header of a flexible response
 INT32_MAX: Final = (1 << 31) - 1
+MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)  # if it exists
 NAMES: Final = {api: f"{api.name}Response" for api in ApiKey}
 
 # A response up to this size is copied and sent by one call. Two more system calls and their
@@ -60,20 +62,20 @@ class ResponseSend:
     def completed(self) -> bool:
         return self.sent == self.size
 
-    def write_to(self, channel: Any, budget: int | None = None) -> int:
+    def write_to(self, channel: Any, budget: int | None = None, *, more: bool = False) -> int:
         """Makes at most one write, or several with a budget. Returns the bytes written. 0: not
-        now.
+        now. `more`: another response follows at once, so the system may send both together.
 
         Raises RecordsError if records changed, or proved damaged, while they were sent. The
         promised bytes are then missing, and the connection must end. Errors of the channel pass
         through."""
         if not self.sent and self.size <= COPIED_SIZE_MAX and is_plain_socket(channel):
-            written = self._write_copied(channel)
+            written = self._write_copied(channel, MSG_MORE if more else 0)
             if written is not None:
                 return written
         return write_all(partial(self._write_part, channel), budget)
 
-    def _write_copied(self, channel: Any) -> int | None:
+    def _write_copied(self, channel: Any, flags: int) -> int | None:
         """Writes all parts at once. None: a part does not support this. Bytes that the channel does
         not take are not kept, since the parts still have them."""
         parts = self._parts
@@ -94,7 +96,7 @@ class ResponseSend:
                 at += size
             data = data[:at]
         try:
-            written: int = channel.send(data)
+            written: int = channel.send(data, flags)
         except BlockingIOError:
             return 0
         self.sent = written

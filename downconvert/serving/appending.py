@@ -13,7 +13,7 @@ Not here: appending (partition.py), duplicates of idempotent producers (sequence
 transactions (transactions/coordinator.py)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from struct import Struct
 from threading import Lock
 from typing import Final
@@ -78,30 +78,46 @@ class RefusedRecordsError(ApiError):
         self.records = records
 
 
-@dataclass(slots=True)
 class Prepared:
     """Batches that may be appended, with offsets from 0 on."""
 
-    data: bytearray
-    records_count: int
-    log_append_time: int = NO_TIMESTAMP
-    rewritten: Rewritten | None = None  # if the bytes depend on the base offset
-    is_converted: bool = False
-    batches: list[BatchHeader] = field(default_factory=list)  # of `data`; empty: to be read
+    __slots__ = ("batches", "data", "is_converted", "log_append_time", "records_count", "rewritten")
 
-    def __post_init__(self) -> None:
-        if not self.batches:
-            self.batches = list(MemoryRecords(self.data).batches())
+    def __init__(
+        self,
+        data: bytearray,
+        records_count: int,
+        log_append_time: int = NO_TIMESTAMP,
+        rewritten: Rewritten | None = None,
+        *,
+        is_converted: bool = False,
+        batches: list[BatchHeader] | None = None,
+    ) -> None:
+        """`rewritten`: if the bytes depend on the base offset. `batches`: the headers of `data`, if
+        they have been read."""
+        self.data = data
+        self.records_count = records_count
+        self.log_append_time = log_append_time
+        self.rewritten = rewritten
+        self.is_converted = is_converted
+        self.batches = list(MemoryRecords(data).batches()) if batches is None else batches
 
-    def place(self, base_offset: int, leader_epoch: int) -> bytearray:
-        """The batches with their final offsets."""
+    def place(
+        self, base_offset: int, leader_epoch: int
+    ) -> tuple[bytearray, list[BatchHeader] | None]:
+        """The batches with their final offsets; their headers, unless they are to be read."""
         if self.rewritten is not None:
-            return self.rewritten.build(base_offset)
+            return self.rewritten.build(base_offset), None
+        placed = []
         for header in self.batches:
-            OFFSET.pack_into(self.data, header.position, base_offset + header.base_offset)
+            offset = base_offset + header.base_offset
+            OFFSET.pack_into(self.data, header.position, offset)
             if header.magic == V2:
                 EPOCH.pack_into(self.data, header.position + EPOCH_AT, leader_epoch)
-        return self.data
+                placed.append(header.placed(offset, leader_epoch))
+            else:
+                placed.append(header.placed(offset, header.leader_epoch))
+        return self.data, placed
 
 
 def prepare(
@@ -143,7 +159,7 @@ def prepare(
 def prepare_own(data: bytes, config: AppendConfig, now: int) -> Prepared:
     """Like `prepare`, for a batch that a coordinator of this process has just built. If the topic
     takes it unchanged, only its size is checked."""
-    header = next(MemoryRecords(data).batches())
+    header = BatchHeader.parse(data, 0, 0)
     if config.is_append_time or needs_rewriting(header, Codec.NONE, config):
         prepared = prepare(memoryview(data), config, now, by_coordinator=True)
         assert prepared is not None

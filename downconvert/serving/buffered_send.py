@@ -9,7 +9,6 @@ Not here: the cache of chunks (conversion_cache.py), the parts of one response (
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from threading import Lock
 from time import perf_counter
 from typing import Any, Final, Self, TypeAlias
@@ -220,44 +219,11 @@ class BufferedSend:
         self.damage = kept.damage
         self._pending = PendingBytes(self._data)
 
-    @classmethod
-    def of(
-        cls,
-        records: Records,
-        to_magic: int,
-        first_offset: int,
-        policy: ConversionPolicy,
-        budget: MemoryBudget,
-        *,
-        aborted: Iterable[AbortedTransaction] = (),
-        work: int | None = None,
-        clock: Callable[[], float] = perf_counter,
-    ) -> Self | None:
-        """Converts the records. None: the budget has no room for them, or they take more than
-        `work`. Raises RecordsError if the range begins with damage or a refusal."""
-        keeping = BufferedConversion(
-            records, to_magic, first_offset, policy, budget, aborted=aborted
-        )
-        try:
-            is_whole = keeping.run(work, clock) > 0
-        except NoMemoryError:
-            return None
-        if not is_whole:
-            keeping.close()
-            return None
-        kept = keeping.kept()
-        return cls(kept, replace(kept.stats))
-
     def cut(self, size: int) -> None:
         """Sends only the first `size` bytes."""
         self.size = min(self.size, size)
         self._data = self._data[: self.size]
         self._pending.left = self._data
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it has all of the records, before it is cut."""
-        return self.damage is None
 
     def copy_to(self, buffer: memoryview) -> bool:
         """Like `ZeroCopySend.copy_to`."""

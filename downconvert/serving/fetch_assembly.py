@@ -7,10 +7,10 @@ are joined, and the error code for each failure.
 Not here: a client's format and error codes (fetch_versions.py), its policy (conversions.py),
 reading a log (reading.py)."""
 
-from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
-from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import (
@@ -19,12 +19,9 @@ from records import (
     UnsupportedCodecError,
     read_batch,
 )
-from records.files.sends import Send
 from records.files.source import Records
 from records.formats import MESSAGE_OVERHEAD, PREFIX, V1, V2
 from records.units import KiB, MiB
-
-from .buffered_send import BufferedSend, MemoryBudget
 
 # A response with at most this many bytes is joined with the next segment. Otherwise a client of a
 # log that rolls often gets little for each request, and some clients fail on a gap in the offsets
@@ -35,62 +32,18 @@ JOINED_SIZE_MAX: Final = 64 * KiB
 # A larger record is not checked: its batch is sent.
 LOOKED_AT_MAX: Final = MiB
 
-Converted: TypeAlias = BufferedSend | LazyDownConvertRecords
 
-
-def convert_range(
+def head_of(
+    converted: LazyDownConvertRecords,
     records: Records,
     magic: int,
     offset: int,
     policy: ConversionPolicy,
-    budget: MemoryBudget | None,
-    aborted: Iterable[AbortedTransaction] = (),
-) -> Converted:
-    """The records from `offset` on, to be sent in message format `magic`; its `size` may be 0.
-
-    Bytes that are compressed for measuring are kept while the budget lasts, so this is done once.
-    Raises RecordsError if the range begins with damage or a refusal."""
-    is_measured = policy.size == "exact" and not policy.may_end_early
-    first = next(records.batches(), None) if budget is not None and is_measured else None
-    if budget is not None and first is not None and first.codec:
-        buffered = BufferedSend.of(records, magic, offset, policy, budget, aborted=aborted)
-        if buffered is not None:
-            return buffered
-    return LazyDownConvertRecords(records, magic, offset, policy, aborted=aborted)
-
-
-def is_small_and_plain(records: Records, size_max: int, batches_max: int | None = None) -> bool:
-    """Whether a range is converted at once, without turns. It has at most `size_max` bytes and
-    `batches_max` batches. None of them is compressed, so nothing expands. Every header can be
-    read."""
-    if records.size > size_max:
-        return False
-    try:
-        for count, header in enumerate(records.batches(), start=1):
-            if header.codec or (batches_max is not None and count > batches_max):
-                return False
-    except RecordsError:
-        return False
-    return True
-
-
-def to_send(converted: Converted, size_max: int | None = None) -> Send:
-    """The send for a converted range, or for its first `size_max` bytes."""
-    if isinstance(converted, LazyDownConvertRecords):
-        return converted.to_send(size_max)
-    if size_max is not None:
-        converted.cut(size_max)
-    return converted
-
-
-def head_of(
-    converted: Converted, records: Records, magic: int, offset: int, policy: ConversionPolicy
 ) -> bytes | memoryview:
-    """The first bytes of a converted range. The arguments are those of `convert_range`. Empty if
-    it converts to nothing, even if an estimate promises bytes."""
-    if isinstance(converted, BufferedSend):
-        return converted.head
-    return next(convert(records, magic, offset, policy), b"")
+    """The first bytes of a converted range. The other arguments are those that it was made of.
+    Empty if it converts to nothing, even if an estimate promises bytes."""
+    head = converted.head
+    return next(convert(records, magic, offset, policy), b"") if head is None else head
 
 
 def hard_size(

@@ -71,7 +71,7 @@ class LogConfig:
     def roll_ms(self) -> int:
         """The age at which a segment is rolled. With compaction it is at most
         max.compaction.lag.ms, because the cleaner never cleans the active segment."""
-        if self.is_compacted:
+        if COMPACT in self.cleanup_policy:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 

@@ -94,7 +94,7 @@ class Follower:
         self._directory = os.fsencode(path)
         self._listed = b""  # the directory's stamp when it was last listed
         self._ends: list[bytes] = []  # the paths of the first and of the last segment's log
-        self._starts_path = path.parent / LOG_STARTS
+        self._starts_path = str(path.parent / LOG_STARTS)
         self._starts = b""  # the stamp of the checkpoint of start offsets when it was last read
         self._start = 0
         self._tail: Tail | None = None
@@ -133,7 +133,7 @@ class Follower:
                     relist = True
             self._look(relist=True)
         finally:
-            first = self.segments[0].base_offset if len(self.segments) else 0
+            first = self.segments.first_offset
             end = 0 if self._tail is None else self._tail.next_offset
             self.start_offset = max(self._start, first)
             self.end_offset = max(self.start_offset, end)
@@ -185,7 +185,7 @@ class Follower:
             starts = read_file(path)
             if starts != self._starts:
                 name = parse_partition(self._path.name)
-                self._start = 0 if name is None else read_offsets(path).get(name, 0)
+                self._start = 0 if name is None else read_offsets(Path(path)).get(name, 0)
                 self._starts = starts
         except (FileNotFoundError, CorruptFileError):  # then the files have the start, as in Kafka
             self._start, self._starts = 0, b""

@@ -8,9 +8,10 @@ Not here: the active segment's files (segment_writer.py), the other segments' fi
 (segment_directory.py), which segments are old (retention.py)."""
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Final
 
-from records import CorruptRecordsError, MemoryRecords
+from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.kernel import Buffer
 from records.logged import log_of
 
@@ -33,6 +34,7 @@ from .segments.tail import Tail
 from .segments.write_guard import WriteGuard
 
 LOG: Final = log_of(__name__)
+PRODUCER_ID: Final = attrgetter("producer_id")
 
 
 class LogWriter:
@@ -54,8 +56,8 @@ class LogWriter:
         self._epochs = LeaderEpochs(log.path, files, log.epochs)
         self._producers = log.producers
         self._checkpoints = checkpoints
-        self._config = config
-        self._files = files
+        self.config = config
+        self.files = files  # for changes of the directory
         self._open_files = open_files
         self._guard = WriteGuard(log.path, files)
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
@@ -83,18 +85,9 @@ class LogWriter:
     def reason(self) -> str | None:
         return self._guard.reason
 
-    @property
-    def files(self) -> FencedFiles:
-        """For changes of the directory."""
-        return self._files
-
-    @property
-    def config(self) -> LogConfig:
-        return self._config
-
     def configure(self, config: LogConfig) -> None:
         """Applies other settings from now on. Open indexes keep their sizes."""
-        self._config = self._active.config = config
+        self.config = self._active.config = config
 
     @property
     def end_offset(self) -> int:
@@ -160,21 +153,24 @@ class LogWriter:
 
     # --- appending
 
-    def append(self, data: Buffer, now: int | None = None) -> int:
+    def append(
+        self, data: Buffer, now: int | None = None, headers: Sequence[BatchHeader] | None = None
+    ) -> int:
         """Appends batches that have their offsets. Returns the offset after them.
 
         CorruptRecordsError: they are damaged, incomplete, or not above the log's end. `now` is the
-        age of records without timestamps, for rolling by time."""
+        age of records without timestamps, for rolling by time. `headers`: those of all batches, if
+        their checksums have been compared."""
         self._guard.check(self._active)
-        records = MemoryRecords(data)
-        headers = check_appended(records, self.end_offset)
+        end_offset = self._active.next_offset
+        headers = check_appended(data, end_offset, headers)
         if not headers:
-            return self.end_offset
-        if records.size > self._config.segment_bytes:
-            raise ValueError(f"an append of {records.size} bytes is larger than a segment may be")
-        if self._active.is_due(headers, records.size, now):
+            return end_offset
+        if len(data) > self.config.segment_bytes:
+            raise ValueError(f"an append of {len(data)} bytes is larger than a segment may be")
+        if self._active.is_due(headers, len(data), now):
             rolled = self._active.segment
-            self.roll(first_offset(headers, self.end_offset))
+            self.roll(first_offset(headers, end_offset))
             LOG.info(
                 "%s: a new segment begins at offset %d (segment.bytes)",
                 self.path.name,
@@ -182,11 +178,14 @@ class LogWriter:
                 extra={"fields": {"partition": self.path.name, "bytes": rolled.size}},
             )
         self._epochs.add(headers)
-        if any(header.producer_id >= 0 for header in headers):
+        if max(map(PRODUCER_ID, headers)) < 0:
+            self._active.append(data, headers, (), now)
+            self._producers.pass_to(self._active.next_offset)
+        else:
             self.producers_at_end()  # their states before these batches
-        with self._producers.following(records, headers) as aborted:
-            self._active.append(data, headers, aborted, now)
-        return self.end_offset
+            with self._producers.following(MemoryRecords(data), headers) as aborted:
+                self._active.append(data, headers, aborted, now)
+        return self._active.next_offset
 
     def begin_epoch(self, epoch: int) -> None:
         """Begins a leader epoch for the following records. One without records is removed.
@@ -380,7 +379,7 @@ class LogWriter:
         self._directory.write_snapshot(offset, self._producers.states)
 
     def _open_segment(self, segment: Segment, position: int, next_offset: int) -> SegmentWriter:
-        return SegmentWriter(segment, position, next_offset, self._config, self._files)
+        return SegmentWriter(segment, position, next_offset, self.config, self.files)
 
     def _drop_active(self) -> None:
         """Makes the segment before the active one the active one."""

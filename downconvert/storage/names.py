@@ -85,7 +85,7 @@ class TopicPartition(NamedTuple):
 
 def file_name(offset: int, kind: Kind, state: State = State.LIVE) -> str:
     """The name of the file of an offset: `00000000000000000042.log`."""
-    return f"{offset:020d}{kind.value}{state.value}"
+    return f"{offset:020d}{kind}{state}"
 
 
 def parse_file_name(name: str) -> FileName | None:

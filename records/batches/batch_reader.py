@@ -70,7 +70,11 @@ class BatchReader:
 
     def rows(self, header: BatchHeader) -> Iterator[bytearray]:
         """The rows of a v2 batch, some at a time."""
-        window = self._enter(header, None)
+        held, end = self._records.view, header.position + header.size
+        entry = None
+        if held is not None and header.size <= ENTRY_SIZE_MAX and end <= len(held):
+            entry = held[header.position : end]
+        window = self._enter(header, entry)
         for size in self._columns(window, header):
             yield self._rows[:size]
         self._leave(window, header)

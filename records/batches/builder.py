@@ -88,7 +88,7 @@ def build(
     >>> [(header.magic, header.codec.name) for header in MemoryRecords(log).batches()]
     [(2, 'GZIP')]"""
     columns = records if isinstance(records, Columns) else Columns.of(records)
-    if not len(columns):
+    if not columns.offsets:
         raise ValueError("no records: an empty batch is what build_empty builds")
     is_append = timestamp_type is TimestampType.LOG_APPEND
     latest = max(columns.timestamps) if append_time is None or not is_append else append_time
@@ -126,7 +126,7 @@ def build(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
-        records_count=len(columns),
+        records_count=len(columns.offsets),
     )
 
 
@@ -195,11 +195,12 @@ def encoded_records(
     """The encoded records, uncompressed, one after the other."""
     rows, source = columns.rows(timestamp_type)
     overhead = RECORD_OVERHEAD_MAX if magic == V2 else MESSAGE_OVERHEAD[magic]
-    target = bytearray(len(source) + overhead * len(columns))
+    count = len(columns.offsets)
+    target = bytearray(len(source) + overhead * count)
     _, produced, outcome = encode(
         memoryview(rows).cast("B"),
         0,
-        ROW_SIZE * len(columns),
+        ROW_SIZE * count,
         source,
         magic,
         base_offset,

@@ -58,7 +58,7 @@ class Columns:
 
     def rows(self, timestamp_type: TimestampType) -> tuple[Int64s, bytes]:
         """The rows, and the bytes that they point into."""
-        count = len(self)
+        count = len(self.offsets)
         rows = array("q", bytes(8 * FIELDS * count))
         keys, key_sizes, keys_at = _laid_out(self.keys, 0)
         values, value_sizes, values_at = _laid_out(self.values, len(keys))

@@ -44,9 +44,13 @@ class FileRecords:
 
     Slices share the file. Once any of them is closed, reading or sending any of them raises
     ClosedRecordsError, because the descriptor may be another file's by then. A slice can be
-    sliced again (in Kafka that does not work)."""
+    sliced again (in Kafka that does not work).
 
-    __slots__ = ("_access", "_origin", "_size", "first")
+    size: bytes of the range. origin: the position of its first byte in the whole file. view: None,
+    as a file is read, not mapped: a truncated mapping would kill the process."""
+
+    __slots__ = ("_access", "first", "origin", "size")
+    view: Final = None
 
     def __init__(
         self,
@@ -59,8 +63,8 @@ class FileRecords:
         """`first`: the header of the first entry if the caller has just read it, so that `batches`
         does not read it again. The range must hold that whole entry."""
         self._access = _Access(file)
-        self._origin = origin
-        self._size = size
+        self.origin = origin
+        self.size = size
         self.first = first
 
     @classmethod
@@ -86,16 +90,6 @@ class FileRecords:
         self.close()
 
     @property
-    def size(self) -> int:
-        """Bytes of the range. Fixed when it was made."""
-        return self._size
-
-    @property
-    def origin(self) -> int:
-        """The position of the first byte in the whole file or buffer, in bytes."""
-        return self._origin
-
-    @property
     def name(self) -> str:
         """The path of the file, for messages."""
         return self._access.name
@@ -110,11 +104,6 @@ class FileRecords:
             raise ClosedRecordsError(self._access.name)
         return file
 
-    @property
-    def view(self) -> None:
-        """Always None: a file is read, not mapped. A truncated mapping would kill the process."""
-        return None
-
     def fileno(self) -> int:
         """The descriptor. It is valid only while the caller holds `file`.
         ClosedRecordsError: it has been closed."""
@@ -127,15 +116,15 @@ class FileRecords:
         OSError; ClosedRecordsError: the file was closed."""
         if position < 0:
             raise ValueError(f"a read at {position}: negative position")
-        left = self._size - position
+        left = self.size - position
         if len(target) > left:
             target = target[: max(left, 0)]
         file = self._access.file  # held until it is read: another thread may close it
         if file is None or file.closed:
             file = self.file  # says that
-        read = os.preadv(file.fileno(), (target,), self._origin + position)
+        read = os.preadv(file.fileno(), (target,), self.origin + position)
         while read < len(target):  # only where the file was truncated, or for more than 2 GiB
-            more = os.preadv(file.fileno(), (target[read:],), self._origin + position + read)
+            more = os.preadv(file.fileno(), (target[read:],), self.origin + position + read)
             if not more:
                 break
             read += more
@@ -156,14 +145,14 @@ class FileRecords:
 
         ValueError: an argument is negative, or `position` is after the end."""
         check_slice(self, position, size)
-        size = min(size, self._size - position)
+        size = min(size, self.size - position)
         first = self.first
         if first is not None and (position or first.size > size):
             first = None
         part = FileRecords.__new__(FileRecords)
         part._access = self._access
-        part._origin = self._origin + position
-        part._size = size
+        part.origin = self.origin + position
+        part.size = size
         part.first = first
         return part
 
@@ -172,4 +161,4 @@ class FileRecords:
         return ZeroCopySend(self)
 
     def __repr__(self) -> str:
-        return f"FileRecords({self.name!r}, {self._size} bytes at {self._origin})"
+        return f"FileRecords({self.name!r}, {self.size} bytes at {self.origin})"

@@ -14,33 +14,26 @@ class MemoryRecords:
     """A log, or a piece of one, in a buffer, which is not copied.
 
     It is read by the rules for files. Kafka's own stream over memory is stricter: it finds errors
-    in a tail of 12 to 17 bytes. In a file, such a tail is ignored."""
+    in a tail of 12 to 17 bytes. In a file, such a tail is ignored.
 
-    __slots__ = ("_origin", "_view")
+    size: bytes of the range. origin: the position of its first byte in the whole buffer."""
+
+    __slots__ = ("_view", "origin", "size")
 
     def __init__(self, buffer: Buffer) -> None:
         self._view = memoryview(buffer).cast("B")
-        self._origin = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes of the range. Fixed when it was made."""
-        return len(self._view)
-
-    @property
-    def origin(self) -> int:
-        """The position of the first byte in the whole buffer, in bytes."""
-        return self._origin
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-        return "memory"
+        self.size = len(self._view)
+        self.origin = 0
 
     @property
     def view(self) -> memoryview:
         """All of its bytes."""
         return self._view
+
+    @property
+    def name(self) -> str:
+        """Its name in messages."""
+        return "memory"
 
     def read_into(self, target: memoryview, position: int) -> int:
         """Reads into `target` from `position` on, in bytes of this range.
@@ -65,8 +58,8 @@ class MemoryRecords:
         ValueError: an argument is negative, or `position` is after the end."""
         check_slice(self, position, size)
         part = MemoryRecords(self._view[position : position + size])
-        part._origin = self._origin + position
+        part.origin = self.origin + position
         return part
 
     def __repr__(self) -> str:
-        return f"MemoryRecords({self.size} bytes at {self._origin})"
+        return f"MemoryRecords({self.size} bytes at {self.origin})"

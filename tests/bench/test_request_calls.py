@@ -8,15 +8,15 @@ from bench.request_calls import Calls, measure
 from bench.small_requests import KINDS
 
 CALLS_MAX: Final = {
-    "Fetch v11 none": 120,
-    "Fetch v11 lz4": 120,
-    "Fetch v2 none": 255,
-    "Fetch v2 lz4": 270,
-    "ApiVersions": 60,
-    "Metadata": 70,
-    "Heartbeat": 100,
-    "OffsetCommit": 255,
-    "Produce": 235,
+    "Fetch v11 none": 112,
+    "Fetch v11 lz4": 112,
+    "Fetch v2 none": 185,
+    "Fetch v2 lz4": 185,
+    "ApiVersions": 55,
+    "Metadata": 66,
+    "Heartbeat": 85,
+    "OffsetCommit": 165,
+    "Produce": 155,
 }
 
 

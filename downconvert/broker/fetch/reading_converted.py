@@ -18,23 +18,19 @@ from typing import Final, NamedTuple
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker.partition import Partition
 from downconvert.conversion.skip import skip
-from downconvert.serving.buffered_send import BufferedSend
 from downconvert.serving.fetch_assembly import (
-    Converted,
     end_offset_of,
     hard_size,
     has_record_from,
     head_of,
-    is_small_and_plain,
     joins_more,
-    to_send,
 )
 from downconvert.serving.planning_slots import PlanningSlots, Wake
 from downconvert.storage import StorageError
 from records import BatchHeader, FileRecords, RecordsError
 from records.files.sends import Send
 from records.formats import V2
-from records.units import KiB, MiB
+from records.units import MiB
 
 from .contribution import (
     Contribution,
@@ -52,11 +48,6 @@ from .shared_range import CHUNK_SIZE, Asker, Ends, SharedRange, take
 # Bytes of a log without anything for a client that are skipped in one turn. That takes some
 # milliseconds. Then other requests have a turn.
 SKIP_SIZE: Final = 16 * MiB
-
-# A range up to this size is converted at once, in some ten microseconds. Planning it, and
-# converting it while it is sent, takes longer. Bytes, and batches.
-AT_ONCE_MAX: Final = 32 * KiB
-AT_ONCE_BATCHES: Final = 8
 
 
 class Reader(NamedTuple):
@@ -86,7 +77,7 @@ def read_converted(
     return _Conversion(partition, offset, up_to, limits, magic, policy, reader).read()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Conversion:
     partition: Partition
     offset: int
@@ -132,11 +123,7 @@ class _Conversion:
                 if shared.ends is Ends.LATER:
                     yield FetchPause.TURN
                     continue
-            converted: Converted | None = None
-            if cache is not None and is_small_and_plain(records, AT_ONCE_MAX, AT_ONCE_BATCHES):
-                converted = BufferedSend.of(records, self.magic, offset, policy, cache.budget)
-            if converted is None:
-                converted = yield from self._planned(records, offset)
+            converted = yield from self._planned(records, offset)
             if converted.size:
                 return (yield from self._alone(converted, records))
             found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
@@ -159,12 +146,12 @@ class _Conversion:
         begin = partial(LazyDownConvertRecords.in_steps, records, self.magic, offset, self.policy)
         return (yield from planned(begin, reader.client, reader.slots, reader.wake))
 
-    def _alone(self, converted: Converted, records: FileRecords) -> Reading:
+    def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
         """A range that is not shared, and the following ranges."""
         head = partial(head_of, converted, records, self.magic, self.offset, self.policy)
-        first = _plain_first(records, self.offset)
+        first = _plain_first(records, self.offset) if converted.head is None else None
         size_max = hard_size(converted.size, self.limits.room, head, first)
-        sends, size = [to_send(converted, size_max)], records.size
+        sends, size = list[Send]([converted.to_send(size_max)]), records.size
         if converted.is_whole and size_max is None:
             size += yield from self._join(records, sends)
         return self._contribution(sends, size)
@@ -187,7 +174,7 @@ class _Conversion:
                 converted = yield from self._planned(rest, self.offset)
                 left = converted.size if room is None else room - shared.size
                 if converted.size and left > 0:
-                    sends.append(to_send(converted, min(left, converted.size)))
+                    sends.append(converted.to_send(min(left, converted.size)))
                 return self._contribution(sends, records.size)
             following = next(rest.batches(), None)
         except (RecordsError, OSError):
@@ -218,7 +205,7 @@ class _Conversion:
                 used += records.size
                 left = converted.size if room is None else room - sum(send.size for send in sends)
                 if min(left, converted.size) > 0:
-                    sends.append(to_send(converted, min(left, converted.size)))
+                    sends.append(converted.to_send(min(left, converted.size)))
                 if not converted.is_whole or left < converted.size:
                     break
         except (RecordsError, StorageError, OSError):

@@ -118,9 +118,10 @@ class Group:
 
     def check_commit(self, identity: MemberIdentity, now: float) -> ErrorCode:
         """Whether a client with this identity may commit offsets."""
-        if self.state is State.DEAD:
+        state = self.state
+        if state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        if self.state is State.EMPTY and identity.generation < 0:
+        if state is State.EMPTY and identity.generation < 0:
             return ErrorCode.NONE  # a consumer without group management
         if identity.generation < 0 and not identity.member_id and identity.instance_id is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
@@ -128,7 +129,7 @@ class Group:
         if code:
             return code
         self._rebalance.reset_session_timer(self.members[identity.member_id], now)
-        if self.state is State.COMPLETING:
+        if state is State.COMPLETING:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
@@ -171,8 +172,9 @@ class Group:
     @property
     def is_unused(self) -> bool:
         """Whether there has never been a generation, and no client is about to join."""
-        return self.state is State.DEAD or (
-            self.state is State.EMPTY and not self.generation and not self._rebalance.pending
+        rebalance = self._rebalance
+        return rebalance.state is State.DEAD or (
+            rebalance.state is State.EMPTY and not rebalance.generation and not rebalance.pending
         )
 
     def kill(self) -> None:

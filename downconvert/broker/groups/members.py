@@ -3,7 +3,7 @@
 Not here: when they join and are answered (group.py, rebalance.py)."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, ValuesView
 
 from downconvert.protocol.errors import ErrorCode
 
@@ -27,6 +27,9 @@ class Members(Mapping[str, Member]):
 
     def __len__(self) -> int:
         return len(self._members)
+
+    def values(self) -> ValuesView[Member]:
+        return self._members.values()
 
     # --- membership
 

@@ -105,8 +105,9 @@ class Offsets:
         offsets count when its transaction is committed. `check`: whether that is open."""
         if not offsets:
             return ErrorCode.NONE
-        if any(topic not in self._topics for topic, _ in offsets):  # just deleted
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        for topic, _ in offsets:
+            if topic not in self._topics:  # just deleted
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         records = [(RecordKey(group_id, at), write_committed(one)) for at, one in offsets.items()]
         position = OFFSET_MAX
         if self._is_writable:

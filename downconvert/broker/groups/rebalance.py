@@ -73,9 +73,14 @@ class Rebalance:
 
     def next_deadline(self) -> float | None:
         """The latest time to call `advance`, in seconds; None: nothing waits."""
-        deadlines = [member.deadline for member in self.members.values()]
-        deadlines += [self._join_deadline, self._sync_deadline, *self.pending.values()]
-        return min((deadline for deadline in deadlines if deadline is not None), default=None)
+        deadlines = [*self.pending.values()]
+        for deadline in self._join_deadline, self._sync_deadline:
+            if deadline is not None:
+                deadlines.append(deadline)
+        for member in self.members.values():
+            if member.deadline is not None:
+                deadlines.append(member.deadline)
+        return min(deadlines, default=None)
 
     def advance(self, now: float) -> None:
         """Runs the timers that are due."""

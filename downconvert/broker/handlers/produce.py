@@ -113,8 +113,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         else:
             exchange.reply_nothing()
         return
-    waiting = _Replication(exchange, produced)
-    if body.acks == ALL and waiting.keys:
+    if body.acks == ALL and any(one.written for one in produced):
+        waiting = _Replication(exchange, produced)
         deadline = now + min(max(body.timeout_ms, 0) / 1000, WAIT_MAX)
         broker.purgatory.watch(waiting, waiting.keys, now, deadline, exchange)
     else:
@@ -163,7 +163,6 @@ def _produce(
             check = partial(_check_batch, broker, exchange.request, partition)
             appended = partition.append(prepared, now_ms, check)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)
-            produced.start_offset = partition.start_offset
             broker.purgatory.notify(partition.key)
     except ApiError as error:
         produced.refuse(error)

@@ -122,6 +122,7 @@ class Connection:
         "request_started",
         "send",
         "started",
+        "waits_for_more",
         "waits_to_write",
     )
 
@@ -146,6 +147,22 @@ class Connection:
         self.is_muted = False  # its requests wait, as the client exceeded its rate
         self.authenticates = False  # it has to authenticate and has not yet
         self.waits_to_write = False
+        self.waits_for_more = False  # the system may hold its last response, to send more with it
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next request, or a part of it, is handled right after the one under way. Then
+        the system may hold the response, to send others with it, until `flush`."""
+        exchange = self.exchange
+        if exchange is None or exchange.throttle or exchange.close_after_reply:
+            return False
+        return bool(self.ahead)
+
+    def flush(self) -> None:
+        """No other response follows at once: the system sends what it holds."""
+        if self.waits_for_more:
+            self.waits_for_more = False
+            self.channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def read(self) -> memoryview | None:
         """Reads available bytes of a request. Returns its frame once it is whole.

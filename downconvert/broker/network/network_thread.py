@@ -1,9 +1,8 @@
 """One thread that serves connections: reads requests, handles them, sends responses.
 
-A connection's thread owns its exchange from the request's last byte to the response's. Other
-threads post events of an exchange to its thread. In each turn the thread handles posted events for
-a bounded time. It makes one write for each connection with a response under way, and looks for new
-requests in between.
+A connection's thread owns its exchange from the request's last byte to the response's. Others post
+events of an exchange to it. In each turn it handles posted events for a bounded time. It makes one
+write for each response under way, and looks for new requests in between.
 
 Not here: listening and the number of threads (server.py), a connection's end
 (served_connections.py), start (handshake.py) and state (connection.py), requests (broker.py)."""
@@ -134,9 +133,8 @@ class NetworkThread:
         self._wake.close()
 
     def _is_over(self) -> bool:
-        assert self._stop_by is not None
         self._served.close_unused()
-        return not (self._served or self._new) or self._clock() >= self._stop_by
+        return not (self._served or self._new) or self._clock() >= (self._stop_by or 0.0)
 
     def _turn(self) -> None:
         now, until = self._now, self._next_sweep
@@ -174,10 +172,8 @@ class NetworkThread:
             self._begin_sends()
         if self._sending:
             self._send_for(TURN)
-        now = self._now
-        if now >= self._next_sweep:
-            self._sweep(now)
-            self._next_sweep = now + SWEEP
+        if self._now >= self._next_sweep:
+            self._sweep(self._now)
 
     def _read_one(self, connection: Connection) -> None:
         """Reads, and answers a request that can be answered at once."""
@@ -246,13 +242,13 @@ class NetworkThread:
             frame = None
         now = connection.last_activity = self._now
         if frame is None:
+            connection.flush()
             if connection.request_started is None:
                 connection.request_started = now
-            if connection.incoming.space() is None:
-                self._served.watch(connection, reads=False)
+            has_space = connection.incoming.space() is not None
+            self._served.watch(connection, reads=has_space)
+            if not has_space:
                 self._waiting_for_memory.append(connection)
-            else:
-                self._served.watch(connection)
             return
         connection.request_started, connection.frame = None, frame
         thread = None
@@ -265,7 +261,10 @@ class NetworkThread:
                 thread = next(self.converting)
         if thread is None:
             self._handle(connection)
+            if connection.waits_for_more and (connection.exchange or not connection.ahead):
+                connection.flush()
         else:
+            connection.flush()
             self._served.leave(connection)
             thread.take(connection)
 
@@ -324,10 +323,10 @@ class NetworkThread:
     def _write(self, connection: Connection) -> None:
         send = connection.send
         assert send is not None
+        more = connection.waits_for_more = connection.goes_on if connection.ahead else False
         size, until, before = WRITE_BUDGET, inf, -inf
-        # Bytes that fit into the socket's own buffer are sent at once, while they are in the cache.
-        while True:
-            written = send.write_to(connection.channel, size)
+        while True:  # what fits into the socket's own buffer, while it is in the cache
+            written = send.write_to(connection.channel, size, more=more)
             now = self._now = self._clock()
             if written:
                 connection.last_activity = now
@@ -389,6 +388,7 @@ class NetworkThread:
     def _sweep(self, now: float) -> None:
         """Closes connections that have taken too long, and forgets those that have gone. Checks
         the system's clock."""
+        self._next_sweep = now + SWEEP
         self._broker.time_of_day.shift = self._clock.shift()
         self._served.close_late(now, self._limits)
         self._broker.lines.tell(now)

@@ -103,7 +103,7 @@ class ServedConnections:
         log_end(lines, connection.client, end, why, seconds, now)
         self._broker.metrics.ended(end)
         exchange, connection.exchange = connection.exchange, None
-        connection.send = connection.frame = None
+        connection.send, connection.frame, connection.waits_for_more = None, None, False
         try:
             self.leave(connection)
             if exchange is not None:

@@ -23,7 +23,6 @@ from downconvert.protocol.fetch_versions import (
 )
 from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.fetch_assembly import error_code_of, joins_more
 from records import FileRecords, MemoryRecords, RecordsError
 from records.files.sends import Send
@@ -57,7 +56,6 @@ class Found:
         self,
         answer: Message,
         policy: ConversionPolicy,
-        room: MemoryBudget,
         *,
         alone: bool,
     ) -> Generator[Turn, None, None]:
@@ -86,7 +84,7 @@ class Found:
             sent = sum(send.size for send in self.sends)
             limit = self.request.partition_max_bytes - sent if is_hard else None
             assert magic is not None, "a client that reads what is on disk"
-            yield from converted.convert(parts, magic, asked, policy, room, aborted, limit)
+            yield from converted.convert(parts, magic, asked, policy, aborted, limit)
             self.used += records.size
             self.sends += converted.sends
             if self.sends and not (converted.is_whole and joins_more(self.used, self.room)):
@@ -130,9 +128,7 @@ def can_serve(version: int, served: range) -> bool:
     return magic_of(version) is not None and min(WITH_NAMES, served.stop - 1) in served
 
 
-def fetch(
-    body: Message, version: int, served: range, policy_of: PolicyOf, room: MemoryBudget
-) -> Asking:
+def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> Asking:
     """Asks the cluster until every partition has a record or an error, or has reached its end.
     Returns the client's response.
 
@@ -164,7 +160,7 @@ def fetch(
                 one.is_done = True
             else:
                 alone = len(asked) == 1
-                yield from one.take(part, policy_of(one.topic), room, alone=alone)
+                yield from one.take(part, policy_of(one.topic), alone=alone)
         made_progress = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
         wait = 0, 0  # one request waits once

@@ -161,6 +161,7 @@ class RepeatedFetch:
             made_size = len(made)
             if self._version < FIRST_BATCH_WHOLE_SINCE:
                 del made[hard_size(made_size, self._limit, lambda: memoryview(made)) or made_size :]
+                made_size = len(made)
         return Answered(self._frame(correlation_id, throttle, high, made), count, made_size)
 
     def count(self, answered: Answered, shared: Shared, now: float) -> None:

@@ -7,7 +7,6 @@ from downconvert import LazyDownConvertSend
 from downconvert.conversion.recode import LazyRecodedSend
 from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.responses import ResponseSend
-from downconvert.serving.buffered_send import BufferedSend
 
 from .census import ClientCensus, ClientKey
 
@@ -19,7 +18,7 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> bool:
     recoded = [part.size for part in parts if isinstance(part, LazyRecodedSend)]
     if recoded:
         census.recoded(key, sum(recoded))
-    stats = [part.stats for part in parts if isinstance(part, LazyDownConvertSend | BufferedSend)]
+    stats = [part.stats for part in parts if isinstance(part, LazyDownConvertSend)]
     if stats:
         records = sum(one.records_converted for one in stats)
         census.converted(key, records, sum(one.bytes_out for one in stats))
@@ -28,7 +27,10 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> bool:
 
 def converts(send: ResponseSend) -> bool:
     """Whether writing it may convert or read a file. That must not happen in the event loop."""
-    return any(not isinstance(part, BufferedSend | memoryview) for part in _parts(send))
+    for part in _parts(send):
+        if part.converts if isinstance(part, LazyDownConvertSend) else type(part) is not memoryview:
+            return True
+    return False
 
 
 def _parts(send: ResponseSend) -> Iterator[Any]:

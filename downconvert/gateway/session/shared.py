@@ -9,7 +9,6 @@ from downconvert.access.quotas import Quotas
 from downconvert.gateway.audit import Audit
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.topology import Topology
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.limits import RequestMemory
 from downconvert.serving.line_budget import LineBudget
 
@@ -28,13 +27,11 @@ class Ledgers:
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The shared objects. `room`: the memory budget of conversions. `requests`: the memory budget
-    of requests."""
+    """The shared objects. `requests`: the memory budget of requests."""
 
     config: GatewayConfig
     topology: Topology
     census: ClientCensus
-    room: MemoryBudget = field(default_factory=lambda: MemoryBudget(Limits().memory))
     failed_logins: FailedLogins = field(default_factory=FailedLogins)
     quotas: Quotas = field(default_factory=Quotas)
     admissions: Admissions = field(default_factory=Admissions)

@@ -79,8 +79,7 @@ class Translator:
                 raise BadRequestError(
                     f"{header.name} cannot be told to a cluster that serves {served}"
                 )
-            room = self._shared.room
-            return (yield from fetching.fetch(body, header.version, served, policies, room))
+            return (yield from fetching.fetch(body, header.version, served, policies))
         if self.may_be_recoded(header, names):
             return (yield from recoding.fetch(body, header.version, served, policies))
         return (yield from recoding.as_it_is(body, header.version))

@@ -19,14 +19,7 @@ from typing import Final, TypeVar
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import Steps
-from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
-from downconvert.serving.fetch_assembly import (
-    convert_range,
-    hard_size,
-    head_of,
-    is_small_and_plain,
-    to_send,
-)
+from downconvert.serving.fetch_assembly import hard_size, head_of
 from records import FileRecords, MemoryRecords, RecordsError
 from records.files.sends import Send
 
@@ -135,38 +128,25 @@ class Converted:
         magic: int,
         offset: int,
         policy: ConversionPolicy,
-        room: MemoryBudget,
         aborted: list[AbortedTransaction],
         limit: int | None = None,
     ) -> Generator[Turn, None, None]:
-        """Measures in turns, and keeps the bytes that were recompressed for that. `limit`: a hard
-        limit of bytes, within which an answer has at least its first message.
+        """Measures in turns. `limit`: a hard limit of bytes, within which an answer has at least
+        its first message.
 
         RecordsError: there is nothing to send before damage or a refusal."""
         is_planned = policy.size == "exact" and (policy.may_end_early or not parts.is_compressed)
         # A plan ends with the last whole batch by itself: no headers are read before it.
         cut = [parts.records] if is_planned else parts.cut(whole=policy.isolation == COMMITTED)
-        is_in_memory = isinstance(parts.records, MemoryRecords)
-        is_small = is_planned and is_in_memory and is_small_and_plain(parts.records, TURN_SIZE)
         for part in cut:
             try:
-                at_once = None
-                if is_small:
-                    yield TURN
-                    at_once = BufferedSend.of(
-                        *(part, magic, offset, policy, room), aborted=aborted, work=WORK_A_TURN
-                    )
-                if at_once is not None:
-                    found: BufferedSend | LazyDownConvertRecords = at_once
-                elif is_planned:
-                    found = yield from in_turns(
-                        LazyDownConvertRecords.in_steps(
-                            part, magic, offset, policy, aborted=aborted
-                        )
-                    )
+                range_of = part, magic, offset, policy
+                if is_planned:
+                    steps = LazyDownConvertRecords.in_steps(*range_of, aborted=aborted)
+                    found = yield from in_turns(steps)
                 else:
                     yield TURN
-                    found = convert_range(part, magic, offset, policy, room, aborted)
+                    found = LazyDownConvertRecords(*range_of, aborted=aborted)
             except RecordsError:
                 if not self.sends:
                     raise
@@ -181,7 +161,7 @@ class Converted:
                 limit -= size
             is_cut = size < found.size
             if size:
-                self.sends.append(to_send(found, size))
+                self.sends.append(found.to_send(size))
             if is_cut or not found.is_whole:
                 self.is_whole = False
                 return

@@ -5,14 +5,18 @@ is full, memory is right, and the next change writes the file.
 
 Not here: the file's format (checkpoint.py), requests for epochs (broker/replication)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
 from downconvert.storage.disk.files import Files
 from downconvert.storage.names import LEADER_EPOCHS
 from records import BatchHeader
 
 from .checkpoint import EpochEntry, write_epochs
+
+LEADER_EPOCH: Final = attrgetter("leader_epoch")
 
 
 class LeaderEpochs:
@@ -41,11 +45,15 @@ class LeaderEpochs:
         kept = [entry for entry in self._entries if entry.start_offset < offset]
         self._write([*kept, EpochEntry(epoch, offset)])
 
-    def add(self, headers: Iterable[BatchHeader]) -> None:
+    def add(self, headers: Sequence[BatchHeader]) -> None:
         """Adds the epochs of batches before they are appended. DiskFullError: nothing changed.
 
         An epoch without records is removed if a batch of an older epoch is appended where it began:
         its leader now follows one that never knew of it [LeaderEpochFileCache.assign]."""
+        if self._is_written and self._entries:
+            latest = self._entries[-1].epoch
+            if set(map(LEADER_EPOCH, headers)) == {latest}:
+                return
         entries = list(self._entries)
         for header in headers:
             while entries and _is_empty(entries[-1], header):

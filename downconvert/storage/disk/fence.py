@@ -165,7 +165,8 @@ class FencedFile:
             raise
         except OSError as error:
             raise self._fence.fence(self.path, error) from error
-        self._fence.has_room(self.path, len(data))
+        if self._fence.full_count:
+            self._fence.has_room(self.path, len(data))
 
     def truncate(self, size: int) -> None:
         self._fence.check()

@@ -6,6 +6,8 @@ data, or has no space left."""
 import errno
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -79,7 +81,7 @@ class DiskFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        with _Room(path):
+        with _room(path):
             self._fd = open_for_writing(path)
         if os.fstat(self._fd).st_nlink > 1:
             self.close()
@@ -93,17 +95,21 @@ class DiskFile:
         return self._fd
 
     def write_at(self, data: Buffer, position: int) -> None:
-        with memoryview(data) as view, _Room(self._path):
-            written = 0
-            while written < len(view):
-                written += os.pwrite(self._fd, view[written:], position + written)
+        written = 0
+        try:
+            while written < len(data):
+                rest = memoryview(data)[written:] if written else data
+                written += os.pwrite(self._fd, rest, position + written)
+        except OSError as error:
+            _refuse_if_full(error, self._path)
+            raise
 
     def truncate(self, size: int) -> None:
-        with _Room(self._path):
+        with _room(self._path):
             os.ftruncate(self._fd, size)
 
     def sync(self) -> None:
-        with _Room(self._path):
+        with _room(self._path):
             os.fsync(self._fd)
 
     def close(self) -> None:
@@ -119,7 +125,7 @@ class Disk:
         return DiskFile(path)
 
     def rename(self, source: Path, target: Path) -> None:
-        with _Room(target):
+        with _room(target):
             source.rename(target)
 
     def set_modified(self, path: Path, nanoseconds: int) -> None:
@@ -129,7 +135,7 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def make_directory(self, path: Path) -> None:
-        with _Room(path):
+        with _room(path):
             path.mkdir(exist_ok=True)
 
     def remove_directory(self, path: Path) -> None:
@@ -163,7 +169,7 @@ def open_for_writing(path: Path) -> int:
     return fd
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path | str) -> bytes:
     """All of a small file. OSError: there is none; CorruptFileError: it is a pipe, a device, a
     directory or a link to itself, some of which would never end."""
     try:
@@ -204,17 +210,17 @@ def replace_file(files: Files, path: Path, data: Buffer) -> None:
     files.sync_directory(path.parent)
 
 
-class _Room:
-    """What is done in this block may find no room. A generator would take twice as many calls."""
+@contextmanager
+def _room(path: Path) -> Iterator[None]:
+    """What is done in this block may find no room."""
+    try:
+        yield
+    except OSError as error:
+        _refuse_if_full(error, path)
+        raise
 
-    __slots__ = ("_path",)
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        if isinstance(error, OSError) and error.errno in NO_ROOM:
-            raise DiskFullError(str(self._path)) from error
+def _refuse_if_full(error: OSError, path: Path) -> None:
+    """DiskFullError: the error says that there is no room."""
+    if error.errno in NO_ROOM:
+        raise DiskFullError(str(path)) from error

@@ -30,8 +30,7 @@ class Producers:
     def follow(self, records: Records, header: BatchHeader) -> AbortedTransaction | None:
         """Applies the next batch. Returns the transaction that it aborts."""
         if header.producer_id < 0:
-            if self.offset is not None:  # else the states before it were not needed yet
-                self.offset = header.last_offset + 1
+            self.pass_to(header.last_offset + 1)
             return None
         self.offset = header.last_offset + 1
         try:
@@ -40,6 +39,11 @@ class Producers:
             # An unreadable marker ends nothing. A reader of the records gets the error.
             marker = None
         return self.states.update(header, marker)
+
+    def pass_to(self, offset: int) -> None:
+        """No batch before this offset has changed the states."""
+        if self.offset is not None:  # else the states before it were not needed yet
+            self.offset = offset
 
     @contextmanager
     def following(

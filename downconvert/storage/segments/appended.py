@@ -9,21 +9,29 @@ from downconvert.storage.indexes.offset_index import RELATIVE_MAX
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.checksum import verify_checksum
 from records.formats import V2, Codec
+from records.kernel import Buffer
 
 
-def check_appended(records: MemoryRecords, end_offset: int) -> list[BatchHeader]:
-    """The headers of batches that may follow at `end_offset`.
+def check_appended(
+    data: Buffer, end_offset: int, headers: Sequence[BatchHeader] | None = None
+) -> Sequence[BatchHeader]:
+    """The headers of batches that may follow at `end_offset`. `headers`: the same, if their
+    checksums have been compared.
 
     CorruptRecordsError: one is damaged, incomplete, or not above the one before."""
-    headers = list(records.batches())
+    if headers is None:
+        records = MemoryRecords(data)
+        headers = list(records.batches())
+        for header in headers:
+            verify_checksum(records, header)
     end, consumed = end_offset, 0
     for header in headers:
-        verify_checksum(records, header)
-        if header.base_offset < end or header.last_offset < header.base_offset:
+        last_offset = header.last_offset
+        if header.base_offset < end or last_offset < header.base_offset:
             raise CorruptRecordsError("offset is below the end of the log", header.position)
-        end = header.last_offset + 1
+        end = last_offset + 1
         consumed += header.size
-    if consumed != records.size:
+    if consumed != len(data):
         raise CorruptRecordsError("bytes left after the last batch", consumed)
     return headers
 

@@ -68,10 +68,10 @@ class Segment:
         "_file",
         "_found",
         "_offsets",
-        "_open_files",
         "_scanned",
         "_times",
         "base_offset",
+        "open_files",
         "state",
     )
 
@@ -81,17 +81,13 @@ class Segment:
         self.base_offset = base_offset
         self.state = state
         self._directory = directory
-        self._open_files = open_files
+        self.open_files = open_files
         self._file: SharedFile | None = None
         self._offsets: Opened[OffsetIndex] | None = None
         self._times: Opened[TimeIndex] | None = None
         self._scanned: ScannedPositions | None = None  # of the open file
         # The batches that were found last in the open file, by offset.
         self._found: tuple[SharedFile, dict[int, tuple[int, BatchHeader]]] | None = None
-
-    @property
-    def open_files(self) -> OpenFiles:
-        return self._open_files
 
     def path(self, kind: Kind = Kind.LOG) -> Path:
         return Path(self.location(kind))
@@ -106,6 +102,11 @@ class Segment:
         """Bytes of the log file, as it is now."""
         file = self._log()  # held during the call: another thread may release the segment
         return os.fstat(file.fileno()).st_size
+
+    def bytes_at(self, position: int, size: int) -> bytes:
+        """Bytes of the log file, fewer at its end."""
+        file = self._log()  # held, as above
+        return os.pread(file.fileno(), size, position)
 
     def slice(self, position: int, end: int) -> FileRecords:
         """A range of the log file. It stays valid when the segment is released, or deleted."""
@@ -214,14 +215,14 @@ class Segment:
         times = self._times
         if times is not None and not times.is_ours:
             self._times = None
-        self._open_files.released(self)
+        self.open_files.released(self)
 
     def _log(self) -> SharedFile:
         file = self._file
         if file is None:
             file = self._file = SharedFile(self.location())
-        if self._open_files.newest is not self:
-            self._open_files.used(self)
+        if self.open_files.newest is not self:
+            self.open_files.used(self)
         return file
 
     def _offset_index(self, log_size: int) -> OffsetIndex | None:

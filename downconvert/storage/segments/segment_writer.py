@@ -10,6 +10,7 @@ Not here: which batches may be appended, and when a segment is rolled (log_write
 
 import os
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Final
 
 from downconvert.storage.config import LogConfig
@@ -26,6 +27,7 @@ from records.kernel import Buffer
 
 from .segment import Segment
 
+MAX_TIMESTAMP: Final = attrgetter("max_timestamp")
 INDEX_FILES: Final = 4  # of two indexes: a descriptor each, and one that each mapping keeps
 
 
@@ -154,14 +156,15 @@ class SegmentWriter:
         """Whether the segment must be rolled before these batches of `size` bytes are appended."""
         if not self.position:
             return False
-        self._know()
+        if not self._is_known:
+            self._know()
         config = self.config
         if self.position + size > config.segment_bytes or self._indexes.is_full:
             return True
         if headers[-1].last_offset - self.segment.base_offset > RELATIVE_MAX:
             return True
         if self._first_timestamp is not None and self._first_timestamp >= 0:
-            youngest = max(header.max_timestamp for header in headers)
+            youngest: int = max(map(MAX_TIMESTAMP, headers))
             return youngest - self._first_timestamp > config.roll_ms
         # Records without timestamps are as old as their segment.
         if now is None or self._created is None:
@@ -189,12 +192,13 @@ class SegmentWriter:
 
         DiskFullError, or any other OSError: the segment is unchanged."""
         position, next_offset = self.position, self.next_offset
-        base_offset = self.segment.base_offset
-        for offset in (headers[0].last_offset, headers[-1].last_offset):
+        base_offset, last_offset = self.segment.base_offset, headers[-1].last_offset
+        for offset in (headers[0].last_offset, last_offset):
             if not 0 <= offset - base_offset <= RELATIVE_MAX:
                 raise OffsetOverflowError(offset, base_offset, str(self.segment.path()))
-        self._know()
-        log = self._open_log()
+        if not self._is_known:
+            self._know()
+        log = self._log or self._open_log()
         self._is_synced = self._is_unchanged = False
         try:
             log.write_at(data, position)
@@ -206,7 +210,7 @@ class SegmentWriter:
             self._cut(position, next_offset)
             raise
         self.position += len(data)
-        self.next_offset = headers[-1].last_offset + 1
+        self.next_offset = last_offset + 1
         if self._first_timestamp is None:
             self._first_timestamp = headers[0].max_timestamp
         if self._created is None:

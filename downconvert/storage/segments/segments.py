@@ -24,6 +24,11 @@ class Segments:
     def __getitem__(self, number: int) -> Segment:
         return self._segments[number]
 
+    @property
+    def first_offset(self) -> int:
+        """The base offset of the first one; 0: there is none."""
+        return self._bases[0] if self._bases else 0
+
     def __contains__(self, segment: object) -> bool:
         """Whether it is one of them, not only of the same offset."""
         if not isinstance(segment, Segment):

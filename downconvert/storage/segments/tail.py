@@ -60,9 +60,7 @@ class Tail:
         return self._bytes(position, min(size, position + len(head))) == head
 
     def _bytes(self, position: int, end: int) -> bytes:
-        data = bytearray(max(0, end - position))
-        read = self.segment.slice(position, end).read_into(memoryview(data), 0)
-        return bytes(data[:read])
+        return self.segment.bytes_at(position, max(0, end - position))
 
     def _scan(self, position: int, size: int) -> None:
         records = self.segment.slice(position, size)

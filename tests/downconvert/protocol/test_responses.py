@@ -13,7 +13,6 @@ from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import COPIED_SIZE_MAX, ResponseSend, response
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
 from records import FileRecords, MemoryRecords
 from tests.downconvert.broker.asking import CORRELATION_ID, parsed
 from tests.downconvert.storage.logs import batch
@@ -76,9 +75,10 @@ def test_a_small_response_is_the_same_through_a_socket(
     file = FileRecords.open(path)
 
     def made() -> ResponseSend:
-        kept = BufferedSend.of(file, 1, 0, ConversionPolicy(), MemoryBudget(1 << 20))
-        assert kept is not None
-        lazy = LazyDownConvertRecords(MemoryRecords(batch(1, 2)), 1).to_send()
+        kept = LazyDownConvertRecords(file, 1).to_send()
+        lazy = LazyDownConvertRecords(
+            MemoryRecords(batch(1, 2)), 1, policy=ConversionPolicy.kafka()
+        ).to_send()
         sends = [file.slice(0, 500).to_send(), kept, file.slice(3, 9).to_send()]
         chosen = [
             [],

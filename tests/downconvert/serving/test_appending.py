@@ -38,8 +38,19 @@ def test_a_batch_of_the_topic_s_format_stays_as_it_is(codec: Codec) -> None:
     prepared = prepare(memoryview(data), CONFIG, NOW)
     assert prepared is not None
     assert not prepared.is_converted
-    placed = bytes(prepared.place(2**40, 7))
+    placed = bytes(prepared.place(2**40, 7)[0])
     assert placed == (2**40).to_bytes(8) + data[8:12] + (7).to_bytes(4) + data[16:]
+
+
+@pytest.mark.parametrize("magic", [V0, V1, V2])
+def test_the_headers_of_placed_batches_are_those_that_a_reader_finds(magic: int) -> None:
+    prepared = prepare(memoryview(build(RECORDS, magic=V2)), replace(CONFIG, magic=magic), NOW)
+    assert prepared is not None
+    placed, headers = prepared.place(2**40, 7)
+    assert headers is not None
+    assert headers == list(MemoryRecords(placed).batches())
+    for header in headers:
+        verify_checksum(MemoryRecords(placed), header)
 
 
 @pytest.mark.parametrize("codec", Codec)
@@ -48,7 +59,7 @@ def test_append_time_is_all_that_changes(codec: Codec) -> None:
     data = build(RECORDS, magic=V2, codec=codec)
     prepared = prepare(memoryview(data), config, NOW + 50)
     assert prepared is not None
-    records = MemoryRecords(prepared.place(5, 0))
+    records = MemoryRecords(prepared.place(5, 0)[0])
     (header,) = records.batches()
     verify_checksum(records, header)
     assert header.size == len(data)
@@ -60,7 +71,7 @@ def test_a_header_that_lies_about_its_latest_timestamp_is_put_right() -> None:
     data = damaged(build(RECORDS, magic=V2), field="max_timestamp", to=5)
     prepared = prepare(memoryview(data), CONFIG, NOW)
     assert prepared is not None
-    records = MemoryRecords(prepared.place(0, 0))
+    records = MemoryRecords(prepared.place(0, 0)[0])
     (header,) = records.batches()
     verify_checksum(records, header)
     assert header.max_timestamp == NOW + 3
@@ -72,7 +83,7 @@ def test_offsets_with_gaps_are_closed(codec: Codec) -> None:
     data = damaged(build(gaps, magic=V2, codec=codec), field="last_offset_delta", to=2)
     prepared = prepare(memoryview(data), CONFIG, NOW)
     assert prepared is not None
-    found = list(read(MemoryRecords(prepared.place(10, 0))))
+    found = list(read(MemoryRecords(prepared.place(10, 0)[0])))
     assert [record.offset for record in found] == [10, 11, 12]
     assert [record.key for record in found] == [b"k0", b"k1", b"k2"]
 
@@ -206,7 +217,7 @@ def test_records_that_are_much_larger_than_their_batch_are_rewritten_one_by_one(
     prepared = prepare(memoryview(data), config, NOW + 50)
     assert prepared is not None
     assert prepared.is_converted
-    found = MemoryRecords(bytes(prepared.place(40, 5)))
+    found = MemoryRecords(bytes(prepared.place(40, 5)[0]))
     times = [NOW + 50] * 3 if is_append_time else [NOW, NOW + 1, NOW + 2]
     assert [(one.offset, one.timestamp, one.key, one.value) for one in read(found)] == [
         (40 + n, times[n], b"k%d" % n, values[n]) for n in range(3)

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
-from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
+from downconvert.serving.buffered_send import (
+    BufferedConversion,
+    BufferedSend,
+    MemoryBudget,
+    NoMemoryError,
+)
 from records import Codec, MemoryRecords, RecordsError
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
@@ -16,6 +21,15 @@ from tests.downconvert.storage.logs import batch
 
 POLICY = ConversionPolicy()
 BATCHES = b"".join(batch(*range(n, n + 50), codec=Codec.LZ4, size=90) for n in (0, 50))
+
+
+def kept_of(
+    records: Any, room: MemoryBudget, magic: int = 1, first_offset: int = 0, **policy: Any
+) -> BufferedSend:
+    keeping = BufferedConversion(records, magic, first_offset, ConversionPolicy(**policy), room)
+    keeping.run()
+    kept = keeping.kept()
+    return BufferedSend(kept, kept.stats)
 
 
 def written(send: BufferedSend) -> bytes:
@@ -32,8 +46,7 @@ def test_what_is_kept_is_what_would_have_been_converted_lazily(
 ) -> None:
     room = MemoryBudget(1_000_000)
     records = MemoryRecords(BATCHES)
-    kept = BufferedSend.of(records, magic, first_offset, POLICY, room)
-    assert kept is not None
+    kept = kept_of(records, room, magic, first_offset)
     lazy = LazyDownConvertRecords(records, magic, first_offset, POLICY).to_send()
     channel = BytesIO()
     while not lazy.completed:
@@ -45,7 +58,8 @@ def test_what_is_kept_is_what_would_have_been_converted_lazily(
 
 def test_nothing_is_kept_where_there_is_no_room() -> None:
     room = MemoryBudget(100)
-    assert BufferedSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room) is None
+    with pytest.raises(NoMemoryError):
+        kept_of(MemoryRecords(BATCHES), room)
     assert room.left == 100
 
 
@@ -72,7 +86,6 @@ class FailingRecords:
 
 def test_room_comes_back_when_the_disk_fails() -> None:
     batches = b"".join(batch(*range(n, n + 50), size=90) for n in range(0, 1000, 50))
-    policy = ConversionPolicy(chunk_size=4096)
     took = []
 
     class Watched(MemoryBudget):
@@ -82,15 +95,14 @@ def test_room_comes_back_when_the_disk_fails() -> None:
 
     room = Watched(1_000_000)
     with pytest.raises(OSError, match="disk is gone"):
-        BufferedSend.of(FailingRecords(batches, 3), 1, 0, policy, room)
+        kept_of(FailingRecords(batches, 3), room, chunk_size=4096)
     assert took, "something had been kept by then"
     assert room.left == 1_000_000
 
 
 def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
     room = MemoryBudget(1_000_000)
-    kept = BufferedSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
-    assert kept is not None
+    kept = kept_of(MemoryRecords(BATCHES), room)
     kept.close()
     kept.close()
     assert room.left == 1_000_000
@@ -98,7 +110,7 @@ def test_room_comes_back_at_once_when_nobody_wants_the_rest() -> None:
 
 def test_room_comes_back_when_a_connection_ends() -> None:
     room = MemoryBudget(1_000_000)
-    kept = BufferedSend.of(MemoryRecords(BATCHES), 1, 0, POLICY, room)
+    kept = kept_of(MemoryRecords(BATCHES), room)
     assert room.left < 1_000_000
     del kept
     assert room.left == 1_000_000
@@ -107,12 +119,11 @@ def test_room_comes_back_when_a_connection_ends() -> None:
 def test_what_is_good_in_front_of_damage_is_kept() -> None:
     bad = spliced(batch(2, codec=Codec.LZ4), BATCH_HEADER_SIZE, b"no lz4.", drop=7)
     room = MemoryBudget(1_000_000)
-    kept = BufferedSend.of(MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad), 1, 0, POLICY, room)
-    assert kept is not None
+    kept = kept_of(MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad), room)
     assert kept.size
     assert kept.damage is not None
     with pytest.raises(RecordsError):
-        BufferedSend.of(MemoryRecords(bad), 1, 0, POLICY, room)
+        kept_of(MemoryRecords(bad), room)
 
 
 @pytest.mark.parametrize("room", [0, 16_000_000])

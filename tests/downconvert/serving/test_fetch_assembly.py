@@ -5,18 +5,16 @@ from io import BytesIO
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert.conversion import made
 from downconvert.protocol.errors import ApiError, ErrorCode
-from downconvert.serving.buffered_send import BufferedSend, MemoryBudget
 from downconvert.serving.fetch_assembly import (
     JOINED_SIZE_MAX,
-    convert_range,
     end_offset_of,
     error_code_of,
     first_of_use,
     hard_size,
     head_of,
     joins_more,
-    to_send,
 )
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import (
@@ -45,28 +43,27 @@ def sent(send: Send) -> bytes:
     return channel.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("data", "budget", "kind"),
-    [
-        (PLAIN, MemoryBudget(1_000_000), LazyDownConvertRecords),
-        (PACKED, MemoryBudget(1_000_000), BufferedSend),
-        (PACKED, MemoryBudget(10), LazyDownConvertRecords),
-        (PACKED, None, LazyDownConvertRecords),
-    ],
-)
-@pytest.mark.parametrize("size_max", [None, 70])
-def test_a_range_is_the_same_whether_it_is_kept_or_not(
-    data: bytes, budget: MemoryBudget | None, kind: type, size_max: int | None
+@pytest.mark.parametrize("budget", [0, 1 << 20])
+@pytest.mark.parametrize("data", [PLAIN, PACKED])
+def test_how_a_range_begins_is_known_whether_it_is_held_or_not(
+    data: bytes, budget: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(made.budget, "left", budget)
     records = MemoryRecords(data)
     expected = b"".join(bytes(piece) for piece in convert(records, 1, 1, POLICY))
-    converted = convert_range(records, 1, 1, POLICY, budget)
-    assert isinstance(converted, kind)
-    assert converted.size == len(expected)
+    converted = LazyDownConvertRecords(records, 1, 1, POLICY)
+    assert (converted.head is None) == (not budget)
     head = bytes(head_of(converted, records, 1, 1, POLICY))
     assert expected.startswith(head)
     assert head
-    assert sent(to_send(converted, size_max)) == expected[:size_max]
+
+
+def test_a_large_range_whose_last_messages_alone_are_held_begins_as_it_is_sent() -> None:
+    plain = b"".join(batch(offset, size=10_000) for offset in range(20))
+    records = MemoryRecords(plain + batch(20, 21, codec=Codec.GZIP))
+    converted = LazyDownConvertRecords(records, 1, 0, POLICY)
+    expected = b"".join(bytes(piece) for piece in convert(records, 1, 0, POLICY))
+    assert expected.startswith(bytes(head_of(converted, records, 1, 0, POLICY)))
 
 
 def test_where_reading_goes_on() -> None:

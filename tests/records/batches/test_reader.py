@@ -17,10 +17,11 @@ from records import (
     TimestampType,
     build,
 )
-from records.batches.reader import Record, read, read_batch
-from records.files.source import TRUNCATED
+from records.batches.columns import AT, FIELDS
+from records.batches.reader import Record, read, read_batch, read_rows
+from records.files.source import TRUNCATED, Records
 from records.files.window import WINDOW_SIZE
-from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1
+from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1, V2
 from tests import corpus
 from tests.records.examples import (
     DELETE_HORIZON,
@@ -34,6 +35,8 @@ from tests.records.examples import (
     wrapper,
 )
 from tests.records.reading import GZIP, LOG_APPEND, ORIGIN, all_records, gzipped, until_damage
+
+SIZED = ("offset", "timestamp", "key_size", "value_size")
 
 # --- everything that Kafka wrote
 
@@ -54,6 +57,32 @@ def test_a_file_reads_as_memory_does(tmp_path: Path) -> None:
         path.write_bytes(corpus.segment(name))
         with FileRecords.open(path) as log:
             assert list(read(log)) == all_records(corpus.segment(name))
+
+
+def test_rows_of_memory_are_those_of_a_file(tmp_path: Path) -> None:
+    path, count = tmp_path / "0.log", 0
+    for name in corpus.inputs():
+        path.write_bytes(corpus.segment(name))
+        with FileRecords.open(path) as log:
+            held = MemoryRecords(corpus.segment(name))
+            for header in log.batches():
+                if header.magic == V2:
+                    assert rows_of(held, header) == rows_of(log, header)
+                    count += header.position > 0
+    assert count > 10
+
+
+def rows_of(records: Records, header: BatchHeader) -> list[tuple[int, ...]] | str:
+    """Offset, timestamp and sizes of each record, or the error."""
+    found: list[tuple[int, ...]] = []
+    try:
+        for rows in read_rows(records, header):
+            with memoryview(rows).cast("q") as fields:
+                columns = [fields[AT[name] :: FIELDS].tolist() for name in SIZED]
+            found += zip(*columns, strict=True)
+    except CorruptRecordsError as error:
+        return str(error)
+    return found
 
 
 def batch_line(header: BatchHeader, found: list[dict[str, Any]]) -> dict[str, Any]:

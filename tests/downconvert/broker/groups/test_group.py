@@ -284,6 +284,18 @@ def test_a_follower_that_asks_after_the_leader_disturbs_nobody() -> None:
     assert (group.state, group.generation) == (State.STABLE, 1)
 
 
+def test_a_group_is_called_again_when_the_assignment_is_overdue() -> None:
+    patient = Someone(joining(session_timeout=WAIT_MAX, rebalance_timeout=REBALANCE))
+    group = group_of(patient, now=0.0)
+    assert group.state is State.COMPLETING
+    assert patient.joined is not None
+    deadline = group.next_deadline()
+    assert deadline is not None
+    assert REBALANCE <= deadline < WAIT_MAX
+    group.advance(deadline)
+    assert not group.members
+
+
 def test_a_follower_that_never_asks_is_left_out() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = group_of(leader, follower, now=0.0)

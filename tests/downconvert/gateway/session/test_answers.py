@@ -13,7 +13,6 @@ from downconvert.gateway.session.exchanges import Ask, Turn
 from downconvert.gateway.session.fetching import ANSWER_MAX
 from downconvert.gateway.session.translation import translate
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.buffered_send import MemoryBudget
 from records import MemoryRecords
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
 from tests.downconvert.storage.logs import batch
@@ -54,8 +53,7 @@ def answer(*parts: Message, throttle: int = 0) -> Message:
 
 
 def old_fetch(body: Message, *answers: Message) -> tuple[Any, list[Ask]]:
-    room = MemoryBudget(1 << 20)
-    return drive(fetching.fetch(body, 2, SERVED, lambda _topic: ConversionPolicy(), room), *answers)
+    return drive(fetching.fetch(body, 2, SERVED, lambda _topic: ConversionPolicy()), *answers)
 
 
 def new_fetch(body: Message, *answers: Message) -> tuple[Any, list[Ask]]:

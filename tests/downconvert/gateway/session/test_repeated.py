@@ -24,7 +24,6 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.requests import RequestHeader
 from downconvert.protocol.responses import response
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.buffered_send import MemoryBudget
 from records import Codec, Record, RecordsError, build
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
@@ -147,7 +146,7 @@ def test_a_cluster_has_as_long_as_the_client_says_and_not_for_ever(
 
 
 def exchange(version: int, policy: ConversionPolicy, body: Message) -> Any:
-    return fetching.fetch(body, version, SERVED, lambda _: policy, MemoryBudget(1 << 20))
+    return fetching.fetch(body, version, SERVED, lambda _: policy)
 
 
 def by_exchange(version: int, policy: ConversionPolicy, body: Message, data: bytes) -> bytes | None:

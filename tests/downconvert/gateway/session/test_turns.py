@@ -7,20 +7,19 @@ from random import Random
 import pytest
 
 from downconvert import ConversionPolicy
+from downconvert.conversion import made
 from downconvert.gateway.session.exchanges import TURN_SIZE, Turn
 from downconvert.gateway.session.turns import PLANS_MAX, WORK_A_TURN, Converted, Parts, in_turns
-from downconvert.serving.buffered_send import MemoryBudget
 from records import Codec, MemoryRecords, Record, RecordsError, build
 
 TURNS = 5
 SEED = 4_117
 LOGS = 60  # of each format
-NO_ROOM = MemoryBudget(0)
 
 
 def log(random: Random) -> bytes:
     """A few batches of any codec; some are damaged, the last may be torn."""
-    made, offset = bytearray(), 0
+    batches, offset = bytearray(), 0
     for _ in range(random.randrange(1, 5)):
         records = []
         for _ in range(random.randrange(1, 30)):
@@ -28,21 +27,20 @@ def log(random: Random) -> bytes:
             value = random.choice([b"x", random.randbytes(10)]) * random.randrange(60)
             records.append(Record(offset=offset, timestamp=7, key=b"k", value=value))
         codec = random.choice([Codec.NONE, Codec.NONE, *Codec])
-        made += build(records, magic=2, codec=codec)
+        batches += build(records, magic=2, codec=codec)
     if random.random() < 0.3:
-        made[random.randrange(len(made))] ^= 1 << random.randrange(8)
-    return bytes(made[: random.choice([len(made), len(made), random.randrange(len(made))])])
+        batches[random.randrange(len(batches))] ^= 1 << random.randrange(8)
+    size = len(batches)
+    return bytes(batches[: random.choice([size, size, random.randrange(size)])])
 
 
-def converted(
-    data: bytes, magic: int, offset: int, room: MemoryBudget, limit: int | None
-) -> tuple[bytes, bool] | str:
+def converted(data: bytes, magic: int, offset: int, limit: int | None) -> tuple[bytes, bool] | str:
     """The bytes, and whether they are all; or what is wrong."""
     found, channel = Converted(), BytesIO()
     parts = Parts(MemoryRecords(data), offset)
     policy = ConversionPolicy()
     try:
-        for _ in found.convert(parts, magic, offset, policy, room, [], limit):
+        for _ in found.convert(parts, magic, offset, policy, [], limit):
             pass
     except RecordsError as error:
         return str(error)
@@ -53,17 +51,17 @@ def converted(
 
 
 @pytest.mark.parametrize("magic", [0, 1])
-def test_a_small_range_becomes_the_same_where_it_is_kept_and_where_it_is_planned(
-    magic: int,
+def test_a_range_becomes_the_same_where_it_is_held_and_where_it_is_made_again(
+    magic: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = Random(SEED + magic)
-    room = MemoryBudget(1 << 24)
     for number in range(LOGS):
         data, offset = log(random), random.randrange(60)
         limit = random.choice([None, None, 100, 1000])
-        kept = converted(data, magic, offset, room, limit)
-        assert kept == converted(data, magic, offset, NO_ROOM, limit), f"log {number}"
-    assert room.held == 0
+        held = converted(data, magic, offset, limit)
+        with monkeypatch.context() as patch:
+            patch.setattr(made.budget, "left", 0)
+            assert held == converted(data, magic, offset, limit), f"log {number}"
 
 
 def planned(under_way: set[int], number: int) -> Generator[Turn, None, int]:

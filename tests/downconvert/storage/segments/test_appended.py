@@ -10,9 +10,9 @@ from tests.downconvert.storage.logs import batch
 
 def test_sound_batches_of_any_format_may_follow() -> None:
     data = batch(5, 9) + batch(10, magic=V0) + batch(11, 12, magic=V1, codec=Codec.LZ4)
-    headers = check_appended(MemoryRecords(data), 5)
+    headers = check_appended(data, 5)
     assert [header.last_offset for header in headers] == [9, 10, 12]
-    assert check_appended(MemoryRecords(b""), 5) == []
+    assert check_appended(b"", 5) == []
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,19 @@ def test_sound_batches_of_any_format_may_follow() -> None:
 )
 def test_others_may_not(data: bytes, reason: str) -> None:
     with pytest.raises(CorruptRecordsError, match=reason):
-        check_appended(MemoryRecords(data), 5)
+        check_appended(data, 5)
+    headers = list(MemoryRecords(data).batches())  # known headers change nothing about that
+    with pytest.raises(CorruptRecordsError, match=reason):
+        check_appended(data, 5, headers)
+
+
+def test_a_checksum_is_compared_unless_it_has_been() -> None:
+    data = bytearray(batch(5, 9))
+    data[-1] ^= 1
+    headers = list(MemoryRecords(data).batches())
+    with pytest.raises(CorruptRecordsError, match="checksum"):
+        check_appended(data, 5)
+    assert check_appended(data, 5, headers) == headers
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,85 @@
+"""Requests sent without waiting: their responses leave together, and none is late."""
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from downconvert.protocol.schemas import ApiKey, Message
+from records import build
+from records.record import Record
+from tests.downconvert.broker.asking import frame
+from tests.downconvert.broker.talking import (
+    API_VERSIONS,
+    SECONDS,
+    TOPIC,
+    Talk,
+    fetch,
+    serving,
+    serving_broker,
+)
+from tests.downconvert.broker.writable import writable_broker
+
+COUNT: Final = 16
+SEGMENTS_AT: Final = slice(152, 156)  # of Linux's tcp_info: the segments with data that have come
+HELD: Final = 0.2  # seconds for which Linux holds a segment that is not full
+WAIT: Final = round(SECONDS * 1000)  # of a fetch: longer than the test
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4) + data
+
+
+def requested(*requests: tuple[ApiKey, int, Message]) -> bytes:
+    return b"".join(framed(frame(*one)) for one in requests)
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux counts segments so")
+def test_responses_to_requests_that_came_together_leave_together(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, Talk(server.address) as talk:
+        talk.socket.sendall(requested(*[API_VERSIONS] * COUNT))
+        found = {talk.receive() for _ in range(COUNT)}
+        info = talk.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+        segments = int.from_bytes(info[SEGMENTS_AT], "little")
+        assert len(found) == 1
+        assert 1 <= segments <= COUNT // 2
+
+
+def half(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def produce(acks: int) -> tuple[ApiKey, int, Message]:
+    partition = Message(index=0, records=build([Record(0, 0, value=b"v")], magic=2))
+    topics = [Message(name=TOPIC, partition_data=[partition])]
+    body = Message(transactional_id=None, acks=acks, timeout_ms=1000, topic_data=topics)
+    return ApiKey.Produce, 3, body
+
+
+@pytest.mark.parametrize(
+    "following",
+    [
+        lambda: requested((ApiKey.Fetch, 4, fetch(0, wait=WAIT))),
+        lambda: requested((ApiKey.Fetch, 2, fetch(0, wait=WAIT))),  # on another thread
+        lambda: requested((ApiKey.Fetch, 4, fetch(0, wait=WAIT)), API_VERSIONS),
+        lambda: half(requested(API_VERSIONS)),
+        lambda: requested(produce(acks=0)),
+        lambda: requested(produce(acks=0)) + half(requested(API_VERSIONS)),
+    ],
+)
+def test_no_response_waits_for_one_that_does_not_follow_at_once(
+    tmp_path: Path, following: Callable[[], bytes]
+) -> None:
+    with writable_broker(tmp_path, TOPIC) as broker, serving_broker(broker) as server:
+        seconds = []
+        for _ in range(5):
+            with Talk(server.address) as talk:
+                started = time.monotonic()
+                talk.socket.sendall(requested(API_VERSIONS, API_VERSIONS) + following())
+                talk.receive()
+                talk.receive()
+                seconds.append(time.monotonic() - started)
+        assert min(seconds) < HELD / 2

@@ -130,6 +130,7 @@ class Session:
             if refused is not None:
                 return refused
         if self.shared.config.is_observing:
+            yield from self.identity.audit_passed_on(header, frame, size)
             return self._forwarded(header, frame, self._expects_response(header, frame))
         offered = self._versions.offered.get(header.key)
         if offered is None or header.version not in offered:
@@ -152,14 +153,14 @@ class Session:
             if names_brokers:
                 self.shared.topology.rewrite(header.api, answer, self.advertised)
             return self._answered(header, answer, read)
+        yield from self.identity.audit_passed_on(header, frame, size)
         return self._forwarded(header, frame)
 
     def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
         throttle, is_timed = self._throttle_field(header), self._is_timed
         has_rate = throttle is not None or is_timed or self._says_how_long_at_its_end(header)
-        if self.identity.audits(header.key):
-            self.identity.audit_passed_on(header.key)
-        elif expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
+        is_seen = LOG.isEnabledFor(logging.DEBUG) or self.identity.audits(header.key)
+        if expects_response and not has_rate and not is_seen:
             assert self._client is not None
             self.passed.learn(header, frame, self.api, self._client, self.client_id)
         return Forward(header, expects_response, throttle)

@@ -292,7 +292,8 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
         return response[:8] + encode("ApiVersionsResponse", asked.version, body)
 
     through = Through(broker, tamper=with_reassignments)
-    request = (45).to_bytes(2) + (1).to_bytes(2) + bytes(4) + (4).to_bytes(2) + b"test" + bytes(9)
+    start = (45).to_bytes(2) + (1).to_bytes(2) + bytes(4) + (4).to_bytes(2) + b"test"
+    request = start + bytes.fromhex("00 00000000 01 02 02 74 01 00 00")  # of a topic `t`
     assert through.passes(request)
     assert not caplog.records
     caplog.set_level(logging.INFO, "downconvert.audit")
@@ -300,5 +301,5 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
     for _ in range(2):
         assert through.passes(request)
     told = [one.getMessage() for one in caplog.records]
-    assert told == ["client 10.0.0.7: AlterPartitionReassignments: passed on"] * 2
+    assert told == ["client 10.0.0.7: AlterPartitionReassignments: topic t"] * 2
     assert not through.session.passed

@@ -21,6 +21,7 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import milliseconds
 from downconvert.protocol.schemas import Message
 from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.system_errors import words_of
 
 from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
@@ -205,8 +206,10 @@ async def reach(
                 upstream = await _open(address, config, context, pool, budget)
         except TimeoutError as error:
             reason = str(error) or f"it has not answered in {limit:g} s"
-        except (OSError, AuthenticationError, ConnectionEndedError) as error:
+        except (AuthenticationError, ConnectionEndedError) as error:
             reason = str(error) or type(error).__name__
+        except OSError as error:
+            reason = words_of(error)
         except (BadRequestError, UnreachableError) as error:
             reason = str(error)
         else:

@@ -161,9 +161,9 @@ class Gateway(Startable):
         self.counters.copy_to(figures)
         return figures
 
-    def note(self, address: Address, reason: str | None) -> None:
+    def report_broker(self, address: Address, reason: str | None) -> None:
         """Notes that a broker has answered (None), or why it has not."""
-        is_news = self.topology.note(address, has_failed=reason is not None)
+        is_news = self.topology.set_failed(address, has_failed=reason is not None)
         if reason is not None:
             self.counters.broker_failed(str(address))
         if is_news:

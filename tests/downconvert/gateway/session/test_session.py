@@ -9,7 +9,7 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import ClusterSecurity, Credentials
 from downconvert.gateway.session.client_identity import FETCH, PRODUCE
-from downconvert.gateway.session.exchanges import HELLO, Answer, Ask, HangUp
+from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, Ask, HangUp
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
@@ -285,7 +285,7 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def with_reassignments(asked: Ask, response: bytes) -> bytes:
-        if asked is not HELLO:
+        if asked is not ASK_API_VERSIONS:
             return response
         body = parsed(ApiKey.ApiVersions, asked.version, response)
         body.api_keys.append(Message(api_key=45, min_version=0, max_version=1))

@@ -138,8 +138,8 @@ class World:
         for _ in range(1000):
             if self.maintenance.step(EPOCH + self.now) > 1.0:
                 break
-        self.broker.lines.tell(self.now)
-        self.gateway.lines.tell(self.now)
+        self.broker.lines.write_omitted(self.now)
+        self.gateway.lines.write_omitted(self.now)
         self.room.failure(self.now)
 
     # --- names
@@ -272,7 +272,9 @@ def logins_fail(world: World) -> None:
 def clients_use_the_gateway(world: World) -> None:
     through, name = world.through, world.pod()
     shared = world.gateway.shared
-    shared.topology.hello = shared.topology.hello or through.shared.topology.hello
+    shared.topology.api_versions = (
+        shared.topology.api_versions or through.shared.topology.api_versions
+    )
     through.session = Session(shared, world.address(), Advertised("gateway"))
     through.now = EPOCH + world.now
     user = world.random.choice((*USERS, world.pod()))
@@ -293,14 +295,14 @@ def clients_use_the_gateway(world: World) -> None:
 
 def brokers_fail_and_are_replaced(world: World) -> None:
     nodes = [Message(node_id=number, host=world.address(), port=9092) for number in range(10)]
-    world.gateway.topology.learn(nodes)
+    world.gateway.topology.set_brokers(nodes)
     for node in nodes:
         address = Address(node.host, node.port)
         for _ in range(5):
-            world.gateway.note(address, "it does not answer")
+            world.gateway.report_broker(address, "it does not answer")
             lines, audit, client = world.gateway.lines, world.gateway.audit, world.address()
             log_refusal(lines, audit, client, "no broker answers", GatewayEnd.REFUSED, world.now)
-        world.gateway.note(address, None)
+        world.gateway.report_broker(address, None)
         world.gateway.counters.broker_answered(str(address), 0.1, "Fetch")
 
 

@@ -42,6 +42,17 @@ CHANGES: Final[dict[int, str]] = {
 DENIED: Final = frozenset(kind.value for kind in Kind)
 NAMED_MAX: Final = 100  # resources in one line
 TYPES: Final = {2: "topic", 4: "broker", 8: "broker_logger", 16: "client_metrics", 32: "group"}
+# The resource types of ACLs, by Kafka's numbers.
+ACL_TYPES: Final = {
+    2: "topic",
+    3: "group",
+    4: "cluster",
+    5: "transactional_id",
+    6: "delegation_token",
+    7: "user",
+}
+ACLS: Final = (ApiKey.CreateAcls, ApiKey.DeleteAcls)
+ANY: Final = "(any)"  # a filter that matches all
 
 Outcome: TypeAlias = dict[str, Any]
 
@@ -49,16 +60,39 @@ Outcome: TypeAlias = dict[str, Any]
 def changed(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
     """The resources that the answer names, with their errors, and with the settings that the
     request has for them. No more than NAMED_MAX."""
+    if api in ACLS:
+        return _acls(api, body, answer)
     names, settings = _names(api), _settings(body)
     if names is None:
         return []
-    found = []
+    found = [
+        _outcome(_word(one.kind), getattr(body, one.name), getattr(answer, "error_code", 0))
+        for one in RULES[api].about
+    ]
     for element in (getattr(answer, names.response, None) or ())[:NAMED_MAX]:
         kind, name = _kind(names, element), _name(names, element)
         outcome = _outcome(kind, name, _code(names, element))
         if (kind, name) in settings:
             outcome["settings"] = settings[kind, name]
         found.append(outcome)
+    return found
+
+
+def _acls(api: ApiKey, body: Message, answer: Message) -> list[Outcome]:
+    """The ACLs of a request. Its answer has their errors in the same order."""
+    is_new = api is ApiKey.CreateAcls
+    acls = body.creations if is_new else body.filters
+    results = answer.results if is_new else answer.filter_results
+    found = []
+    for acl, result in zip(acls[:NAMED_MAX], results, strict=False):
+        if is_new:
+            kind, name, principal = acl.resource_type, acl.resource_name, acl.principal
+        else:
+            kind, name = acl.resource_type_filter, acl.resource_name_filter
+            principal = acl.principal_filter
+        words = f"{ACL_TYPES.get(kind, 'any')} {ANY if name is None else name}"
+        words += f" for {ANY if principal is None else principal}"
+        found.append(_outcome("acl", words, result.error_code))
     return found
 
 

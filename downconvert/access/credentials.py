@@ -93,6 +93,8 @@ class Credentials:
             name, colon, password = line.partition(":")
             if not (name and colon and password):
                 raise ValueError(f"{path}: line {number} is not NAME:PASSWORD")
+            if name in passwords:
+                raise ValueError(f"{path}: line {number} names {name!r} again")
             passwords[name] = password
         if not passwords:
             raise ValueError(f"{path} names no user: write a line NAME:PASSWORD for each")

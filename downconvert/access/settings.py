@@ -14,13 +14,14 @@
 Not here: their meaning (rights.py, identity.py)."""
 
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import fields, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 from .identity import C, ClientRule, Identities, Users
-from .rights import Access, ConfigError, parse_network
+from .rights import Access, ConfigError, Network, parse_network
 from .tokens import Tokens, TokenSettings
 
 RULE: Final = frozenset({"user", "group", "certificate", "networks"})  # which clients a rule is for
@@ -34,6 +35,13 @@ SUPER_USER: Final = "super_user"
 FOLLOWERS: Final = "follower_ids"  # in a broker's file only; no gateway has followers
 DENIES: Final = "deny_by_default"
 TOP: Final = RIGHTS | {"networks", "users_file", "client_ca", "oauth", "clients", DENIES}
+WORDS: Final[dict[Callable[..., Any], str]] = {
+    bool: "true or false",
+    dict: "a table",
+    int: "a whole number",
+    list: "a list",
+    str: "a text",
+}
 OAUTH: Final = frozenset(field.name for field in fields(TokenSettings))
 
 
@@ -58,7 +66,7 @@ def access_of(settings: Mapping[str, Any], default: Access) -> Access:
         named[name] = float(number_of(settings, name))
     if CONNECTIONS in named:
         named[CONNECTIONS] = _whole(named[CONNECTIONS])
-    networks = tuple(parse_network(text) for text in texts_of(settings, "networks"))
+    networks = networks_of(settings, "networks")
     named["is_read_only"] = value_of(bool, settings, "read_only", default.is_read_only)
     named["denies_unnamed"] = value_of(bool, settings, DENIES, default.denies_unnamed)
     if FOLLOWERS in settings:
@@ -105,7 +113,9 @@ def _users(settings: Mapping[str, Any]) -> Users | None:
         return None
     try:
         users = Users.load(Path(path))
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise ConfigError(f"users_file: {path}: {error.strerror or error}") from None
+    except ValueError as error:
         raise ConfigError(f"users_file: {error}") from None
     assert isinstance(users, Users)
     return users
@@ -175,7 +185,7 @@ def _rule(
 # --- values of a file
 
 
-def check_known(what: str, settings: Mapping[str, Any], known: set[str] | frozenset[str]) -> None:
+def check_known(what: str, settings: Mapping[str, Any], known: Set[str]) -> None:
     """ConfigError: an unknown name, probably a typing error."""
     unknown = settings.keys() - known
     if unknown:
@@ -203,9 +213,17 @@ def texts_of(settings: Mapping[str, Any], name: str) -> list[str]:
 
 def number_of(settings: Mapping[str, Any], name: str) -> Any:
     value = settings[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not 0 < value < inf:
         raise ConfigError(f"{name} is a number above 0, not {value!r}")
     return value
+
+
+def networks_of(settings: Mapping[str, Any], name: str) -> tuple[Network, ...]:
+    try:
+        return tuple(map(parse_network, texts_of(settings, name)))
+    except ConfigError as error:
+        raise ConfigError(f"{name}: {error}") from None
 
 
 def value_of(kind: Callable[..., Any], settings: Mapping[str, Any], name: str, default: Any) -> Any:
@@ -214,5 +232,7 @@ def value_of(kind: Callable[..., Any], settings: Mapping[str, Any], name: str, d
     if value == "" and name in settings:
         raise ConfigError(f"{name} is empty: leave it out, or say what it is")
     if value is not default and type(value) is not kind:
-        raise ConfigError(f"{name} is {value!r}, which should be of type {kind.__name__}")
+        if kind is list and isinstance(value, dict):
+            raise ConfigError(f"{name} is one table: write [[{name}]] instead of [{name}]")
+        raise ConfigError(f"{name} is {value!r}, which should be {WORDS[kind]}")
     return value

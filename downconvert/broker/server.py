@@ -137,7 +137,7 @@ class Server(Startable):
             for thread in threads:
                 thread.join()
         self._wake.close()
-        self.broker.lines.tell(inf)
+        self.broker.lines.write_omitted(inf)
 
     @property
     def is_alive(self) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
+from click.types import IntParamType, StringParamType
 
 from .failure import CommandError
 from .setting_lines import where
@@ -124,5 +125,9 @@ def _checked(context: click.Context, parameter: click.Parameter, value: Any) -> 
             raise ValueError("is a list of texts")
     elif isinstance(value, list | dict):
         raise ValueError("is one value")
+    elif isinstance(parameter.type, IntParamType) and isinstance(value, float):
+        raise ValueError(f"{value} should be a whole number")
+    elif isinstance(parameter.type, StringParamType) and not isinstance(value, str):
+        raise ValueError(f"{value!s} should be a text, in quotation marks")
     parameter.process_value(context, value)
     return value

@@ -20,7 +20,7 @@ class CommandError(Exception):
 _SYSTEM: Final = {
     errno.ENOENT: "no such file",
     errno.EACCES: "permission denied",
-    errno.EISDIR: "is a directory, not a segment file",
+    errno.EISDIR: "is a directory, not a file",
     errno.ENOTDIR: "is not a directory",
     errno.ENOSPC: "the disk is full",
     errno.EMFILE: "too many open files: allow more (ulimit -n), or use fewer consumers or files",

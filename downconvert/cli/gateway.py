@@ -17,9 +17,9 @@ from .failure import CommandError
 from .gateway_flags import settings_of
 from .logs import level_of
 from .server_options import recode_option, shown_options
-from .values import OutputFile
+from .values import OutputFile, Seconds
 
-SECONDS: Final = click.FloatRange(min=0, min_open=True)
+SECONDS: Final = Seconds(min=0, min_open=True)
 AT_START: Final = (
     "http",
     "workers",
@@ -205,7 +205,7 @@ def gateway(
             raise click.UsageError(f"{option} needs --report URL")
     from downconvert.access.rights import ConfigError
     from downconvert.gateway.clusters import SectionError, build_all
-    from downconvert.gateway.config import GatewayConfig
+    from downconvert.gateway.config import GatewayConfig, parse_address
 
     from .gateway_check import show as show_meaning
     from .gateway_run import logs, run
@@ -229,6 +229,10 @@ def gateway(
 
     file = config_file()
     clusters = built(file)
+    try:
+        pages = None if http is None else parse_address(http, 9100)
+    except ConfigError as error:
+        raise wrong(file, ConfigError(f"http: {error}")) from None
     if check:
         try:
             show_meaning(clusters, as_json=as_json)
@@ -243,4 +247,4 @@ def gateway(
         return built(later), file.differing(later)
 
     log = partial(logs, audit, as_json=as_json, level=level_of(verbose=verbose, quiet=quiet))
-    run(clusters, read_again, log, http, workers, history, as_json=as_json)
+    run(clusters, read_again, log, pages, workers, history, as_json=as_json)

@@ -35,6 +35,7 @@ def show(clusters: Mapping[str, GatewayConfig], *, as_json: bool) -> None:
 
 def _meaning(name: str, config: GatewayConfig) -> tuple[dict[str, str], list[dict[str, Any]]]:
     """The settings of one cluster and its rules, in words."""
+    config.check_directories()
     certificates = Certificates(config)
     settings = {} if name == ONLY else {"name": name}
     settings |= {

@@ -3,6 +3,7 @@
 Not here: what is seen (gateway/session/last_old.py), the report of it (report_topics.py)."""
 
 import json
+import os
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -36,6 +37,8 @@ class History:
             except (ValueError, KeyError, TypeError, AttributeError):
                 text = f"{path}: no history of a gateway; remove it, or name another"
                 raise CommandError(text) from None
+        if path is not None and not os.access(path.absolute().parent, os.W_OK):
+            raise CommandError(f"--history {path}: no file can be written in {path.parent}")
 
     def page(self, rows: Mapping[str, Iterable[Row]]) -> dict[str, Any]:
         """For programs: with what the running gateway has seen."""

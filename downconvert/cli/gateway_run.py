@@ -21,7 +21,7 @@ import click
 from downconvert.access.rights import ConfigError
 from downconvert.gateway.changes import Changes, changes
 from downconvert.gateway.clusters import ONLY, cluster_named
-from downconvert.gateway.config import GatewayConfig, parse_address
+from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.network.listeners import why
 from downconvert.gateway.observing import Observation, last_old
 from downconvert.gateway.processes import Processes
@@ -50,7 +50,7 @@ def run(
     clusters: Clusters,
     read_again: Read,
     log: Callable[..., Callable[[], None]],
-    http: str | None,
+    http: Address | None,
     workers: int,
     history: Path | None,
     *,
@@ -168,16 +168,14 @@ def _announce(
     sys.stdout.flush()
 
 
-def _observe(gateways: Gateways, http: str | None, kept: History) -> Observation | None:
+def _observe(gateways: Gateways, http: Address | None, kept: History) -> Observation | None:
     if http is None:
         return None
-    with _errors():
-        address = parse_address(http, 9100)
     observed = gateways.get(ONLY, gateways)
     try:
-        observation = Observation(observed, address, kept.page)
+        observation = Observation(observed, http, kept.page)
     except OSError as error:
-        raise _taken(address, "--http", error) from None
+        raise _taken(http, "--http", error) from None
     LOG.info("observe at http://%s/healthz, /metrics, /clients, /history", observation.address)
     return observation
 

@@ -22,6 +22,7 @@ from downconvert.broker.operating.metrics_server import MetricsServer
 from downconvert.broker.server import Server
 from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 from downconvert.serving.limits import Limits
+from downconvert.serving.system_errors import words_of
 from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
@@ -33,7 +34,7 @@ from .serve_guard import GuardFiles
 from .serve_options import ADDRESS, PORT_MAX, TOPIC_CONFIG, grouped
 from .server_options import recode_option, shown_options
 from .terminal import name_the_backend, notices
-from .values import SIZE
+from .values import SIZE, Seconds
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
@@ -129,7 +130,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
 @click.option(
     "--rebalance-delay",
     metavar="SECONDS",
-    type=click.FloatRange(0, 3600),
+    type=Seconds(0, 3600),
     default=BrokerConfig().group_initial_rebalance_delay_ms / 1000,
     help="How long the first member of a group waits for others.",
 )
@@ -141,7 +142,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
 @click.option(
     "--cleanup-interval",
     metavar="SECONDS",
-    type=click.FloatRange(min=1),
+    type=Seconds(min=1),
     default=BrokerConfig().log_retention_check_interval_ms / 1000,
     help="How often it is looked for what is to be removed or compacted.",
 )
@@ -165,7 +166,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
 @click.option(
     "--idle-timeout",
     metavar="SECONDS",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Seconds(min=0, min_open=True),
     default=Limits().idle,
     help="Until a connection that is not used is closed.",
 )
@@ -318,7 +319,7 @@ def _listening(host: str, port: int, option: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise CommandError(
-            f"cannot listen at {host}:{port}: {error.strerror}; choose another with {option}, "
+            f"cannot listen at {host}:{port}: {words_of(error)}; choose another with {option}, "
             "or port 0 for any that is free"
         ) from None
 

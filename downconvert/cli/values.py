@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from math import isfinite
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +43,18 @@ class Long(click.IntRange):
         number = int(super().convert(value, param, ctx))
         if number > OFFSET_MAX:
             self.fail(f"{number} is more than {OFFSET_MAX}, the largest of 64 bits", param, ctx)
+        return number
+
+
+class Seconds(click.FloatRange):
+    """A finite number of seconds."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not isfinite(number):
+            self.fail(f"{number} is no number of seconds", param, ctx)
         return number
 
 

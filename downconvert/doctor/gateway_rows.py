@@ -39,7 +39,7 @@ class GatewayRows:
         for row in rows:
             one = _row(row)
             if one is None:
-                self.problems.add("rows that cannot be read")
+                self.problems.add("rows that no gateway --report --json has written")
             else:
                 yield one
 

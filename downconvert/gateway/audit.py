@@ -60,9 +60,10 @@ class Audit:
         if api in CHANGES and body is not None:
             self._changed(who, api.name, body, audited.changed(api, body, answer))
 
-    def passed_on(self, who: Mapping[str, Any], key: int) -> None:
-        """A request whose fields are unknown here goes to the cluster, which may refuse it."""
-        self._changed(who, CHANGES[key], None, [])
+    def passed_on(self, who: Mapping[str, Any], api: str, named: list[Outcome]) -> None:
+        """A request for these resources goes to the cluster, which may refuse it: nobody reads the
+        answer here."""
+        self._changed(who, api, None, named)
 
     def _changed(
         self, who: Mapping[str, Any], api: str, body: Message | None, named: list[Outcome]
@@ -86,4 +87,7 @@ def trace_id(connection: int) -> str:
 
 
 def _shown(named: list[Outcome]) -> str:
-    return ", ".join(f"{one['kind']} {one['name']} {one['error']}" for one in named)
+    return ", ".join(
+        " ".join(str(one[part]) for part in ("kind", "name", "error") if part in one)
+        for one in named
+    )

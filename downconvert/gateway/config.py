@@ -6,6 +6,7 @@ the environment, and are never shown."""
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from downconvert import ConversionPolicy
@@ -98,6 +99,11 @@ class GatewayConfig:
                 "writing; leave out the lists and --read-only, or --observe"
             )
 
+    def check_directories(self) -> None:
+        """ConfigError: a directory is missing."""
+        if self.spool_dir is not None and not Path(self.spool_dir).is_dir():
+            raise ConfigError(f"spool_dir {self.spool_dir}: there is no such directory")
+
     def _check_names(self) -> None:
         if not self.goes_by_name:
             if self.advertised_without_name is not None or self.server_names:
@@ -159,6 +165,8 @@ def parse_address(text: str, default_port: int | None = 9092) -> Address:
     if not colon or (host and host.count(":") and not host.startswith("[")):
         host, port = text.strip(), str(default_port or "")
     host = host.removeprefix("[").removesuffix("]")
+    if not colon and host.isdecimal():  # somebody has written a port only
+        host = ""
     if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
         raise ConfigError(f"{text!r} is no address: write HOST:PORT")
     return Address(host, int(port))

@@ -154,7 +154,7 @@ class Counters:
             _add_one(table, address, seconds)
             self._cluster_seconds[api] = self._cluster_seconds.get(api, 0.0) + seconds
 
-    def errors_told(self, api: str, codes: Mapping[int, int]) -> None:
+    def errors_answered(self, api: str, codes: Mapping[int, int]) -> None:
         """Counts the error codes of an answer. `api`: as in `request_served`."""
         with self._lock:
             self._errors.update({(api, code): times for code, times in codes.items()})

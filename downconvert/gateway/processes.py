@@ -88,7 +88,7 @@ class Processes(Startable):
         """Stops. Requests under way may finish within the limits' time."""
         self._stopping.set()
         for child in self._children:
-            child.tell("stop")
+            child.send("stop")
         for child in self._children:
             child.join(self.config.limits.drain_timeout + ANSWER_SECONDS)
         if self._watcher.ident is not None:
@@ -253,7 +253,7 @@ class _Child:
             raise answer
         return answer
 
-    def tell(self, what: str) -> None:
+    def send(self, what: str) -> None:
         with self._lock, suppress(OSError):
             self._control.send((next(self._questions), what, None))
 

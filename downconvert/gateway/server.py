@@ -60,7 +60,7 @@ class Running(AbstractContextManager[object], Protocol):
 
 
 class Gateway(Startable):
-    """A running gateway. ConfigError: a certificate is invalid.
+    """A running gateway. ConfigError: a certificate is invalid, or a directory is missing.
 
     `config` may be replaced: it applies to later connections. Certificates and addresses of the
     cluster need `reload`. `listeners` None: it opens its ports itself. `ledgers` None: it has its
@@ -73,6 +73,7 @@ class Gateway(Startable):
         ledgers: Ledgers | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        config.check_directories()
         self.config = config
         self.census = ClientCensus()
         self.counters = Counters()
@@ -122,6 +123,7 @@ class Gateway(Startable):
         Settings that need a restart stay unchanged (changes.py)."""
         if (config.tls_cert is None) != (self.config.tls_cert is None):
             raise ConfigError("TLS of the listener begins or ends with a restart only")
+        config.check_directories()
         self.certificates.read(config)
         identities = config.identities
         tokens = keep(self.config.identities.tokens, identities.tokens)
@@ -159,9 +161,9 @@ class Gateway(Startable):
         self.counters.copy_to(figures)
         return figures
 
-    def note(self, address: Address, reason: str | None) -> None:
+    def report_broker(self, address: Address, reason: str | None) -> None:
         """Notes that a broker has answered (None), or why it has not."""
-        is_news = self.topology.note(address, has_failed=reason is not None)
+        is_news = self.topology.set_failed(address, has_failed=reason is not None)
         if reason is not None:
             self.counters.broker_failed(str(address))
         if is_news:

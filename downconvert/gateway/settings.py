@@ -23,13 +23,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from downconvert import ConversionPolicy
-from downconvert.access.rights import Access, ConfigError, parse_network
+from downconvert.access.rights import Access, ConfigError
 from downconvert.access.settings import (
     CLIENT_LIMITS,
     access_of,
     check_known,
     identities_of,
     load,
+    networks_of,
     number_of,
     table_of,
     texts_of,
@@ -37,7 +38,7 @@ from downconvert.access.settings import (
 )
 from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 
-from .advertised import Advertised
+from .advertised import PORT_MAX, Advertised
 from .config import TLS_DEFAULT, GatewayConfig, Limits, parse_address
 from .security import ClusterSecurity, Credentials
 
@@ -84,6 +85,7 @@ TOP: Final = frozenset(
     }
 )
 TOWARDS_CLUSTER: Final = frozenset({"sasl", "username", "secret_file"})
+LIMITS: Final = {field.name: getattr(Limits(), field.name) for field in fields(Limits)}
 CLUSTER: Final = frozenset(
     {
         "tls",
@@ -102,11 +104,12 @@ def build(
     settings: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> GatewayConfig:
     """The configuration from settings. ConfigError: what is wrong, and what to write."""
+    _check_place(settings)
     check_known("a setting", settings, TOP)
     cluster = table_of(settings, "cluster")
     check_known("a setting of [cluster]", cluster, CLUSTER)
     limits = table_of(settings, "limits")
-    check_known("a limit", limits, {field.name for field in fields(Limits)})
+    check_known("a limit", limits, LIMITS.keys())
     access = access_of(settings, Access())
     security = _security(cluster, environment)
     config = GatewayConfig(
@@ -118,7 +121,7 @@ def build(
             lambda table: _towards_cluster(table, security.credentials),
             TOWARDS_CLUSTER | CLIENT_LIMITS,
         ),
-        limits=replace(Limits(), **{name: number_of(limits, name) for name in limits}),
+        limits=_limits(limits),
         security=security,
         policy=_policy(settings),
         recode_rules=_rules(settings),
@@ -126,7 +129,7 @@ def build(
         advertised=_advertised(settings, "advertise"),
         advertised_without_name=_advertised(settings, "advertise_without_name"),
         server_names=tuple(name.lower() for name in texts_of(settings, "server_names")),
-        node_port_first=value_of(int, settings, "node_port_first", None),
+        node_port_first=_node_port_first(settings),
         node_ports=_node_ports(settings),
         shares_ports=value_of(bool, settings, "share_ports", False),
         tls_cert=value_of(str, settings, "tls_cert", None),
@@ -134,7 +137,7 @@ def build(
         tls_min_version=value_of(str, settings, "tls_min_version", TLS_DEFAULT),
         tls_ciphers=value_of(str, settings, "tls_ciphers", None),
         spool_dir=value_of(str, settings, "spool_dir", None),
-        proxy_networks=tuple(map(parse_network, texts_of(settings, "proxy_networks"))),
+        proxy_networks=networks_of(settings, "proxy_networks"),
     )
     if "listen" in settings:
         config = replace(config, listen=parse_address(value_of(str, settings, "listen", "")))
@@ -195,9 +198,9 @@ def _secret(cluster: Mapping[str, Any], environment: Mapping[str, str]) -> str:
         try:
             return Path(path).read_text(encoding="utf-8").rstrip("\n")
         except UnicodeDecodeError:
-            raise ConfigError(f"the secret of the cluster: {path} is not UTF-8") from None
+            raise ConfigError(f"secret_file {path}: it is not UTF-8") from None
         except OSError as error:
-            raise ConfigError(f"the secret of the cluster: {error}") from None
+            raise ConfigError(f"secret_file {path}: {error.strerror or error}") from None
     if SECRET_VARIABLE not in environment:
         raise ConfigError(
             f"no secret for the cluster: set {SECRET_VARIABLE}, or secret_file under [cluster]"
@@ -213,7 +216,7 @@ def _policy(settings: Mapping[str, Any]) -> ConversionPolicy:
         if "isolation" in settings:
             policy = replace(policy, isolation=settings["isolation"])
     except ValueError as error:
-        raise ConfigError(f"conversion: {error}") from None
+        raise ConfigError(str(error)) from None
     return policy
 
 
@@ -235,9 +238,37 @@ def _rules(settings: Mapping[str, Any]) -> tuple[RecodeRule, ...]:
     return (*rules, *DEFAULT_RULES)
 
 
+def _check_place(settings: Mapping[str, Any]) -> None:
+    """ConfigError: a setting of a table is at the top."""
+    for table, names in (("limits", LIMITS.keys()), ("cluster", CLUSTER)):
+        for name in sorted((names - TOP) & settings.keys()):
+            raise ConfigError(f"{name} is a setting of [{table}]: write it below that line")
+
+
+def _limits(limits: Mapping[str, Any]) -> Limits:
+    for name in limits:
+        if number_of(limits, name) % 1 and isinstance(LIMITS[name], int):
+            raise ConfigError(f"{name} is a whole number, not {limits[name]}")
+    return replace(Limits(), **limits)
+
+
+def _node_port_first(settings: Mapping[str, Any]) -> int | None:
+    port: int | None = value_of(int, settings, "node_port_first", None)
+    if port is not None and not 0 < port <= PORT_MAX:
+        raise ConfigError(f"node_port_first is {port}: ports are 1 to {PORT_MAX}")
+    return port
+
+
 def _node_ports(settings: Mapping[str, Any]) -> dict[int, int]:
     table = table_of(settings, "node_ports")
     try:
-        return {int(node): int(port) for node, port in table.items()}
+        ports = {int(node): int(port) for node, port in table.items()}
     except (TypeError, ValueError):
         raise ConfigError("node_ports is a table of broker ids and ports: { 1 = 9093 }") from None
+    for node, port in ports.items():
+        if node < 0 or not 0 < port <= PORT_MAX:
+            raise ConfigError(
+                f"node_ports: broker {node} has port {port}; ids begin at 0, and ports are "
+                f"1 to {PORT_MAX}"
+            )
+    return ports

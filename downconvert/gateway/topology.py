@@ -52,30 +52,30 @@ class Topology:
     def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
         self.bootstrap = tuple(bootstrap)
         self.ports = ports
-        self.hello: Message | None = None  # the last ApiVersions response of any broker
+        self.api_versions: Message | None = None  # the last ApiVersions response of any broker
         self.unserved: dict[int, str] = {}  # brokers whose port cannot be bound, and why
         self._recent: dict[int, tuple[Message, float]] = {}  # by node: its last one, and when
         self._lock = Lock()
         self._nodes: dict[int, Address] = {}
         self._failed: set[Address] = set()
 
-    def hear(self, hello: Message) -> Message:
+    def set_api_versions(self, answer: Message) -> Message:
         """Takes a broker's ApiVersions response. Returns the last one if that is equal, because
         thousands of connections keep it."""
-        known = self.hello
-        if known is not None and known == hello:
+        known = self.api_versions
+        if known is not None and known == answer:
             return known
-        self.hello = hello  # another thread may set another one now
-        return hello
+        self.api_versions = answer  # another thread may set another one now
+        return answer
 
-    def note_hello(self, node_id: int, hello: Message, now: float) -> None:
+    def set_broker_api_versions(self, node_id: int, answer: Message, now: float) -> None:
         """Takes the ApiVersions response of one broker. `now`: seconds of a monotonic clock."""
-        self._recent[node_id] = self.hear(hello), now
+        self._recent[node_id] = self.set_api_versions(answer), now
 
-    def recent_hello(self, node_id: int, now: float) -> Message | None:
+    def recent_api_versions(self, node_id: int, now: float) -> Message | None:
         """That broker's answer of the last RECENT seconds. None: there is none."""
-        hello, noted_at = self._recent.get(node_id, (None, 0.0))
-        return hello if hello is not None and now - noted_at <= RECENT else None
+        answer, noted_at = self._recent.get(node_id, (None, 0.0))
+        return answer if answer is not None and now - noted_at <= RECENT else None
 
     @property
     def nodes(self) -> dict[int, Address]:
@@ -91,7 +91,7 @@ class Topology:
         known = self.nodes.get(node_id)
         return () if known is None else (known,)
 
-    def note(self, address: Address, *, has_failed: bool) -> bool:
+    def set_failed(self, address: Address, *, has_failed: bool) -> bool:
         """Notes whether a broker has failed. Failed ones are tried last. Returns whether that is
         new."""
         with self._lock:
@@ -100,7 +100,7 @@ class Topology:
             self._failed &= {*self.bootstrap, *self._nodes.values()}
         return is_news
 
-    def learn(self, brokers: Iterable[Message]) -> None:
+    def set_brokers(self, brokers: Iterable[Message]) -> None:
         """Takes the brokers of a Metadata or DescribeCluster response as all that are alive."""
         nodes = {_id(broker): Address(broker.host, broker.port) for broker in brokers}
         if nodes:  # a broker that has just started knows of none
@@ -114,7 +114,7 @@ class Topology:
         the gateway of another cluster."""
         unserved = {} if advertised.goes_by_name else self.unserved
         if api is ApiKey.Metadata or api is ApiKey.DescribeCluster:
-            self.learn(response.brokers)
+            self.set_brokers(response.brokers)
             response.brokers = [one for one in response.brokers if _id(one) not in unserved]
             self._rewrite(response.brokers, advertised)
         elif api is ApiKey.FindCoordinator:

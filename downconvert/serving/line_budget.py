@@ -41,7 +41,7 @@ class LineBudget:
         **options: Any,
     ) -> None:
         """Writes a line like `log.log`, or only counts it."""
-        self.tell(now)
+        self.write_omitted(now)
         with self._lock:
             known = self._kinds.setdefault(kind, _Kind(log, level))
             known.lines += 1
@@ -52,7 +52,7 @@ class LineBudget:
         if not is_left_out:
             log.log(level, message, *args, stacklevel=2, **options)
 
-    def tell(self, now: float) -> None:
+    def write_omitted(self, now: float) -> None:
         """Writes how many lines were omitted, once a second. Call it about as often, and at the end
         with infinity."""
         with self._lock:

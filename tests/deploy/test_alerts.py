@@ -82,7 +82,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         ill.census = ClientCensus(ROWS)
         for number in range(ROWS + 1):
             key_ = ClientKey(f"client {number}", "", "10.0.0.1", "Fetch", 12)
-            ill.census.see(key_, 1.0, translated=False)
+            ill.census.count(key_, 1.0, translated=False)
         ill.counters.connection_ended(End.DEFECT)
         with Wire(well.address) as client:
             for _ in range(3):

@@ -391,7 +391,7 @@ class NetworkThread:
         self._next_sweep = now + SWEEP
         self._broker.time_of_day.shift = self._clock.shift()
         self._served.close_late(now, self._limits)
-        self._broker.lines.tell(now)
+        self._broker.lines.write_omitted(now)
         self._muted.keep(lambda number: self._served.of(number) is not None)
         for on_tick in self.on_ticks:
             try:

@@ -12,7 +12,7 @@ from typing import Any
 from downconvert.gateway.figures import Counters, End
 from downconvert.gateway.session import headers
 from downconvert.gateway.session.exchanges import (
-    HELLO,
+    ASK_API_VERSIONS,
     Answer,
     Ask,
     Forward,
@@ -53,9 +53,9 @@ class Connection:
 
     __slots__ = (  # thousands of idle connections exist
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
-        *("_hello", "_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting", "_mute"),
-        *("_muted_until", "_passing", "_pause", "_pool", "_reach", "_recent_hello", "_served"),
-        *("_upstream", "_waits", "is_evicted", "place", "session"),
+        *("_cached_versions", "_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
+        *("_mute", "_muted_until", "_passing", "_pause", "_pool", "_reach", "_recent_versions"),
+        *("_served", "_upstream", "_waits", "is_evicted", "place", "session"),
     )
 
     def __init__(
@@ -63,7 +63,7 @@ class Connection:
         client: Stream,
         session: Session,
         reach: Callable[[], Coroutine[Any, Any, Upstream]],
-        recent_hello: Callable[[], Message | None],
+        recent_api_versions: Callable[[], Message | None],
         clock: Callable[[], float],
         before_answer: Callable[[], Awaitable[None]],
         pool: TimedPool,
@@ -80,8 +80,8 @@ class Connection:
         self.session = session
         self._passing = Passing(client, session, counters, clock, monotonic)
         self._reach = reach
-        self._recent_hello = recent_hello
-        self._hello: Message | None = None  # what the session knows, before the broker is reached
+        self._recent_versions = recent_api_versions
+        self._cached_versions: Message | None = None  # until the broker is reached
         self._clock = clock
         self._before_answer = before_answer  # makes brokers named in an answer reachable
         self._pool = pool
@@ -279,8 +279,8 @@ class Connection:
                 case Whole():
                     whole = await request.whole()
                     make_result, takes_time = partial(same, whole), len(whole) > INLINE_MAX
-                case Ask() if step is HELLO:
-                    make_result, takes_time = partial(same, await self._ask_hello()), False
+                case Ask() if step is ASK_API_VERSIONS:
+                    make_result, takes_time = partial(same, await self._ask_api_versions()), False
                 case Ask():
                     upstream = await self._reached()
                     correlation_id = None if begun is None else begun.correlation_id
@@ -296,12 +296,12 @@ class Connection:
                     return step
             step = None
 
-    async def _ask_hello(self) -> Message:
+    async def _ask_api_versions(self) -> Message:
         """The versions that the broker serves. Another connection may have just asked for them."""
-        if self._upstream is None and (hello := self._recent_hello()) is not None:
-            self._hello = hello
-            return hello
-        return (await self._reached()).take_hello()
+        if self._upstream is None and (answer := self._recent_versions()) is not None:
+            self._cached_versions = answer
+            return answer
+        return (await self._reached()).take_api_versions()
 
     async def _reached(self) -> Upstream:
         """The connection to the broker. Unidentified clients never need it."""
@@ -309,8 +309,8 @@ class Connection:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
             self._passing.reach(self._upstream)
-            told = self._hello
-            if told is not None and self._upstream.take_hello().api_keys != told.api_keys:
+            told = self._cached_versions
+            if told is not None and self._upstream.take_api_versions().api_keys != told.api_keys:
                 raise UnreachableError("the broker serves other versions than a moment ago")
         self._upstream.asked_for = self.session.api
         return self._upstream
@@ -368,7 +368,7 @@ class Connection:
             case Answer(send, ends, throttled, errors):
                 await self._before_answer()
                 if errors:
-                    self._counters.errors_told(self.session.api, errors)
+                    self._counters.errors_answered(self.session.api, errors)
                 seconds = charge(send.size)
                 if seconds and throttled is not None:
                     send = throttled(seconds)

@@ -73,7 +73,7 @@ class ConversionPool:
         self._jobs = SimpleQueue[_Job | None]()
         self._started: list[Thread] = []
 
-    def goes_on(self, turns: int) -> bool:
+    def may_continue(self, turns: int) -> bool:
         """Whether a job may have its next turn at once. `turns`: those that it has had."""
         return turns < TURNS_MAX and self._jobs.empty()
 
@@ -128,9 +128,9 @@ class TimedPool:
         self._pool = pool
         self._seconds = 0.0
 
-    def goes_on(self, turns: int) -> bool:
+    def may_continue(self, turns: int) -> bool:
         """As the pool's."""
-        return self._pool.goes_on(turns)
+        return self._pool.may_continue(turns)
 
     async def run(self, turn: Callable[[], Result]) -> Result:
         """As the pool's."""

@@ -83,7 +83,7 @@ class Delivery:
         self._upstream, self._spool = upstream, spool
         self._source, self._head = upstream.lend(spool.size)
         try:
-            if not self._pool.goes_on(0):  # it waits for a thread, and its bytes are counted
+            if not self._pool.may_continue(0):  # it waits for a thread, and its bytes are counted
                 self._take_head(spool)
             step = await self.advance(steps, make_result)
             while not spool.is_whole:
@@ -154,7 +154,7 @@ class Delivery:
         turns = 0
         while self._take_turn():
             turns += 1
-            if not self._pool.goes_on(turns):
+            if not self._pool.may_continue(turns):
                 return AGAIN
         return None
 
@@ -214,7 +214,7 @@ class Delivery:
         """Whether a socket is ready now, or soon if no other job waits."""
         poll = select.poll()
         poll.register(file, event)
-        return bool(poll.poll(WAIT_MS if self._pool.goes_on(0) else 0))
+        return bool(poll.poll(WAIT_MS if self._pool.may_continue(0) else 0))
 
 
 def pieces(send: ResponseSend) -> Iterator[memoryview]:

@@ -34,7 +34,9 @@ class Greeting:
     reached: str | None = None
     connection: int = 0  # its number, for logs
 
-    def hear(self, name: str | None, config: GatewayConfig, nodes: Container[int]) -> None:
+    def take_server_name(
+        self, name: str | None, config: GatewayConfig, nodes: Container[int]
+    ) -> None:
         """Takes the name in the ClientHello; None: there is none. `nodes`: the known brokers."""
         self.name = name
         advertised = config.advertised

@@ -12,6 +12,8 @@ from errno import EADDRINUSE
 from threading import Lock
 from typing import Final, Protocol
 
+from downconvert.serving.system_errors import words_of
+
 BACKLOG: Final = 4096  # clients that wait to be accepted; the system has a limit, too
 
 
@@ -86,5 +88,4 @@ def why(error: OSError) -> str:
     """Why a port cannot be bound, for error messages."""
     if error.errno == EADDRINUSE:
         return f"{os.strerror(EADDRINUSE)} by another program, perhaps another gateway"
-    number = error.errno or 0  # for an unknown name it is negative
-    return os.strerror(number) if number > 0 else error.strerror or str(error)
+    return words_of(error)

@@ -58,7 +58,7 @@ class Owner(Host, Protocol):
 
     @property
     def shared(self) -> Shared: ...
-    def note(self, address: Address, reason: str | None) -> None: ...
+    def report_broker(self, address: Address, reason: str | None) -> None: ...
 
 
 class ServingLoop:
@@ -125,12 +125,14 @@ class ServingLoop:
         finally:
             self._ready.release()
         if self._failure is None:
-            background = [self._loop.create_task(one) for one in (self._refresh(), self._tell())]
+            background = [
+                self._loop.create_task(one) for one in (self._refresh(), self._each_second())
+            ]
             await self._stopping.wait()
             for task in background:
                 task.cancel()
         await self._drain()
-        self._gateway.lines.tell(inf)
+        self._gateway.lines.write_omitted(inf)
         rest = asyncio.all_tasks() - {asyncio.current_task()}
         for task in rest:
             task.cancel()
@@ -139,7 +141,7 @@ class ServingLoop:
 
     async def _drain(self) -> None:
         for node_id in list(self._listeners):
-            self._listen_no_more(node_id)
+            self._stop_listening(node_id)
         self._reception.close()
         for connection in list(self._connections):
             connection.finish()
@@ -159,7 +161,7 @@ class ServingLoop:
             Accepting(self._loop, copy, partial(self._reception.accept, node_id)) for copy in copies
         ]
 
-    def _listen_no_more(self, node_id: int) -> None:
+    def _stop_listening(self, node_id: int) -> None:
         for listener in self._listeners.pop(node_id):
             listener.close()
         self._gateway.listeners.close(node_id)
@@ -181,7 +183,7 @@ class ServingLoop:
                         LOG.error("cannot listen for broker %d: %s", node_id, reason)
                     topology.unserved[node_id] = reason
             for node_id in self._listeners.keys() - nodes.keys() - {BOOTSTRAP}:
-                self._listen_no_more(node_id)
+                self._stop_listening(node_id)
             for node_id in topology.unserved.keys() - nodes.keys():
                 topology.unserved.pop(node_id, None)
 
@@ -214,26 +216,26 @@ class ServingLoop:
                     answer = await upstream.ask(ask)
                 finally:
                     upstream.close()
-                if upstream.hello is not None:
-                    self._gateway.topology.hear(upstream.hello)
-                self._gateway.topology.learn(answer.brokers)
+                if upstream.api_versions is not None:
+                    self._gateway.topology.set_api_versions(upstream.api_versions)
+                self._gateway.topology.set_brokers(answer.brokers)
                 await self._listen_for_nodes()
                 if self._gateway.topology.nodes:
                     self._gateway.cluster_failure = None
                 retry = RETRY_SECONDS
             except EXPECTED as error:
                 if isinstance(error, SilentBrokerError):
-                    self._gateway.note(error.address, str(error))
+                    self._gateway.report_broker(error.address, str(error))
                 self._gateway.cluster_failure = str(error) or type(error).__name__
                 LOG.warning("the cluster cannot be asked for its brokers: %s", error)
                 seconds, retry = min(retry, seconds), retry * 2
             await asyncio.sleep(seconds)
 
-    async def _tell(self) -> None:
+    async def _each_second(self) -> None:
         """Once a second, logs how many lines were left out and reads changed certificates."""
         while True:
             await asyncio.sleep(SECOND)
-            self._gateway.lines.tell(self._loop.time())
+            self._gateway.lines.write_omitted(self._loop.time())
             self._gateway.certificates.look(self._gateway.config)
 
     # --- connections
@@ -248,7 +250,7 @@ class ServingLoop:
                 addresses,
                 replace(config, security=security),
                 gateway.certificates.cluster,
-                gateway.note,
+                gateway.report_broker,
                 pool=gateway.pool,
                 budget=gateway.budget,
             )
@@ -256,8 +258,10 @@ class ServingLoop:
             if node_id == BOOTSTRAP:
                 gateway.cluster_failure = str(error)
             raise
-        if reached.hello is not None:
-            gateway.topology.note_hello(node_id, reached.hello, self._loop.time())
+        if reached.api_versions is not None:
+            gateway.topology.set_broker_api_versions(
+                node_id, reached.api_versions, self._loop.time()
+            )
         reached.on_answer = gateway.counters.broker_answered
         return reached
 
@@ -277,7 +281,7 @@ class ServingLoop:
             client,
             session,
             lambda: self._reach(node_id, session.identity.credentials),
-            lambda: gateway.topology.recent_hello(node_id, self._loop.time()),
+            lambda: gateway.topology.recent_api_versions(node_id, self._loop.time()),
             time.time,
             self._know_nodes,
             TimedPool(gateway.pool),
@@ -301,7 +305,7 @@ class ServingLoop:
         except EXPECTED as error:
             reason, text = connection.end(error), connection.why(error)
             if isinstance(error.__cause__, SilentBrokerError):
-                self._gateway.note(error.__cause__.address, str(error.__cause__))
+                self._gateway.report_broker(error.__cause__.address, str(error.__cause__))
         except Exception:
             log_defect(self._gateway.lines, connection, self._loop.time())
         finally:

@@ -166,7 +166,7 @@ class Passing:
             wait = known.look(data[body_at:stop])
             if wait is None:
                 break
-            session.shared.census.see_again(known.client, time, translated=False)
+            session.shared.census.count_again(known.client, time, translated=False)
             asked.append((correlation_id, known, now, wait, stop - at))
             at = stop
         if not at:
@@ -198,7 +198,7 @@ class Passing:
                 self._expect(now)
                 if translation.repeated is None:
                     assert isinstance(translation.step, Ask)
-                    session.learn(whole, translation.step, framed)
+                    session.remember(whole, translation.step, framed)
             else:
                 self._client.wake()
         except Exception as error:
@@ -281,7 +281,7 @@ class Passing:
     def _reply(self, translation: Translation, send: ResponseSend, data: memoryview) -> None:
         assert isinstance(translation.step, Answer)
         if translation.step.errors:
-            self._counters.errors_told(FETCH, translation.step.errors)
+            self._counters.errors_answered(FETCH, translation.step.errors)
         self._session.sent(send)
         self._replied(translation, data)
 

@@ -25,7 +25,7 @@ def scratch() -> memoryview:
 
 
 class Receiver:
-    """Up to `left` bytes for a sink, `piece_size` at a time, while `goes_on()`.
+    """Up to `left` bytes for a sink, `piece_size` at a time, while `may_continue()`.
 
     `failure`: what the sink raised."""
 
@@ -36,13 +36,13 @@ class Receiver:
         sink: Callable[[memoryview], object],
         left: int,
         piece_size: int,
-        goes_on: Callable[[], bool],
+        may_continue: Callable[[], bool],
     ) -> None:
         self.left = left
         self.failure: Exception | None = None
         self._sink = sink
         self._piece_size = piece_size
-        self._goes_on = goes_on
+        self._goes_on = may_continue
 
     @property
     def read_size(self) -> int:

@@ -199,7 +199,7 @@ class Reception:
         """Called during a handshake with the requested server name. Returns the alert that ends
         the handshake; None: it goes on."""
         greeting, gateway = GREETING.get(), self._gateway
-        greeting.hear(name, gateway.config, gateway.topology.nodes)
+        greeting.take_server_name(name, gateway.config, gateway.topology.nodes)
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if greeting.refusal else None
 
 

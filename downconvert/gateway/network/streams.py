@@ -173,9 +173,9 @@ class Stream(asyncio.BufferedProtocol):
         sink: Callable[[memoryview], object],
         size: int,
         piece_size: int = SCRATCH_SIZE,
-        goes_on: Callable[[], bool] = lambda: True,
+        may_continue: Callable[[], bool] = lambda: True,
     ) -> int:
-        """Passes up to `size` received bytes to a sink, while `goes_on()`. Returns the bytes
+        """Passes up to `size` received bytes to a sink, while `may_continue()`. Returns the bytes
         passed.
 
         They are read into the thread's buffer and not into the connection's. ConnectionEndedError,
@@ -186,7 +186,7 @@ class Stream(asyncio.BufferedProtocol):
             self.consume(len(piece))
         elif self._is_eof:
             raise ConnectionEndedError(self.peer)
-        receiver = Receiver(sink, size - len(piece), piece_size, goes_on)
+        receiver = Receiver(sink, size - len(piece), piece_size, may_continue)
         if not receiver.is_done():
             self._receiver = receiver
             try:

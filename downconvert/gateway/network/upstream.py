@@ -13,7 +13,7 @@ from typing import Final
 
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import ClusterSecurity
-from downconvert.gateway.session.exchanges import HELLO, Ask, ThrottleField
+from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Ask, ThrottleField
 from downconvert.gateway.session.headers import OTHER
 from downconvert.gateway.session.spool import Spool
 from downconvert.gateway.topology import Address
@@ -21,6 +21,7 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import milliseconds
 from downconvert.protocol.schemas import Message
 from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.system_errors import words_of
 
 from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
@@ -44,7 +45,7 @@ class Upstream:
 
     __slots__ = (
         *("_budget", "_correlation_id", "_pool", "_request_timeout", "_spool_dir"),
-        *("address", "asked_for", "hello", "name", "on_answer", "stream"),
+        *("address", "api_versions", "asked_for", "name", "on_answer", "stream"),
     )
 
     def __init__(
@@ -58,7 +59,7 @@ class Upstream:
         self.stream = stream
         self.address = address
         self.name = str(address)  # for metrics
-        self.hello: Message | None = None  # what the broker answered to HELLO
+        self.api_versions: Message | None = None  # what the broker answered to ASK_API_VERSIONS
         self.on_answer: Callable[[str, float, str], None] | None = None  # seconds, and the API
         self.asked_for = OTHER  # an API's name or OTHER, for metrics
         self._pool = pool
@@ -90,11 +91,11 @@ class Upstream:
         self.stream.send(framed(ask, correlation_id))
         return correlation_id
 
-    def take_hello(self) -> Message:
-        """The broker's answer to HELLO. It is not kept: a session asks for it once."""
-        hello, self.hello = self.hello, None
-        assert hello is not None
-        return hello
+    def take_api_versions(self) -> Message:
+        """The broker's answer to ASK_API_VERSIONS. It is not kept: a session asks for it once."""
+        answer, self.api_versions = self.api_versions, None
+        assert answer is not None
+        return answer
 
     def next_id(self) -> int:
         """The correlation id of the next request of the gateway's own."""
@@ -205,8 +206,10 @@ async def reach(
                 upstream = await _open(address, config, context, pool, budget)
         except TimeoutError as error:
             reason = str(error) or f"it has not answered in {limit:g} s"
-        except (OSError, AuthenticationError, ConnectionEndedError) as error:
+        except (AuthenticationError, ConnectionEndedError) as error:
             reason = str(error) or type(error).__name__
+        except OSError as error:
+            reason = words_of(error)
         except (BadRequestError, UnreachableError) as error:
             reason = str(error)
         else:
@@ -257,7 +260,7 @@ async def _open(
     try:
         upstream = Upstream(stream, address, config, pool, budget)
         await _authenticate(upstream, config.security)
-        upstream.hello = await upstream.ask(HELLO)
+        upstream.api_versions = await upstream.ask(ASK_API_VERSIONS)
     except BaseException:
         stream.abort()
         raise

@@ -77,7 +77,7 @@ class ClientCensus:
         self._current: OrderedDict[ClientKey, ClientUse] = OrderedDict()  # others, latest last
         self._others: dict[ClientKey, ClientUse] = {}  # `(others)`, by API and version
 
-    def see(self, key: ClientKey, now: float, *, translated: bool) -> ClientKey:
+    def count(self, key: ClientKey, now: float, *, translated: bool) -> ClientKey:
         """Counts a request. Returns the key for counting its later events."""
         key = key._replace(
             client_id=key.client_id[:NAME_MAX],
@@ -90,8 +90,8 @@ class ClientCensus:
             self._add(key, ClientUse(1, int(translated), 0, 0, now, now))
         return key
 
-    def see_again(self, key: ClientKey, now: float, *, translated: bool) -> None:
-        """As `see`. `key`: as `see` returned it."""
+    def count_again(self, key: ClientKey, now: float, *, translated: bool) -> None:
+        """As `count`. `key`: as `count` returned it."""
         with self._lock:
             use = self._old.get(key)
             if use is None and not translated:

@@ -7,10 +7,11 @@ Not here: its login (login.py), the rules (access/identity.py), the rights that 
 (access/permissions.py)."""
 
 from collections.abc import Generator, Mapping
-from typing import Final
+from typing import Any, Final
 
 from downconvert.access.admissions import OverLimitError
 from downconvert.access.audited import CHANGES
+from downconvert.access.audited_requests import requested
 from downconvert.access.credentials import Proved
 from downconvert.access.identity import principal_of
 from downconvert.access.rights import Access
@@ -19,7 +20,8 @@ from downconvert.gateway.identity import Identified
 from downconvert.gateway.security import Credentials
 from downconvert.protocol.schemas import ApiKey, Message
 
-from .exchanges import HangUp, Pause, Reply
+from .exchanges import HangUp, Pause, Reply, Whole
+from .headers import Header
 from .login import Login
 from .shared import Shared
 
@@ -103,9 +105,16 @@ class ClientIdentity:
         if (errors or api in CHANGES) and self._shared.audit.is_on:
             self._shared.audit.answered(self._fields, api, body, answer, errors)
 
-    def audit_passed_on(self, key: int) -> None:
-        """Writes to the audit that a request is passed on unread."""
-        self._shared.audit.passed_on(self._fields, key)
+    def audit_passed_on(
+        self, header: Header, frame: memoryview, size: int
+    ) -> Generator[Whole, Any, None]:
+        """Writes to the audit that a request is passed on, if it has a line for that. `frame`: its
+        beginning; `size`: of all of it."""
+        if self.audits(header.key):
+            whole = frame if len(frame) == size else (yield Whole())
+            api = CHANGES[header.key]
+            named = requested(api, header.version, whole, header.size)
+            self._shared.audit.passed_on(self._fields, api, named)
 
     @property
     def _fields(self) -> dict[str, object]:

@@ -54,7 +54,7 @@ class Ask:
 
 
 # The first request on every connection to a broker. Brokers since Kafka 2.4 have this version.
-HELLO: Final = Ask(
+ASK_API_VERSIONS: Final = Ask(
     ApiKey.ApiVersions,
     3,
     Message(client_software_name="lazy-downconvert-gateway", client_software_version="0"),

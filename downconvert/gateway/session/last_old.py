@@ -26,7 +26,7 @@ class LastOld:
         self._lock = Lock()
         self._seen: dict[tuple[str, str], float] = {}
 
-    def see(self, body: Message, principal: str, now: float) -> None:
+    def add_request(self, body: Message, principal: str, now: float) -> None:
         """Notes a request that needs the gateway. `now`: the time of day."""
         self.join((topic, principal[:NAME_MAX], now) for topic in _topics(body))
 

@@ -54,7 +54,7 @@ class PassedKinds(dict[bytes, PassedKind]):
 
     __slots__ = ()
 
-    def learn(
+    def remember(
         self, header: Header, frame: memoryview, api: str, client: ClientKey, client_id: str
     ) -> None:
         """Adds the kind of a request that has passed. The reasons must hold for all of its kind."""

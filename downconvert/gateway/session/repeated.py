@@ -167,7 +167,7 @@ class RepeatedFetch:
     def count(self, answered: Answered, shared: Shared, now: float) -> None:
         """Counts a sent answer. `now`: the time of day at which its request arrived."""
         client = self.user.client
-        shared.census.see_again(client, now, translated=True)
+        shared.census.count_again(client, now, translated=True)
         if answered.size:
             shared.census.converted(client, answered.records, answered.size)
         shared.last_old.join([(self._topic[:NAME_MAX], self.user.principal[:NAME_MAX], now)])
@@ -217,7 +217,7 @@ class RepeatedFetches(dict[bytes, RepeatedFetch]):
 
     __slots__ = ()
 
-    def learn(
+    def remember(
         self,
         frame: memoryview,
         header: Header,

@@ -28,7 +28,7 @@ from .answering import over_limit, request_header, versions_unsupported
 from .census import ClientKey
 from .client_identity import ClientIdentity
 from .exchanges import (
-    HELLO,
+    ASK_API_VERSIONS,
     Answer,
     Ask,
     Forward,
@@ -120,9 +120,9 @@ class Session:
             yield from self.identity.admit(now)
             if self.identity.over_limit:
                 return over_limit(header, self.identity.over_limit)
-            self._learn((yield HELLO))
+            self._take_api_versions((yield ASK_API_VERSIONS))
         passes = self._versions.passes(header.key, header.version)
-        self._see(header, now, passes)
+        self._count(header, now, passes)
         if header.api is ApiKey.ApiVersions:
             return self._api_versions(header, frame)
         if header.api in replica_ids.SINCE:
@@ -130,6 +130,7 @@ class Session:
             if refused is not None:
                 return refused
         if self.shared.config.is_observing:
+            yield from self.identity.audit_passed_on(header, frame, size)
             return self._forwarded(header, frame, self._expects_response(header, frame))
         offered = self._versions.offered.get(header.key)
         if offered is None or header.version not in offered:
@@ -152,19 +153,19 @@ class Session:
             if names_brokers:
                 self.shared.topology.rewrite(header.api, answer, self.advertised)
             return self._answered(header, answer, read)
+        yield from self.identity.audit_passed_on(header, frame, size)
         return self._forwarded(header, frame)
 
     def _forwarded(self, header: Header, frame: memoryview, expects_response: bool = True) -> Reply:
         throttle, is_timed = self._throttle_field(header), self._is_timed
         has_rate = throttle is not None or is_timed or self._says_how_long_at_its_end(header)
-        if self.identity.audits(header.key):
-            self.identity.audit_passed_on(header.key)
-        elif expects_response and not has_rate and not LOG.isEnabledFor(logging.DEBUG):
+        is_seen = LOG.isEnabledFor(logging.DEBUG) or self.identity.audits(header.key)
+        if expects_response and not has_rate and not is_seen:
             assert self._client is not None
-            self.passed.learn(header, frame, self.api, self._client, self.client_id)
+            self.passed.remember(header, frame, self.api, self._client, self.client_id)
         return Forward(header, expects_response, throttle)
 
-    def learn(self, frame: memoryview, ask: Ask, framed: Callable[[Ask], bytearray]) -> None:
+    def remember(self, frame: memoryview, ask: Ask, framed: Callable[[Ask], bytearray]) -> None:
         """Remembers an old fetch (`frame`, with its length) and its request to the cluster."""
         if LOG.isEnabledFor(logging.DEBUG) or is_checked(self.identity.access, ApiKey.Fetch):
             return
@@ -172,7 +173,7 @@ class Session:
         assert client is not None
         user = User(client, self.client_id, self.identity.principal)
         policy_of = self._translator.policies(self._names(header))
-        self.repeated.learn(frame, header, ask, framed, policy_of, user)
+        self.repeated.remember(frame, header, ask, framed, policy_of, user)
 
     # --- identity
 
@@ -185,9 +186,9 @@ class Session:
 
     def _versions_before_login(self, header: Header, frame: memoryview) -> Reply:
         """Answers an unidentified client's ApiVersions from the last response of any broker."""
-        if self.shared.topology.hello is None:
+        if self.shared.topology.api_versions is None:
             return HangUp("the cluster has not yet said what it serves")
-        self._cluster, known = self.shared.topology.hello, self._cluster
+        self._cluster, known = self.shared.topology.api_versions, self._cluster
         self._versions = self._versions_of(self._cluster)
         try:
             return self._api_versions(header, frame)
@@ -196,13 +197,13 @@ class Session:
 
     # --- the cluster
 
-    def _learn(self, answer: Message) -> None:
+    def _take_api_versions(self, answer: Message) -> None:
         if answer.error_code:
             raise BadRequestError(f"the cluster answers ApiVersions with error {answer.error_code}")
         self._versions = self._versions_of(answer)
         if ApiKey.ApiVersions not in self._versions.offered:
             raise BadRequestError("the cluster does not say that it can say what it serves")
-        self._cluster = self.shared.topology.hear(answer)
+        self._cluster = self.shared.topology.set_api_versions(answer)
         self._translator = Translator(
             self.shared, self._versions, self.identity.access, self.advertised
         )
@@ -216,7 +217,7 @@ class Session:
             logs_in=self._login is not None,
         )
 
-    def _see(self, header: Header, now: float, passes: bool) -> None:
+    def _count(self, header: Header, now: float, passes: bool) -> None:
         client_id = header.client_id or ""
         self.api = headers.NAMES.get(header.key, OTHER)
         is_translated = not passes and header.api is not ApiKey.ApiVersions
@@ -224,7 +225,7 @@ class Session:
         who = self.identity
         seen = header.key, header.version, client_id, self.software, who.identified, who.proved
         if self._client is not None and seen == self._seen:
-            census.see_again(self._client, now, translated=is_translated)
+            census.count_again(self._client, now, translated=is_translated)
         else:
             client = ClientKey(
                 *(client_id, self.software, self.address, header.api_name, header.version),
@@ -233,7 +234,7 @@ class Session:
                 tls=self._tls,
             )
             self.rule = client.rule
-            self._client, self._seen = census.see(client, now, translated=is_translated), seen
+            self._client, self._seen = census.count(client, now, translated=is_translated), seen
         if LOG.isEnabledFor(logging.DEBUG):
             how = "is translated" if is_translated else "passes"
             trace = trace_id(who.connection), self.begun
@@ -251,7 +252,7 @@ class Session:
         is_recoded = sent.count(send, self.shared.census, self._client)
         if is_recoded and self._read is not None:
             body, now = self._read
-            self.shared.last_old.see(body, self.identity.principal, now)
+            self.shared.last_old.add_request(body, self.identity.principal, now)
         self._read = None
 
     def _api_versions(self, header: Header, frame: memoryview) -> Reply:
@@ -387,7 +388,7 @@ class Session:
         """Sends a parsed request to the cluster. Returns the client's answer."""
         self._read = None
         if not self._versions.passes(header.key, header.version):
-            self.shared.last_old.see(body, self.identity.principal, now)
+            self.shared.last_old.add_request(body, self.identity.principal, now)
         elif header.api is ApiKey.Fetch:
             self._read = body, now  # it needs the gateway if its records get another codec
         return self._translator.ask(header, body, now, self._names(header))

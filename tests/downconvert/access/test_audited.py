@@ -101,3 +101,36 @@ def test_each_api_that_is_passed_on_unread_is_known_to_change_something_or_not()
     """A new one must be looked at."""
     harmless = {29, 41, 46, 48, 50, 55, 68, 69, 71, 72, 74, 88, 89}
     assert PASSED.keys() - CHANGES.keys() == harmless
+
+
+@pytest.mark.parametrize("version", [1, 3])
+def test_created_and_deleted_acls_are_named(version: int) -> None:
+    acl = {"resource_pattern_type": 3, "host": "*", "operation": 3, "permission_type": 3}
+    creations = [
+        Message(resource_type=2, resource_name="orders", principal="User:ann", **acl),
+        Message(resource_type=3, resource_name="g", principal="User:*", **acl),
+    ]
+    body = both_ways(ApiKey.CreateAcls, version, Message(creations=creations))
+    answer = Message(results=[Message(error_code=0), Message(error_code=31)])
+    assert changed(ApiKey.CreateAcls, body, answer) == [
+        {"kind": "acl", "name": "topic orders for User:ann", "error": "NONE"},
+        {"kind": "acl", "name": "group g for User:*", "error": "CLUSTER_AUTHORIZATION_FAILED"},
+    ]
+    every = {"resource_name_filter": None, "principal_filter": None, "host_filter": None}
+    filters = [Message(resource_type_filter=1, operation=1, permission_type=1, **every)]
+    body = both_ways(ApiKey.DeleteAcls, version, Message(filters=filters))
+    answer = Message(filter_results=[Message(error_code=0)])
+    assert changed(ApiKey.DeleteAcls, body, answer) == [
+        {"kind": "acl", "name": "any (any) for (any)", "error": "NONE"}
+    ]
+
+
+def test_the_group_whose_offsets_are_deleted_is_named_with_the_topics() -> None:
+    topics = [Message(name="t", partitions=[Message(partition_index=0)])]
+    body = both_ways(ApiKey.OffsetDelete, 0, Message(group_id="g", topics=topics))
+    parts = [Message(partition_index=0, error_code=0)]
+    answer = Message(error_code=0, topics=[Message(name="t", partitions=parts)])
+    assert changed(ApiKey.OffsetDelete, body, answer) == [
+        {"kind": "group", "name": "g", "error": "NONE"},
+        {"kind": "topic", "name": "t", "error": "NONE"},
+    ]

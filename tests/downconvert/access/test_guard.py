@@ -304,7 +304,7 @@ def test_a_rule_opens_everything_where_deny_is_the_default(tmp_path: Path) -> No
     [
         ("topcis = []", "'topcis' is not a setting"),
         ("topics = []", "empty list"),
-        ("deny_by_default = 1", "of type bool"),
+        ("deny_by_default = 1", "should be true or false"),
         ('follower_ids = ["2"]', "'follower_ids' is not a setting"),
         ('[[clients]]\nnetworks = "::1"\nfollower_ids = ["2"]', "a list of brokers' ids"),
         ('[[clients]]\nnetworks = "::1"\nsuper_user = true\ntopics = "a"', "leave out topics"),

@@ -26,7 +26,7 @@ def test_a_gateways_counts_are_read() -> None:
 def test_rows_that_are_none_are_counted(row: str) -> None:
     rows = GatewayRows()
     assert not read(rows, f"[{row}]".encode())
-    assert rows.problems.counts["rows that cannot be read"] == 1
+    assert rows.problems.counts["rows that no gateway --report --json has written"] == 1
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "{}", "[1", "[" + "9" * 10_000 + "]", "\xff"])

@@ -54,7 +54,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]
     """Of a server without users."""
     if request.param == "gateway":
         with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
-            wait_for(lambda: running.topology.hello is not None)
+            wait_for(lambda: running.topology.api_versions is not None)
             yield running.address
         return
     with LogDir.open(tmp_path, writable=True) as log_dir:
@@ -68,7 +68,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Address]
     """Of a server with users."""
     if request.param == "gateway":
         with cluster(tmp_path) as (_, port), gateway(port, identities=IDENTITIES) as running:
-            wait_for(lambda: running.topology.hello is not None)
+            wait_for(lambda: running.topology.api_versions is not None)
             yield running.address
         return
     broker = Broker(LogDir.open(tmp_path))

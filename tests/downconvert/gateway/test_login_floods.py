@@ -47,7 +47,7 @@ def guarded(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Guarded]
             cluster(tmp_path, "t") as (_, port),
             gateway(port, identities=identities, limits=Limits(connections=PLACES)) as running,
         ):
-            wait_for(lambda: running.topology.hello is not None)
+            wait_for(lambda: running.topology.api_versions is not None)
             yield Guarded(running.address, lambda: len(running.places))
         return
     broker = Broker(LogDir.open(tmp_path))

@@ -19,7 +19,14 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.session.exchanges import HELLO, Answer, HangUp, Pause, Steps, Turn
+from downconvert.gateway.session.exchanges import (
+    ASK_API_VERSIONS,
+    Answer,
+    HangUp,
+    Pause,
+    Steps,
+    Turn,
+)
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
@@ -50,7 +57,7 @@ def identities(directory: Path) -> Identities:
 def through(broker: Broker, tmp_path: Path) -> Through:
     config = GatewayConfig(bootstrap=(Address("cluster", 9092),), identities=identities(tmp_path))
     found = Through(broker, config)
-    found.shared.topology.hello = found.answer(HELLO, b"")
+    found.shared.topology.api_versions = found.answer(ASK_API_VERSIONS, b"")
     return found
 
 
@@ -215,7 +222,7 @@ def served(tmp_path: Path) -> Iterator[Gateway]:
         cluster(tmp_path / "log", "t") as (_, port),
         gateway(port, identities=identities(tmp_path)) as running,
     ):
-        wait_for(lambda: running.topology.hello is not None)
+        wait_for(lambda: running.topology.api_versions is not None)
         yield running
 
 

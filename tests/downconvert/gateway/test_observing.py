@@ -142,7 +142,7 @@ def test_clients_of_any_number_of_names_have_bounded_series(
     running, address = observed
     for number in range(CLIENTS_MAX + 50):
         key = ClientKey(f"client-{number}", "", "10.0.0.1", "Fetch", 0)
-        running.census.see(key, 1.0, translated=True)
+        running.census.count(key, 1.0, translated=True)
     said = got(address, "/metrics")
     series = [line for line in said.splitlines() if "client_requests_total{" in line]
     assert len(series) == CLIENTS_MAX + 1
@@ -157,7 +157,7 @@ def test_what_principals_ask_is_told_of_a_bounded_number_of_them(
     for number in range(CLIENTS_MAX + 50):
         name = f"team-{number}"
         key = ClientKey("app", "", "10.0.0.1", "Fetch", 0, principal=name, rule="rule 1")
-        running.census.see(key, 1.0, translated=True)
+        running.census.count(key, 1.0, translated=True)
     said = got(address, "/metrics")
     name = "downconvert_gateway_principal_translated_requests_total"
     series = [line for line in said.splitlines() if line.startswith(f"{name}{{")]
@@ -218,7 +218,7 @@ def test_errors_are_counted_by_code_and_brokers_by_how_fast_they_answer(
 
 def test_figures_of_several_processes_are_added_up() -> None:
     counters = Counters()
-    counters.errors_told("Fetch", {1: 2, 3: 1})
+    counters.errors_answered("Fetch", {1: 2, 3: 1})
     counters.broker_answered("b:1", 0.5, "Fetch")
     one = Figures()
     counters.copy_to(one)

@@ -36,41 +36,43 @@ def test_clients_see_the_gateway_where_brokers_are() -> None:
 
 def test_what_brokers_serve_is_kept_once_for_all_connections() -> None:
     there = topology()
-    first = there.hear(Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)]))
+    first = there.set_api_versions(
+        Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
+    )
     again = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
-    assert there.hear(again) is first
+    assert there.set_api_versions(again) is first
     other = Message(api_keys=[Message(api_key=1, min_version=4, max_version=18)])
-    assert there.hear(other) is other is there.hello
+    assert there.set_api_versions(other) is other is there.api_versions
 
 
 def test_brokers_come_and_go() -> None:
     there = topology()
-    there.learn(brokers(1, 2))
-    there.learn(brokers(2, 3))
+    there.set_brokers(brokers(1, 2))
+    there.set_brokers(brokers(2, 3))
     assert there.nodes.keys() == {2, 3}
     assert there.addresses(1) == ()
 
 
 def test_a_broker_that_knows_of_none_is_not_believed() -> None:
     there = topology()
-    there.learn(brokers(1))
-    there.learn([])
+    there.set_brokers(brokers(1))
+    there.set_brokers([])
     assert there.nodes.keys() == {1}
 
 
 def test_who_begins_is_sent_to_any_broker() -> None:
     there = topology()
-    there.learn(brokers(1))
+    there.set_brokers(brokers(1))
     assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
 
 
 def test_those_that_failed_last_are_tried_last() -> None:
     there = topology()
-    there.learn(brokers(1))
-    assert there.note(SEED, has_failed=True)
-    assert not there.note(SEED, has_failed=True)
+    there.set_brokers(brokers(1))
+    assert there.set_failed(SEED, has_failed=True)
+    assert not there.set_failed(SEED, has_failed=True)
     assert there.addresses(BOOTSTRAP) == (Address("kafka-1", 9092), SEED)
-    assert there.note(SEED, has_failed=False)
+    assert there.set_failed(SEED, has_failed=False)
     assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
 
 
@@ -112,17 +114,19 @@ def test_what_one_broker_serves_is_not_taken_for_what_another_says_at_the_same_t
         """Another thread hears another broker whenever something new is noted."""
 
         def __setattr__(self, name: str, value: object) -> None:
-            super().__setattr__(name, other if name == "hello" and value is not None else value)
+            super().__setattr__(
+                name, other if name == "api_versions" and value is not None else value
+            )
 
     ours = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
-    assert Racing((SEED,), Ports(9093, {})).hear(ours) is ours
+    assert Racing((SEED,), Ports(9093, {})).set_api_versions(ours) is ours
 
 
 def test_what_a_broker_told_is_recent_for_a_moment_and_of_that_broker() -> None:
     there = topology()
     hello = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
-    assert there.recent_hello(1, 5.0) is None
-    there.note_hello(1, hello, 5.0)
-    assert there.recent_hello(1, 5.0 + RECENT) is hello
-    assert there.recent_hello(2, 5.0) is None
-    assert there.recent_hello(1, 5.1 + RECENT) is None
+    assert there.recent_api_versions(1, 5.0) is None
+    there.set_broker_api_versions(1, hello, 5.0)
+    assert there.recent_api_versions(1, 5.0 + RECENT) is hello
+    assert there.recent_api_versions(2, 5.0) is None
+    assert there.recent_api_versions(1, 5.1 + RECENT) is None

@@ -24,7 +24,7 @@ def test_a_few_lines_are_written_as_they_are(
 ) -> None:
     for number in range(LINES_MAX):
         budget.write(LOG, 0.0, WARNING, "end", "client %d: gone", number)
-    budget.tell(inf)
+    budget.write_omitted(inf)
     assert lines(caplog) == [f"client {number}: gone" for number in range(LINES_MAX)]
 
 
@@ -33,7 +33,7 @@ def test_more_are_counted_and_their_number_is_written_once_a_second(
 ) -> None:
     for number in range(10_000):
         budget.write(LOG, number / 1000, WARNING, "end", "client %d: gone", number)
-    budget.tell(inf)
+    budget.write_omitted(inf)
     found = lines(caplog)
     assert len(found) == 10 * (LINES_MAX + 1)
     assert found[LINES_MAX] == "and 990 more, the last one: client 999: gone"
@@ -54,11 +54,11 @@ def test_nothing_is_told_twice_or_before_its_second_is_over(
 ) -> None:
     for _ in range(LINES_MAX + 1):
         budget.write(LOG, 0.0, WARNING, "end", "gone")
-    budget.tell(0.5)
+    budget.write_omitted(0.5)
     assert budget.has_left_out
     assert len(lines(caplog)) == LINES_MAX
     for now in (1.0, 1.1, 2.5):
-        budget.tell(now)
+        budget.write_omitted(now)
     assert not budget.has_left_out
     assert lines(caplog)[LINES_MAX:] == ["and 1 more, the last one: gone"]
 

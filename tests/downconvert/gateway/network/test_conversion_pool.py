@@ -200,23 +200,23 @@ def test_turns_follow_each_other_while_nobody_waits_for_one() -> None:
         def first() -> bool:
             begun.set()
             may_end.wait()
-            return pool.goes_on(1)
+            return pool.may_continue(1)
 
         jobs = [asyncio.create_task(pool.run(first))]
         await asyncio.to_thread(begun.wait)
-        assert pool.goes_on(1)
-        assert not pool.goes_on(TURNS_MAX), "a gateway that ends waits for them"
+        assert pool.may_continue(1)
+        assert not pool.may_continue(TURNS_MAX), "a gateway that ends waits for them"
         jobs += [asyncio.create_task(pool.run(may_end.is_set)) for _ in range(2)]
         await asyncio.sleep(0)
-        assert not pool.goes_on(1)
+        assert not pool.may_continue(1)
         jobs[2].cancel()
         await asyncio.wait(jobs[2:])
         assert jobs[2].cancelled()
-        assert not pool.goes_on(1), "one of them still waits"
+        assert not pool.may_continue(1), "one of them still waits"
         may_end.set()
         assert await asyncio.gather(*jobs[:2]) == [False, True]
         async with asyncio.timeout(30):
-            while not pool.goes_on(1):  # the thread drops the cancelled one
+            while not pool.may_continue(1):  # the thread drops the cancelled one
                 await asyncio.sleep(0.001)
         pool.close()
 

@@ -158,7 +158,7 @@ def test_a_response_that_arrives_slowly_is_received_whole(
 ) -> None:
     """Its thread gives it back to the event loop, again and again."""
     if is_busy:
-        monkeypatch.setattr(ConversionPool, "goes_on", lambda _pool, _turns: False)
+        monkeypatch.setattr(ConversionPool, "may_continue", lambda _pool, _turns: False)
     with (
         cluster(tmp_path, "t") as (broker, port),
         Hanging(port) as between,
@@ -244,7 +244,7 @@ def test_a_job_goes_on_as_long_as_the_pool_lets_it() -> None:
             while job() is AGAIN:
                 again.append(True)
 
-        def goes_on(self, turns: int) -> bool:
+        def may_continue(self, turns: int) -> bool:
             told.append(turns)
             return turns < 3
 

@@ -18,9 +18,9 @@ def names(seen: ClientCensus) -> set[str]:
 
 def test_requests_are_counted_by_client_and_version() -> None:
     seen = ClientCensus()
-    seen.see(client(), 1.0, translated=True)
-    seen.converted(seen.see(client(), 2.0, translated=True), records=3, sent=100)
-    seen.see(client(version=12), 3.0, translated=False)
+    seen.count(client(), 1.0, translated=True)
+    seen.converted(seen.count(client(), 2.0, translated=True), records=3, sent=100)
+    seen.count(client(version=12), 3.0, translated=False)
     old, new = seen.rows()
     assert (old["version"], old["requests"], old["translated"]) == (0, 2, 2)
     assert (old["records_converted"], old["bytes_converted"]) == (3, 100)
@@ -31,7 +31,7 @@ def test_requests_are_counted_by_client_and_version() -> None:
 def test_clients_of_any_number_of_names_take_bounded_memory() -> None:
     seen = ClientCensus()
     for number in range(KEYS_MAX + 100):
-        seen.see(client(f"client-{number}"), number, translated=False)
+        seen.count(client(f"client-{number}"), number, translated=False)
     rows = seen.rows()
     assert len(rows) == KEYS_MAX + 1
     (others,) = (row for row in rows if row["client_id"] == OTHERS)
@@ -42,37 +42,39 @@ def test_clients_of_any_number_of_names_take_bounded_memory() -> None:
 def test_who_comes_after_very_many_is_known() -> None:
     seen = ClientCensus(FEW)
     for number in range(50 * FEW):
-        seen.see(client(f"{number}"), number, translated=number % 2 == 0)
-    seen.see(client("late"), 5000.0, translated=True)
+        seen.count(client(f"{number}"), number, translated=number % 2 == 0)
+    seen.count(client("late"), 5000.0, translated=True)
     assert "late" in names(seen)
 
 
 def test_who_needs_no_gateway_pushes_out_nobody_who_does() -> None:
     seen = ClientCensus(FEW)
     for number in range(FEW):
-        seen.see(client(f"old-{'abcdefghijklmnopqrst'[number]}"), number, translated=True)
+        seen.count(client(f"old-{'abcdefghijklmnopqrst'[number]}"), number, translated=True)
     known = names(seen)
     for number in range(10 * FEW):
-        seen.see(client(f"new-{number}"), 1000.0 + number, translated=False)
+        seen.count(client(f"new-{number}"), 1000.0 + number, translated=False)
     assert names(seen) == {*known, OTHERS}
 
 
 def test_who_needs_it_pushes_out_who_does_not_the_least_recently_seen_first() -> None:
     seen = ClientCensus(FEW)
     for number in range(FEW):
-        seen.see(client(f"new-{number}"), number, translated=False)
-    seen.see(client("new-0"), 100.0, translated=False)
-    seen.see(client("old"), 101.0, translated=True)
+        seen.count(client(f"new-{number}"), number, translated=False)
+    seen.count(client("new-0"), 100.0, translated=False)
+    seen.count(client("old"), 101.0, translated=True)
     assert {"old", "new-0"} <= names(seen)
     assert "new-1" not in names(seen)
 
 
 def test_pods_with_generated_names_become_one_client_with_its_dates() -> None:
     seen, random = ClientCensus(FEW), Random(3)
-    seen.see(client("billing"), 0.0, translated=True)
+    seen.count(client("billing"), 0.0, translated=True)
     for day in range(40 * FEW):
         pod = "".join(random.choices("bcdfghjklm2456789", k=5))
-        seen.see(client(f"orders-{random.randrange(16**9, 16**10):x}-{pod}"), day, translated=True)
+        seen.count(
+            client(f"orders-{random.randrange(16**9, 16**10):x}-{pod}"), day, translated=True
+        )
     rows = {row["client_id"]: row for row in seen.rows()}
     assert {"billing", "orders-*-*"} <= rows.keys()
     pods = rows["orders-*-*"]
@@ -85,7 +87,7 @@ def test_those_whose_ids_begin_alike_become_one_where_nothing_else_is_alike() ->
     seen = ClientCensus(FEW)
     for first in "abcdefghij":
         for second in "klmnopqrst":
-            seen.see(client(f"payments-{first}{second}"), 0.0, translated=True)
+            seen.count(client(f"payments-{first}{second}"), 0.0, translated=True)
     assert "payments*" in names(seen)
     assert OTHERS not in names(seen)
 
@@ -93,10 +95,10 @@ def test_those_whose_ids_begin_alike_become_one_where_nothing_else_is_alike() ->
 def test_invented_ids_leave_those_that_ask_much() -> None:
     seen, random = ClientCensus(FEW), Random(4)
     for _ in range(100):
-        seen.see(client("billing"), 0.0, translated=True)
+        seen.count(client("billing"), 0.0, translated=True)
     for _ in range(100 * FEW):
         name = "".join(random.choices("abcdefghijklmnopqrstuvwxyz", k=12))
-        seen.see(client(name), 1.0, translated=True)
+        seen.count(client(name), 1.0, translated=True)
     assert "billing" in names(seen)
     assert len(seen.rows()) <= FEW + 1
 
@@ -105,7 +107,7 @@ def test_invented_ids_leave_those_that_ask_much() -> None:
 def test_what_was_done_for_one_that_is_known_no_more_is_counted(translated: bool) -> None:
     seen = ClientCensus(FEW)
     keys = [
-        seen.see(client(f"{number}abc{number}"), number, translated=translated)
+        seen.count(client(f"{number}abc{number}"), number, translated=translated)
         for number in range(100 * FEW)
     ]
     for key in keys:
@@ -119,16 +121,16 @@ def test_what_was_done_for_one_that_is_known_no_more_is_counted(translated: bool
 
 def test_one_whose_codec_was_changed_needs_the_gateway() -> None:
     seen = ClientCensus(FEW)
-    seen.recoded(seen.see(client("old"), 0.0, translated=False), 1)
+    seen.recoded(seen.count(client("old"), 0.0, translated=False), 1)
     for number in range(10 * FEW):
-        seen.see(client(f"new-{number}"), 1.0 + number, translated=False)
+        seen.count(client(f"new-{number}"), 1.0 + number, translated=False)
     assert "old" in names(seen)
 
 
 def test_apis_and_versions_that_nobody_has_make_no_rows() -> None:
     seen = ClientCensus(FEW)
     for number in range(10_000):
-        seen.see(client(f"c{number}", f"API {number}", number % 30_000), 0.0, translated=False)
+        seen.count(client(f"c{number}", f"API {number}", number % 30_000), 0.0, translated=False)
     rows = [row for row in seen.rows() if row["client_id"] == OTHERS]
     assert len(rows) < 400
 
@@ -141,7 +143,7 @@ def test_no_count_is_lost_whatever_comes(seed: int) -> None:
         translated = random.random() < 0.3
         name = random.choice(("app", "app-{}", "x{}y", "{}", "some-long-name-{}", "*", OTHERS))
         key = client(name.format(random.randrange(1000)), version=random.randrange(3))
-        seen.see(key, number, translated=translated)
+        seen.count(key, number, translated=translated)
         total, old = total + 1, old + translated
         assert len(seen._old) + len(seen._current) <= FEW
     assert sum(row["requests"] for row in seen.rows()) == total
@@ -152,14 +154,14 @@ def test_censuses_of_several_processes_are_one_of_bounded_size() -> None:
     each = [ClientCensus(FEW) for _ in range(3)]
     for number, census in enumerate(each):
         for one in range(FEW):
-            census.see(client(f"{number}-{one}"), one, translated=one < 3)
+            census.count(client(f"{number}-{one}"), one, translated=one < 3)
     rows = merged((row for census in each for row in census.rows()), FEW)
     assert len(rows) <= FEW + 1
     assert sum(row["requests"] for row in rows) == 3 * FEW
     assert sum(row["translated"] > 0 for row in rows) == 9
     shared = client("both")
     for census in each:
-        census.see(shared, 1e9, translated=True)
+        census.count(shared, 1e9, translated=True)
     rows = merged((row for census in each for row in census.rows()), FEW)
     (both,) = (row for row in rows if row["client_id"] == "both")
     assert both["requests"] == 3
@@ -167,4 +169,4 @@ def test_censuses_of_several_processes_are_one_of_bounded_size() -> None:
 
 def test_names_of_any_length_are_cut() -> None:
     seen = ClientCensus()
-    assert len(seen.see(client("x" * 30_000), 0.0, translated=False).client_id) == NAME_MAX
+    assert len(seen.count(client("x" * 30_000), 0.0, translated=False).client_id) == NAME_MAX

@@ -19,7 +19,7 @@ def test_requests_of_each_form_name_their_topics() -> None:
         Message(group_id="g"),
     ]
     for now, body in enumerate(bodies):
-        seen.see(body, "ann", float(now))
+        seen.add_request(body, "ann", float(now))
     assert sorted(seen.rows()) == [
         ("", "ann", 5.0),
         ("t", "ann", 1.0),

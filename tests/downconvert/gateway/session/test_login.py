@@ -15,7 +15,7 @@ from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.session.exchanges import HELLO, Answer, HangUp
+from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, HangUp
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
@@ -35,7 +35,7 @@ MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 @pytest.fixture
 def through(broker: Broker) -> Through:
     found = Through(broker, CONFIG)
-    found.shared.topology.hello = found.answer(HELLO, b"")
+    found.shared.topology.api_versions = found.answer(ASK_API_VERSIONS, b"")
     return found
 
 
@@ -135,7 +135,7 @@ def test_a_mechanism_that_is_not_known_ends_the_connection(
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Gateway]:
     with cluster(tmp_path, "t") as (_, port), gateway(port, identities=IDENTITIES) as running:
-        wait_for(lambda: running.topology.hello is not None)
+        wait_for(lambda: running.topology.api_versions is not None)
         yield running
 
 

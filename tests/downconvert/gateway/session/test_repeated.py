@@ -131,7 +131,7 @@ def learned(
     asked = next(exchange(version, policy, body))
     assert isinstance(asked, Ask)
     known = repeated.RepeatedFetches()
-    known.learn(whole, parse(whole[4:]), asked, framed, lambda _: policy, USER)
+    known.remember(whole, parse(whole[4:]), asked, framed, lambda _: policy, USER)
     found = known[repeated.key_of(whole)]
     assert found.ask(9, 3) == framed(asked, 9)
     return found, body

@@ -9,7 +9,7 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import ClusterSecurity, Credentials
 from downconvert.gateway.session.client_identity import FETCH, PRODUCE
-from downconvert.gateway.session.exchanges import HELLO, Answer, Ask, HangUp
+from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, Ask, HangUp
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
@@ -285,14 +285,15 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
     broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     def with_reassignments(asked: Ask, response: bytes) -> bytes:
-        if asked is not HELLO:
+        if asked is not ASK_API_VERSIONS:
             return response
         body = parsed(ApiKey.ApiVersions, asked.version, response)
         body.api_keys.append(Message(api_key=45, min_version=0, max_version=1))
         return response[:8] + encode("ApiVersionsResponse", asked.version, body)
 
     through = Through(broker, tamper=with_reassignments)
-    request = (45).to_bytes(2) + (1).to_bytes(2) + bytes(4) + (4).to_bytes(2) + b"test" + bytes(9)
+    start = (45).to_bytes(2) + (1).to_bytes(2) + bytes(4) + (4).to_bytes(2) + b"test"
+    request = start + bytes.fromhex("00 00000000 01 02 02 74 01 00 00")  # of a topic `t`
     assert through.passes(request)
     assert not caplog.records
     caplog.set_level(logging.INFO, "downconvert.audit")
@@ -300,5 +301,5 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
     for _ in range(2):
         assert through.passes(request)
     told = [one.getMessage() for one in caplog.records]
-    assert told == ["client 10.0.0.7: AlterPartitionReassignments: passed on"] * 2
+    assert told == ["client 10.0.0.7: AlterPartitionReassignments: topic t"] * 2
     assert not through.session.passed

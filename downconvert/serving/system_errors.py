@@ -1,0 +1,14 @@
+"""What the operating system says, for one line of a log or an error.
+
+Python adds numbers and addresses to it, which stand in the line already."""
+
+import os
+
+
+def words_of(error: OSError) -> str:
+    """The system's words, such as `Connection refused`. Errors of TLS and of names have no number
+    of the system: their own words."""
+    number = error.errno or 0  # for an unknown name it is negative
+    if number > 0 and getattr(error, "reason", None) is None:  # TLS has a reason
+        return os.strerror(number)
+    return error.strerror or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
 """The leader epochs of a log that is written: in memory, and in the checkpoint file.
 
 An entry is an epoch and the first offset written in it. Each change replaces the file. If the disk
-is full, memory is right, and the next change writes the file.
+is full, only memory is changed, and the next change writes the file.
 
 Not here: the file's format (checkpoint.py), requests for epochs (broker/replication)."""
 
@@ -44,8 +44,8 @@ class LeaderEpochs:
     def add(self, headers: Iterable[BatchHeader]) -> None:
         """Adds the epochs of batches before they are appended. DiskFullError: nothing changed.
 
-        An epoch without records is removed if a batch of an older epoch is appended where it began:
-        its leader now follows one that never knew of it [LeaderEpochFileCache.assign]."""
+        An epoch without records is removed if a batch of an older epoch is appended where it began.
+        Its leader then follows one that never knew this epoch [LeaderEpochFileCache.assign]."""
         entries = list(self._entries)
         for header in headers:
             while entries and _is_empty(entries[-1], header):

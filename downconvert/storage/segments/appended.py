@@ -14,7 +14,7 @@ from records.formats import V2, Codec
 def check_appended(records: MemoryRecords, end_offset: int) -> list[BatchHeader]:
     """The headers of batches that may follow at `end_offset`.
 
-    CorruptRecordsError: one is damaged, incomplete, or not above the one before."""
+    CorruptRecordsError: a batch is damaged, incomplete, or not above the one before."""
     headers = list(records.batches())
     end, consumed = end_offset, 0
     for header in headers:

@@ -1,4 +1,5 @@
-"""`downconvert gateway`: old clients in front of a cluster that no longer takes their requests.
+"""`downconvert gateway`: serves old clients in front of a cluster that no longer accepts their
+requests.
 
 Not here: the gateway (gateway), the report of clients of old versions (gateway_report.py)."""
 
@@ -32,7 +33,7 @@ from .values import OutputFile
 LOG: Final = log_of("downconvert.gateway")
 LOGS: Final = ("downconvert.access", "downconvert.gateway")
 SECONDS: Final = click.FloatRange(min=0, min_open=True)
-LOOK_SECONDS: Final = 0.1  # between two looks at whether the cluster has answered
+LOOK_SECONDS: Final = 0.1  # between two checks whether the cluster has answered
 AT_START: Final = (
     "http",
     "workers",
@@ -65,7 +66,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 @click.option(
     "--server-names",
     metavar="NAME,…",
-    help="With names that are no broker's, only these. [default: any]",
+    help="Accept only these names besides those of brokers. [default: any]",
 )
 @click.option(
     "--node-port",
@@ -83,9 +84,11 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     metavar="CIDR,…",
     help="Load balancers, whose connections begin with a header of the PROXY protocol.",
 )
-@click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
+@click.option("--read-only", is_flag=True, help="Refuse all requests that change something.")
 @click.option(
-    "--deny-by-default", is_flag=True, help="Deny what no list names, also where there is no list."
+    "--deny-by-default",
+    is_flag=True,
+    help="Deny what no list names, even without a list.",
 )
 @click.option(
     "--observe",
@@ -115,7 +118,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     "$DOWNCONVERT_SASL_SECRET.",
 )
 @click.option("--username", metavar="NAME", help="With --sasl.")
-@click.option("--secret-file", metavar="FILE", help="With --sasl: what holds the secret.")
+@click.option("--secret-file", metavar="FILE", help="With --sasl: the file with the secret.")
 @click.option(
     "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
 )
@@ -130,7 +133,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     "--request-timeout",
     metavar="SECONDS",
     type=SECONDS,
-    help="For a broker to answer a request, on top of what that says. [default: 30]",
+    help="For a broker to answer a request, added to the request's own time. [default: 30]",
 )
 @click.option(
     "--idle-timeout",
@@ -153,26 +156,26 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     "--history",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep there, over restarts, when old versions were seen last.",
+    help="Keep the last times of old versions there, across restarts.",
 )
 @click.option(
     "--audit",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Append there, as JSON lines, logins, refusals, and what clients have changed.",
+    help="Append logins, refusals and changes by clients there, as JSON lines.",
 )
 @shown_options
 @click.option(
     "--report",
     metavar="URL",
     multiple=True,
-    help="Show which clients use old versions, from the --http of a gateway; of several, as one.",
+    help="Show the clients with old versions, from the --http of one or more gateways.",
 )
 @click.option(
     "--by",
     type=click.Choice(("principal", "rule", "prefix", "topic")),
-    help="With --report: in groups, by who clients are, the rule for them, or their ids' prefix. "
-    "By topic: since when no old version was seen.",
+    help="With --report: group by principal, rule, or prefix of the client id. "
+    "topic: the last time of an old version.",
 )
 @click.option(
     "--html",
@@ -197,9 +200,9 @@ def gateway(
 ) -> None:
     """Stand in front of a Kafka cluster, and serve old and new clients.
 
-    Kafka 4 took away the request versions of clients older than 0.11. They go on through a
-    gateway: to consume and to produce, in groups too. Everything that the cluster understands
-    passes through untouched. Each broker gets a port of its own after the first one.
+    Kafka 4 removed the request versions of clients older than 0.11. Through a gateway these clients
+    continue to consume and produce, in groups too. All requests that the cluster understands pass
+    through unchanged. Each broker gets its own port after the first one.
 
     \b
     downconvert gateway --bootstrap kafka-1:9092 --listen 0.0.0.0:9092
@@ -207,8 +210,7 @@ def gateway(
     downconvert gateway --config gateway.toml --check
     downconvert gateway --report http://127.0.0.1:9100 --html old-clients.html
 
-    SIGHUP reads the file again: later connections go by it. SIGTERM lets requests under way end.
-    """
+    SIGHUP reads the file again for later connections. SIGTERM lets current requests end."""
     if report:
         from .gateway_report import show
 
@@ -246,7 +248,7 @@ def gateway(
     kept = History(history)
 
     def read_again() -> tuple[GatewayConfig, tuple[str, ...]]:
-        """The settings, and the options that have others now and wait for a restart."""
+        """The settings, and the changed options that need a restart."""
         later = file if config is None else read_file(context, config, AT_START)
         return built(later), file.differing(later)
 
@@ -291,7 +293,8 @@ def gateway(
 
 
 def _logs(audit: Path | None, *, as_json: bool, level: int) -> Callable[[], None]:
-    """Sets up what each process logs. Returns what ends that. OSError: of the file."""
+    """Sets up the logs of each process. Returns a function that ends them. OSError: the file cannot
+    be written."""
     stack = ExitStack()
     if audit is not None:
         stack.callback(keep_audit(audit))
@@ -302,7 +305,8 @@ def _logs(audit: Path | None, *, as_json: bool, level: int) -> Callable[[], None
 def _announce(
     running: Any, config: Any, observation: Any, *, is_ready: bool, as_json: bool
 ) -> None:
-    """Two lines, at the start and when the cluster has answered: where clients connect."""
+    """Prints the address for clients: a line at the start, and one when the cluster has
+    answered."""
     address = running.address
     if as_json:
         line = {"ready": is_ready, "host": address.host, "port": address.port}

@@ -1,6 +1,7 @@
-"""`downconvert gateway --check`: what the settings mean, rule by rule, without a gateway.
+"""`downconvert gateway --check`: prints the meaning of the settings, rule by rule, without a
+gateway.
 
-Not here: how it is printed (rules_shown.py)."""
+Not here: printing rules (rules_shown.py)."""
 
 import time
 
@@ -12,7 +13,7 @@ from .rules_shown import YES_OR_NO, print_meaning, rules_of
 
 
 def show(config: GatewayConfig, *, as_json: bool) -> None:
-    """Prints settings that are right, but for files that are named: ConfigError."""
+    """Prints valid settings. ConfigError: a file that they name is invalid."""
     certificates = Certificates(config)
     told = {
         "listen": str(config.listen),

@@ -1,6 +1,6 @@
-"""`--history FILE`: when old versions were seen last, kept over restarts of a gateway.
+"""`--history FILE`: keeps the times when old versions were last seen across restarts of a gateway.
 
-Not here: what is seen (gateway/session/last_old.py), the report of it (report_topics.py)."""
+Not here: noting old versions (gateway/session/last_old.py), the report (report_topics.py)."""
 
 import json
 import time
@@ -18,8 +18,8 @@ STORE_SECONDS: Final = 60.0
 
 
 class History:
-    """What the file says and what was seen since. `path` None: nothing is kept. CommandError: the
-    file is of no use."""
+    """The content of the file, and the versions seen since. If `path` is None, nothing is kept.
+    CommandError: the file is unusable."""
 
     def __init__(self, path: Path | None) -> None:
         self.since = time.time()
@@ -36,12 +36,13 @@ class History:
                 raise CommandError(text) from None
 
     def page(self, rows: list[Row]) -> dict[str, Any]:
-        """For programs: with what the running gateway has seen."""
+        """The history with the rows of the running gateway, for programs."""
         self._seen.join(rows)
         return {"since": self.since, "rows": sorted(self._seen.rows())}
 
     def store(self, rows: list[Row]) -> None:
-        """Writes the file, all of it or nothing. A failure is logged, and tried again."""
+        """Writes the file, all of it or nothing. A failure is logged, and the next call tries
+        again."""
         page = self.page(rows)
         if self._path is None:
             return

@@ -1,6 +1,6 @@
-"""`downconvert serve --check`: what the settings mean, rule by rule, without a broker.
+"""`downconvert serve --check`: prints the meaning of the settings, rule by rule, without a broker.
 
-Not here: how it is printed (rules_shown.py)."""
+Not here: printing rules (rules_shown.py)."""
 
 from typing import Any, Final
 
@@ -11,12 +11,12 @@ from downconvert.access.guard import Guard
 
 from .rules_shown import YES_OR_NO, print_meaning, rules_of
 
-SHOWN: Final = ("directory", "listen")  # always; other options where they are not the default
+SHOWN: Final = ("directory", "listen")  # always; others if changed
 LEFT_OUT: Final = ("config", "check", "as_json")
 
 
 def show(context: click.Context, guard: Guard, *, as_json: bool) -> None:
-    """Prints settings that are right."""
+    """Prints valid settings."""
     told = {
         name.replace("_", " "): _text(value)
         for name, value in sorted(context.params.items(), key=lambda one: one[0] not in SHOWN)

@@ -1,19 +1,19 @@
-"""Where in a file of settings something is that is wrong: an error names the setting.
+"""Finds the line of an error in a file of settings. The error names the setting.
 
-Not here: what is wrong (access/settings.py, gateway/settings.py)."""
+Not here: finding errors (access/settings.py, gateway/settings.py)."""
 
 import re
 from typing import Final
 
 SETTING: Final = re.compile(r"""\s*["']?([\w-]+)["']?\s*=\s*(.*\S)""")
 TABLE: Final = re.compile(r"\s*\[+([\w.]+)\]+")
-LINE_MAX: Final = 100  # characters that are shown
+LINE_MAX: Final = 100  # characters shown
 
 
 def where(text: str, message: str) -> str:
-    """` (line 3: lisen = 1)`, or nothing if no line is known to be wrong.
+    """Returns ` (line 3: lisen = 1)`, or an empty string if the line is unknown.
 
-    Of lines with the setting that the message names first, those whose value it names, too."""
+    Prefers lines with both the setting and the value that the message names."""
     about = re.split(r"[;:]", message)[0]
     found: dict[str, list[tuple[int, str, str]]] = {}
     for number, line in enumerate(text.splitlines(), start=1):

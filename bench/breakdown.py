@@ -43,7 +43,7 @@ def read(log: FileRecords) -> None:
 
 
 def transcode(log: FileRecords) -> None:
-    """The same, with the kernel on each chunk."""
+    """Reads the same, and runs the kernel on each chunk."""
     transcoder = Transcoder(TO_MAGIC, 0, ALL_CODECS, False)
     chunk = POLICY.chunk_size
     source, target = bytearray(2 * chunk), bytearray(2 * chunk)

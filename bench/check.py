@@ -1,4 +1,4 @@
-"""Is the output that is timed right?
+"""Is the output right that a benchmark times?
 
 A whole segment is converted with exact sizes, its records are counted, and its CRC is computed. The
 first fetch is compared with the reference's output, or, if compressed, read back. If Kafka's

@@ -1,5 +1,5 @@
-"""The record classes of kafka-python and aiokafka, re-encoding: what a Python program can do
-without this project.
+"""The record classes of kafka-python and aiokafka, used to convert records: the way of a Python
+program without this project.
 
 They read v2 and write v0 or v1, record by record. aiokafka's are compiled (Cython).
 

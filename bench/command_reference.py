@@ -2,7 +2,7 @@
 
     python -m bench.command_reference
 
-A test compares the file with what this would write."""
+A test compares the file with the output of this."""
 
 import inspect
 from collections.abc import Iterator
@@ -69,7 +69,7 @@ def _described(command: click.Command, parent: click.Context, name: str) -> Iter
 
 
 def _prose(text: str) -> Iterator[str]:
-    """Paragraphs of a help text; those that are not wrapped there are examples or lists."""
+    """Paragraphs of a help text. Unwrapped ones are examples or lists."""
     for paragraph in inspect.cleandoc(text).split("\n\n"):
         is_code = paragraph.startswith("\b\n")
         yield f"```\n{paragraph.removeprefix(chr(8)).strip()}\n```" if is_code else paragraph

@@ -46,7 +46,7 @@ class Options:
 
 
 class Contest:
-    """One shape, cut into fetches, and what is found out about it."""
+    """One shape, cut into fetches, and its results."""
 
     def __init__(self, shape: Shape, options: Options) -> None:
         self._shape = shape
@@ -58,7 +58,7 @@ class Contest:
         self.result = Result(shape.name, self._rival.name, [])
 
     def run(self) -> Result:
-        """WrongOutputError: a contender of ours is not fit to be timed."""
+        """WrongOutputError: the output of one of our contenders is wrong."""
         for chosen in policies(self._shape, self._options.chunks):
             self._add(chosen)
         with ExitStack() as stack:
@@ -120,7 +120,7 @@ class Contest:
 
 
 def policies(shape: Shape, chunks: tuple[int, ...]) -> Iterator[ConversionPolicy]:
-    """What a shape is converted under: the default, but for chunks and compression levels."""
+    """The policies for a shape: the default with different chunks and compression levels."""
     compression_levels: tuple[CompressionLevel, ...] = (
         ("fast", "kafka") if shape.codec is Codec.GZIP else ("fast",)
     )

@@ -1,14 +1,14 @@
-"""How many times as fast as Kafka's own converter are we?
+"""How many times as fast as Kafka's own converter is this project's?
 
-Both convert the same fetches of the same segment, on one core, in turns, lazily, into something
-that takes everything at once: Kafka's LazyDownConversionRecords in a JVM that has been warmed up
-(it takes up to 20 rounds), and this project's, from Python, as it is by default: exact sizes, an
-answer in one call to the descriptor of /dev/null. What counts is records converted a second. Kafka
-stops at the size that it promised, so that bytes of the source a second would flatter it.
+Both convert the same fetches of the same segment lazily, in turns on one core, into a target that
+accepts everything at once. Kafka's LazyDownConversionRecords runs in a warm JVM (this takes up to
+20 rounds). This project's converter runs from Python with its defaults: exact sizes, and a response
+in one call to the descriptor of /dev/null. The result is records converted per second. Source bytes
+per second would flatter Kafka, because it stops at the promised size.
 
     python -m bench.conversion --shape none-100 --shape mixed --rounds 30 --markdown
 
-Not here: the contest itself (compare.py), whether the contenders convert rightly (check.py)."""
+Not here: the contest itself (compare.py), checking the contenders' output (check.py)."""
 
 import json
 import sys

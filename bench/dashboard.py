@@ -1,4 +1,4 @@
-"""What does the dashboard of deploy/ show of a busy broker and gateway?
+"""What does the dashboard of deploy/ show for a busy broker and gateway?
 
 `downconvert serve --writable`, and `downconvert gateway` in front of a real broker of Kafka 4,
 serve old clients for some minutes, while a real Prometheus scrapes them. Then each panel's queries

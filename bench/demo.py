@@ -2,8 +2,8 @@
 
 A real broker of Kafka 4.4.0 with 1,000 records, and the console consumer of Kafka 0.10.2.2, which
 connects to the broker directly and through `downconvert gateway`. A current consumer reads the same
-for comparison. Below that, the memory that lazy and eager conversion take. The first run fetches
-both releases with Maven into build/.
+for comparison. The last lines show the memory that lazy and eager conversion take. The first run
+fetches both releases with Maven into build/.
 
     python -m bench.demo
 """

@@ -1,4 +1,4 @@
-"""Does any command, on any directory, change what is none of its business, or lose a whole batch?
+"""Does any command, on any directory, change foreign files, or lose a whole batch?
 
 Each case is a log directory with links, pipes, zeros and damage, and a command or a broker that
 works on it, dies at one of its operations, or has files moved away meanwhile
@@ -17,7 +17,7 @@ import click
 
 from tests.downconvert.cli.directory_commands import check_case
 
-MEMORY: Final = Path("/dev/shm")  # where it is there: nothing has to survive this machine
+MEMORY: Final = Path("/dev/shm")  # if it exists: no file has to survive this machine
 
 
 @click.command(help=(__doc__ or "").partition("\n\n    ")[0])

@@ -2,7 +2,7 @@
 
     python -m bench.error_reference
 
-A test compares the file with what this would write."""
+A test compares the file with the output of this."""
 
 import inspect
 import types

@@ -2,8 +2,8 @@
 
 A `serve` and a gateway run at a thousand times real speed, on simulated clocks. Clients with new
 names, topics, groups, failed logins, failing brokers and full disks come and go. Every dict, list,
-set and queue that can be reached from the server, the gateway or a cache of theirs is a table,
-whoever wrote it. None may be larger in the last third of the run than in the second.
+set and queue that can be reached from the server, the gateway or one of their caches is a table,
+even in other packages. No table may be larger in the last third of the run than in the second.
 
     python -m bench.soak --fast --minutes 1440 --seed 1 --plot fast-soak.svg
 
@@ -40,7 +40,7 @@ BOUNDS: Final = {
     "Counter._metrics": 4 * TOPICS_MAX,
     "ConversionCache._chunks": 16 * KiB,  # 16 MiB in all, and none is smaller than a KiB here
 }
-# There are few: a line for each kind of event within a step.
+# Lines are few: one for each kind of event within a step.
 LINES_MAX: Final = 5.0  # a second of the world
 
 
@@ -76,7 +76,7 @@ class Lines(logging.Handler):
 
 
 def soak(directory: Path, seconds: float, seed: int, samples: int = SAMPLES) -> FastSoak:
-    """Runs so many seconds of the world."""
+    """Runs this many seconds of the world."""
     found, lines = FastSoak(), Lines()
     log = logging.getLogger("downconvert")
     level, propagates = log.level, log.propagate

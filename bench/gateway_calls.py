@@ -1,8 +1,8 @@
-"""How many Python functions do the large fetches of an old client call in the gateway?
+"""How many Python functions does the gateway call for the large fetches of an old client?
 
-And how often does the event loop poll, and hand it to a thread? A gateway and its cluster run in
-this process. The gateway's threads count their calls. Counts hardly depend on how busy a machine
-is, so a test can hold them. A coroutine counts each time that it goes on.
+And how often does its event loop poll, and hand work to a thread? A gateway and its cluster run in
+this process. The gateway's threads count their calls. Counts hardly depend on other load on the
+machine, so a test can limit them. A coroutine counts each time that it resumes.
 
     python -m bench.gateway calls [--only none-1000] [--names]
 
@@ -26,7 +26,7 @@ from .serving import FETCH_SIZE, SHAPES, Shape, produce
 OLD: Final = 2  # a version of Fetch with v1 messages
 SIZE: Final = 8  # MiB of records
 ROUNDS: Final = 3
-THREADS: Final = ("gateway", "conversion")  # how the names of the gateway's threads begin
+THREADS: Final = ("gateway", "conversion")  # the prefixes of the names of the gateway's threads
 POLL: Final = "EpollSelector.select"
 HAND_OVER: Final = "_Job.__init__"
 
@@ -51,7 +51,7 @@ def measure(shapes: Sequence[Shape] = SHAPES) -> Iterator[tuple[Calls, int]]:
 
 
 def per_fetch(found: Calls, fetches: int) -> dict[str, float]:
-    """The calls of one fetch, and how many of them are polls and hand-overs."""
+    """The calls of one fetch, and the number of polls and hand-overs among them."""
     by_name = Counter({name: count for (_, name), count in found.functions.items()})
     counts = {"calls": found.calls, "polls": by_name[POLL], "hand-overs": by_name[HAND_OVER]}
     return {part: count / fetches for part, count in counts.items()}

@@ -1,4 +1,5 @@
-"""Which old clients read through a gateway, from a real Kafka 4, what they read from a broker?
+"""Which old clients read the same through a gateway, from a real Kafka 4, as directly from a
+broker?
 
 A broker of Kafka 4 has the topics of tests/clients. The gateway is a process of its own, started as
 users start it, and every client reads through it.

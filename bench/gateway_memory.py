@@ -1,13 +1,11 @@
 """How much memory does a gateway take for clients that read slowly, and for a large answer?
 
-The gateway is a process of its own in front of our server. Old consumers ask for more than they
-read: each has received the beginning of a large answer, and reads no more. What the process
-holds beyond what it held before them is divided by their number. Pages of files do not count: the
-system may take them back.
+The gateway is a process of its own in front of our server. Each old consumer receives the beginning
+of a large answer, and then stops reading. The growth of the process is divided by the number of
+consumers. Pages of files do not count, because the system can take them back.
 
-They have segments as on Ethernet: with those of the loopback device the system would take megabytes
-for each, so that nothing was left to the gateway, and all that it has for all connections would be
-used up.
+Connections use TCP segments of Ethernet's size. With the loopback device's segments, the system
+would buffer megabytes for each consumer, so the gateway would hold nothing.
 
     python -m bench.gateway memory --consumers 1000"""
 
@@ -37,9 +35,9 @@ from .processes import PATIENCE, Serving, settled
 CONSUMERS: Final = 1000
 LIMIT: Final = 48 * KiB  # for a consumer
 ANSWER: Final = 50 * MiB
-ANSWER_LIMIT: Final = 2 * MiB  # that may show of it
-BUDGET: Final = 64 * KiB  # that all may share: next to nothing, so that what each takes shows
-SLOW: Final = MiB  # an answer that fits no buffer of the system's
+ANSWER_LIMIT: Final = 2 * MiB  # that may show for one large answer
+BUDGET: Final = 64 * KiB  # shared by all: nearly nothing, so that the need of each shows
+SLOW: Final = MiB  # an answer that fits no buffer of the system
 SEGMENT: Final = 1460  # bytes
 RECORD: Final = 1000  # bytes
 BATCH: Final = 100  # records
@@ -48,7 +46,7 @@ RECEIVE: Final = 4096  # bytes of the system's buffer at a consumer
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Bytes of the process beyond those that it had before."""
+    """The growth of the process in bytes."""
 
     consumers: int
     by_consumers: int
@@ -62,7 +60,7 @@ class Held:
 
 @contextmanager
 def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[Serving]:
-    """A gateway in front of a topic of about so many bytes."""
+    """A gateway in front of a topic of about `size` bytes."""
     with TemporaryDirectory() as directory, cluster(Path(directory), "t") as (broker, port):
         partition = broker.topics.partition("t", 0)
         assert partition is not None
@@ -76,7 +74,7 @@ def gateway(size: int, codec: Codec = Codec.NONE) -> Iterator[Serving]:
 
 
 class Slow(Wire):
-    """A consumer for which the system keeps little."""
+    """A consumer for which the system buffers little."""
 
     def __init__(self, address: Address) -> None:
         self.socket = socket.socket()
@@ -91,9 +89,9 @@ def ask(client: Wire, max_bytes: int, version: int = 1) -> None:
 
 
 def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
-    """With so many consumers that do not read on, and then with one answer of this size."""
+    """Measures this many consumers that stop reading, and then one answer of this size."""
     with gateway(max(answer, SLOW), codec) as serving, ExitStack() as stack:
-        for _ in range(20):  # whatever is made once has been made
+        for _ in range(20):  # lets it make everything that is made only once
             with Wire(Address(*serving.address)) as client:
                 ask(client, SLOW)
                 client.receive()
@@ -119,7 +117,7 @@ def measure(consumers: int, answer: int, codec: Codec = Codec.NONE) -> Held:
 @click.option("--answer", default=ANSWER, help="Bytes of a large answer.")
 @click.option("--codec", type=click.Choice([one.name.lower() for one in Codec]), default="none")
 def memory(consumers: int, answer: int, codec: str) -> None:
-    """How much slow consumers and a large answer take."""
+    """Measures the memory for slow consumers and for a large answer."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     held = measure(consumers, answer, Codec[codec.upper()])

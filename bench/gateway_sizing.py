@@ -1,16 +1,17 @@
-"""What do one core and one gigabyte carry on this machine, and how many do old clients need?
+"""How much load do one core and one gigabyte carry on this machine, and how many do old clients
+need?
 
 A gateway of one process stands in front of our own server. Each kind of work runs for a few
-seconds. The gateway's CPU time is read from the system, so that neither the clients here nor a busy
-machine count: a core's rate is the work for each second of the gateway's CPU.
+seconds. The gateway's CPU time is read from the system, so that neither the clients here nor other
+load count. A core's rate is the work for each second of the gateway's CPU time.
 
     python -m bench.gateway sizing [--seconds 3] [--connections 1000]
     python -m bench.gateway sizing --polls 0.5 --rate 50 --brokers 6
 
-The plan is for clients that each have a connection to each broker, and that poll as often and take
-as much as the options say. A third of each core is left free.
+The plan assumes that each client has a connection to each broker. The options set how often clients
+poll and how much they read. A third of each core is left free.
 
-Not here: what slow clients hold (gateway_memory.py), comparisons with Kafka (gateway_speed.py)."""
+Not here: memory for slow clients (gateway_memory.py), comparisons with Kafka (gateway_speed.py)."""
 
 import resource
 import ssl
@@ -40,10 +41,10 @@ from .gateway_clients import in_front
 from .processes import Serving, settled
 
 RECORD: Final = 1000  # bytes
-BATCH: Final = 16  # records: what a producer of Kafka sends at most by default
+BATCH: Final = 16  # records: the most that Kafka's producer sends by default
 LOG: Final = 16 * MiB  # of each topic
-FETCH: Final = MiB  # bytes of a partition, as consumers ask by default
-OLD: Final = 2  # a version of Fetch whose answers are converted
+FETCH: Final = MiB  # bytes of a partition: the default of consumers
+OLD: Final = 2  # a version of Fetch with converted responses
 NEW: Final = 11  # one that passes through
 CODECS: Final = {"none": Codec.NONE, "lz4": Codec.LZ4, "gzip": Codec.GZIP}
 WORD_SIZE: Final = 8  # bytes, with a blank
@@ -61,15 +62,15 @@ class Measured:
 
     idle: int  # bytes of a connection
     process: int  # bytes of a gateway without connections
-    polls: dict[str, float]  # empty answers, by what happens to them
-    rates: dict[str, float]  # bytes of answers, likewise
+    polls: dict[str, float]  # empty responses, by the way they are handled
+    rates: dict[str, float]  # bytes of responses, by the same ways
     logins: dict[str, float]  # by mechanism
     handshakes: float
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The cores and the memory that so many clients need."""
+    """The cores and the memory that the clients need."""
 
     clients: int
     connections: int
@@ -81,7 +82,7 @@ class Need:
 def plan(
     measured: Measured, clients: int, *, brokers: int, polls: float, rate: float, codec: str
 ) -> Need:
-    """`polls`: of a client, in a second. `rate`: its bytes a second, as converted answers."""
+    """`polls`: of a client, in a second. `rate`: its bytes a second, in converted responses."""
     connections = clients * brokers
     busy = clients * (polls / measured.polls["converted"] + rate / measured.rates[codec])
     cores = max(busy / USED, 1.0)
@@ -95,7 +96,7 @@ def plan(
 
 
 def batch_of(offsets: range, codec: Codec) -> bytes:
-    """Records of words, which codecs make about a third of."""
+    """Records of words, which codecs compress to about a third."""
     random = Random(offsets.start)
     values = (b" ".join(random.choices(WORDS, k=RECORD // WORD_SIZE)) for _ in offsets)
     create = TimestampType.CREATE
@@ -108,7 +109,7 @@ def batch_of(offsets: range, codec: Codec) -> bytes:
 
 @contextmanager
 def gateway(log: int, directory: Path, settings: str = "") -> Iterator[Serving]:
-    """In front of a cluster with a topic for each codec, of so many bytes."""
+    """A gateway in front of a cluster with a topic of `log` bytes for each codec."""
     config, logs = directory / "gateway.toml", directory / "logs"
     config.write_text(settings)
     logs.mkdir()
@@ -124,8 +125,8 @@ def gateway(log: int, directory: Path, settings: str = "") -> Iterator[Serving]:
 
 
 def by_core(serving: Serving, seconds: float, work: Callable[[], float]) -> float:
-    """The amounts that `work` returns, for each second of the gateway's CPU."""
-    work()  # whatever is made once has been made
+    """The sum of the results of `work` for each second of the gateway's CPU time."""
+    work()  # lets it make everything that is made only once
     began, cpu, done = monotonic(), serving.cpu_seconds, 0.0
     while monotonic() - began < seconds or serving.cpu_seconds == cpu:
         done += work()
@@ -133,7 +134,7 @@ def by_core(serving: Serving, seconds: float, work: Callable[[], float]) -> floa
 
 
 def held_idle(serving: Serving, connections: int) -> int:
-    """Bytes of a connection that has asked for metadata and waits."""
+    """Bytes for a connection that has requested metadata and is idle."""
 
     def connected() -> Wire:
         wire = Wire(serving.address, buffered=False)
@@ -150,8 +151,8 @@ def held_idle(serving: Serving, connections: int) -> int:
 
 
 def fetches(address: Address, version: int, topic: str, offset: int) -> Callable[[], int]:
-    """Asks for records at an offset. Each call returns the bytes of an answer. RuntimeError: the
-    answer has an error."""
+    """Fetches records at an offset. Each call returns the bytes of a response. RuntimeError: the
+    response has an error."""
     wire, frame = Wire(address), fetch(version, topic, offset, FETCH)
     wire.send(frame)
     (found,) = parsed(ApiKey.Fetch, version, wire.answer()).responses[0].partitions
@@ -198,7 +199,7 @@ def shakes_hands(address: Address, context: ssl.SSLContext) -> int:
 
 
 def measure(seconds: float, connections: int, log: int = LOG) -> Measured:
-    """Runs each kind of work for so many seconds."""
+    """Runs each kind of work for this many seconds."""
     with TemporaryDirectory() as temporary:
         directory = Path(temporary)
         (directory / "users").write_text(f"{USER}:{PASSWORD}\n")
@@ -233,7 +234,7 @@ def measure(seconds: float, connections: int, log: int = LOG) -> Measured:
     return Measured(idle, process, polls, rates, logins, handshakes)
 
 
-# --- what is printed
+# --- output
 
 
 def lines(measured: Measured) -> Iterator[str]:
@@ -276,7 +277,8 @@ def sizing(
     rate: float,
     codec: str,
 ) -> None:
-    """How much a core and a gigabyte carry here, and a plan for old clients."""
+    """Measures the load that a core and a gigabyte carry here, and prints a plan for old
+    clients."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     measured = measure(seconds, connections, log)

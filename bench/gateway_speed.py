@@ -1,15 +1,15 @@
 """What throughput and latency does a consumer have through a gateway?
 
-The same records lie on a Kafka 3.9 broker, which converts for old clients, and on a Kafka 4.4 with
-the gateway in front. One client that only drains asks each in turn, after rounds to warm up: Fetch
-v1 and v2, converted, from Kafka 3.9 and from the gateway; Fetch v12, as it is, from Kafka 4.4 and
-through the gateway; and a small request, likewise. Rounds of one run are compared in
-pairs, as machines are noisy.
+The same records are on a Kafka 3.9 broker, which converts for old clients, and on a Kafka 4.4
+broker with the gateway in front. One client, which only drains, fetches from each in turn after
+rounds to warm up. It sends Fetch v1 and v2 (converted) to Kafka 3.9 and to the gateway, and Fetch
+v12 (unchanged) and a small request to Kafka 4.4 directly and through the gateway. Rounds of one run
+are compared in pairs, because machines are noisy.
 
     python -m bench.gateway speed [--size 64] [--rounds 7] [--relay]
 
-With `--relay` also Fetch v12 through a relay that only splices (splice_relay.py): the client, the
-broker and whatever is between them share the machine, so that no gateway reaches more."""
+With `--relay`, Fetch v12 also goes through a relay that only splices (splice_relay.py). The client,
+the broker and the relay share the machine, so no gateway can be faster."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -71,7 +71,8 @@ def say(
 
 
 def latencies(direct: Address, through: Address) -> tuple[float, float]:
-    """Medians in milliseconds of a request that the cluster answers from memory, by turns."""
+    """Medians in milliseconds of a request that the cluster answers from memory, both ways in
+    turns."""
     heartbeat = request(
         ApiKey.Heartbeat,
         3,
@@ -96,7 +97,7 @@ def latencies(direct: Address, through: Address) -> tuple[float, float]:
 @click.option("--rounds", default=7)
 @click.option("--relay", is_flag=True, help="What a relay that only splices reaches, too.")
 def speed(size: int, rounds: int, relay: bool) -> None:
-    """How fast old and new clients are through the gateway."""
+    """Measures the throughput of old and new clients through the gateway."""
 
     def drained(
         servers: tuple[Address, Address], shape: Shape, version: int

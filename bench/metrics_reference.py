@@ -2,7 +2,7 @@
 
     python -m bench.metrics_reference
 
-A test compares the file with what this would write."""
+A test compares the file with the output of this."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Small damaged segments, each made of a seed and a number alone.
+"""Small damaged segments. Each depends only on a seed and a number.
 
 Segments come from `records.build`, in every format and codec. Some were damaged before they were
-compressed, so that there is damage inside of good compressed data, too."""
+compressed, so that there is also damage inside good compressed data."""
 
 from dataclasses import dataclass, replace
 from random import Random
@@ -51,7 +51,7 @@ class Mutant:
 
     @property
     def aborted(self) -> tuple[AbortedTransaction, ...]:
-        """What was aborted, for a policy that asks."""
+        """The aborted transactions, for a policy that needs them."""
         return ABORTED if self.policy.isolation == "read_committed" else ()
 
     def __str__(self) -> str:
@@ -150,7 +150,7 @@ def _records(random: Random, offset: int) -> list[Record]:
     return records
 
 
-# --- good compressed data that holds damage
+# --- damage inside good compressed data
 
 
 def _damaged_inside(random: Random) -> bytes:

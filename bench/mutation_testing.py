@@ -72,8 +72,8 @@ def own_tests(path: str) -> list[str]:
 def try_file(
     copy: Path, path: str, lines: set[int] | None, sample: int, random: Random
 ) -> tuple[Counter[str], list[str]]:
-    """The outcomes of the mistakes in a file, and the unnoticed ones. `lines`: where they are;
-    None: anywhere. At most `sample` of them."""
+    """The outcomes of the mistakes in a file, and the unnoticed ones. `lines`: the lines to change,
+    or None for all. Tries at most `sample` mistakes."""
     from cosmic_ray.work_db import WorkDB, use_db
     from cosmic_ray.work_item import TestOutcome, WorkerOutcome, WorkResult
 

@@ -71,7 +71,7 @@ def reproduce(seed: int, number: int, kernels: str) -> str:
 
 
 def tried(mutant: Mutant, kernel: str) -> tuple[Any, ...]:
-    """All outcomes of a mutant on the kernel that runs now."""
+    """All outcomes of a mutant on the current kernel."""
     guard = GUARDS[kernel]
     try:
         steps = trace(backend.Transcoder, mutant.job, mutant.data, guard=guard)

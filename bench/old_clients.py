@@ -27,7 +27,7 @@ ANSWER_MAX: Final = 50 * MiB
 
 
 class WrongBytesError(Exception):
-    """A client got something else than what was written."""
+    """A client got other bytes than those written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,14 +231,15 @@ class Consumer(OldClient):
 
 
 def whole_records(data: bytes) -> Iterator[Record]:
-    """Those of whole batches. The last one may be cut off, as in fetches that pass through."""
+    """The records of whole batches. The last batch may be cut off, as in fetches that pass
+    through."""
     whole = MemoryRecords(data)
     end = max((one.position + one.size for one in whole.batches()), default=0)
     return read(whole.slice(0, end))
 
 
 def answered(clients: Sequence[Client], seconds: float = 0.0) -> list[Client]:
-    """The clients with something to read, once one of them has, within so many seconds."""
+    """Waits up to `seconds` until a client has something to read. Returns all clients that have."""
     by_number = {one.wire.socket.fileno(): one for one in clients}
     poll = select.poll()
     for number in by_number:

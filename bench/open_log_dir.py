@@ -32,7 +32,7 @@ ROUNDS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The cost of a log of so many segments."""
+    """The cost of a log with this many segments."""
 
     segments: int
     open_microseconds_each: float

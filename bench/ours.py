@@ -80,7 +80,7 @@ class Ours:
         return replace(done, seconds=seconds, cpu_seconds=seconds, crc=channel.crc)
 
     def _convert(self, channel: Channel) -> Round:
-        """A round, but for how long it took."""
+        """A round, without its time."""
         records = sent = 0
         waited = 0.0
         for position, size, first_offset in self._fetches:

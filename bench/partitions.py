@@ -1,7 +1,7 @@
 """What do ten thousand partitions cost a writable broker: descriptors, and the time to start and to
 stop?
 
-A directory is made with so many partitions of one batch each. `serve --writable` is started on it
+A directory is made with this many partitions of one batch each. `serve --writable` is started on it
 and stopped, then started again, produced to (a batch into each partition), and stopped. Descriptors
 are counted in /proc, while the server runs.
 
@@ -26,7 +26,7 @@ from tests.downconvert.storage.logs import batch
 from .processes import Serving, served
 
 TOPIC: Final = "many"
-TOGETHER: Final = 500  # partitions of one request
+TOGETHER: Final = 500  # partitions in one request
 SECONDS: Final = 300.0  # for an answer
 BATCH: Final = batch(0, timestamp=1, size=100)
 

@@ -47,7 +47,7 @@ def sentence(sizes: Mapping[str, float]) -> str:
 @click.command()
 @click.argument("picture", type=click.Path(path_type=Path))
 def main(picture: Path) -> None:
-    """Takes PICTURE."""
+    """Writes PICTURE."""
     result = measured()
     with tempfile.TemporaryDirectory(prefix="picture-") as temporary:
         page = Path(temporary) / "page.html"

@@ -66,7 +66,7 @@ class Scene(NamedTuple):
 
 
 def batch(size: int, codec: Codec) -> bytes:
-    """A batch of records of so many bytes before compression."""
+    """A batch of records with `size` bytes before compression."""
     dice = Random(size)
     values = (dice.randbytes(RECORD // 2).ljust(RECORD, b"-") for _ in range(size // RECORD))
     return build([Record(n, 1, value=one) for n, one in enumerate(values)], magic=2, codec=codec)
@@ -131,7 +131,7 @@ def scenes() -> dict[str, Scene]:
     }
 
 
-# --- what is measured
+# --- measuring
 
 
 def create(address: Address, scene: Scene) -> None:

@@ -41,7 +41,7 @@ FIRST_ID: Final = 50  # attempts to get a producer id: a broker may still be sta
 
 
 class Producer:
-    """An idempotent producer, which sends so many bytes each time."""
+    """An idempotent producer, which sends the same number of bytes each time."""
 
     def __init__(self, wire: Wire, size: int) -> None:
         self._wire = wire

@@ -1,11 +1,11 @@
-"""Is an answer what was promised, whatever else is under way and whatever is kept?
+"""Does each response keep its promises, whatever happens at the same time and whatever is cached?
 
     python -m bench.promises --cases 100000 --seed 1
 
 A case is a log of arbitrary batches and one to four clients that fetch it in any order: under any
-policies, chunk sizes, formats and limits, with everything kept, evicted, or nothing. Checked are
-the size, the bytes (those of the same answer alone), the limits, the padding, and that each answer
-goes on where the last one ended.
+policies, chunk sizes, formats and limits, with everything cached, evicted, or nothing cached.
+Checks compare the size, the bytes (with those of the same response alone), the limits and the
+padding. Each response must continue where the last one ended.
 
 A failure ends with the command that repeats it.
 

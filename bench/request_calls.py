@@ -1,13 +1,13 @@
 """How many Python functions does one small request call, and in how many files?
 
-A server runs in this process, and its threads count the calls of the requests that
-`bench.small_fetches` asks: one at a time on one connection, after others of the same kind.
-On a busy machine, more requests meet what is done every few milliseconds, such as a look at the
-files. So the figure is that of a request that meets nothing of it, and a test can hold it.
+A server runs in this process, and its threads count the calls for the requests of
+`bench.small_fetches`: one at a time on one connection, after others of the same kind. Some work is
+done every few milliseconds, such as checking files for changes. On a busy machine more requests
+include such work. The figure is that of a request without it, so a test can limit it.
 
     python -m bench.request_calls [--only "Fetch v11"] [--names]
 
-Not here: what a request costs (small_fetches.py)."""
+Not here: the CPU time of a request (small_fetches.py)."""
 
 import sys
 import tempfile
@@ -36,8 +36,8 @@ from .small_servers import create_written
 
 WARM_UP: Final = 50  # requests before they are counted
 COUNT: Final = 100  # requests that are counted
-FEWEST: Final = 0.05  # the share of requests with fewer calls than the one in question
-SERVING: Final = ("network-", "converting-")  # how the names of threads begin
+FEWEST: Final = 0.05  # the share of requests with fewer calls than the reported one
+SERVING: Final = ("network-", "converting-")  # the prefixes of threads' names
 
 Function = tuple[str, str]  # its file and its name
 
@@ -58,15 +58,15 @@ class Calls:
         return f"{self.request:16} {self.calls:5} calls in {len(files)} files"
 
     def lines(self) -> Iterator[str]:
-        """How often it calls each function."""
+        """The number of calls of each function."""
         for (file, name), count in self.functions.most_common():
             yield f"{count:6}  {Path(file).name}: {name}"
 
 
 class Counting:
-    """Counts the calls of Python functions in the threads that serve, while it is on.
+    """Counts the calls of Python functions in the serving threads, while it is on.
 
-    To be made before these threads start. `threads`: how their names begin."""
+    Create it before these threads start. `threads`: the prefixes of their names."""
 
     def __init__(self, threads: tuple[str, ...] = SERVING) -> None:
         self._is_on = False
@@ -75,7 +75,7 @@ class Counting:
         threading.setprofile(self._begin)
 
     def _begin(self, *_: Any) -> None:
-        """Is called once in each thread that starts."""
+        """Called once in each thread that starts."""
         serves = threading.current_thread().name.startswith(self._threads)
         sys.setprofile(self._count if serves else None)
 
@@ -85,7 +85,7 @@ class Counting:
             self._functions[code.co_filename, code.co_qualname] += 1
 
     def calls(self, request: str, ask: Callable[[], object], count: int = COUNT) -> Calls:
-        """The calls of a request that is asked `count` times."""
+        """The calls of a request that is sent `count` times."""
         requests = []
         self._is_on = True
         for _ in range(count):
@@ -97,13 +97,13 @@ class Counting:
 
     @staticmethod
     def stop() -> None:
-        """Threads that start from now on are not counted."""
+        """Stops counting threads that start from now on."""
         threading.setprofile(None)
 
 
 @contextmanager
 def serving(counting: Counting) -> Iterator[dict[bool, Address]]:
-    """Two servers in this process, by whether they may be written to."""
+    """Two servers in this process. The key says whether the server is writable."""
     with tempfile.TemporaryDirectory(prefix="request-calls-") as temporary:
         followed, own = Path(temporary) / "followed", Path(temporary) / "own"
         own.mkdir()
@@ -111,7 +111,7 @@ def serving(counting: Counting) -> Iterator[dict[bool, Address]]:
             directory = followed / f"{shape.name}-0"
             directory.mkdir(parents=True)
             copyfile(segment(shape), directory / file_name(0, FileKind.LOG))
-        LogDir.open(followed, writable=True).close()  # which makes the indexes
+        LogDir.open(followed, writable=True).close()  # this makes the indexes
         config = BrokerConfig(is_writable=True, group_initial_rebalance_delay_ms=0)
         with (
             LogDir.open(followed) as read,

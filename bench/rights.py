@@ -1,10 +1,11 @@
-"""May any client do what its rule does not allow, or not do what it does?
+"""Can any client do something that its rule denies, or not do something that it allows?
 
     python -m bench.rights --rules 20 --seed 20261123
 
-Asks every API in every version, as clients of every kind of rule and of random ones, about what is
-their own, another's, and absent, of `serve` and through a gateway. Compares that with Kafka's table
-of operations (tests/downconvert/rights). A failure ends with the command that repeats it."""
+Clients with every kind of rule, and with random rules, send every API in every version to `serve`
+and through a gateway. Requests name their own, foreign and missing resources. The results are
+compared with Kafka's table of operations (tests/downconvert/rights). A failure ends with the
+command that repeats it."""
 
 import sys
 from pathlib import Path

@@ -1,5 +1,5 @@
-"""How do reports look: wide, on a phone, in dark mode? Makes pictures with Chromium, and measures
-whether a page fits the width of a phone.
+"""How do reports look on a wide screen, on a phone, and in dark mode? Makes pictures with Chromium,
+and checks that a page fits the width of a phone.
 
 python -m bench.screenshots report.html --to pictures/
 """
@@ -24,7 +24,7 @@ LOOKS: Final = {
     "dark": (1280, ("--blink-settings=preferredColorScheme=0",)),
     "phone": (400, ()),
 }
-# Chromium asks nothing of the network.
+# These keep Chromium from using the network.
 OFFLINE: Final = (
     *("--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),

@@ -1,8 +1,9 @@
 """Segments for measurements: the same bytes on every machine, in every shape that figures use.
 
-Values of the plain shapes are half random and half a cycle of seven letters, so a codec finds
-something, and a higher level finds nothing more. Events are JSON as services log it, where a higher
-level pays. A segment is built once, with `records.build`, and kept in `build/segments`."""
+Values of the plain shapes are half random and half a cycle of seven letters, so codecs find some
+redundancy, and a higher level finds no more. Events are JSON like the logs of services, and
+compress better at a higher level. A segment is built once, with `records.build`, and kept in
+`build/segments`."""
 
 import json
 import os
@@ -46,7 +47,7 @@ class Shape:
 
 
 def plain(value_size: int) -> Contents:
-    """A key of 8 bytes, a value of so many."""
+    """Keys of 8 bytes, and values of `value_size` bytes."""
     random_size = value_size // 2
     cycle = (b"abcdefg" * (value_size // 7 + 2))[: value_size - random_size]
 

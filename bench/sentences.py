@@ -1,4 +1,4 @@
-"""Is any sentence of the documents too long, or any line? What `make docs` asks before it builds.
+"""Is any sentence or line of the documents too long? `make docs` runs this before it builds.
 
     python -m bench.sentences docs/*.md
 
@@ -13,7 +13,7 @@ from typing import Final
 WORDS_MAX: Final = 35
 COLUMNS_MAX: Final = 120
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[)\"*_]*\s+(?=[A-Z`*\[(\"0-9])")
-_CODE: Final = re.compile(r"`[^`]*`|\]\([^)]*\)|\w+://\S+")  # and links: they cannot be wrapped
+_CODE: Final = re.compile(r"`[^`]*`|\]\([^)]*\)|\w+://\S+")  # code and links cannot be wrapped
 _FENCE: Final = re.compile(r"^\s*(```|~~~)")
 _ITEM: Final = re.compile(r"^\s*(?:[*+-]|\d+\.)\s+")
 
@@ -33,7 +33,8 @@ def paragraphs(text: str) -> Iterator[str]:
 
 
 def long_sentences(text: str) -> list[str]:
-    """Those of more than WORDS_MAX words. A link counts as its words, code as one word."""
+    """The sentences of more than WORDS_MAX words. A link counts as its words, and code as one
+    word."""
     found = []
     for paragraph in paragraphs(text):
         plain = re.sub(r"\[([^\]]*)\](?:\([^)]*\)|\[[^\]]*\])", r"\1", paragraph)
@@ -43,7 +44,7 @@ def long_sentences(text: str) -> list[str]:
 
 
 def long_lines(text: str) -> list[int]:
-    """The numbers of lines of more than COLUMNS_MAX columns, but in tables, links and code."""
+    """The numbers of lines of more than COLUMNS_MAX columns, except in tables, links and code."""
     return [
         number
         for number, line in enumerate(_prose_lines(text, keep=True), 1)
@@ -52,8 +53,8 @@ def long_lines(text: str) -> list[int]:
 
 
 def _prose_lines(text: str, *, keep: bool = False) -> Iterator[str]:
-    """Lines but those of tables, code, HTML, links' definitions and front matter; `keep`: empty in
-    their place."""
+    """All lines except tables, code, HTML, links' definitions and front matter. `keep`: yields
+    empty lines in place of these."""
     in_code = in_front_matter = False
     for number, line in enumerate(text.split("\n")):
         if number == 0 and line == "---":
@@ -70,7 +71,7 @@ def _prose_lines(text: str, *, keep: bool = False) -> Iterator[str]:
 
 
 def main(paths: list[str]) -> int:
-    """Prints what is too long."""
+    """Prints long sentences and lines."""
     failed = False
     for path in map(Path, paths):
         text = path.read_text()

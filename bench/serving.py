@@ -42,7 +42,7 @@ OFFSET_SIZE: Final = 8  # bytes
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is served."""
+    """The served data."""
 
     codec: str
     record: int  # bytes of a value
@@ -70,7 +70,8 @@ class Compared:
 
     @property
     def ratio(self) -> float:
-        """By records a second: both send what the client asked for, not the same bytes."""
+        """The ratio of records a second. Both send the requested records, but not the same
+        bytes."""
         return paired(self.ours, self.theirs)
 
     def line(self) -> str:

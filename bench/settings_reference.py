@@ -1,9 +1,9 @@
-"""Which settings are there? docs/settings.md, with the names and defaults that the code has.
+"""Which settings are there? docs/settings.md, with the names and defaults of the code.
 
     python -m bench.settings_reference
 
-A setting without words, or words without a setting, is an error. A test compares the file with
-what this would write."""
+A setting without words, or words without a setting, is an error. A test compares the file with the
+output of this."""
 
 import inspect
 import re
@@ -108,7 +108,7 @@ def _topics() -> Iterator[str]:
 
 
 def _policy() -> Iterator[str]:
-    """The words are those of the class."""
+    """The options of a policy. The words are those of the class."""
     said = inspect.cleandoc(ConversionPolicy.__doc__ or "").split("\n\n", 1)[1]
     words = dict(re.findall(r"^(\w+): (.*(?:\n {4}.*)*)", said, re.M))
     yield "| field | default | `kafka()` | what it does |"

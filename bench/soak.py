@@ -1,20 +1,21 @@
-"""Does a writable `serve` stay as it is for an hour: its memory, its files, its log, its start?
+"""Does a writable `serve` stay stable for an hour: its memory, its files, its log, its time to
+start?
 
 The server is a process of its own, with a real clock and disk. Old producers write at a fixed rate
 to topics that are cut by size and age, and to one that is compacted; old consumers of four versions
 of Fetch read at the tail, and check every byte; a group's member joins, commits and leaves; other
-groups commit once and are gone; clients come and go, and some before their answer does. Each few
-seconds the process and its directory are measured, and once in a while so is how long a server
-takes to start on the directory as it is at that moment, as after SIGKILL.
+groups commit once and disappear; clients come and go, some before they get their response. Every
+few seconds the process and its directory are measured. At longer intervals another server starts on
+a copy of the directory, as after SIGKILL, and its time to start is measured.
 
     python -m bench.soak --minutes 60 --plot docs/soak.svg
 
 A figure that is larger in the last third of the run than in the second is printed, and the exit
-code is 1. At the end the server is stopped and started, and everything that is kept is read.
+code is 1. At the end the server is stopped and started, and all records left are read.
 
-With `--fast` clocks are handed in, and a day takes a minute and a half (fast_soak.py).
+With `--fast`, clocks are simulated, and a day takes a minute and a half (fast_soak.py).
 
-Not here: what counts as growth, and the picture (soaked.py)."""
+Not here: the definition of growth, and the picture (soaked.py)."""
 
 import json
 import shutil
@@ -41,7 +42,7 @@ from .soak_load import TICK, Load
 from .soaked import Sample, Soaked, Start, growth, plot, table
 
 SAMPLE_SECONDS: Final = 10.0
-START_SECONDS: Final = 120.0  # between two looks at how long a start takes
+START_SECONDS: Final = 120.0  # between two measurements of a start
 OPTIONS: Final = (
     "--writable",
     "--cleanup-interval=10",
@@ -54,7 +55,7 @@ COUNTED: Final = ("removed_segments", "cleaner_read_bytes", "requests")
 
 
 def soak(directory: Path, seconds: float) -> Soaked:
-    """RuntimeError, WrongBytesError or EOFError: the server did not serve."""
+    """RuntimeError, WrongBytesError or EOFError: the server failed."""
     log_dir = directory / "log"
     log_dir.mkdir()
     samples, starts = list[Sample](), list[Start]()
@@ -95,7 +96,7 @@ def sample(serving: Serving, log_dir: Path, seconds: float, records: int) -> Sam
 
 
 def sizes_of(directory: Path) -> Iterator[int]:
-    """Of its files, as they are on disk: indexes are larger than what is written of them."""
+    """The sizes of its files on disk. Indexes are larger than their written part."""
     for path in directory.rglob("*"):
         try:
             status = path.stat()
@@ -106,9 +107,9 @@ def sizes_of(directory: Path) -> Iterator[int]:
 
 
 def start_on_copy(serving: Serving, log_dir: Path, copy: Path) -> float:
-    """CPU seconds of another server until it is ready, on the directory as it is at this moment.
-    The server stands still while it is copied: a copy of files that change is nothing that a crash
-    leaves."""
+    """CPU seconds that another server needs until it is ready, on a copy of the current directory.
+    The server is stopped while the directory is copied, because a copy of changing files is not a
+    state that a crash leaves."""
     kill(serving.pid, signal.SIGSTOP)
     try:
         shutil.copytree(log_dir, copy)
@@ -122,7 +123,8 @@ def start_on_copy(serving: Serving, log_dir: Path, copy: Path) -> float:
 
 
 def read_again(address: Address, producer: Producer) -> None:
-    """All that is kept of a partition: up to the last record, and of each key the last."""
+    """Reads all records left in a partition. They must go up to the last one, and have the last one
+    of each key."""
     contents = producer.contents
     newest = dict[bytes | None, Record]()
     with Consumer(address, contents, version=2, skips=bool(contents.keys)) as consumer:
@@ -145,7 +147,7 @@ def read_again(address: Address, producer: Producer) -> None:
 def run_fast(
     seconds: float, seed: int, place: Path | None, json_path: Path | None, plot_path: Path | None
 ) -> None:
-    """The soak on clocks that are handed in. Ends the process."""
+    """Runs the soak on simulated clocks. Ends the process."""
     click.echo(f"seed {seed}")
     with TemporaryDirectory(prefix="soak-", dir=place) as directory:
         found = fast_soak.soak(Path(directory), seconds, seed)

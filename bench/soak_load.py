@@ -1,7 +1,7 @@
-"""What a soaked server is asked to do: by producers and consumers of several versions, a group's
-member, groups that commit once, clients that come and go.
+"""The load of a soak: producers and consumers of several versions, a group's member, groups that
+commit once, and clients that come and go.
 
-Not here: how long, and what is measured (soak.py)."""
+Not here: the duration and the measurements (soak.py)."""
 
 import time
 from contextlib import ExitStack
@@ -18,7 +18,7 @@ TICK: Final = 0.2  # seconds between two produces of a producer
 RECORDS: Final = 10  # of a produce
 PARTITIONS: Final = 2  # of the topic that is cut by size
 KEYS: Final = 500
-MEMBER_SECONDS: Final = 60.0  # until it leaves its group
+MEMBER_SECONDS: Final = 60.0  # until a member leaves its group
 PASSING_SECONDS: Final = 5.0  # between two groups that commit once
 FETCH_VERSIONS: Final = (0, 1, 2, 4)
 GROUP: Final = "soak"
@@ -34,7 +34,8 @@ CONFIGS: Final[dict[str, dict[str, int | str]]] = {
 
 
 class Member:
-    """Of a group, as of 0.9: joins, is assigned what it says itself, commits, leaves."""
+    """A group's member as of 0.9: joins, gets the assignment that it made itself, commits,
+    leaves."""
 
     def __init__(self, address: Address) -> None:
         self._wire = Wire(address)
@@ -154,8 +155,8 @@ class Load:
             self._member = None
 
     def _pass_by(self) -> None:
-        """Somebody commits once; a consumer and a producer connect anew, the consumer while it
-        waits for an answer."""
+        """A new group commits once. A consumer and a producer reconnect, the consumer while it
+        waits for a response."""
         with Wire(self._address) as wire:
             name = f"passing-{self._ticks}"
             commit(wire, self._ticks, group_id=name, generation_id=-1, member_id="")

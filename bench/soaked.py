@@ -1,4 +1,4 @@
-"""What a soak has measured: what of it grew, and a picture.
+"""The measurements of a soak: figures that grew, and a picture.
 
 Not here: the run (soak.py)."""
 
@@ -10,8 +10,8 @@ from typing import Final
 
 from records.units import MiB
 
-# What may be larger in the last third than in the second: pages of the allocator, segments that are
-# about to be removed, a start that shares the machine.
+# Allowed growth from the second third to the last: pages of the allocator, segments that will be
+# removed soon, other load during a start.
 SHARE_MAX: Final = 1.1
 SLACK: Final = {"anonymous": 2 * MiB, "files": 12, "log_size": 2 * MiB, "log_files": 24}
 START_SLACK: Final = 0.3  # seconds of CPU
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Of another server, on a copy of the directory. cpu_seconds: until it is ready."""
+    """The start of another server on a copy of the directory. cpu_seconds: until it is ready."""
 
     seconds: float
     cpu_seconds: float
@@ -42,7 +42,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Soaked:
-    """counted: what the server counted until its end, by name."""
+    """counted: the server's counters at its end, by name."""
 
     samples: list[Sample]
     starts: list[Start]
@@ -50,7 +50,7 @@ class Soaked:
 
 
 def growth(soaked: Soaked) -> list[str]:
-    """What was larger in the last third than in the second, in words."""
+    """The figures that were larger in the last third than in the second, in words."""
     found = []
     for name, slack in SLACK.items():
         middle, last = thirds([(one.seconds, getattr(one, name)) for one in soaked.samples])

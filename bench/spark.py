@@ -1,10 +1,10 @@
-"""How fast does Spark read segments, against what else reads the same records?
+"""How fast does Spark read segments, compared with other readers of the same records?
 
-One session; contenders take turns, on one core, and what is compared ran in the same round, one
-after the other. Rates are of the time that the core has worked, in the JVM and in Python's workers:
-what else the machine does is left out. Every row is made and thrown away (`noop`). Read are copies
-of one segment of uncompressed records of 1 KB, from the page cache: a gigabyte, since a query costs
-Spark a third of a second whatever it reads.
+In one session, contenders take turns on one core. Compared figures ran in the same round, one after
+the other. Rates are for CPU time in the JVM and in Python's workers, without other load of the
+machine. Every row is made and thrown away (`noop`). Contenders read a gigabyte from the page cache:
+copies of one segment of uncompressed records of 1 KB. (A query costs Spark a third of a second,
+whatever it reads.)
 
 \b
 * ceiling: a source in Python that hands the same Arrow buffers to Spark again and again.
@@ -15,8 +15,9 @@ Spark a third of a second whatever it reads.
 * files: Spark's `binaryFile`, which knows nothing of records: a row is a file.
 * pure Python: kafka-python's reader inside `mapInPandas`, on a part of the files.
 
-Then records on one core and on two, by the clock: for that the machine must be quiet. What was read
-is checked before: as many records, and of the same bytes, as this project's reader finds.
+Then records are read on one core and on two, by wall clock, which needs a quiet machine. The
+results are checked first: each contender must read the same number of records and the same bytes as
+this project's reader.
 
     python -m bench.spark --rounds 3"""
 
@@ -53,10 +54,10 @@ from .spark_kafka import broker_over, dump_seconds, jars, kafka_source
 
 SHAPE: Final = "none-1000"
 PARTITIONS: Final = 16
-PARSER_PARTITIONS: Final = 1  # what pure Python gets, so that a round takes no minutes
+PARSER_PARTITIONS: Final = 1  # for pure Python, so that a round does not take minutes
 DUMPED_PARTITIONS: Final = 4
 BATCH_COPIES: Final = 4  # of each partition, for batches
-WARM_ROUNDS: Final = 2  # until the JVM has compiled what it runs
+WARM_ROUNDS: Final = 2  # until the JVM has compiled the code
 TASK_BYTES: Final = "600m"  # two tasks
 
 PARSED: Final = "key BINARY, value BINARY, offset LONG, timestamp LONG"
@@ -105,7 +106,8 @@ def write_logs(directory: Path, size: int, partitions: int) -> int:
 
 
 def write_links(source: Path, directory: Path, topics: Mapping[str, int]) -> None:
-    """Topics of so many partitions, which all are links to one copy of a segment with indexes."""
+    """Topics with these numbers of partitions. All partitions are links to one copy of a segment
+    with indexes."""
     directory.mkdir(exist_ok=True)
     copied = None
     for topic, partitions in topics.items():
@@ -161,7 +163,8 @@ def parsed(frames: Iterator[Any]) -> Iterator[Any]:
 
 
 def check(frames: dict[str, DataFrame], directory: Path, partitions: int) -> tuple[int, int]:
-    """Records in all, and the sum of their values' CRCs. AssertionError: somebody reads wrongly."""
+    """The number of records, and the sum of their values' CRCs. AssertionError: a contender reads
+    wrong data."""
     with FileRecords.open(directory / "orders-0" / f"{0:020}.log") as log:
         found = [crc32(record.value or b"") for record in read(log)]
     expected = len(found), sum(found)
@@ -195,7 +198,7 @@ def measure(
     with_kafka: bool,
     tell: Callable[[str], None],
 ) -> Figures:
-    """`with_kafka`: also what is Kafka's, for which Spark's Kafka source is in the session."""
+    """`with_kafka`: also Kafka's contenders. The session must have Spark's Kafka source."""
     directory = place / "logs"
     figures = Figures(log_bytes=write_logs(directory, size, partitions))
     served = [directory / f"orders-{number}" for number in range(partitions)]

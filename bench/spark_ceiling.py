@@ -1,4 +1,4 @@
-"""What Spark itself takes for rows of a source in Python: a data source that does no work.
+"""Spark's own cost for rows of a source in Python: a data source that does no work.
 
 It hands the first record batch of a log to Spark again and again, until there have been about as
 many rows as the log has."""
@@ -18,7 +18,7 @@ COPIES: Final = "copies"
 
 
 class Ceiling(DataSource):
-    """The first batch of each task, as often as the option `copies` says."""
+    """Yields the first batch of each task, `copies` times."""
 
     @classmethod
     def name(cls) -> str:
@@ -52,8 +52,8 @@ class CeilingReader(DataSourceReader):
 
 
 def copies_of(path: str, **options: str) -> tuple[int, int]:
-    """How many times each task gives its first rows, to give as many as there are; and how many
-    there are."""
+    """The number of times that each task must repeat its first rows to reach the log's number of
+    rows, and that number."""
     given = {name.lower(): text for name, text in options.items()}
     parsed = Options.parse(given | {"path": path}, streaming=False)
     reader = SegmentReader(parsed, schema_of(parsed))

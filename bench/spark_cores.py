@@ -14,9 +14,9 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")  # a second
 
 
 def pin(cores: set[int]) -> None:
-    """Lets this process and all below it run on these cores alone, and what they start from now on.
+    """Limits this process, its descendants and their later children to these cores.
 
-    Twice, for what was started meanwhile."""
+    It does so twice, for processes that start in the meantime."""
     for _ in range(2):
         for process in (os.getpid(), *below()):
             for thread in _numbers(PROC / str(process) / "task"):
@@ -25,7 +25,8 @@ def pin(cores: set[int]) -> None:
 
 
 def cpu_seconds(without: Collection[int] = ()) -> float:
-    """What all processes below this one have used, and those that they waited for.
+    """The CPU seconds of all descendants of this process, and of the processes that they waited
+    for.
 
     `without`: processes that are not counted."""
     found = 0
@@ -36,7 +37,7 @@ def cpu_seconds(without: Collection[int] = ()) -> float:
 
 
 def below() -> Iterator[int]:
-    """The processes that this one has started, and those that they have."""
+    """The descendants of this process."""
     process = os.getpid()
     parents = {number: _parent(number) for number in _numbers(PROC)}
     found = {process}
@@ -51,7 +52,7 @@ def _parent(process: int) -> int:
 
 
 def _stat(process: int) -> list[str]:
-    """From the state on; none where it has ended."""
+    """The fields from the state on; empty if the process has ended."""
     try:
         stat = (PROC / str(process) / "stat").read_text()
     except OSError:

@@ -1,7 +1,7 @@
-"""Spark's own Kafka source, and Kafka's own dump: what else reads the records of a topic.
+"""Other readers of a topic's records: Spark's own Kafka source, and Kafka's own dump tool.
 
-A broker of Kafka 3.9.1 serves the same files, as links: it is started once to be told of the topic,
-and again when they are there. Java and Maven are needed, and a network the first time: Maven
+A broker of Kafka 3.9.1 serves the same files, as links: it is started once to create the topic, and
+again when the files are in place. This needs Java and Maven, and a network the first time: Maven
 fetches Spark's source into `build/`."""
 
 import os
@@ -21,7 +21,7 @@ from .kafka_jvm import JVM_OPTIONS, UnavailableError
 
 HOME: Final = Path(__file__).parent / "spark_kafka"
 CACHE: Final = Path(__file__).parents[1] / "build" / "spark-kafka"
-# The rest of what it depends on is Spark's.
+# Spark has its other dependencies.
 WANTED: Final = (
     "spark-sql-kafka-0-10_2.13",
     "spark-token-provider-kafka-0-10_2.13",
@@ -48,8 +48,8 @@ def jars() -> str:
 
 @contextmanager
 def broker_over(directories: Sequence[Path], place: Path) -> Iterator[str]:
-    """A broker whose topic has the segments of these directories as its partitions: where it
-    listens. Its own directory is made in `place`, and its indexes are its own."""
+    """Starts a broker with a topic whose partitions have the segments of these directories. Yields
+    its address. The broker's own directory is in `place`, with its own indexes."""
     with TemporaryDirectory(prefix="broker-", dir=place) as home:
         log_dir = Path(home)
         with kafka_server.running(log_dir=log_dir, jvm_options=JVM_OPTIONS) as kafka:
@@ -73,7 +73,8 @@ def kafka_source(session: SparkSession, bootstrap: str) -> DataFrame:
 def dump_seconds(segments: Sequence[Path]) -> float:
     """CPU seconds of `kafka-dump-log --print-data-log` for segments, its start included.
 
-    Kafka's script names no collector, and a heap of 256 MB. UnavailableError: it failed."""
+    Like Kafka's script, it sets no garbage collector and a heap of 256 MB. UnavailableError: it
+    failed."""
     command = ("java", "-Xmx256M", "-cp", kafka_server.prepare(kafka_server.OLD), DUMP)
     process = subprocess.Popen(
         (*command, "--print-data-log", "--files", ",".join(map(str, segments))),

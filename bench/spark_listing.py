@@ -1,8 +1,8 @@
 """How long does the driver plan, with many partitions and several copies of each?
 
-In an object store: a server answers each request after a while, and has the copies of three
-brokers. Some copies lag. Everything is planned. Requests are counted at the server. On this
-machine: the same directories, of which one topic is planned.
+In an object store: a server has the copies of three brokers, and delays each response. Some copies
+lag. Everything is planned, and the server counts requests. On this machine: one topic of the same
+directories is planned.
 
     python -m bench.spark_listing
     python -m bench.spark_listing --partitions 1000 --local 300     a smaller one"""
@@ -159,7 +159,8 @@ def serve(partitions: int, told: Connection) -> None:
 
 @contextmanager
 def running(partitions: int) -> Iterator[tuple[str, Connection]]:
-    """A server in a process of its own: its endpoint, and where it tells its requests."""
+    """A server in a process of its own: its endpoint, and a connection for its counts of
+    requests."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.Process(target=serve, args=(partitions, theirs), daemon=True)
     process.start()

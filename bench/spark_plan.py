@@ -1,8 +1,9 @@
 """What would the jobs on Spark take for 100 TB?
 
-Measured are: a task's CPU and memory on segments of several shapes, each in a process of its own;
-what a task costs Spark by itself, in time and in the driver's memory; what it costs the driver to
-find the segments. The plan is computed from that, and printed as the tables of docs/spark-100tb.md.
+This measures a task's CPU time and memory on segments of several shapes, each in a process of its
+own. It also measures Spark's own cost of a task, in time and in the driver's memory, and the
+driver's cost of finding segments. It computes the plan from these, and prints it as the tables of
+docs/spark-100tb.md.
 
     python -m bench.spark_plan
     python -m bench.spark_plan --full      also 1 GB segments, and bombs of 900 MB"""
@@ -43,7 +44,7 @@ MEMORY_MAX: Final = 256 * MiB
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What one task took. Sizes are bytes; `peak` is of the whole process."""
+    """The cost of one task. Sizes are bytes. `peak` is that of the whole process."""
 
     shape: str
     job: str
@@ -60,7 +61,7 @@ class Spent:
 def spent(shape: str, job: str, directory: Path) -> Spent:
     """Does a task in this process."""
     path = directory / NAME
-    if job == "old to v2":  # what it is made from is made here, and costs nothing
+    if job == "old to v2":  # its input is made here, at no cost
         directory = converted(directory, directory.with_name(f"{directory.name}-old"), 1)
         path = directory / NAME
     Path("/proc/self/clear_refs").write_text("5")
@@ -95,7 +96,7 @@ def task(source: Path, target: Path, to_magic: int) -> Task:
 
 
 def cases(scratch: Path, size: int, *, full: bool) -> Iterator[tuple[str, str, Path]]:
-    """What is done to what."""
+    """The shapes and the jobs that are run on them."""
     for name in ("none-100", "none-1000", "gzip-json", "lz4-100", "zstd-100"):
         if name not in SHAPES:
             continue
@@ -111,7 +112,7 @@ def cases(scratch: Path, size: int, *, full: bool) -> Iterator[tuple[str, str, P
     directory.mkdir()
     once = (scratch / "none-1000-0" / NAME).read_bytes()
     with (directory / NAME).open("wb") as file:
-        while file.tell() < 10**9:  # offsets go back, which no task minds
+        while file.tell() < 10**9:  # offsets go back, which does not matter to tasks
             file.write(once)
     yield "1 GB segment", "to v1", directory
     yield "1 GB segment", "to v2", directory
@@ -140,7 +141,7 @@ def in_child(shape: str, job: str, directory: Path) -> Spent:
 
 @dataclass(frozen=True, slots=True)
 class Overhead:
-    """What each task costs beside its work. `driver_bytes` is JVM heap that is not given back."""
+    """The cost of each task besides its work. `driver_bytes` is JVM heap that is not freed."""
 
     cpu_seconds: float
     driver_bytes: float
@@ -149,7 +150,8 @@ class Overhead:
 
 
 def overhead(tasks: int) -> Overhead:
-    """Two runs of tasks that do nothing, of which the larger is charged with the difference."""
+    """Runs two numbers of tasks that do nothing. The difference of the two runs is the tasks'
+    cost."""
     import pyarrow as pa
 
     from downconvert.spark.jobs.jobs import run_tasks
@@ -228,7 +230,7 @@ def tables(measured: list[Spent], cost: Overhead) -> Iterator[str]:
 
 
 def for_all(tasks: int, cost: Overhead) -> Iterator[tuple[str, str]]:
-    """What so many tasks cost whatever they do."""
+    """The cost of this many tasks, whatever they do."""
     hours = tasks * cost.cpu_seconds / 3600
     yield "Spark's own cost of a task", f"{1e3 * cost.cpu_seconds:.0f} ms: {hours:,.1f} core hours"
     for what, size in (("JVM heap", cost.driver_bytes), ("Python", cost.find_bytes)):

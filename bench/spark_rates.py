@@ -1,11 +1,11 @@
-"""How many megabytes of log a CPU second does Spark get through, by what is asked of it?
+"""How many megabytes of log does Spark process in a CPU second, for each kind of query?
 
-One session on one core; contenders take turns, each once a round, and twice before that: so long
-the JVM compiles. A topic is a gigabyte or more, since a query costs Spark a third of a second
-whatever it reads. Rates are of the time that the JVM and Python's workers have worked: what else
-the machine does is left out, and so is the object store, which is a program beside
-(tests/object_store.py). Read are copies of segments of uncompressed records, from the page cache;
-every row is made and thrown away (`noop`).
+In one session on one core, contenders take turns, once in each round. Each runs twice before that,
+while the JVM compiles. A topic has a gigabyte or more, because a query costs Spark a third of a
+second, whatever it reads. Rates are for CPU time of the JVM and Python's workers, without other
+load and without the object store, which is another program (tests/object_store.py). Contenders read
+copies of segments of uncompressed records from the page cache. Every row is made and thrown away
+(`noop`).
 
 \b
 * ceiling: a data source that hands the same Arrow buffers to Spark again and again: what Spark
@@ -82,7 +82,7 @@ def write_logs(directory: Path, size: int) -> dict[str, int]:
 def contenders(
     session: SparkSession, directory: Path, store: str, scratch: Path
 ) -> dict[str, tuple[str, Callable[[], object]]]:
-    """What is run, by name, and the topic that it reads."""
+    """The contenders by name, and the topic that each reads."""
 
     def frame(topic: str, path: str = str(directory), **options: str) -> Any:
         reader = session.read.format(FORMAT).option("topics", topic).options(**options)
@@ -178,7 +178,7 @@ def measure(
 
 
 def check(session: SparkSession, directory: Path) -> None:
-    """AssertionError: the store gives others than the directory."""
+    """AssertionError: the store returns other records than the directory."""
     counts = [
         session.read.format(FORMAT)
         .option("topics", "large")

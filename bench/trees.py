@@ -42,7 +42,7 @@ ALL: Final[dict[str, Any]] = {"topics": (), "skip_damaged": False}
 
 
 class WrongError(AssertionError):
-    """What was read is neither the truth nor said to be less."""
+    """Records are missing or wrong, and no gap was reported."""
 
 
 def check(seed: int, path: Path, uri: str | None = None) -> bool:

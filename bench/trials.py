@@ -88,7 +88,7 @@ class Watched:
 
 
 class Sum:
-    """A channel that accepts everything, and keeps it with a checksum; with its steps, counted."""
+    """A channel that accepts everything, keeps it with a checksum, and counts steps."""
 
     def __init__(self) -> None:
         self.data = bytearray()

@@ -109,7 +109,7 @@ WAYS: Final[dict[str, Way]] = {
 
 
 def write_log(directory: Path, size: int) -> Path:
-    """A log of so many bytes, in batches of 16 records of 1,000 bytes."""
+    """A log of `size` bytes, in batches of 16 records of 1,000 bytes."""
     path = directory / "topic-0"
     path.mkdir()
     config = LogConfig(segment_bytes=256 * MiB)

@@ -1,1 +1,2 @@
-"""Suites that others wrote judge Kafka, the gateway and `downconvert serve`: `python -m judges`."""
+"""Runs other projects' test suites against Kafka, the gateway and `downconvert serve`: `python -m
+judges`."""

@@ -1,4 +1,5 @@
-"""Which tests of others pass on Kafka, before and behind the gateway, and on `downconvert serve`?
+"""Which tests of other projects pass on Kafka, directly and through the gateway, and on
+`downconvert serve`?
 
     python -m judges --list
     python -m judges --quick
@@ -6,9 +7,9 @@
     python -m judges --suite franz-go --again      # what failed, once more: then that counts
     python -m judges --kept --markdown docs/judges.md   # of all runs that are kept, runs none
 
-Runs of whole suites are kept in build/judges/results, and what is run once more of them takes its
-place there; the output of what failed is in build/judges/failed. Ends with 1 where a test that
-passes on Kafka does not here, and no reason is known (reasons.py)."""
+Runs of whole suites are stored in build/judges/results. A repeated test replaces its result there.
+The output of failed tests is in build/judges/failed. The exit code is 1 if a test that passes on
+Kafka fails here without a known reason (reasons.py)."""
 
 import re
 import shlex

@@ -19,7 +19,7 @@ from .suite import Asked
 
 _TEST: Final = re.compile(r"^func (Test\w+)\(.*?^}", re.M | re.S)
 
-# May follow other output on the same line, if the test ended that without a line feed.
+# This may follow other output on the same line, if that output had no line feed.
 _END: Final = re.compile(r"( *)--- (PASS|FAIL|SKIP): (\S+) \((\d+\.\d+)s\)$", re.M)
 _RUN: Final = re.compile(r"^=== RUN\s+(\S+)$", re.M)
 _LOGGED: Final = re.compile(r"^    +(\S+\.go:\d+: .*)$", re.M)
@@ -66,7 +66,7 @@ class GoSuite(ABC):
 
     @abstractmethod
     def run(self, asked: Asked) -> Iterator[Outcome]:
-        """As `Suite.run`."""
+        """See `Suite.run`."""
 
 
 def _fetch(module: str, source: Path) -> None:

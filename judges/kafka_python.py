@@ -40,7 +40,7 @@ _QUICK: Final = (
 
 
 class KafkaPython:
-    """`answering_as`: the broker version that the client is given; empty: the target's."""
+    """`answering_as`: the broker version that the client is given; if empty, the target's."""
 
     of_old_clients = False
     version = "3.0.12"

@@ -1,9 +1,8 @@
-"""librdkafka's tests, as Rust's bindings bring them: as a client of today, and as one of 0.9 that
-does not ask the broker for its versions.
+"""librdkafka's tests, from Rust's bindings. They run as a current client, and as a client of 0.9
+that does not request the broker's versions.
 
-Each test is a process of its own with its number, in the suite's quick mode. Those that need no
-broker are left out, and those that need a library in between sockets (`-E`) or a broker that is
-set up otherwise."""
+Each test is a process of its own with its number, in the suite's quick mode. Tests are left out if
+they need no broker, a library between sockets (`-E`), or a broker with another setup."""
 
 import json
 import re

@@ -67,13 +67,13 @@ def kept(results: Path = RESULTS) -> list[Run]:
 
 
 def kept_run(suite: str, target: str, results: Path = RESULTS) -> Run | None:
-    """The last whole run of a suite on a target; None: there was none."""
+    """The last whole run of a suite on a target. None if there was none."""
     path = results / suite / f"{target}.json"
     return _read(path) if path.exists() else None
 
 
 def failed_before(run: Run) -> str:
-    """A regular expression for the failed tests; empty: none failed."""
+    """A regular expression for the failed tests; empty if none failed."""
     names = {_top(outcome.test) for outcome in run.outcomes if outcome.verdict is Verdict.FAIL}
     return f"^(?:{'|'.join(map(re.escape, sorted(names)))})$" if names else ""
 

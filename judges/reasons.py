@@ -85,7 +85,7 @@ REASONS: Final = (
 
 
 def reason(suite: str, target: str, test: str) -> str:
-    """The first that matches; empty: no reason is known."""
+    """The first reason that matches; empty if no reason is known."""
     for known in REASONS:
         named = ((known.suite, suite), (known.target, target), (known.test, test))
         if all(re.fullmatch(pattern, name) for pattern, name in named):

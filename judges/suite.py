@@ -27,7 +27,7 @@ class Asked:
 
 
 class Suite(Protocol):
-    """Tests that others wrote. Each has a file of its own, and a line in suites.py."""
+    """Tests of another project. Each suite has a file, and a line in suites.py."""
 
     name: str
     title: str

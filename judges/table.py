@@ -27,7 +27,7 @@ class Difference:
 
 
 def differences(runs: Sequence[Run]) -> list[Difference]:
-    """All, in the order of the table."""
+    """All differences, in the order of the table."""
     return [found for run, reference in _pairs(runs) for found in _between(run, reference)]
 
 
@@ -178,5 +178,5 @@ def _names(tests: Sequence[str]) -> str:
 
 
 def _cell(said: str) -> str:
-    """In one line, with the table's own characters escaped."""
+    """A text in one line, with the table's own characters escaped."""
     return " ".join(said.replace("|", "/").split())[:300]

@@ -25,9 +25,9 @@ KAFKA: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`reference` is the target that it must not be worse than, for current clients, and
-    `old_reference`, for old ones. `kafka` is the version of Kafka whose features it has;
-    `inferred`, if different, the version that clients infer from the versions of its requests."""
+    """It must not be worse than the target `reference` for current clients, and `old_reference` for
+    old ones. `kafka` is the version of Kafka whose features it has; `inferred`, if different, the
+    version that clients infer from the versions of its requests."""
 
     name: str
     title: str

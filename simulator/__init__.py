@@ -1,5 +1,5 @@
-"""Experiments on the fetch path: a workload, consumers, and the cost of lazy conversion compared
-with eager conversion and with none."""
+"""Experiments on the fetch path: workloads, consumers, and the cost of lazy conversion compared
+with eager conversion and with no conversion."""
 
 from simulator.fetch.options import Options
 from simulator.fetch.results import Result

@@ -2,6 +2,6 @@
 
 
 def check(holds: bool, rule: str) -> None:
-    """ValueError, with the rule, if it does not hold."""
+    """Raises ValueError with the rule if it does not hold."""
     if not holds:
         raise ValueError(rule)

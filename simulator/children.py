@@ -1,5 +1,5 @@
-"""Child processes: started fresh, so that their memory has nothing of the parent's, and ended with
-the parent at the latest.
+"""Child processes. They are started fresh, so that they share no memory with the parent, and end
+with the parent at the latest.
 
 A child runs one function, whose first argument is its pipe to the parent. The function's result or
 error returns through that pipe, and so do the messages that it sends before."""
@@ -107,7 +107,7 @@ class Child:
 
 
 def messages_of(children: Sequence[Child], seconds: float | None = None) -> list[Any]:
-    """Waits until a child has sent something, or for so long. Returns the messages.
+    """Waits until a child has sent something, at most `seconds`. Returns the messages.
 
     Results are in `Child.result` when `done` is set. SimulationError: a child failed."""
     waiting = {child._connection: child for child in children if not child.done}

@@ -37,7 +37,7 @@ class Memory:
         self.idle = _status("VmRSS") or _peak_of_life()
 
     def peak(self) -> int:
-        """The most bytes that were resident above idle; 0: unknown.
+        """The maximum of resident bytes above idle; 0 if unknown.
 
         Without /proc: above the highest peak before."""
         peak = _status("VmHWM")
@@ -47,7 +47,7 @@ class Memory:
 
 
 class Resident:
-    """The resident bytes of another process, for many calls; 0: unknown."""
+    """The resident bytes of another process, for many calls; 0 if unknown."""
 
     def __init__(self, process_id: int) -> None:
         path = Path(f"/proc/{process_id}/statm")
@@ -81,7 +81,7 @@ class Cpu:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """A percentile of sorted values, by nearest rank; 0 of none."""
+    """A percentile of sorted values, by nearest rank; 0 if there are none."""
     if not values:
         return 0.0
     rank = -(-len(values) * percent // 100)
@@ -89,7 +89,8 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 
 def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float, int]]:
-    """A line of (time, height) with at most so many points: the highest of each bucket of time."""
+    """A line of (time, height) with at most `buckets` points: the highest of each bucket of
+    time."""
     if len(line) <= buckets:
         return list(line)
     times = [time for time, _ in line]

@@ -21,11 +21,12 @@ class Rounds(Generic[T]):
     each: list[T] = field(default_factory=list)
 
     def middle(self, value: Callable[[T], float], *, higher: bool = False) -> float:
-        """The median of the rounds; of two in the middle one, because that was measured."""
+        """The median of the rounds. Of two middle values it is one of them, because that was
+        measured."""
         return (median_high if higher else median_low)(map(value, self.each))
 
     def spread(self, value: Callable[[T], float]) -> float:
-        """The distance from the least to the most of the rounds, as a share of the median; 0 for a
+        """The distance from the lowest to the highest round, as a share of the median; 0 for a
         median of 0."""
         values = [value(one) for one in self.each]
         middle = median_low(values)
@@ -47,7 +48,8 @@ def turns(names: Sequence[T], number: int) -> list[T]:
 
 
 def merged(documents: Sequence[Any]) -> Any:
-    """JSON of several rounds as one: the median of each number, and the first of all else."""
+    """Merges the JSON of several rounds: the median of each number, and the first of other
+    values."""
     first = documents[0]
     if isinstance(first, dict):
         return {name: merged([one[name] for one in documents]) for name in first}

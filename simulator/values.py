@@ -18,7 +18,7 @@ _VOWELS: Final = "aeiou"
 
 
 class Values:
-    """Keys, values and headers, one after the other, the same for the same `Random`."""
+    """Keys, values and headers, one after the other. The same `Random` makes the same ones."""
 
     def __init__(self, random: Random) -> None:
         self._random = random

@@ -58,7 +58,7 @@ class Workload:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Reads `name=value,...`; others have their defaults. ValueError: one line with the
+        """Reads `name=value,...`. Other options have their defaults. ValueError: one line with the
         mistake."""
         values: dict[str, object] = {}
         for part in filter(None, (part.strip() for part in text.split(","))):

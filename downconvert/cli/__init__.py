@@ -1,6 +1,6 @@
 """The command `downconvert`.
 
-Not here: what the command does (app.py). This file must load where packages that the command needs
+Not here: the command itself (app.py). This file must load even if packages that the command needs
 are missing."""
 
 import sys
@@ -9,13 +9,13 @@ from .extras import words_for
 
 
 def main() -> int:
-    """Runs the command with the process's arguments; the exit code."""
+    """Runs the command with the process's arguments. Returns the exit code."""
     try:
         from .app import run
 
         return run(sys.argv[1:])
     except ImportError as error:
-        if error.name is None:  # records.backend: the kernel that was asked for is not there
+        if error.name is None:  # records.backend: the requested kernel is missing
             words: str | None = str(error)
         else:
             words = words_for(error.name)

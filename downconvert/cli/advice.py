@@ -1,4 +1,4 @@
-"""What to do about an error, for who reads it at a terminal: words to put behind its own.
+"""Advice for an error on a terminal: words that follow the error's own.
 
 Not here: the errors (records.errors)."""
 
@@ -10,7 +10,7 @@ _NO_LOG: Final = ("unknown magic", "entry is smaller than a message header", "un
 
 
 def advice(error: RecordsError) -> str:
-    """ ": is this a segment?", or nothing where there is nothing to add."""
+    """Advice such as ": is this a segment?", or an empty string."""
     match error:
         case UnsupportedCodecError(codec=codec):
             return f": --policy default converts it, or add recode={codec}:gzip"

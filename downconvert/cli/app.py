@@ -1,11 +1,10 @@
-"""The command's group: finds subcommands when they are asked for, and turns every error into one
-line.
+"""The command's group. It finds requested subcommands, and turns every error into one line.
 
-Exit codes: 0 done · 1 a check failed · 2 bad input or a wrong option · 130 Ctrl-C ·
-141 nobody reads the output any more.
+Exit codes: 0 done · 1 a check failed · 2 bad input or a wrong option · 130 Ctrl-C · 141 the
+output's reader has gone.
 
-Not here: the subcommands (one file each), what errors are called (failure.py), what `--version`
-says (versions.py), how subcommands are found (lazy_group.py)."""
+Not here: the subcommands (one file each), the texts of errors (failure.py), the output of
+`--version` (versions.py), the search for subcommands (lazy_group.py)."""
 
 import os
 import re
@@ -21,21 +20,21 @@ from .failure import CommandError, in_words
 from .invocation import PROGRAM
 from .lazy_group import Entry, lazy_group
 
-# Names of modules, not imports: experiments live above this package. kafka and pyspark are packages
-# that only an extra brings.
+# Names of modules, not imports, because experiments are on a higher floor than this package. Only
+# an extra installs the packages kafka and pyspark.
 COMMANDS: Final = {
     "simulate": Entry("simulator.cli.simulate", "Measure lazy against eager and no conversion."),
     "simulate-cluster": Entry(
         "simulator.cli.simulate_cluster", "Replicas under faults, in simulated time.", "kafka"
     ),
     "convert": Entry("downconvert.cli.convert", "Write a segment in an older format."),
-    "dump": Entry("downconvert.cli.dump", "Print what is in segments."),
-    "inspect": Entry("downconvert.cli.inspect", "Say what a log directory is made of."),
+    "dump": Entry("downconvert.cli.dump", "Print the contents of segments."),
+    "inspect": Entry("downconvert.cli.inspect", "Show the contents of a log directory."),
     "recover": Entry("downconvert.cli.recover", "Cut torn tails off, and rebuild indexes."),
     "compact": Entry("downconvert.cli.compact", "Keep the last record of each key."),
     "retention": Entry("downconvert.cli.retention", "Remove old segments."),
     "upgrade": Entry("downconvert.cli.upgrade", "Rewrite old segments as v2."),
-    "generate": Entry("simulator.cli.generate", "Make up segments."),
+    "generate": Entry("simulator.cli.generate", "Generate segments."),
     "serve": Entry("downconvert.cli.serve", "Be the broker of a log directory.", "kafka"),
     "spark": Entry(
         "downconvert.cli.spark",
@@ -49,11 +48,11 @@ COMMANDS: Final = {
     ),
 }
 EMPTY_OPTION: Final = re.compile(r"(-[-a-z]*)=")
-NO_NUMBER: Final = re.compile(r"is not a valid (integer|float)(?: range)?")  # click's words
+NO_NUMBER: Final = re.compile(r"is not a valid (integer|float)(?: range)?")  # click's text
 BAD_INPUT: Final = 2
-INTERRUPTED: Final = 130  # 128 + SIGINT, as a shell says it
+INTERRUPTED: Final = 130  # 128 + SIGINT, like a shell
 BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
-COMPLETION: Final = "_DOWNCONVERT_COMPLETE"  # set by a shell: what it asks for
+COMPLETION: Final = "_DOWNCONVERT_COMPLETE"  # set by a shell that requests completion
 
 
 def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -82,10 +81,10 @@ def _show_version(context: click.Context, _option: click.Parameter, asked: bool)
 def app(context: click.Context) -> None:
     """Kafka's lazy message down-conversion, from the command line.
 
-    Look into segments, convert them for old consumers, and measure what that costs.
+    Inspect segments, convert them for old consumers, and measure the cost.
 
     \b
-    downconvert simulate                        measure, on records made up
+    downconvert simulate                        measure, on generated records
     downconvert simulate /var/kafka/topic-0     measure, on yours
     downconvert convert IN.log OUT.log --to-magic 1
     downconvert dump IN.log
@@ -95,8 +94,8 @@ def app(context: click.Context) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """The command with these arguments; its exit code. Says what went wrong, and never how Python
-    sees it."""
+    """Runs the command with these arguments and returns its exit code. Prints errors in plain
+    words, without a traceback."""
     _open_standard_streams()
     try:
         code = _completed() if COMPLETION in os.environ else _invoked(arguments)
@@ -109,7 +108,7 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Python flushes standard output once more when it ends: nobody is there to read it.
+        # Python flushes standard output once more at its end, but there is no reader.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except Exception as error:
@@ -121,22 +120,22 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Opens the null device for each standard stream that is closed, as by `>&-`.
+    """Opens the null device for each closed standard stream (for example, by `>&-`).
 
-    Python has None in its place, and the next file that is opened would get its descriptor."""
+    Python has None for such a stream, and the next opened file would get its descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123 - for the whole process
 
 
 def _completed() -> int:
-    """Answers a shell: with its script of completion, or with what may come next."""
+    """Answers a shell with its completion script, or with the possible next words."""
     return shell_complete(app, {}, PROGRAM, COMPLETION, os.environ[COMPLETION])
 
 
 def _check_not_empty(arguments: Sequence[str]) -> None:
-    """UsageError: an argument, or the value of an option, is empty, as of a variable that is not
-    set. For a path that would be the directory that the command is in."""
+    """UsageError: an argument, or the value of an option, is empty, perhaps from an unset variable.
+    (An empty path would mean the current directory.)"""
     for before, argument in pairwise(("", *arguments)):
         named = EMPTY_OPTION.fullmatch(argument)
         if named is not None or not argument:
@@ -145,7 +144,8 @@ def _check_not_empty(arguments: Sequence[str]) -> None:
 
 
 def _invoked(arguments: Sequence[str]) -> int:
-    """Not `app.main`, which has its own words for Ctrl-C and for a broken pipe."""
+    """Runs the group without `app.main`, which prints its own texts for Ctrl-C and a broken
+    pipe."""
     _check_not_empty(arguments)
     try:
         with app.make_context(PROGRAM, list(arguments), obj=list(arguments)) as context:
@@ -165,7 +165,7 @@ def _usage(error: click.UsageError, arguments: Sequence[str]) -> str:
 
 
 def _named(arguments: Sequence[str]) -> str:
-    """The program and the subcommands that the arguments begin with."""
+    """The program and the subcommands at the beginning of the arguments."""
     words = [PROGRAM]
     command: click.Group = app
     for argument in arguments:

@@ -1,6 +1,6 @@
-"""`downconvert compact`: the cleaner of a broker, run once over logs of a stopped one.
+"""`downconvert compact`: runs a broker's cleaner once over logs of a stopped broker.
 
-Not here: which records stay (storage)."""
+Not here: the rules of compaction (storage)."""
 
 import json
 import time
@@ -31,7 +31,7 @@ from .values import SIZE, Long
     default=DAY,
     help="How long tombstones and the ends of transactions stay after they are first cleaned.",
 )
-@click.option("--roll", is_flag=True, help="Also what is in the newest segment, which is rolled.")
+@click.option("--roll", is_flag=True, help="Roll the newest segment first, to clean it too.")
 @click.option(
     "--buffer",
     metavar="SIZE",
@@ -39,7 +39,7 @@ from .values import SIZE, Long
     callback=SIZE,
     help=f"Memory for keys, {SLOT_SIZE} bytes each; with more keys it takes several passes.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would be cleaned; nothing is written.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be cleaned.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")
 def compact(
     directory: Path,
@@ -50,11 +50,11 @@ def compact(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Keep the last record of each key in DIR, as a broker does where cleanup.policy=compact.
+    """Keep the last record of each key in DIR, as a broker does with cleanup.policy=compact.
 
     DIR is one partition's directory, or with --topic a broker's; the broker must be stopped.
-    Records without keys, and those of aborted transactions, go. Offsets stay as they are. What is
-    in the newest segment, or after the last stable offset, stays.
+    Records without keys and records of aborted transactions are removed. Offsets do not change.
+    Records in the newest segment or after the last stable offset stay.
 
     \b
     downconvert compact /var/kafka/prices-0

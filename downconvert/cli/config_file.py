@@ -1,10 +1,10 @@
-"""`--config FILE`: options of a command as TOML, beside what else the file sets.
+"""`--config FILE`: options of a command as TOML, beside the file's other settings.
 
-An option is named as on the command line, without the dashes in front, and with `_` for `-`.
-Options given go before variables of the environment, and these before the file.
+An option has its name on the command line, without the leading dashes and with `_` for `-`. Options
+on the command line override environment variables, and these override the file.
 
-Not here: what other settings mean (access/settings.py, gateway/settings.py), which line an error
-is in (setting_lines.py)."""
+Not here: the meaning of other settings (access/settings.py, gateway/settings.py), the line of an
+error (setting_lines.py)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from .failure import CommandError
 from .setting_lines import where
 
 Command = TypeVar("Command", bound=Callable[..., Any] | click.Command)
-KEPT: Final = "downconvert.config"  # where a context keeps what its command's file says
+KEPT: Final = "downconvert.config"  # the key of the file's content in a context
 OPTION: Final = "config"
 
 
@@ -40,7 +40,7 @@ class ConfigFile:
             return ""
 
     def differing(self, later: "ConfigFile") -> tuple[str, ...]:
-        """The options that another reading of the file sets otherwise."""
+        """The options that a later reading of the file sets differently."""
         names = self.options.keys() | later.options.keys()
         return tuple(
             sorted(one for one in names if self.options.get(one) != later.options.get(one))
@@ -48,8 +48,8 @@ class ConfigFile:
 
 
 def config_option(*names: str) -> Callable[[Command], Command]:
-    """The option, of a command whose file may set these options. Without names the file may set all
-    of them, and rights."""
+    """The option `--config` for a command whose file may set these options. Without names, the file
+    may set all options, and rights."""
 
     def callback(context: click.Context, _: click.Parameter, path: Path | None) -> Path | None:
         found = ConfigFile() if path is None else read(context, path, names)
@@ -69,14 +69,14 @@ def config_option(*names: str) -> Callable[[Command], Command]:
 
 
 def config_file() -> ConfigFile:
-    """What the file of the running command said at the start."""
+    """The content of the running command's file at the start."""
     found = click.get_current_context().meta[KEPT]
     assert isinstance(found, ConfigFile)
     return found
 
 
 def read(context: click.Context, path: Path, names: Iterable[str] = ()) -> ConfigFile:
-    """The file as it is now. CommandError: an option has a value that it cannot have."""
+    """Reads the file again. CommandError: the value of an option is invalid."""
     from downconvert.access.rights import ConfigError
     from downconvert.access.settings import FOLLOWERS, TOP, check_known, load
 
@@ -105,7 +105,7 @@ def read(context: click.Context, path: Path, names: Iterable[str] = ()) -> Confi
 
 
 def _parameters(command: click.Command) -> dict[str, click.Parameter]:
-    """By their names in the file."""
+    """A command's parameters by their names in the file."""
     found = {}
     for one in command.params:
         long = next((name for name in one.opts if name.startswith("--")), one.name or "")
@@ -115,7 +115,7 @@ def _parameters(command: click.Command) -> dict[str, click.Parameter]:
 
 
 def _checked(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """A value of the file as the command line would have it. ValueError, click.BadParameter."""
+    """A value of the file, converted as on the command line. ValueError, click.BadParameter."""
     is_switch = isinstance(parameter, click.Option) and parameter.is_flag
     if isinstance(value, bool) != is_switch:
         raise ValueError(f"{value!r} should be " + ("true or false" if is_switch else "no switch"))

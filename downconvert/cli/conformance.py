@@ -1,6 +1,7 @@
-"""`downconvert conformance`: whether a broker serves old clients as it says.
+"""`downconvert conformance`: checks that a broker serves old clients in the versions that it
+offers.
 
-Not here: what is asked and judged (conformance/)."""
+Not here: the requests and the rules (conformance/)."""
 
 import json
 import os
@@ -66,19 +67,18 @@ def conformance(
     as_json: bool,
     title: str | None,
 ) -> int:
-    """Judge the broker at HOST:PORT: topics are written to it, and fetched in every version of
-    Fetch that it offers, with limits from one byte to 1 MiB.
+    """Judge the broker at HOST:PORT. Topics are written to it and fetched in every version of Fetch
+    that it offers, with limits from one byte to 1 MiB.
 
-    Its topics are named conformance-…, and are deleted in the end. Whatever speaks Kafka's protocol
-    can be asked: Apache Kafka, this project's serve and gateway, others.
+    The topics are named conformance-…, and are deleted at the end. Any server with Kafka's protocol
+    can be judged: Apache Kafka, this project's serve and gateway, others.
 
     \b
     downconvert conformance localhost:9092
     downconvert conformance localhost:9092 --topic transactions --html report.html
     downconvert conformance kafka.example:9093 --ca ca.pem --sasl SCRAM-SHA-512 --username tester
 
-    Exit codes: 0 all is right, 1 some is not, 2 it cannot be judged.
-    """
+    Exit codes: 0 all is right, 1 something is wrong, 2 the broker cannot be judged."""
     host, port = address
     if not port:
         raise click.BadParameter("port 0 is no port to connect to", param_hint="HOST:PORT")
@@ -104,7 +104,8 @@ def conformance(
 
 
 def _access(security: ClusterSecurity, sasl: str | None, username: str | None) -> Access:
-    """TLS where any of its files is named. CommandError: a file is invalid, or half is missing."""
+    """Uses TLS if any of its files is named. CommandError: a file is invalid, or half is
+    missing."""
     if security.key_file is not None and security.cert_file is None:
         raise CommandError("--key needs --cert, the certificate that it belongs to")
     if sasl is None and username is not None:

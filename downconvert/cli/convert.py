@@ -1,4 +1,4 @@
-"""`downconvert convert`: a segment in an older format, written to a file.
+"""`downconvert convert`: writes a segment in an older format to a file.
 
 Not here: the conversion (downconvert)."""
 
@@ -44,9 +44,7 @@ _STANDARD_OUTPUT = Path("-")
     help="Leave out records below this offset.",
 )
 @click.option("--policy", metavar="POLICY", default="default", callback=POLICY, help=POLICY_HELP)
-@click.option(
-    "--force", is_flag=True, help="Write over OUT if it is there. Only a regular file is."
-)
+@click.option("--force", is_flag=True, help="Overwrite OUT if it is a regular file.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON, on standard output.")
 def convert(
     source: Path,
@@ -59,8 +57,8 @@ def convert(
 ) -> None:
     """Write the records of segment IN to OUT, for clients that read an older format.
 
-    OUT can be - for standard output. Where IN is damaged, all that is good before the damage
-    is written; the exit code is then 2.
+    OUT can be - for standard output. If IN is damaged, the good records before the damage are
+    written, and the exit code is 2.
 
     \b
     downconvert convert 00000000000000000000.log old.log --to-magic 1
@@ -77,7 +75,7 @@ def convert(
                     file.write(piece)
                     step("convert", pieces.stats.bytes_in, log.size)
         except RecordsError as error:
-            if not pieces.stats.bytes_out:  # nothing to write: OUT is not made
+            if not pieces.stats.bytes_out:  # nothing to write, so OUT is not made
                 raise CommandError(f"{source}: {error}{advice(error)}") from None
             damage = error
         stats = pieces.stats
@@ -108,7 +106,7 @@ def convert(
 
 @contextmanager
 def _written_to(target: Path, source: Path, force: bool) -> Iterator[BinaryIO]:
-    """A file that has its name only when all of it is there; standard output for "-"."""
+    """A file that gets its name only when it is complete, or standard output for "-"."""
     if target == _STANDARD_OUTPUT:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -1,7 +1,8 @@
-"""`downconvert doctor`: who would break with Kafka 4, from what a cluster of Kafka 3 leaves behind.
+"""`downconvert doctor`: finds the clients that would break with Kafka 4, from the traces of a Kafka
+3 cluster.
 
-Not here: what is in logs and captures, and what it means (doctor/), how it is printed
-(doctor_lines.py), where bytes come from (doctor_sources.py)."""
+Not here: reading and judging the evidence (doctor/), printing (doctor_lines.py), the sources
+(doctor_sources.py)."""
 
 import json
 import time
@@ -23,7 +24,7 @@ from .invocation import command_line
 from .values import OutputFile, parsed
 
 BROKEN = 1  # exit code
-POLL_SECONDS = 1.0  # between two looks at what is followed
+POLL_SECONDS = 1.0  # between two reads of followed sources
 
 
 @click.command()
@@ -47,7 +48,7 @@ POLL_SECONDS = 1.0  # between two looks at what is followed
 @click.option(
     "--follow",
     is_flag=True,
-    help="Go on reading what is added, until Ctrl-C; say of each client when it is found.",
+    help="Keep reading new data until Ctrl-C, and report each client when it is found.",
 )
 @click.option("--html", type=OutputFile(), help="Also write a page.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object.")
@@ -64,7 +65,7 @@ def doctor(
     SOURCE is a file, also with gzip, a URL, or - for standard input. It holds a broker's request
     log (kafka.request.logger at DEBUG), a packet capture (pcap or pcapng), a page of metrics with
     DeprecatedRequestsPerSec, or what `downconvert gateway --report HOST:PORT --json` prints. Times
-    are as logs have them, without a zone.
+    are those in the logs, without a time zone.
 
     \b
     downconvert doctor kafka-request.log*
@@ -104,7 +105,7 @@ def doctor(
 
 
 def _follow(readers: Sequence[Source], census: Census, release: str, *, as_json: bool) -> None:
-    """Reads until Ctrl-C, or until all is over that can be followed."""
+    """Reads until Ctrl-C, or until all followed sources have ended."""
     told: set[tuple[str, str, str]] = set()
     try:
         while True:

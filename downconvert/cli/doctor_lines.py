@@ -1,6 +1,6 @@
-"""A diagnosis on the terminal.
+"""Prints a diagnosis on the terminal.
 
-Not here: as a page (doctor/page.py)."""
+Not here: the page (doctor/page.py)."""
 
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
@@ -14,20 +14,21 @@ from records.units import format_count
 
 from .grid import output
 
-LABEL_WIDTH: Final = 14  # characters before what is said of a client
+LABEL_WIDTH: Final = 14  # characters before the text about a client
 SHOWN_MAX: Final = 200  # clients; --json and --html have more
 
 
 def shown(name: str) -> str:
-    """What a client or a file calls itself, without what would do something to a terminal."""
+    """The name of a client or a file, without control characters."""
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
     )
 
 
 def print_report(clients: Sequence[Client], release: str, problems: Sequence[str]) -> None:
-    """A block for each client that some release refuses, how many these are, and what could not be
-    read. Lines are wrapped at the terminal's width; in a file each statement is a line."""
+    """Prints a block for each client that some release refuses, the number of these clients, and
+    the problems of reading. Lines are wrapped at the terminal's width. In a file each statement is
+    a line."""
     console = output()
     refused = [client for client in clients if client.refused]
     for client in refused[:SHOWN_MAX]:
@@ -57,13 +58,13 @@ def print_report(clients: Sequence[Client], release: str, problems: Sequence[str
 
 
 def _title(client: Client) -> str:
-    """Who it is, and where it was seen."""
+    """The client's name, and the place where it was seen."""
     parts = (called(client), client.software or client.name, client.address)
     return ", ".join(shown(part) for part in parts if part)
 
 
 def _block(client: Client, release: str) -> Iterator[tuple[str, str]]:
-    """What is refused of it, how much that is, and what to do."""
+    """The client's refused requests, their number, and the advice."""
     yield "refused", ", ".join(_refused(client, release))
     last = f", last seen {when(client.last_seen)}" if client.last_seen is not None else ""
     yield "requests", f"{client.requests_refused:,} of {client.requests:,}{last}"
@@ -73,7 +74,7 @@ def _block(client: Client, release: str) -> Iterator[tuple[str, str]]:
 def newly_broken(
     keys: Collection[ClientKey], census: Census, release: str, told: set[tuple[str, str, str]]
 ) -> Iterator[str]:
-    """A line for each client among these that would break, and was not told of before."""
+    """A line for each client among these that would break and was not reported before."""
     found = {key[:3] for key in keys} - told
     uses = [(key, use) for key, use in census if key[:3] in found] if found else []
     for client in diagnose(uses, release):

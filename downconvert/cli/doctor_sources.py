@@ -1,6 +1,6 @@
-"""Where evidence comes from: files, URLs, standard input; read once, or followed as they grow.
+"""The sources of evidence: files, URLs and standard input, read once or followed as they grow.
 
-Not here: what the bytes are (doctor/kinds.py)."""
+Not here: the kind of evidence (doctor/kinds.py)."""
 
 import os
 import select
@@ -24,12 +24,12 @@ from .failure import CommandError, reason
 
 CHUNK: Final = 256 * KiB  # bytes
 URL_SECONDS: Final = 10.0  # for a page
-URL_SIZE_MAX: Final = 64 * MiB  # bytes of it
+URL_SIZE_MAX: Final = 64 * MiB  # bytes of a page
 STANDARD_INPUT: Final = "-"
 
 
 class Source:
-    """One source, and what has been found in it."""
+    """One source, and the requests found in it."""
 
     def __init__(self, name: str, file: BinaryIO, ports: Collection[int], *, follow: bool) -> None:
         self.name = name
@@ -46,16 +46,16 @@ class Source:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether no request is in it, and something was wrong."""
+        """Whether it has no request, and a problem was found."""
         return not self._requests and bool(self._evidence.problems.counts)
 
     def problems(self) -> Iterator[str]:
-        """What could not be read of it, a line each."""
+        """The problems of reading it, a line each."""
         for what, count in self._evidence.problems.counts.items():
             yield f"{shown(self.name)}: {what}" + (f" ({count:,} times)" if count > 1 else "")
 
     def read(self) -> Iterator[Seen]:
-        """What there is now, and at most one chunk. OSError: it cannot be read."""
+        """The requests in the next chunk. OSError: it cannot be read."""
         if self._follow and not self._is_file() and not select.select([self._file], [], [], 0)[0]:
             return
         data = os.read(self._file.fileno(), CHUNK) if self._follow else self._file.read(CHUNK)
@@ -70,7 +70,7 @@ class Source:
             self._file = Path(self.name).open("rb")
 
     def end(self) -> Iterator[Seen]:
-        """What is left at the end."""
+        """The remaining requests at the end."""
         yield from self._count(self._evidence.end())
 
     def close(self) -> None:
@@ -80,14 +80,15 @@ class Source:
         return S_ISREG(os.fstat(self._file.fileno()).st_mode)
 
     def _is_another(self) -> bool:
-        """Whether the log was rotated: the name is another file's now, or this one was cut."""
+        """Whether the log was rotated: the name now belongs to another file, or this file was
+        cut."""
         here = os.fstat(self._file.fileno())
         if here.st_size < os.lseek(self._file.fileno(), 0, os.SEEK_CUR):
             return True
         try:
-            there = os.stat(self.name)  # noqa: PTH116 - compared with what fstat says
+            there = os.stat(self.name)  # noqa: PTH116 - compared with fstat
         except FileNotFoundError:
-            return False  # the next one is not there yet
+            return False  # the next file does not exist yet
         return (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino)
 
     def _count(self, found: Iterator[Seen]) -> Iterator[Seen]:
@@ -98,7 +99,7 @@ class Source:
 
 @contextmanager
 def opened(names: Sequence[str], ports: Collection[int], *, follow: bool) -> Iterator[list[Source]]:
-    """All of these. CommandError: a URL does not answer; OSError: a file is not there."""
+    """Opens all sources. CommandError: a URL does not answer. OSError: a file is missing."""
     with ExitStack() as stack:
         sources = []
         for name in names:

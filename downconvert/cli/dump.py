@@ -1,9 +1,8 @@
-"""`downconvert dump`: what is in segments, batch by batch and record by record.
+"""`downconvert dump`: prints segments, batch by batch and record by record.
 
-What is damaged is named and gone over, as far as there is a way on: the next batch begins where
-the size of this one says.
+Damage is reported and skipped if possible: the next batch begins where the damaged one's size says.
 
-Not here: how a line looks (dump_lines.py)."""
+Not here: the form of a line (dump_lines.py)."""
 
 import os
 import sys
@@ -31,7 +30,7 @@ from .terminal import name_the_backend
 @click.option("--batches", is_flag=True, help="Batches only, without their records.")
 @click.option("--full", is_flag=True, help="Keys and values in full, however long.")
 @click.option(
-    "--all", "everything", is_flag=True, help="Of directories, indexes and checkpoints too."
+    "--all", "everything", is_flag=True, help="Also print indexes and checkpoints in directories."
 )
 @click.option("--verify", is_flag=True, help="Compare the entries of indexes with their logs.")
 def dump(
@@ -42,12 +41,12 @@ def dump(
     everything: bool,
     verify: bool,
 ) -> int:
-    """Print batches and records as Kafka's own dump tool does.
+    """Print batches and records like Kafka's own dump tool.
 
-    PATHS are segment files, or directories: then everything in them that ends in .log.
-    Checksums are checked (isvalid). Keys and values are text where they are text, else
-    hexadecimal digits. Indexes (.index, .timeindex, .txnindex), .snapshot files, checkpoints
-    and metadata may be named, too.
+    PATHS are segment files, or directories with files that end in .log. Checksums are checked
+    (isvalid). Keys and values are printed as text if they are text, else as hexadecimal digits.
+    PATHS may also be indexes (.index, .timeindex, .txnindex), .snapshot files, checkpoints and
+    metadata.
 
     \b
     downconvert dump 00000000000000000000.log
@@ -105,7 +104,7 @@ def _lines(
 def _batch(
     log: FileRecords, header: BatchHeader, lines: Lines, problems: list[str], *, with_records: bool
 ) -> Iterator[str]:
-    """A batch's line, and its records' as far as they can be read."""
+    """A batch's line, and the lines of its readable records."""
     try:
         verify_checksum(log, header)
     except CorruptRecordsError as error:

@@ -1,6 +1,6 @@
-"""Batches and records as lines: the words of Kafka's own dump tool, or JSON.
+"""Batches and records as lines, like Kafka's own dump tool or as JSON.
 
-Not here: which batches and records (dump.py)."""
+Not here: finding batches and records (dump.py)."""
 
 import base64
 import json
@@ -12,12 +12,12 @@ from records.batches.control import ControlRecordType, EndTransactionMarker
 from records.batches.reader import Record
 from records.formats import TIMESTAMP_TYPE_NAMES, V2
 
-SHOWN_MAX: Final = 120  # characters of a key or a value, unless all of it is asked for
+SHOWN_MAX: Final = 120  # characters of a key or a value, unless all are requested
 _RESET, _DIM, _BOLD, _RED, _GREEN, _CYAN = (f"\033[{code}m" for code in (0, 2, 1, 31, 32, 36))
 
 
 class Lines(Protocol):
-    """How a dump is written."""
+    """The form of a dump."""
 
     def file(self, path: Path) -> str: ...
 
@@ -27,7 +27,8 @@ class Lines(Protocol):
 
 
 class TextLines:
-    """As Kafka's DumpLogSegments prints them, with keys and values as text where they are text."""
+    """Lines like those of Kafka's DumpLogSegments. Keys and values are text if they are valid
+    text."""
 
     def __init__(self, *, colours: bool, full: bool) -> None:
         self._colours = colours
@@ -87,7 +88,7 @@ class TextLines:
         return f"{self._paint('|', _DIM)} {' '.join(parts)}"
 
     def _readable(self, data: bytes | None) -> str:
-        """Text where it is text, else hexadecimal digits; cut, unless all is asked for."""
+        """Text if it is valid text, else hexadecimal digits. It is cut, unless all is requested."""
         if data is None:
             return "null"
         head = data if self._full else data[: 4 * SHOWN_MAX]
@@ -112,7 +113,7 @@ class TextLines:
 
 
 class JsonLines:
-    """One JSON object a line, complete: what is no UTF-8 is {"base64": ...}."""
+    """One complete JSON object a line. Bytes that are not UTF-8 become {"base64": ...}."""
 
     def __init__(self) -> None:
         self._file = ""
@@ -173,7 +174,7 @@ class JsonLines:
 
 
 def _control(record: Record) -> dict[str, object]:
-    """What a control record says."""
+    """The fields of a control record."""
     kind = ControlRecordType.parse(record.key, 0)
     if kind not in (ControlRecordType.ABORT, ControlRecordType.COMMIT):
         return {"controlType": kind.name}

@@ -1,6 +1,6 @@
-"""The small files beside a segment, and of a broker: entries as lines, and indexes that mislead.
+"""The small files of a segment and of a broker: their entries as lines, and wrong index entries.
 
-Not here: what is in the files (storage)."""
+Not here: reading the files (storage)."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ INDEXES = (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX)
 
 
 def small_files(paths: Sequence[Path]) -> list[Path]:
-    """Those under the directories among `paths`."""
+    """The small files in the directories among `paths`."""
     return [
         found
         for path in paths
@@ -28,7 +28,7 @@ def small_files(paths: Sequence[Path]) -> list[Path]:
 
 
 def small_file_lines(path: Path, *, as_json: bool) -> Iterator[str]:
-    """An entry a line, in the words of Kafka's own dump tool, or as JSON."""
+    """An entry a line, like Kafka's own dump tool or as JSON."""
     if not as_json:
         yield f"Dumping {path}"
     for entry in dump_entries(path):
@@ -39,7 +39,7 @@ def small_file_lines(path: Path, *, as_json: bool) -> Iterator[str]:
 
 
 def index_problems(paths: Sequence[Path]) -> Iterator[str]:
-    """What is wrong with the indexes of the segments that `paths` are of."""
+    """The problems of the indexes of the segments to which `paths` belong."""
     segments: dict[tuple[Path, int], None] = {}
     for path in paths:
         name = parse_file_name(path.name)

@@ -1,17 +1,17 @@
-"""What to install where a package is missing: which packages the distribution needs, and which of
-its extras bring the others.
+"""Advice for missing packages: the packages that the distribution needs, and the extras that
+install the others.
 
-Not here: what is said of other errors (failure.py)."""
+Not here: the texts of other errors (failure.py)."""
 
 from typing import Final
 
 DISTRIBUTION: Final = "lazy-downconvert"
 
-# Import names. `pip install lazy-downconvert` brings these; they are missing only where the project
-# runs from its source, or an environment is broken.
+# Import names. `pip install lazy-downconvert` installs these. They are missing only if the project
+# runs from its source, or the environment is broken.
 ALWAYS: Final = frozenset({"click", "cramjam", "crc32c", "lz4", "rich", "xxhash", "zstandard"})
 
-# The extra that brings each of the others. `numpy` comes with two.
+# The extra that installs each of the others. Two extras install `numpy`.
 EXTRA_OF: Final = {
     "Crypto": "tiered",
     "deltalake": "delta",
@@ -32,7 +32,8 @@ EXTRA_OF: Final = {
 
 
 def words_for(module: str) -> str | None:
-    """One line for a module that cannot be imported; None if none of ours brings it: a defect."""
+    """One line for a module that cannot be imported. None if no extra installs it, which is a
+    defect."""
     package = module.split(".")[0]
     if package in ALWAYS:
         return f"{package} is missing: pip install {DISTRIBUTION}"

@@ -1,6 +1,6 @@
-"""What an error is called where a person reads it: what, where, and what to do, in one line.
+"""Errors in words for people. One line states the error, its place, and what to do.
 
-Not here: where lines are printed (app.py), what is said of a missing package (extras.py)."""
+Not here: printing (app.py), the text for a missing package (extras.py)."""
 
 import errno
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from .extras import words_for
 
 
 class CommandError(Exception):
-    """A reason to stop, in one line for the person at the terminal."""
+    """A reason to stop, as one line for the user."""
 
     def __init__(self, words: str, exit_code: int = 2) -> None:
         self.exit_code = exit_code
@@ -33,7 +33,7 @@ def in_words(error: Exception) -> str | None:
     program."""
     if isinstance(error, CommandError):
         return str(error)
-    # Only where something failed: help must not wait for codecs.
+    # Imported only after a failure, because help must not wait for codecs.
     from records import RecordsError
 
     from .advice import advice
@@ -53,7 +53,7 @@ def in_words(error: Exception) -> str | None:
 
 
 def no_partitions(directory: object) -> CommandError:
-    """For a directory in which there is nothing to work on."""
+    """The error for a directory without partitions."""
     return CommandError(
         f"{directory}: no partitions there; name a broker's log directory, or a partition's "
         "(topic-0)"
@@ -61,7 +61,7 @@ def no_partitions(directory: object) -> CommandError:
 
 
 def reason(error: Exception) -> str:
-    """Why a URL could not be read, without the names that Python has for it."""
+    """Why a URL could not be read, without Python's names of errors."""
     from urllib.error import HTTPError, URLError  # 30 ms, which help would wait for
 
     if isinstance(error, HTTPError):
@@ -75,6 +75,6 @@ def reason(error: Exception) -> str:
 
 
 def shortened(problems: Sequence[str], shown_max: int = 5) -> list[str]:
-    """The first of many problems, and how many more there are."""
+    """The first of many problems, and the number of the others."""
     more = len(problems) - shown_max
     return [*problems[:shown_max], *([f"{more} more like these"] if more > 0 else [])]

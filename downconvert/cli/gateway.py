@@ -1,4 +1,5 @@
-"""`downconvert gateway`: old clients in front of a cluster that no longer takes their requests.
+"""`downconvert gateway`: serves old clients in front of a cluster that no longer accepts their
+requests.
 
 Not here: the gateway (gateway), how it runs from its start to its end (gateway_run.py), the report
 of clients of old versions (gateway_report.py)."""
@@ -51,7 +52,7 @@ AT_START: Final = (
 @click.option(
     "--server-names",
     metavar="NAME,…",
-    help="With names that are no broker's, only these. [default: any]",
+    help="Accept only these names besides those of brokers. [default: any]",
 )
 @click.option(
     "--node-port",
@@ -69,9 +70,11 @@ AT_START: Final = (
     metavar="CIDR,…",
     help="Load balancers, whose connections begin with a header of the PROXY protocol.",
 )
-@click.option("--read-only", is_flag=True, help="Refuse whatever would change something.")
+@click.option("--read-only", is_flag=True, help="Refuse all requests that change something.")
 @click.option(
-    "--deny-by-default", is_flag=True, help="Deny what no list names, also where there is no list."
+    "--deny-by-default",
+    is_flag=True,
+    help="Deny what no list names, even without a list.",
 )
 @click.option(
     "--observe",
@@ -101,7 +104,7 @@ AT_START: Final = (
     "$DOWNCONVERT_SASL_SECRET.",
 )
 @click.option("--username", metavar="NAME", help="With --sasl.")
-@click.option("--secret-file", metavar="FILE", help="With --sasl: what holds the secret.")
+@click.option("--secret-file", metavar="FILE", help="With --sasl: the file with the secret.")
 @click.option(
     "--spool-dir", metavar="DIR", help="Where large responses wait. [default: the system's]"
 )
@@ -116,7 +119,7 @@ AT_START: Final = (
     "--request-timeout",
     metavar="SECONDS",
     type=SECONDS,
-    help="For a broker to answer a request, on top of what that says. [default: 30]",
+    help="For a broker to answer a request, added to the request's own time. [default: 30]",
 )
 @click.option(
     "--idle-timeout",
@@ -139,20 +142,20 @@ AT_START: Final = (
     "--history",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep there, over restarts, when old versions were seen last.",
+    help="Keep the last times of old versions there, across restarts.",
 )
 @click.option(
     "--audit",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Append there, as JSON lines, logins, refusals, and what clients have changed.",
+    help="Append logins, refusals and changes by clients there, as JSON lines.",
 )
 @shown_options
 @click.option(
     "--report",
     metavar="URL",
     multiple=True,
-    help="Show which clients use old versions, from the --http of a gateway; of several, as one.",
+    help="Show the clients with old versions, from the --http of one or more gateways.",
 )
 @click.option(
     "--by",
@@ -183,9 +186,9 @@ def gateway(
 ) -> None:
     """Stand in front of a Kafka cluster, and serve old and new clients.
 
-    Kafka 4 took away the request versions of clients older than 0.11. They go on through a
-    gateway: to consume and to produce, in groups too. Everything that the cluster understands
-    passes through untouched. Each broker gets a port of its own after the first one.
+    Kafka 4 removed the request versions of clients older than 0.11. Through a gateway these clients
+    continue to consume and produce, in groups too. All requests that the cluster understands pass
+    through unchanged. Each broker gets its own port after the first one.
 
     \b
     downconvert gateway --bootstrap kafka-1:9092 --listen 0.0.0.0:9092
@@ -193,8 +196,7 @@ def gateway(
     downconvert gateway --config gateway.toml --check
     downconvert gateway --report http://127.0.0.1:9100 --html old-clients.html
 
-    SIGHUP reads the file again: later connections go by it. SIGTERM lets requests under way end.
-    """
+    SIGHUP reads the file again for later connections. SIGTERM lets current requests end."""
     if report:
         from .gateway_report import show
 

@@ -1,6 +1,7 @@
-"""`downconvert gateway --check`: what the settings mean, rule by rule, without a gateway.
+"""`downconvert gateway --check`: prints the meaning of the settings, rule by rule, without a
+gateway.
 
-Not here: how it is printed (rules_shown.py)."""
+Not here: printing rules (rules_shown.py)."""
 
 import json
 import time

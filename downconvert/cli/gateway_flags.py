@@ -1,11 +1,12 @@
 """Options of `downconvert gateway` as settings of its file.
 
-Not here: the options (gateway.py), what settings mean (gateway/settings.py)."""
+Not here: the options (gateway.py), the meaning of settings (gateway/settings.py)."""
 
 from typing import Any, Final
 
 LIMITS: Final = ("connect_timeout", "request_timeout", "idle_timeout")
-# Settings of the same names; one that is empty, as of a variable that is not set, is an error.
+# Settings with the same names as options. An empty one, perhaps from an unset variable, is an
+# error.
 FLAGS: Final = (
     *("listen", "advertise", "advertise_without_name"),
     *("tls_cert", "tls_key", "tls_min_version", "tls_ciphers"),
@@ -13,7 +14,7 @@ FLAGS: Final = (
 
 
 def settings_of(flags: dict[str, Any]) -> dict[str, Any]:
-    """Flags as settings of the file."""
+    """Converts flags to settings of the file."""
     given = {name: value for name, value in flags.items() if value}
     settings = {name: flags[name] for name in FLAGS if flags[name] is not None}
     settings |= {
@@ -27,7 +28,7 @@ def settings_of(flags: dict[str, Any]) -> dict[str, Any]:
             "networks",
             "proxy_networks",
         )
-        if flags[name] is not None  # an empty list is an error, and not no list
+        if flags[name] is not None  # an empty list is an error
     }
     if "spool_dir" in given:
         settings["spool_dir"] = given["spool_dir"]

@@ -1,6 +1,6 @@
-"""`--history FILE`: when old versions were seen last, kept over restarts of a gateway.
+"""`--history FILE`: keeps the times when old versions were last seen across restarts of a gateway.
 
-Not here: what is seen (gateway/session/last_old.py), the report of it (report_topics.py)."""
+Not here: noting old versions (gateway/session/last_old.py), the report (report_topics.py)."""
 
 import json
 import os

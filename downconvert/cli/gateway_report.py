@@ -1,4 +1,5 @@
-"""Which clients use old versions: what a gateway has counted, as a table, JSON or a page."""
+"""Reports the clients that use old versions, from a gateway's counts, as a table, JSON or a
+page."""
 
 import json
 import time
@@ -21,7 +22,7 @@ from .report_groups import Group, grouped
 from .report_topics import conclusion, joined, lines
 
 TIMEOUT: Final = 10.0  # seconds
-OLD_TLS: Final = ("TLSv1", "TLSv1.1")  # as OpenSSL says them
+OLD_TLS: Final = ("TLSv1", "TLSv1.1")  # OpenSSL's names
 COLUMNS: Final = (
     *("software", "address", "requests", "translated", "converted"),
     *("first seen", "last seen"),
@@ -33,7 +34,7 @@ GROUP_COLUMNS: Final = (
 KEY: Final = ("client_id", "software", "address")  # what makes rows those of one client
 TOPIC_COLUMNS: Final = ("topic", "principal", "last old", "ago")
 BY_TOPIC: Final = "topic"
-AGES: Final = (  # the first release that asks Fetch in this version
+AGES: Final = (  # the first release that sends Fetch in this version
     (0, "0.8"),
     (1, "0.9"),
     (2, "0.10.0"),
@@ -42,7 +43,7 @@ AGES: Final = (  # the first release that asks Fetch in this version
 
 
 def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: bool) -> None:
-    """Prints what the gateways have counted together, and writes it to `html`; `by`: in groups."""
+    """Prints the counts of all gateways together, and writes them to `html`. `by`: the grouping."""
     if by == BY_TOPIC:
         _show_topics([_fetched(url, "history") for url in urls], as_json=as_json)
         return
@@ -200,7 +201,8 @@ def _need(count: int, every: str) -> str:
 
 
 def _with_old_tls(clients: list[dict[str, Any]]) -> str:
-    """Who speaks a version of TLS that is not safe any more [RFC 8996]; empty: nobody."""
+    """The clients with a version of TLS that is not safe any more [RFC 8996]; empty if there are
+    none."""
     names = [client["client"] for client in clients if client["tls"]]
     return f"TLS 1.0 or 1.1, which is not safe: {', '.join(names)}." if names else ""
 
@@ -242,7 +244,7 @@ def _group_sections(groups: list[Group], by: str) -> Iterator[str]:
 
 
 def _shown(name: str) -> str:
-    """What a client calls itself, without what would do something to a terminal."""
+    """A client's name, without control characters."""
     return "".join(
         letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
     )

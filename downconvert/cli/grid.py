@@ -1,9 +1,9 @@
-"""A table on the terminal: names at the left, numbers at the right.
+"""A table on the terminal, with names on the left and numbers on the right.
 
-Nothing is ever cut off: where a terminal is too narrow, cells are wrapped. Where no terminal says
-how wide it is, as in a file, each row is a line.
+Nothing is ever cut off. If a terminal is too narrow, cells are wrapped. Without a terminal, for
+example in a file, each row is a line.
 
-Not here: what is in it (the subcommands)."""
+Not here: the contents (the subcommands)."""
 
 from typing import Any, Final
 

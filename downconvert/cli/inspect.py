@@ -1,6 +1,7 @@
-"""`downconvert inspect`: what a broker's directory is made of, and what its old clients would miss.
+"""`downconvert inspect`: the contents of a broker's directory, and the features that old clients
+would miss.
 
-Not here: looking through a log (storage), converting it (downconvert)."""
+Not here: inspecting a log (storage), converting it (downconvert)."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -27,7 +28,7 @@ from .terminal import name_the_backend, progress
 
 @dataclass(slots=True)
 class Cost:
-    """What converting all of it takes, for one target format."""
+    """The cost of converting everything to one target format."""
 
     to_magic: int
     bytes_out: int = 0
@@ -37,7 +38,7 @@ class Cost:
 
 @dataclass(slots=True)
 class Topic:
-    """What was found of a topic."""
+    """The contents of a topic."""
 
     found: Inspection = field(default_factory=Inspection)
     cost: Cost | None = None
@@ -50,12 +51,12 @@ class Topic:
     "--cost-to",
     metavar="0|1",
     type=click.IntRange(0, 1),
-    help="Convert all of it to this format, and say what that takes.",
+    help="Convert everything to this format, and print the cost.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> int:
-    """Say per topic which formats and codecs there are, how much of each, and what an old client
-    would not get of it.
+    """Show the formats and codecs of each topic, the amount of each, and what an old client would
+    not get.
 
     LOGDIR is a broker's log directory, or one partition's. The broker may be running.
 
@@ -79,7 +80,7 @@ def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> 
                 if cost_to is not None:
                     topic.cost = topic.cost or Cost(cost_to)
                     _add_cost(topic.cost, log)
-            except (RecordsError, OSError) as error:  # the others can be looked at all the same
+            except (RecordsError, OSError) as error:  # the others can still be inspected
                 topic.found.add(Inspection(partitions=1, damages=[f"{name}: {error}"]))
     if as_json:
         click.echo(json.dumps({"topics": {n: _as_json(t) for n, t in topics.items()}}))
@@ -92,7 +93,7 @@ def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> 
 
 
 def _logs(directory: Path) -> Iterator[tuple[str, Callable[[], Log]]]:
-    """Topics, and what opens the log of one of their partitions."""
+    """Topics, each with a function that opens the log of one partition."""
     if any(directory.glob("*.log")):
         path = directory.resolve()
         partition = parse_partition(path.name)
@@ -110,7 +111,7 @@ def _add_cost(cost: Cost, log: Log) -> None:
         records = segment.slice(0, log.end_of(segment))
         pieces = convert(records, cost.to_magic, 0, ConversionPolicy())
         started = perf_counter()
-        with suppress(RecordsError):  # inspect_log has told of it
+        with suppress(RecordsError):  # inspect_log has reported it
             for _ in pieces:
                 pass
         cost.seconds += perf_counter() - started
@@ -144,7 +145,7 @@ def _shares(found: Inspection) -> str:
 
 
 def _remarks(topic: Topic) -> Iterator[str]:
-    """What an old client would not get, and what it would cost to serve it."""
+    """The features that an old client would miss, and the cost of serving it."""
     found = topic.found
     zstd = sum(s.bytes for (_, codec), s in found.shares.items() if codec is Codec.ZSTD)
     if zstd:

@@ -1,4 +1,4 @@
-"""The command line that runs, for reports and for lines that say how to run the same again."""
+"""The current command line, for reports and for lines that show how to repeat a run."""
 
 import shlex
 from typing import Final
@@ -9,7 +9,7 @@ PROGRAM: Final = "downconvert"
 
 
 def command_line() -> str:
-    """As it can be pasted into a shell."""
+    """The command line, quoted for a shell."""
     root = click.get_current_context().find_root()
     arguments: list[str] = root.obj or []
     return shlex.join([PROGRAM, *arguments])

@@ -1,7 +1,7 @@
-"""A group of subcommands, each in a file of its own, which is loaded when the subcommand runs.
+"""A group of subcommands. Each has its own file, which is loaded when the subcommand runs.
 
-Help of the group and shell completion read one line for each subcommand from here: they load none
-of the files. Not here: which subcommands there are (app.py, spark.py)."""
+The group's help and shell completion read one line for each subcommand from here, and load none of
+the files. Not here: the list of subcommands (app.py, spark.py)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,22 +17,23 @@ from .failure import CommandError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A subcommand: its module, what help says of it in one line, and a package that it needs and
-    that only an extra brings."""
+    """A subcommand: its module, its line in the help, and a package that it needs and only an extra
+    installs."""
 
     module: str
     summary: str
     package: str | None = None
 
     def line(self) -> str:
-        """The summary, and the extra that is missing."""
+        """The summary, and the missing extra."""
         if self.package is None or find_spec(self.package) is not None:
             return self.summary
         return f"{self.summary} (needs the extra '{EXTRA_OF[self.package]}')"
 
 
 class LazyGroup(click.Group):
-    """`entries`: by name. The function in the module has the name with underscores."""
+    """`entries`: subcommands by name. The function in the module has the same name with
+    underscores."""
 
     entries: Mapping[str, Entry] = {}
 
@@ -76,12 +77,12 @@ def lazy_group(entries_by_name: Mapping[str, Entry]) -> type[LazyGroup]:
 
 
 def _unavailable(name: str, summary: str, words: str) -> click.Command:
-    """In the place of a command whose packages are not installed: takes any arguments, and says
-    what to install."""
+    """Stands in for a command whose packages are not installed. It accepts any arguments, and
+    states what to install."""
 
     def refuse() -> None:
         raise CommandError(words)
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    lines = words.replace(": ", ":\n  ", 1)  # after \b help is not wrapped: this is to be copied
+    lines = words.replace(": ", ":\n  ", 1)  # \b: unwrapped, so that it can be copied
     return click.Command(name, anything, refuse, help=f"{summary}\n\n\b\n{lines}")

@@ -1,6 +1,6 @@
-"""What a server's command shows of its log: lines for people, or JSON with the same and more.
+"""The log lines that a server's command prints: text for people, or JSON with more fields.
 
-Not here: what is logged."""
+Not here: the messages."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ class Lines(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is that of `logging`
-        """The trace of an exception, whose text may be anybody's."""
+        """The traceback of an exception. Its text may come from outside."""
         lines = super().formatException(ei).splitlines()
         return "\n".join(f"{INDENT}{shown(line, LINE_MAX)}" for line in lines)
 
@@ -56,15 +56,15 @@ class JsonLines(logging.Formatter):
 
 
 def level_of(*, verbose: bool, quiet: bool) -> int:
-    """Of what is shown. `verbose` goes before `quiet`."""
+    """The level of printed messages. `verbose` overrides `quiet`."""
     if verbose:
         return logging.DEBUG
     return logging.WARNING if quiet else logging.INFO
 
 
 def keep_audit(path: Path) -> Callable[[], None]:
-    """Appends the audit to a file, as lines of JSON. Returns what ends that. OSError: the file
-    cannot be opened."""
+    """Appends the audit to a file, as lines of JSON. Returns a function that ends this. OSError:
+    the file cannot be opened."""
     handler = WatchedFileHandler(path, encoding="utf-8")
     handler.setFormatter(JsonLines())
     log = logging.getLogger(AUDIT)
@@ -85,8 +85,8 @@ def keep_audit(path: Path) -> Callable[[], None]:
 def show_logs(
     names: Sequence[str], *, as_json: bool, level: int = logging.INFO
 ) -> Callable[[], None]:
-    """Shows these loggers on standard error, and what is below them. Returns what ends that, so
-    that nothing of it outlives its command."""
+    """Prints these loggers and their children on standard error. Returns a function that ends this
+    with the command."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonLines() if as_json else Lines())
     logs = [logging.getLogger(name) for name in names]

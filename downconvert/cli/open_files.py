@@ -1,11 +1,11 @@
-"""How many files and sockets a server may have."""
+"""The limit of a server's open files and sockets."""
 
 import resource
 from contextlib import suppress
 
 
 def allow_files() -> None:
-    """As many as the system lets this process have: each connection is one."""
+    """Raises the limit as far as the system allows, because each connection needs a file."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

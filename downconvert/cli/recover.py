@@ -1,4 +1,5 @@
-"""`downconvert recover`: the logs of a stopped broker, recovered as it would do after a crash.
+"""`downconvert recover`: recovers the logs of a stopped broker, as the broker would do after a
+crash.
 
 Not here: recovery (storage)."""
 
@@ -23,17 +24,17 @@ from .terminal import name_the_backend, progress
 
 @click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--dry-run", is_flag=True, help="Only say what is damaged: exit code 2 if anything.")
-@click.option("--everything", is_flag=True, help="Read also what a broker noted as flushed.")
+@click.option("--dry-run", is_flag=True, help="Only report damage: exit code 2 if there is any.")
+@click.option("--everything", is_flag=True, help="Also read batches noted as flushed.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")
 def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> int:
     """Recover DIR, as a broker does when it starts after a crash.
 
     DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
-    before the first batch that is damaged or not whole: --dry-run shows first what that would be.
-    Segments after that are set aside, as files whose names end in .aside in the partition's
-    directory. So is what is cut off, if it has whole batches or all of its file was cut. Indexes
-    and snapshots are built again, and interrupted renamings and deletions completed.
+    before the first batch that is damaged or incomplete; --dry-run shows the cuts without making
+    them. Later segments are set aside, as files in the partition's directory whose names end in
+    .aside. Bytes that are cut off are also set aside, if they have whole batches or are a whole
+    file. Indexes and snapshots are rebuilt, and interrupted renamings and deletions are completed.
 
     \b
     downconvert recover --dry-run /var/kafka
@@ -63,7 +64,7 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
 
 
 def _recovered(directory: Path, everything: bool) -> Iterator[tuple[str, Recovery | str]]:
-    """The partitions' names, and what was done; or why nothing was."""
+    """The partitions' names, each with the result, or the reason why nothing was done."""
     if _is_partition(directory):
         path = written_partition(directory)
         with Log.open(path, writable=True, verify_all=everything) as log:

@@ -1,6 +1,6 @@
 """Who is still old: a gateway's counts by principal, rule, cluster, or prefix of the client id.
 
-Not here: single clients, and where it is shown (gateway_report.py)."""
+Not here: single clients, and the output (gateway_report.py)."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 NONE: Final = "(none)"
-PREFIX: Final = re.compile(r"[^-_.:/@# ]+[-_.:/@# ]")  # to where a name has its first part
+PREFIX: Final = re.compile(r"[^-_.:/@# ]+[-_.:/@# ]")  # the first part of a name
 
 Row = Mapping[str, Any]
 
 
 def prefix_of(client_id: str) -> str:
-    """`billing-*` of `billing-loader-7`; a name of one part is its own."""
+    """For example, `billing-*` for `billing-loader-7`. A name with one part is its own prefix."""
     found = PREFIX.match(client_id)
     return f"{found[0]}*" if found is not None else client_id
 
@@ -33,10 +33,10 @@ class Group:
 
     name: str
     clients: set[tuple[str, str]] = field(default_factory=set)  # their ids and addresses
-    old_clients: set[tuple[str, str]] = field(default_factory=set)  # that need the gateway
+    old_clients: set[tuple[str, str]] = field(default_factory=set)  # clients that need the gateway
     requests: int = 0
     translated: int = 0
-    old: set[str] = field(default_factory=set)  # versions that the cluster does not take
+    old: set[str] = field(default_factory=set)  # versions that the cluster does not accept
     first_seen: float = float("inf")
     last_seen: float = 0.0
     last_old: float | None = None  # when a client that needs the gateway was seen last
@@ -54,7 +54,7 @@ class Group:
             self.last_old = max(self.last_old or 0.0, row["last_seen"])
 
     def figures(self) -> dict[str, Any]:
-        """For programs."""
+        """The figures for programs."""
         return {
             "name": self.name,
             "clients": len(self.clients),
@@ -69,7 +69,7 @@ class Group:
 
 
 def grouped(rows: list[dict[str, Any]], by: str) -> list[Group]:
-    """The groups, those first that ask the gateway for most."""
+    """The groups, beginning with those that send the gateway the most requests."""
     groups: dict[str, Group] = {}
     for row in rows:
         name = GROUPED_BY[by](row) or NONE

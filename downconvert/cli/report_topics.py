@@ -1,6 +1,7 @@
-"""When can the gateway be removed? By topic and principal, since when no old version was seen.
+"""Shows when the gateway can be removed: for each topic and principal, the last time of an old
+version.
 
-Not here: who is old now (report_groups.py)."""
+Not here: the current old clients (report_groups.py)."""
 
 import time
 from collections.abc import Iterable
@@ -13,8 +14,8 @@ NO_TOPIC: Final = "(no topic)"
 
 
 def joined(pages: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The pages of several gateways as one: the later date of each row holds. It is known since the
-    last of them began to look."""
+    """Merges the pages of several gateways. Each row gets its latest date. The merged page begins
+    when the last gateway began to look."""
     rows: dict[tuple[str, str], float] = {}
     since = 0.0
     for page in pages:
@@ -28,7 +29,7 @@ def joined(pages: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 
 def lines(page: dict[str, Any], now: float) -> list[tuple[str, ...]]:
-    """For a table: topic, principal, when it was seen last, and how long ago."""
+    """Rows of a table: topic, principal, the last time it was seen, and how long ago that was."""
     return [
         (topic or NO_TOPIC, principal or NONE, _when(seconds), _ago(now - seconds))
         for topic, principal, seconds in page["rows"]

@@ -1,6 +1,6 @@
-"""`downconvert retention`: old segments of a stopped broker removed, by age or by size.
+"""`downconvert retention`: removes old segments of a stopped broker, by age or by size.
 
-Not here: which segments go (storage)."""
+Not here: the rules of retention (storage)."""
 
 import json
 import time
@@ -33,7 +33,7 @@ from .values import Long
     default=-1,
     help="Remove segments of a partition down to so many bytes; -1: none for its size.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object for each partition, a line.")
 def retention(
     directory: Path,
@@ -43,11 +43,12 @@ def retention(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Remove segments of DIR that are too old or too many, as a broker does where
+    """Remove segments of DIR that are too old or too many, as a broker does with
     cleanup.policy=delete.
 
     DIR is one partition's directory, or with --topic a broker's; the broker must be stopped.
-    Whole segments go, from the beginning on; there is no way back, so look with --dry-run first.
+    Whole segments are removed, from the beginning on. This cannot be undone, so use --dry-run
+    first.
 
     \b
     downconvert retention --dry-run --retention-ms 604800000 /var/kafka/clicks-0

@@ -1,6 +1,7 @@
-"""What `--check` prints, of `gateway` and `serve`: what settings mean, and what each rule allows.
+"""The output of `--check` of `gateway` and `serve`: the meaning of settings, and the rights of each
+rule.
 
-Not here: what a rule means (access/meaning.py)."""
+Not here: the meaning of a rule (access/meaning.py)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -21,8 +22,8 @@ def rules_of(
     credentials: Any = None,
     more: Callable[[Any], dict[str, str]] = lambda _: {},
 ) -> list[dict[str, Any]]:
-    """The rules, and who is left without one. `access`, `credentials`: of those whom no rule is
-    for; `more`: what credentials mean."""
+    """The rules, and one row for clients that match no rule. `access`, `credentials`: those of such
+    clients. `more`: the meaning of credentials."""
     rules = [
         _shown(f"rule {number}", meaning.of_clients(rule), rule.access, more(rule.credentials))
         for number, rule in enumerate(identities.rules, start=1)

@@ -1,6 +1,6 @@
-"""`downconvert serve`: a log directory as a broker, for clients of every age.
+"""`downconvert serve`: serves a log directory as a broker, for clients of every age.
 
-Not here: the broker and its server (broker), what the options' texts mean (serve_options.py)."""
+Not here: the broker and its server (broker), parsing the options' texts (serve_options.py)."""
 
 import json
 import signal
@@ -50,26 +50,26 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="HOST:PORT",
     default=DEFAULT_ADDRESS,
     callback=ADDRESS,
-    help="Where clients connect; port 0: any that is free.",
+    help="Where clients connect. Port 0 means any free port.",
 )
 @click.option(
     "--advertise",
     metavar="HOST:PORT",
     callback=ADDRESS,
-    help="What clients are told to connect to.  [default: where each connected to]",
+    help="The address that clients get.  [default: the one each connected to]",
 )
 @click.option("--writable", is_flag=True, help="Let clients produce, and change topics.")
 @click.option(
     "--auto-create-topics",
     is_flag=True,
-    help="With --writable: make topics that clients ask for, as producers of 0.8 and 0.9 expect.",
+    help="With --writable: create requested topics, as producers of 0.8 and 0.9 expect.",
 )
 @click.option(
     "--default-partitions",
     metavar="N",
     type=click.IntRange(1, PARTITIONS_MAX),
     default=BrokerConfig().num_partitions,
-    help="With --writable: of topics that are made without a number.",
+    help="With --writable: for topics created without a number.",
 )
 @click.option("--follow", is_flag=True, help="LOGDIR's own broker runs: show what it commits.")
 @click.option(
@@ -100,7 +100,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     "--sasl-users",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Let only these in, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
+    help="Accept only these, by PLAIN or SCRAM: a line NAME:PASSWORD for each.",
 )
 @click.option(
     "--access",
@@ -125,7 +125,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="MINUTES",
     type=click.IntRange(1),
     default=BrokerConfig().offsets_retention_minutes,
-    help="With --writable: until offsets of groups without members are forgotten.",
+    help="With --writable: time until offsets of groups without members expire.",
 )
 @click.option(
     "--rebalance-delay",
@@ -144,7 +144,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="SECONDS",
     type=Seconds(min=1),
     default=BrokerConfig().log_retention_check_interval_ms / 1000,
-    help="How often it is looked for what is to be removed or compacted.",
+    help="Time between checks for segments to remove or compact.",
 )
 @click.option(
     "--cleaner-rate",
@@ -168,7 +168,7 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     metavar="SECONDS",
     type=Seconds(min=0, min_open=True),
     default=Limits().idle,
-    help="Until a connection that is not used is closed.",
+    help="Time until an unused connection is closed.",
 )
 @shown_options
 def serve(
@@ -205,9 +205,9 @@ def serve(
 ) -> None:
     """Be the broker of LOGDIR, for consumers from Kafka 0.8 to today's.
 
-    LOGDIR is a broker's log directory, or a copy of one; its partitions are the directories in it.
-    Old consumers get the format that they read, converted while it is sent. Nothing is written
-    unless you say --writable; then the directory's own broker must be stopped.
+    LOGDIR is a broker's log directory, or a copy of one. Its subdirectories are the partitions. Old
+    consumers get the format that they read, converted while it is sent. Nothing is written without
+    --writable. With it, the directory's own broker must be stopped.
 
     \b
     downconvert serve /var/kafka
@@ -219,9 +219,8 @@ def serve(
     downconvert serve --config serve.toml
     downconvert serve /var/kafka --recode lz4=gzip:magic0 --topic-config events:retention.ms=-1
 
-    Ctrl-C or SIGTERM ends it; answers under way are finished first. SIGHUP reads users, rules and
-    certificates again, for connections that are made later, and says which options of --config
-    need a restart.
+    Ctrl-C or SIGTERM ends it after current responses are finished. SIGHUP reads users, rules and
+    certificates again for later connections, and names the options of --config that need a restart.
     """
     if not directory.is_dir():
         raise CommandError(
@@ -337,7 +336,7 @@ def _announce(broker: Broker, ready: dict[str, Any], *, as_json: bool) -> None:
 
 
 def _show_topics(broker: Broker) -> None:
-    """What there is, as far as it fits a screen."""
+    """Prints the topics, as many as fit a screen."""
     if not broker.topics:
         notices().print("there are no topics in this directory", style="yellow")
         return

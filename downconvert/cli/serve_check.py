@@ -1,6 +1,6 @@
-"""`downconvert serve --check`: what the settings mean, rule by rule, without a broker.
+"""`downconvert serve --check`: prints the meaning of the settings, rule by rule, without a broker.
 
-Not here: how it is printed (rules_shown.py)."""
+Not here: printing rules (rules_shown.py)."""
 
 import json
 from typing import Any, Final
@@ -12,7 +12,7 @@ from downconvert.access.guard import Guard
 
 from .rules_shown import YES_OR_NO, print_meaning, rules_of
 
-SHOWN: Final = ("directory", "listen")  # always; other options where they are not the default
+SHOWN: Final = ("directory", "listen")  # always; others if changed
 LEFT_OUT: Final = ("config", "check", "as_json")
 
 

@@ -1,7 +1,7 @@
-"""Who may use a served directory: options and files of `downconvert serve`, read at the start and
+"""Access to a served directory: options and files of `downconvert serve`, read at the start and
 again on SIGHUP.
 
-Not here: what the settings mean (access/)."""
+Not here: the meaning of the settings (access/)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -26,8 +26,8 @@ LOG: Final = log_of("downconvert.access")
 
 @dataclass(frozen=True, slots=True)
 class GuardFiles:
-    """The files, as far as they were named. `config`: reads the command's own file, whose settings
-    beside options are those of `access`."""
+    """The named files. `config`: reads the command's own file. Its settings besides options are
+    those of `access`."""
 
     access: Path | None
     users: Path | None
@@ -40,7 +40,7 @@ class GuardFiles:
         object.__setattr__(self, "_at_start", self.config())
 
     def read(self) -> tuple[Guard, SSLContext | None]:
-        """CommandError: a file is of no use; OSError: it cannot be read."""
+        """CommandError: a file is unusable. OSError: it cannot be read."""
         try:
             guard = self._guard()
             if self.users is not None:
@@ -52,8 +52,8 @@ class GuardFiles:
             raise CommandError(str(error)) from None
 
     def read_again(self, server: Server) -> None:
-        """Later connections go by what the files say now; those that are open stay as they are.
-        Where a file is of no use, all stays as it was, and the log says why."""
+        """Applies the current files to later connections. Open connections do not change. If a file
+        is unusable, nothing changes, and the reason is logged."""
         try:
             waiting = self._at_start.differing(self.config())
             guard, tls = self.read()

@@ -1,6 +1,6 @@
 """The texts of `downconvert serve`'s options: addresses, recoding rules, topics' settings.
 
-Not here: what is done with them (serve.py)."""
+Not here: using them (serve.py)."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -16,7 +16,7 @@ PORT_MAX: Final = 65_535
 
 
 def parse_address(text: str | None) -> tuple[str, int] | None:
-    """`host:port`, with an IPv6 address in brackets or without. ValueError."""
+    """Reads `host:port`. An IPv6 address may have brackets. ValueError."""
     if text is None:
         return None
     host, _, port = text.rpartition(":")
@@ -26,7 +26,7 @@ def parse_address(text: str | None) -> tuple[str, int] | None:
 
 
 def parse_rule(text: str) -> RecodeRule:
-    """`lz4=gzip:magic0`; `topic=PATTERN` and `client=PATTERN` may stand beside it. ValueError."""
+    """Reads `lz4=gzip:magic0`, optionally with `topic=PATTERN` and `client=PATTERN`. ValueError."""
     patterns: dict[str, str] = {}
     recode: dict[str, str] = {}
     for part in text.split(","):
@@ -45,7 +45,8 @@ def parse_rule(text: str) -> RecodeRule:
 
 
 def parse_topic_config(text: str) -> tuple[str, str, str]:
-    """`topic:key=value`. ValueError: it is not, or no such setting, or none of its values."""
+    """Reads `topic:key=value`. ValueError: the text has another form, or the setting or its value
+    is invalid."""
     topic, colon, setting = text.partition(":")
     key, equals, value = setting.partition("=")
     if not (topic and colon and key and equals):
@@ -59,7 +60,7 @@ def parse_topic_config(text: str) -> tuple[str, str, str]:
 
 
 def grouped(settings: Iterable[tuple[str, str, str]]) -> dict[str, dict[str, str]]:
-    """By topic."""
+    """Groups settings by topic."""
     topics: dict[str, dict[str, str]] = {}
     for topic, key, value in settings:
         topics.setdefault(topic, {})[key] = value

@@ -1,6 +1,6 @@
 """The options that `downconvert serve` and `downconvert gateway` share.
 
-Not here: what a recoding rule means (serve_options.py), what is logged (logs.py)."""
+Not here: parsing a recoding rule (serve_options.py), logging (logs.py)."""
 
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -31,7 +31,7 @@ SHOWN: Final = (
 
 
 def shown_options(command: Command) -> Command:
-    """Adds the options about what the command prints."""
+    """Adds the options about the command's output."""
     for option in reversed(SHOWN):
         command = option(command)
     return command

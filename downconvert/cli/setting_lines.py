@@ -1,6 +1,6 @@
-"""Where in a file of settings something is that is wrong: an error names the setting.
+"""Finds the line of an error in a file of settings. The error names the setting.
 
-Not here: what is wrong (access/settings.py, gateway/settings.py)."""
+Not here: finding errors (access/settings.py, gateway/settings.py)."""
 
 import re
 from collections.abc import Iterable

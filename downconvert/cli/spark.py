@@ -1,7 +1,8 @@
-"""`downconvert spark`: jobs over whole clusters' log directories, on this machine or a cluster.
+"""`downconvert spark`: runs jobs over whole clusters' log directories, on this machine or a
+cluster.
 
-Not here: the subcommands (one file each), what they share (spark_job.py),
-the jobs (downconvert/spark)."""
+Not here: the subcommands (one file each), their common options (spark_job.py), the jobs
+(downconvert/spark)."""
 
 from typing import Final
 
@@ -12,7 +13,7 @@ from .lazy_group import Entry, lazy_group
 JOBS: Final = {
     "audit": Entry(
         "downconvert.cli.spark_audit",
-        "What there is, what old clients cost, what keeps from Kafka 4.",
+        "Report formats, the cost of old clients, obstacles to Kafka 4.",
     ),
     "convert": Entry("downconvert.cli.spark_convert", "Rewrite log directories in another format."),
     "export": Entry(
@@ -30,7 +31,7 @@ JOBS: Final = {
     "offsets": Entry(
         "downconvert.cli.spark_state", "Print committed offsets of groups, from __consumer_offsets."
     ),
-    # an experiment: they live above this package
+    # an experiment, on a higher floor than this package
     "sweep": Entry(
         "simulator.cli.spark_sweep",
         "Simulate a grid of chunk sizes, codecs, records and consumers.",
@@ -46,9 +47,9 @@ JOBS: Final = {
 def spark() -> None:
     """Jobs over log directories that are too large for one core, or for one machine.
 
-    Without --master they run on all cores of this machine, and need nothing but Java. DIRs are
-    brokers' log directories, partitions' directories, or directories above several of them:
-    copied, backed up, or mounted.
+    Without --master they run on all cores of this machine, and need only Java. DIRs are log
+    directories of brokers, directories of partitions, or directories that contain several of these.
+    They may be copies, backups, or mounted.
 
     \b
     downconvert spark audit /var/kafka --report audit.html

@@ -1,4 +1,5 @@
-"""`downconvert spark audit`: what is in log directories, and what keeps them from Kafka 4.
+"""`downconvert spark audit`: reports the contents of log directories, and what prevents an upgrade
+to Kafka 4.
 
 Not here: the audit (downconvert/spark/jobs/audit/audit.py)."""
 
@@ -48,12 +49,11 @@ def audit(
     report: Path | None,
     job: Job,
 ) -> int:
-    """Report per topic which formats and codecs there are, what serving old consumers takes, what
-    these miss, where there is damage, and which topics still hold formats that Kafka 4 no longer
-    supports.
+    """Report for each topic the formats and codecs, the cost of serving old consumers, what these
+    would miss, and damage. Name the topics with formats that Kafka 4 no longer supports.
 
-    All headers are read, and all checksums compared. Records are read and converted as a sample of
-    at least a MiB of each format and codec in a segment, or all of them with --everything.
+    All headers are read, and all checksums compared. A sample of the records is read and converted:
+    at least a MiB of each format and codec in a segment. With --everything, all records are.
 
     \b
     downconvert spark audit /var/kafka

@@ -1,4 +1,4 @@
-"""`downconvert spark convert`: log directories in another format.
+"""`downconvert spark convert`: converts log directories to another format.
 
 Not here: the conversion (downconvert/spark/jobs/convert/convert.py)."""
 
@@ -45,12 +45,12 @@ def convert(
     committed: bool,
     job: Job,
 ) -> int:
-    """Write what is in the DIRs to OUT, all segments in one format, with new indexes.
+    """Write the segments of the DIRs to OUT, all in one format, with new indexes.
 
     Offsets, timestamps, keys, values and gaps stay. Each segment is written, read back, compared
-    record for record, and only then given its name; OUT/conversion-manifest.jsonl says what was
-    made of each. Run again, it goes on where it stopped. OUT must be the same directory on all
-    machines of a cluster.
+    record for record, and only then gets its name. OUT/conversion-manifest.jsonl has the result of
+    each. An interrupted run can be repeated, and continues where it stopped. OUT must be the same
+    directory on all machines of a cluster.
 
     \b
     downconvert spark convert --to-magic 2 /backup/broker-1 /mnt/upgraded

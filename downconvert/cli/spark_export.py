@@ -1,4 +1,4 @@
-"""`downconvert spark export`: records as Parquet, or as a table of Delta Lake or Iceberg.
+"""`downconvert spark export`: exports records to Parquet, or to a table of Delta Lake or Iceberg.
 
 Not here: the export (downconvert/spark/jobs/export/export.py)."""
 
@@ -25,7 +25,7 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
 @click.argument("target", metavar="OUT")
 @click.option("--committed", is_flag=True, help="Leave out aborted transactions.")
-@click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches, and go on.")
+@click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches.")
 @click.option(
     "--past-high-watermark",
     is_flag=True,
@@ -60,7 +60,7 @@ PACKAGES: Final = {"delta": "deltalake", "iceberg": "pyiceberg"}
     metavar="KEY=VALUE",
     multiple=True,
     callback=pairs,
-    help="A property of the catalog; several times if you like.",
+    help="A property of the catalog; may be repeated.",
 )
 @of_topics
 def export(
@@ -79,11 +79,11 @@ def export(
     """Add the records in the DIRs to OUT as Parquet, in folders topic=.../date=... (UTC) that
     Spark, Trino and Iceberg's add_files read.
 
-    Offsets that are in OUT stay as they are, also when retention has deleted them from the logs;
-    what is not there yet is added. The same run twice is the same once, also after one that died.
-    OUT is a directory that all machines have mounted, or in a store; one run at a time may write to
-    it. A table has the offsets in the metadata of its commits. What is printed counts what this run
-    has added.
+    Records that are already in OUT stay unchanged, even after retention has deleted them from the
+    logs. Missing records are added. A repeated run adds nothing twice, even after a run that died.
+    OUT is a directory that all machines have mounted, or in a store. Only one run at a time may
+    write to it. A table has the offsets in the metadata of its commits. The printed counts are
+    those of this run.
 
     \b
     downconvert spark export /var/kafka /data/events

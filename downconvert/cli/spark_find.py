@@ -1,4 +1,4 @@
-"""`downconvert spark find`: where records with certain keys are.
+"""`downconvert spark find`: finds the places of records with certain keys.
 
 Not here: the search (downconvert/spark/jobs/find.py)."""
 
@@ -27,11 +27,11 @@ def _keys_in_hex(
 
 @click.command()
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
-@click.option("--key", "keys", multiple=True, help="A key, as UTF-8; several times if you like.")
+@click.option("--key", "keys", multiple=True, help="A key, as UTF-8; may be repeated.")
 @click.option(
     "--key-hex", "hex_keys", multiple=True, callback=_keys_in_hex, help="A key, in hexadecimal."
 )
-@click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches, and go on.")
+@click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches, and continue.")
 @click.option("--limit", type=click.IntRange(1), default=LIMIT, help="Stop after so many records.")
 @of_topics
 def find(
@@ -42,10 +42,10 @@ def find(
     limit: int,
     job: Job,
 ) -> None:
-    """Print where in the DIRs the records with a key are: topic, partition, offset, segment file,
-    and the byte at which their batch begins there (as `downconvert dump` numbers them).
+    """Print the places of a key's records in the DIRs: topic, partition, offset, segment file, and
+    the position of the batch in the file (as in `downconvert dump`).
 
-    For deletion requests, and before and after a compaction.
+    This helps with deletion requests, and before and after a compaction.
 
     \b
     downconvert spark find --key customer-17 /var/kafka
@@ -78,7 +78,7 @@ def find(
 
 
 def _as_json(row: dict[str, Any]) -> dict[str, Any]:
-    """Keys in Base64, as they may be any bytes; and as text where they are UTF-8."""
+    """Keys in Base64, because they may be any bytes, and as text if they are UTF-8."""
     key = bytes(row["key"])
     try:
         text = key.decode()

@@ -1,6 +1,6 @@
-"""`downconvert spark gaps`: which offsets of logs no copy has, and why.
+"""`downconvert spark gaps`: lists the offsets of logs that no copy has, and why.
 
-Not here: looking for them (downconvert/spark/jobs/gap_report.py)."""
+Not here: finding them (downconvert/spark/jobs/gap_report.py)."""
 
 import json
 from typing import Any
@@ -25,16 +25,16 @@ from .spark_job import Job, of_topics
     "--compacted",
     metavar="NAMES",
     multiple=True,
-    help="Topics that are compacted: names or patterns; several times if you like.",
+    help="Topics that are compacted: names or patterns; may be repeated.",
 )
 @of_topics
 def gaps(paths: tuple[str, ...], verify_crc: bool, compacted: tuple[str, ...], job: Job) -> int:
     """Print each range of offsets that readers of the DIRs do not get: topic, partition, from, to
-    (without), state, and why.
+    (exclusive), state, and reason.
 
-    torn: a copy of a file stopped there. damaged: bytes have changed. missing: no file has them.
-    superseded: a copy has them, and a later leader has truncated them; this is no loss. What
-    compaction or retention has removed is no gap. The exit status is 2 where anything is lost.
+    torn: a copy of a file ends there. damaged: bytes have changed. missing: no file has them.
+    superseded: a copy has them, but a later leader has truncated them, which is no loss. Records
+    that compaction or retention has removed are no gap. The exit status is 2 if anything is lost.
 
     \b
     downconvert spark gaps /backup/broker-*

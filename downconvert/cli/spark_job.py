@@ -1,4 +1,4 @@
-"""What the subcommands of `downconvert spark` share: their options, and the session they run in.
+"""The common options and the session of the subcommands of `downconvert spark`.
 
 Not here: the subcommands (one file each)."""
 
@@ -30,10 +30,10 @@ OF_THE_EXTRA: Final = ("pyspark", "pyarrow", "pandas", "numpy")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What every job is told.
+    """The common options of every job.
 
-    as_json: results as JSON, and nothing else. master, remote, configuration: of Spark; None: all
-    cores of this machine, or what spark-submit was given. topics: names and patterns; empty:
+    as_json: print only results, as JSON. master, remote, configuration: of Spark; with None, all
+    cores of this machine, or the settings of spark-submit. topics: names and patterns; empty for
     all."""
 
     as_json: bool
@@ -44,15 +44,16 @@ class Job:
 
     @property
     def is_anywhere(self) -> bool:
-        """Whether it was not said where it is to run."""
+        """Whether no option states where the job runs."""
         return self.master is None and self.remote is None and REMOTE not in os.environ
 
     def session(
         self, name: str, paths: Sequence[str]
     ) -> "AbstractContextManager[tuple[SparkSession, Step]]":
-        """A session, and progress while it works. An error of Spark becomes one line.
+        """A session, which shows progress while it works. An error of Spark becomes one line.
 
-        NotADirectoryError: one of the paths to read is none. That is said before Spark starts."""
+        NotADirectoryError: one of the paths to read is not a directory. It is raised before Spark
+        starts."""
         if self.master is not None and self.remote is not None:
             raise click.UsageError("name --master or --remote, not both")
         check_paths(paths)
@@ -60,18 +61,18 @@ class Job:
 
 
 def of_topics(command: Command) -> Command:
-    """The options of a job over log directories, which the command gets as `job`."""
+    """Adds the options of a job over log directories. The command gets them as `job`."""
     return click.option(
         "--topics",
         metavar="NAMES",
         multiple=True,
         callback=_names,
-        help="Only these: names or patterns (orders-*); several times, or with commas.",
+        help="Only these: names or patterns (orders-*); may be repeated, or use commas.",
     )(on_spark(command))
 
 
 def on_spark(command: Command) -> Command:
-    """The options that every job has, which the command gets as `job`."""
+    """Adds the options of every job. The command gets them as `job`."""
 
     @wraps(command)
     def run(**options: Any) -> Any:
@@ -88,7 +89,7 @@ def on_spark(command: Command) -> Command:
             metavar="KEY=VALUE",
             multiple=True,
             callback=pairs,
-            help="A setting of Spark's; several times if you like.",
+            help="A setting of Spark; may be repeated.",
         ),
         click.option(
             "--master",
@@ -110,7 +111,7 @@ def on_spark(command: Command) -> Command:
 def pairs(
     _context: click.Context, _option: click.Parameter, texts: Sequence[str]
 ) -> dict[str, str]:
-    """The texts of an option KEY=VALUE, as a click callback."""
+    """A click callback for the texts of an option KEY=VALUE."""
     for text in texts:
         if "=" not in text:
             raise click.BadParameter(f"{text!r} is not KEY=VALUE")
@@ -151,7 +152,7 @@ def _open_job(name: str, job: Job) -> "Iterator[tuple[SparkSession, Step]]":
 
 @contextmanager
 def _warnings_as_lines() -> Iterator[None]:
-    """Prints the warnings of a job as one line each, without the place in the code."""
+    """Prints each warning of a job as one line, without the place in the code."""
 
     def show(message: Warning | str, *_: object, **__: object) -> None:
         click.echo(f"downconvert: {message}", err=True)

@@ -1,4 +1,4 @@
-"""`downconvert spark latest`: the last record of each key.
+"""`downconvert spark latest`: writes the last record of each key.
 
 Not here: the query (downconvert/spark/jobs/latest.py)."""
 
@@ -24,10 +24,11 @@ def latest(
     uncommitted: bool,
     job: Job,
 ) -> None:
-    """Write to OUT what compaction would leave of the DIRs: of each key of a partition the last
-    record, as Parquet in folders topic=..., with the columns of Spark's Kafka source.
+    """Write to OUT the records that compaction would keep of the DIRs: the last record of each key
+    in a partition. They become Parquet in folders topic=..., with the columns of Spark's Kafka
+    source.
 
-    OUT must not exist. It may be on any file system that Spark knows.
+    OUT must not exist. It may be on any file system that Spark supports.
 
     \b
     downconvert spark latest --topics customers /var/kafka /data/customers

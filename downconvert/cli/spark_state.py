@@ -1,6 +1,6 @@
 """`downconvert spark offsets`, `groups` and `transactions`: the brokers' own topics, decoded.
 
-Not here: what their records add up to (downconvert/spark/read/state_tables.py)."""
+Not here: computing the state from records (downconvert/spark/read/state_tables.py)."""
 
 import base64
 import json
@@ -24,12 +24,12 @@ Columns = dict[str, Callable[[Row], str]]
 
 
 def _of_state(command: Callable[..., None]) -> Callable[..., None]:
-    """What the three have in common."""
+    """Adds the common options of the three commands."""
     options: tuple[Callable[..., Any], ...] = (
         click.argument("paths", metavar="DIR...", nargs=-1, required=True),
-        click.option("--skip-damaged", is_flag=True, help="Leave out what is damaged, and go on."),
+        click.option("--skip-damaged", is_flag=True, help="Leave out damaged batches."),
         click.option(
-            "--limit", type=click.IntRange(1), default=LIMIT, help="Print no more than these."
+            "--limit", type=click.IntRange(1), default=LIMIT, help="Print at most this many."
         ),
     )
     made: Any = on_spark(command)
@@ -40,11 +40,11 @@ def _of_state(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @_of_state
-@click.option("--group", "groups", multiple=True, help="Only this one; several times if you like.")
+@click.option("--group", "groups", multiple=True, help="Only this one; may be repeated.")
 def offsets(groups: tuple[str, ...], **options: Any) -> None:
-    """Print the offsets that groups have committed, as __consumer_offsets in the DIRs has them.
+    """Print the committed offsets of groups, from __consumer_offsets in the DIRs.
 
-    What transactions have committed counts when they have; tombstones count. The same as a
+    Offsets in transactions count once the transaction is committed. Tombstones delete offsets. As a
     DataFrame: spark.read.format("kafka-segments").option("level", "offset").
 
     \b
@@ -64,11 +64,11 @@ def offsets(groups: tuple[str, ...], **options: Any) -> None:
 
 @click.command()
 @_of_state
-@click.option("--group", "groups", multiple=True, help="Only this one; several times if you like.")
+@click.option("--group", "groups", multiple=True, help="Only this one; may be repeated.")
 def groups(groups: tuple[str, ...], **options: Any) -> None:
-    """Print the groups in __consumer_offsets of the DIRs: protocol, generation and members as they
-    were at their last rebalance. Of groups of the protocols after the classic one (KIP-848, share
-    and streams groups) only names and types are printed.
+    """Print the groups in __consumer_offsets of the DIRs: protocol, generation and members at their
+    last rebalance. For groups of later protocols than the classic one (KIP-848, share and streams
+    groups) only names and types are printed.
 
     \b
     downconvert spark groups /var/kafka
@@ -87,9 +87,9 @@ def groups(groups: tuple[str, ...], **options: Any) -> None:
 
 @click.command()
 @_of_state
-@click.option("--id", "ids", multiple=True, help="Only this one; several times if you like.")
+@click.option("--id", "ids", multiple=True, help="Only this one; may be repeated.")
 def transactions(ids: tuple[str, ...], **options: Any) -> None:
-    """Print what transactional ids were doing last, as __transaction_state in the DIRs has it.
+    """Print the last state of transactional ids, from __transaction_state in the DIRs.
 
     \b
     downconvert spark transactions /var/kafka
@@ -156,7 +156,7 @@ def _number(value: int | None) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """For JSON: times as ISO 8601 in UTC, bytes in Base64."""
+    """A value for JSON: times as ISO 8601 in UTC, bytes in Base64."""
     match value:
         case dict():
             return {name: _plain(one) for name, one in value.items()}

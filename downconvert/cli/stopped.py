@@ -1,6 +1,6 @@
-"""The logs of a stopped broker that a subcommand is to change, by their topics' names.
+"""Finds the logs of a stopped broker that a subcommand changes, by the names of their topics.
 
-Not here: what is done to them (compact.py, retention.py)."""
+Not here: changing them (compact.py, retention.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,17 +15,17 @@ from downconvert.storage.names import parse_partition
 
 from .failure import CommandError
 
-INTERNAL = "__"  # what brokers' own topics begin with
+INTERNAL = "__"  # the prefix of brokers' own topics
 
 
 def topic_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Which topics of a log directory are meant."""
+    """Adds the option for the topics of a log directory."""
     return click.option(
         "--topic",
         "topics",
         metavar="PATTERN",
         multiple=True,
-        help="Of a log directory, these topics: clicks, or 'logs-*'.  [required there]",
+        help="Topics of a log directory: clicks, or 'logs-*'.  [required for one]",
     )(command)
 
 
@@ -35,7 +35,7 @@ def stopped_logs(
 ) -> Iterator[Iterator[Log]]:
     """The log in a partition's directory, or those of some topics in a broker's.
 
-    A pattern means brokers' own topics only where it begins as they do. CommandError: no such
+    A pattern matches brokers' own topics only if it begins with their prefix. CommandError: no such
     directory, or no such topic."""
     if not directory.is_dir():
         raise CommandError(f"{directory}: is not a directory")
@@ -57,8 +57,8 @@ def stopped_logs(
 
 
 def written_partition(directory: Path) -> Path:
-    """The full path of a partition's directory that is to be written. CommandError: it is a link,
-    which may lead out of the log directory, or has the name of none."""
+    """The full path of a partition's directory that will be written. CommandError: it is a link,
+    which may lead out of the log directory, or has no partition's name."""
     if directory.is_symlink():
         raise CommandError(f"{directory}: is a link: name the directory that it leads to")
     path = directory.resolve()

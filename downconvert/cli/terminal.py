@@ -1,4 +1,4 @@
-"""What is said beside the output: notices, and progress where somebody watches.
+"""Notices and progress, beside the output.
 
 All of it goes to standard error, so that standard output can be read by programs.
 
@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from records.backend import ENVIRONMENT_VARIABLE, NAME, REFERENCE
 
-Step = Callable[[str, float, float], None]  # what is being done, how far it is, of how much
+Step = Callable[[str, float, float], None]  # the current activity, its progress, and the total
 
 _FORCED: Final = (
     f"note: {ENVIRONMENT_VARIABLE}={REFERENCE} asks for the Python reference, which is a hundred "
@@ -31,20 +31,21 @@ REFERENCE_NOTICE: Final = _FORCED if os.environ.get(ENVIRONMENT_VARIABLE) else _
 
 
 def notices() -> Console:
-    """Where notices go."""
+    """The console for notices."""
     return Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 @cache
 def name_the_backend() -> None:
-    """One line where the reference runs, once in a process; nothing where the kernel does."""
+    """Prints a line if the reference runs instead of the compiled kernel, once in a process."""
     if NAME == REFERENCE:
         notices().print(REFERENCE_NOTICE, style="yellow")
 
 
 @contextmanager
 def progress() -> Iterator[Step]:
-    """A progress bar for one step after the other, gone at the end. Only on a terminal."""
+    """A progress bar for one step after the other. It disappears at the end, and is shown only on a
+    terminal."""
     console = notices()
     if not console.is_terminal:
         yield lambda _what, _done, _total: None

@@ -1,4 +1,4 @@
-"""`downconvert upgrade`: segments of v0 and v1 as v2, in a directory of their own or in place.
+"""`downconvert upgrade`: upgrades segments of v0 and v1 to v2, in a new directory or in place.
 
 Not here: the upgrade (storage)."""
 
@@ -22,18 +22,18 @@ from .terminal import name_the_backend, progress
 @click.command()
 @click.argument("source", metavar="DIR", type=click.Path(path_type=Path))
 @click.argument("target", metavar="[OUT]", required=False, type=click.Path(path_type=Path))
-@click.option("--in-place", is_flag=True, help="Let the result take DIR's name; DIR is kept.")
+@click.option("--in-place", is_flag=True, help="Give the result DIR's name. DIR is renamed.")
 @click.option("--dry-run", is_flag=True, help="Convert everything, and write nothing.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 def upgrade(
     source: Path, target: Path | None, in_place: bool, dry_run: bool, as_json: bool
 ) -> None:
-    """Write what is in DIR to OUT, with every batch of v0 and v1 as v2.
+    """Write the logs of DIR to OUT, with every batch of v0 and v1 as v2.
 
     DIR is a broker's log directory, or one partition's. Offsets, timestamps, keys, values, nulls
-    and gaps stay as they are; indexes are written anew, everything else is copied. In the end
-    both are read, and compared record for record. Brokers since 4.0 no longer convert what is
-    old; stop the broker before its directory is upgraded in place.
+    and gaps do not change. Indexes are written again, and everything else is copied. At the end
+    both directories are read and compared record for record. Brokers since 4.0 no longer convert
+    old formats. Stop the broker before you upgrade its directory in place.
 
     \b
     downconvert upgrade --dry-run /var/kafka

@@ -16,10 +16,10 @@ Callback = Callable[[click.Context, click.Parameter, Any], Any]
 
 
 def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callback:
-    """A callback that reads an option's text, or each of its texts; ValueErrors become usage
+    """A callback that parses an option's text, or each of its texts. ValueErrors become usage
     errors.
 
-    `keep_text`: it is only checked, so that it can be printed as it was written."""
+    `keep_text`: the text is only checked, so that it can be printed as it was written."""
 
     def one(text: str) -> object:
         value = parse(text)
@@ -37,7 +37,7 @@ def parsed(parse: Callable[[str], object], *, keep_text: bool = False) -> Callba
 
 
 class Long(click.IntRange):
-    """A whole number of 64 bits, as Kafka's offsets and settings are."""
+    """A whole number of 64 bits, like Kafka's offsets and settings."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         number = int(super().convert(value, param, ctx))
@@ -59,7 +59,8 @@ class Seconds(click.FloatRange):
 
 
 class OutputFile(click.Path):
-    """A file to write, in a directory that is there; found out before anything is done."""
+    """A file to write in an existing directory. The directory is checked before anything is
+    done."""
 
     def __init__(self, *, allow_dash: bool = False) -> None:
         super().__init__(path_type=Path, allow_dash=allow_dash)
@@ -74,7 +75,7 @@ class OutputFile(click.Path):
 
 
 def size_from(least: int) -> Callback:
-    """A callback that reads a size of at least so many bytes."""
+    """A callback that parses a size of at least `least` bytes."""
 
     def parse(text: str) -> int:
         size = parse_size(text)

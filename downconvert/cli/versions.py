@@ -1,5 +1,5 @@
-"""What `downconvert --version` says: the distribution, which kernel runs, which libraries do the
-codecs' work, and on what."""
+"""The output of `downconvert --version`: the distribution, the kernel, the codecs' libraries, and
+the system."""
 
 import platform
 import zlib
@@ -13,7 +13,7 @@ from .extras import DISTRIBUTION
 
 
 def versions() -> Iterator[str]:
-    """Lines. The first one is the distribution and its version, and nothing else."""
+    """The lines. The first one has only the distribution and its version."""
     yield f"{DISTRIBUTION} {_version(DISTRIBUTION)}"
     yield f"kernel: {NAME}"
     codecs = {"snappy": "cramjam", "lz4": "lz4", "zstd": "zstandard"}

@@ -65,7 +65,7 @@ class Connection:
             self._socket.close()
 
     def ask(self, api: ApiKey, version: int, body: Message) -> Message:
-        """Its answer to a request of this version."""
+        """Sends a request of this version and returns the broker's answer."""
         self._correlation_id += 1
         header = Message(
             request_api_key=api,

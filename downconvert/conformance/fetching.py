@@ -21,7 +21,7 @@ PAUSE: Final = 0.5  # seconds between two checks whether a log has been compacte
 
 
 def fetch(cluster: Cluster, written: Written, version: int, position: int, limit: int) -> Any:
-    """The answer for the one partition. ConformanceError: there is none."""
+    """The answer for the one partition. ConformanceError: there is no answer."""
     part = Message(partition=0, fetch_offset=position, partition_max_bytes=limit)
     by_id = version >= TOPIC_IDS_SINCE
     who = {"topic_id": written.id} if by_id else {"topic": written.name}
@@ -40,7 +40,7 @@ def fetch(cluster: Cluster, written: Written, version: int, position: int, limit
 
 
 def unlike_its_plan(cluster: Cluster, written: Written, seconds: float) -> str:
-    """Why a log differs from its plan; empty: it does not. A cleaner gets so many seconds."""
+    """Why a log differs from its plan; empty if it does not. A cleaner gets `seconds`."""
     plan = written.plan
     if not plan.is_compacted and plan.magic == V2:
         return ""

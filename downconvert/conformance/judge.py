@@ -195,7 +195,7 @@ def _sent(written: Written) -> Iterator[tuple[int, tuple[Record, bool]]]:
 
 
 def _difference(sent: Record, got: Record, magic: int, plan: Plan) -> str:
-    """The differing field of a record; empty: none."""
+    """The differing field of a record; empty if there is none."""
     magic = min(magic, plan.magic)
     if (sent.key, sent.value) != (got.key, got.value):
         return "key" if sent.key != got.key else "value"

@@ -85,7 +85,7 @@ def verdict(score: Score) -> str:
 
 
 def again(score: Score) -> str:
-    """The bytes that were sent in vain, in a sentence; empty: no old version was used."""
+    """The bytes that were sent in vain, in a sentence; empty if no old version was used."""
     if not score.serves_old:
         return ""
     return (

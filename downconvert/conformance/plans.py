@@ -21,8 +21,8 @@ FORMAT: Final = "message.format.version"
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that are sent as one batch. `transaction`: whether it is committed or aborted; None:
-    no transaction."""
+    """Records that are sent as one batch. `transaction`: whether it is committed or aborted; None
+    without a transaction."""
 
     codec: Codec
     records: tuple[Record, ...]  # offsets from 0 on

@@ -1,4 +1,4 @@
-"""The rules of a fetch: each with its source, and the clients that a broken one hurts. The
+"""The rules of a fetch. Each has its source, and the clients that suffer if it is broken. The
 behaviour of real clients is from the runs of docs/old-clients.md."""
 
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ RULES: Final = {
     )
 }
 
-# Who asks which version; docs/old-clients.md has the whole table.
+# The versions that clients send. docs/old-clients.md has the whole table.
 CLIENTS: Final = (
     (0, "0.8 clients, kafka-node, no-kafka, kafka-rust, what is pinned to 0.8"),
     (1, "0.9 clients, kafka-go 0.1 and 0.2, what is pinned to 0.9"),

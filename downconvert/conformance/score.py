@@ -59,8 +59,7 @@ class Score:
 
     @property
     def again(self) -> float:
-        """The share of the bytes sent to old versions with the largest limit that are sent
-        again."""
+        """The share of repeated bytes among those sent to old versions with the largest limit."""
         old = [case for case in self.cases if case.version < OLD_BELOW and case.limit != "1"]
         sent = sum(case.bytes_sent for case in old)
         return sum(case.bytes_again for case in old) / sent if sent else 0.0

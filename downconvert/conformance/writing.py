@@ -12,7 +12,7 @@ from downconvert.protocol.schemas import ApiKey, Message, schema
 from .connection import PLAIN, Access, ConformanceError, Connection
 from .plans import KEPT, Batch, Plan
 
-# The newest versions in use here: later ones have the same meaning in other words.
+# The newest versions in use here. Later versions have the same meaning in another form.
 NEWEST: Final = {
     ApiKey.Produce: 8,
     ApiKey.CreateTopics: 4,
@@ -73,7 +73,7 @@ class Cluster:
         return self._connections[address]
 
     def renew(self, address: tuple[str, int]) -> None:
-        """Forgets a connection that the broker has closed."""
+        """Drops a connection that the broker has closed."""
         self._connections.pop(address).close()
 
     def offers(self, api: ApiKey) -> range:

@@ -1,1 +1,1 @@
-"""The conversion: it selects batches, promises a size, and makes messages a chunk at a time."""
+"""The conversion selects batches, promises a size, and makes messages a chunk at a time."""

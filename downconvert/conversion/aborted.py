@@ -1,11 +1,11 @@
-"""Which batches belong to aborted transactions.
+"""Finds the batches that belong to aborted transactions.
 
 This follows Kafka's newer consumers. An aborted transaction is active from its first offset until
 its producer's ABORT marker. Transactional batches of an active producer are left out. If the last
 offset is known, the transaction also ends there. A marker that compaction has removed is then not
 needed.
 
-Not here: where the list comes from (a segment's .txnindex), data above the last stable offset."""
+Not here: the source of the list (a segment's .txnindex), data above the last stable offset."""
 
 from collections.abc import Iterable
 
@@ -36,14 +36,14 @@ class AbortedTransactions:
         return True
 
     def marker(self, producer_id: int, offset: int, key: bytes) -> None:
-        """Takes note of a control record. The transaction that it ends may have no data in the
-        batches seen so far: its data may be earlier, or removed by compaction."""
+        """Notes a control record. The transaction that it ends may have no data in the batches seen
+        so far, because its data is earlier or was removed by compaction."""
         self._begin(offset)
         if ControlRecordType.of(key) is ControlRecordType.ABORT:
             self._active.pop(producer_id, None)
 
     def _begin(self, offset: int) -> None:
-        """Transactions that begin up to this offset are active from here on."""
+        """Makes the transactions active that begin up to this offset."""
         while self._later and self._later[-1].first_offset <= offset:
             transaction = self._later.pop()
             self._active[transaction.producer_id] = transaction.last_offset

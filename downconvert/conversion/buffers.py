@@ -5,7 +5,7 @@ of converting a fetch. So a conversion that has ended or waits returns its buffe
 in any thread. The number of buffers follows the active conversions, not the waiting ones. The
 number of kept buffers is bounded. The former owner must not use a released buffer.
 
-Not here: how large they are, and when a conversion waits (send.py, converter.py)."""
+Not here: the sizes of buffers, and when a conversion waits (send.py, converter.py)."""
 
 from typing import Final
 

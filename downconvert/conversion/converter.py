@@ -2,9 +2,9 @@
 
 What the kernel leaves is converted in Python, an item at a time (streamed). Sending, converting
 into memory and measuring are the same steps with another target. The size of compressed output is
-unknown before it is made: measuring ends there, and a caller continues by making it.
+unknown before it is made. So measuring ends there, and the caller continues by making it.
 
-Not here: the calls of the kernel (engine.py), how far a conversion goes (plan.py), sending
+Not here: the calls of the kernel (engine.py), the end of a conversion (plan.py), sending
 (send.py)."""
 
 from collections.abc import Generator, Iterator
@@ -50,7 +50,7 @@ from .stats import Counts
 BATCH, DAMAGE = int(Outcome.BATCH), int(Outcome.DAMAGE)
 GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself
 
-# The kernel measures records in chunks of this size, and so many bytes in a step.
+# The kernel measures records in chunks of the first size, and measures the second size in one step.
 MEASURED_CHUNK_SIZE: Final = 128 * KiB
 MEASURED_SIZE: Final = MiB
 MESSAGES_SIZE: Final = 64 * KiB  # bytes made in a step if no client waits for a size
@@ -75,26 +75,26 @@ class Converter:
     )
 
     def __init__(self, records: Records, request: Request, chunk_size: int | None = None) -> None:
-        """`chunk_size`: bytes of records that are converted at a time; None: the policy's."""
+        """`chunk_size`: bytes of records that are converted at a time; by default the policy's."""
         self._records = records
         self._request = request
         self._chunk_size = request.policy.chunk_size if chunk_size is None else chunk_size
         self._engine = Engine(records, request)
         self._aborted: AbortedTransactions | None = None
         self._streamed: Streamed | None = None
-        self._item: Generator[int, None, None] | None = None  # what Python converts just now
-        self._due: int | None = None  # why the kernel stopped: to be decided next
+        self._item: Generator[int, None, None] | None = None  # the item that Python converts now
+        self._due: int | None = None  # the kernel's reason to stop, not decided yet
         self._largest = 0
         self.position = 0
 
     def advance(self, end: int, target: Target, room: int, budget: int) -> Progress | None:
-        """Converts up to `end`, which is the boundary of an entry, or the end of the records: at
-        most `room` bytes, and no other chunk after `budget` bytes. None: there are no more, or
-        COUNTED and the next messages must be made.
+        """Converts up to `end`, which is the boundary of an entry or the end of the records: at
+        most `room` bytes, and no other chunk after `budget` bytes. None if there are no more, or if
+        the target is COUNTED and the next messages must be made.
 
-        A message larger than `room` is a part of the result. What Python converts for a channel is
-        in `rest`. Raises RecordsError if the records are damaged or refused, after everything
-        before that place."""
+        The result may include a message larger than `room`. Messages that Python converts for a
+        channel are in `rest`. Raises RecordsError if the records are damaged or refused, after it
+        has returned everything before that place."""
         begin = self.position
         while True:
             if self._item is not None:
@@ -132,7 +132,7 @@ class Converter:
                 yield done.rest
 
     def measured(self, end: int) -> Iterator[int]:
-        """The sizes of the messages up to `end`, or to those that must be made."""
+        """The sizes of the messages up to `end`, or up to the first that must be made."""
         return self._sizes(end, COUNTED, MEASURED_SIZE)
 
     def sizes(self, end: int) -> Iterator[int]:
@@ -146,7 +146,7 @@ class Converter:
 
     @property
     def is_between(self) -> bool:
-        """Whether it stands between two items, and can continue without a buffer."""
+        """Whether the conversion is between two items, so that it can continue without a buffer."""
         return self._item is None
 
     @property
@@ -183,14 +183,15 @@ class Converter:
         )
 
     def release(self) -> None:
-        """Releases all buffers: no further message is wanted, or none for a while."""
+        """Releases all buffers. Call this when no further message is wanted, or none for a
+        while."""
         if self._item is not None:
             self._item.close()
         if self._streamed is not None:
             self._streamed.release()
 
     def _next_piece(self, item: Generator[int, None, None], target: Target) -> Progress | None:
-        """The next piece of what Python converts. None: all of it is done."""
+        """The next piece that Python converts. None at the end of the item."""
         assert self._streamed is not None
         size = next(item, None)
         if size is None:
@@ -203,8 +204,8 @@ class Converter:
         return Progress(0, size if target is IN_MEMORY else 0, LIMIT, piece)
 
     def _decide(self, due: int, end: int, *, is_measuring: bool) -> bool:
-        """Acts on the reason for which the kernel stopped. False: the next messages must be made,
-        and not measured."""
+        """Acts on the kernel's reason to stop. False if the next messages cannot be measured, but
+        must be made."""
         if due == DAMAGE:
             reason, _ = self._engine.transcoder.damage or ("damaged", 0)
             raise CorruptRecordsError(reason, self.error_position)
@@ -225,8 +226,9 @@ class Converter:
         return True
 
     def _choose(self) -> CompressedEntry | None:
-        """Decides about the entry where the kernel stopped. Returns the entry if it is compressed
-        and to be converted. None: it is left out, or the kernel copies or converts it."""
+        """Decides about the entry where the kernel stopped. Returns the entry if Python must
+        convert it because it is compressed. None if it is left out, or if the kernel copies or
+        converts it."""
         head = bytearray(BATCH_HEADER_SIZE)
         found = self._records.read_into(memoryview(head), self.position)
         magic = head[MAGIC_AT]

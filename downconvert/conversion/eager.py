@@ -1,4 +1,4 @@
-"""Conversion without a promised size: piece by piece, or into one buffer.
+"""Converts without a promised size: piece by piece, or into one buffer.
 
 `eager` is the way of brokers before KIP-283, which ran out of memory with it. It is the baseline
 for measurements.

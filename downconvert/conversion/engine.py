@@ -1,8 +1,8 @@
-"""Converts records by the kernel: to a channel, into memory, or to their size.
+"""Converts records by the kernel: to a channel or into memory, or only measures their size.
 
-It reads files, mappings and memory. Other records, which have no descriptor, are read for it a
-window at a time. It writes to channels through their descriptor: plain sockets, pipes and raw
-files. It does not write to a socket with a time-out, because Python waits for that one.
+The kernel reads files, mappings and memory. This file reads records without a descriptor for it, a
+window at a time. The kernel writes to the descriptors of plain sockets, pipes and raw files. It
+does not write to a socket with a timeout, because Python must wait for that one.
 
 Not here: decisions, the position (converter.py), what the kernel leaves to Python (streamed)."""
 
@@ -29,10 +29,11 @@ Target: TypeAlias = tuple[int, bool]  # a descriptor, and whether it is a socket
 IN_MEMORY: Final[Target] = MEMORY, False
 COUNTED: Final[Target] = COUNTER, False
 
-# Compressing again costs about this many times more for each byte that goes through memory.
+# Compressing a byte again costs about this many times more than other bytes that go through memory.
 COMPRESSED_WEIGHT: Final = 8
 
-# An item may be as large as a chunk of this size or more, and as two smaller ones.
+# An item may be as large as one chunk if chunks have this size or more, else as large as two
+# chunks.
 LARGE_CHUNK_SIZE: Final = 64 * KiB
 
 
@@ -86,7 +87,7 @@ class Engine:
     def _advance_window(
         self, position: int, end: int, chunk_size: int, target: Target, room: int
     ) -> Progress:
-        """Converts a chunk that is read for the kernel. A channel takes nothing."""
+        """Converts a chunk that this method reads for the kernel. Writes nothing to a channel."""
         transcoder, left = self.transcoder, end - position
         size = chunk_size if chunk_size >= LARGE_CHUNK_SIZE else 2 * chunk_size
         window, chunk = buffers.take(size), buffers.take(2 * chunk_size)
@@ -116,8 +117,8 @@ class Engine:
 
 
 def descriptor_of(channel: Any) -> Target | None:
-    """The descriptor of a channel that the kernel can write to, and whether it is a socket.
-    None: the kernel cannot write to it."""
+    """The channel's descriptor, and whether it is a socket. None if the kernel cannot write to
+    it."""
     if type(channel) is io.FileIO:
         return channel.fileno(), False
     socket = sys.modules.get("socket")

@@ -1,4 +1,4 @@
-"""Takes the place of a generator that has raised an error.
+"""A replacement for a generator that has raised an error.
 
 A generator that has raised an error is finished. If it is asked again, it reports the end, and a
 send would take that for the end of the data. This class raises the error again.

@@ -5,7 +5,7 @@ smaller, the rest is one entry head. Its length runs past the end of the respons
 it for a batch that was cut short and fetches again from there. The bytes equal those of Kafka's
 LazyDownConversionRecordsSend.
 
-Not here: deciding when filler is due (send.py). Exact sizes never need it."""
+Not here: deciding when filler is due (send.py). Exact sizes never need filler."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ FILLER_SIZE_MAX: Final = (
     128 * KiB
 )  # bytes of one piece. Longer filler has several pieces, each with its own head
 FILLER_OFFSET: Final = -1
-NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised if there were batches and all are left out
+NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised if all batches are left out
 
 
 def filler(remaining: int) -> bytes:

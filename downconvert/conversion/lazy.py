@@ -1,10 +1,10 @@
 """Records that are converted while they are sent.
 
-A fetch handler holds this object between building its response and writing it. It knows how many
-bytes the response's record set will have. It holds no converted bytes of a large one. The model is
-Kafka's LazyDownConversionRecords (KIP-283).
+A fetch handler holds this object between building its response and writing it. It knows the size of
+the response's record set. It holds no converted bytes of a large one. The model is Kafka's
+LazyDownConversionRecords (KIP-283).
 
-Not here: how the size is found (plan.py), the sending (send.py)."""
+Not here: finding the size (plan.py), sending (send.py)."""
 
 from collections.abc import Iterable
 from time import perf_counter
@@ -104,11 +104,11 @@ class LazyDownConvertRecords:
     @property
     def damage(self) -> RecordsError | None:
         """Why an exact range ends before the records do: damage or a refusal after good records.
-        None: it does not."""
+        None if it does not."""
         return self._plan.damage
 
     def to_send(self, size_max: int | None = None) -> LazyDownConvertSend:
-        """A send of all of it, or of its first `size_max` bytes, from the beginning."""
+        """A send of the whole range, or of its first `size_max` bytes."""
         return LazyDownConvertSend(
             self._records, self._request, self._plan, size_max, clock=self._clock
         )

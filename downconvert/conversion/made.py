@@ -1,8 +1,8 @@
 """Messages made before a response begins.
 
 A small response is made once, while it is planned. In a larger one only recompressed messages are
-made, because their size is unknown before. So an exact response promises only messages that have
-been made, and never needs filler. Some hundred kilobytes are made. The client's next fetch begins
+made early, because their size is unknown before. So an exact response never needs filler. After
+some hundred kilobytes of recompressed messages the response ends. The client's next fetch begins
 after them.
 
 The bytes wait here until they are sent. The bytes of all responses count against one budget. If it
@@ -19,8 +19,8 @@ from records.units import KiB, MiB
 
 from .stats import Counts
 
-ENOUGH: Final = 512 * KiB  # bytes of messages for a response. The last one may end beyond
-HELD_SIZE_MAX: Final = 1 * MiB  # bytes of one response. A larger one is made again
+ENOUGH: Final = 512 * KiB  # bytes of messages for a response; the last message may end after it
+HELD_SIZE_MAX: Final = 1 * MiB  # bytes of one response; a larger one is made again
 BUDGET: Final = 16 * MiB  # bytes of all responses together
 
 
@@ -58,7 +58,7 @@ class Held:
 
     @classmethod
     def within_budget(cls, messages: bytes, counts: Counts, seconds: float) -> Self | None:
-        """None: the budget is used up. The messages are made again while they are sent."""
+        """None if the budget is used up. The messages are then made again while they are sent."""
         return cls(messages, counts, seconds) if budget.take(len(messages)) else None
 
     def __del__(self) -> None:
@@ -66,8 +66,8 @@ class Held:
 
 
 class Made:
-    """Collects messages while they are made. `enough`: after so many bytes of whole messages no
-    other message is begun. `room`: bytes that may be held.
+    """Collects messages while they are made. `enough`: no other message is begun after this many
+    bytes of whole messages. `room`: bytes that may be held.
 
     size: bytes of whole messages in the response. seconds: the time it took to make them."""
 
@@ -109,7 +109,7 @@ class Made:
 
     @property
     def wanted(self) -> int:
-        """Bytes that are still to be made. 0 or less: there are enough."""
+        """Bytes that are still to be made; 0 or less if there are enough."""
         if self._total > self._room:
             return 0
         return self._enough - self.size
@@ -120,7 +120,7 @@ class Made:
         return self.size == self._total
 
     def hold(self, counts: Counts) -> Held | None:
-        """The response's messages, until they are sent. None: they are made again then."""
+        """The response's messages, until they are sent. None if they must be made again then."""
         if not self.size or self._bytes is None:
             return None
         messages = bytes(memoryview(self._bytes)[: self.size])

@@ -1,4 +1,4 @@
-"""The size promised before anything is sent, and how far the conversion may then go.
+"""Plans a response: the size promised before anything is sent, and the end of the conversion.
 
 Exact: a small response is made completely. A larger one is measured, up to its end or the first
 damage or refusal after good records. From the first batch that is compressed again, messages are
@@ -37,7 +37,8 @@ KAFKA_READ_SIZE_MAX: Final = 128 * KiB  # LazyDownConversionRecordsSend.MAX_READ
 
 MADE_SIZE: Final = 32 * KiB  # bytes made in a step
 
-# Bytes of records. A response up to this size is made while it is planned: its size costs nothing.
+# Bytes of records. A response up to this size is made while it is planned, so that its size costs
+# nothing.
 SMALL_SIZE_MAX: Final = 64 * KiB
 
 # The minimum count of a step inside an entry. Python needs about as long for the step as the
@@ -47,11 +48,11 @@ WITHIN: Final = 16 * KiB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """size: bytes promised. end: where in the records the conversion ends, if it gets that far. In
-    an estimate, the end of the first batch that converts to something. is_exact: no filler is
-    sent. damage: why the range ends before the records do, or None. held: messages made already,
-    from `held_from` in the records on. They end the response. cuts_no_message: no piece of the
-    conversion is cut. is_whole: all of the records are in it."""
+    """size: bytes promised. end: the position in the records where the conversion ends. In an
+    estimate, the end of the first batch that converts to something. is_exact: no filler is sent.
+    damage: why the range ends before the records do, or None. held: messages made already, from
+    `held_from` in the records on. They end the response. cuts_no_message: the promised size cuts no
+    message. is_whole: the plan covers all records."""
 
     size: int
     end: int
@@ -86,8 +87,8 @@ def at_once(steps: Steps[Found]) -> Found:
 
 
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
-    """Makes all of a small response, mostly by one call of the kernel. None: it expands too much.
-    The rules for a large response then decide how much of it is sent."""
+    """Makes all of a small response, mostly by one call of the kernel. None if it expands too much;
+    the rules for a large response then decide how much of it is sent."""
     converter, end = Converter(records, request, SMALL_SIZE_MAX), records.size
     started = clock()
     made: Made | None = None
@@ -185,8 +186,8 @@ def _planned(
     *,
     is_cut: bool,
 ) -> Plan:
-    """A plan of the measured and made messages, `size` bytes. `held_from`: where the made ones
-    begin. Raises the damage if nothing before it is good."""
+    """A plan of the measured and made messages, `size` bytes. `held_from`: the position where the
+    made ones begin. Raises the damage if nothing before it is good."""
     held = None
     if made is not None:
         is_cut = is_cut or not made.is_all
@@ -243,7 +244,7 @@ def _estimated(size: int, end: int) -> Plan:
 
 
 def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
-    """How far to convert, step by step. No entry before a yielded end is refused."""
+    """Yields positions up to which to convert. No entry before a yielded position is refused."""
     rules = rules_for(request.policy, request.to_magic)
     if chosen.is_exact:
         yield chosen.end if chosen.held is None else chosen.held_from

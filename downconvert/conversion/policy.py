@@ -46,21 +46,22 @@ class ConversionPolicy:
 
     chunk_size: how much is read and converted at a time.
     size: how the response size is promised. "exact": the size is measured first, and exactly that
-        is sent. Some hundred kilobytes of recompressed batches are made to be measured. The next
-        fetch gets the rest. Without trim_compressed all of it is measured, since the next fetch
-        cannot begin inside a batch then.
-        "estimate": as Kafka, the larger of the raw size and the first converted batch. A larger
-        result is cut, a smaller one is filled up.
+        is sent. Recompressed batches must be made to be measured. The response ends after some
+        hundred kilobytes of them, and the next fetch gets the rest. Without trim_compressed all of
+        it is measured, because the next fetch cannot begin inside a batch then.
+        "estimate": as in Kafka, the larger of the raw size and the size of the first converted
+        batch. A larger result is cut, and a smaller one is filled up.
     recode: codec to codec, for codecs that the client cannot read: {"zstd": "gzip"}. "lz4:magic0"
-        applies to messages of that format alone. "none" sends it uncompressed. "refuse" refuses it
-        as Kafka refuses zstd (UnsupportedCodecError). A codec not named is kept, except zstd, which
-        is refused because v0 and v1 do not have it.
+        applies only to messages of that format. "none" sends uncompressed messages. "refuse" raises
+        UnsupportedCodecError, as Kafka does for zstd. Codecs that are not named are kept, except
+        zstd, which is refused because v0 and v1 do not have it.
     isolation: "read_committed" leaves out aborted transactions. The caller has to name them
         (`aborted` of LazyDownConvertRecords).
-    trim_compressed: first_offset also cuts inside a compressed batch that is converted.
-    split_at_gaps: a compressed v1 message has no gaps in its offsets. Several are written instead.
+    trim_compressed: drop records below first_offset inside a converted compressed batch, too.
+    split_at_gaps: begin another compressed v1 message at each gap in the offsets. One message
+        cannot have gaps.
     wrapper_size_max: a batch that decompresses to more becomes several compressed messages, and no
-        compressed message held in memory is larger. None: one for each batch, as Kafka.
+        compressed message held in memory is larger. With None, each batch becomes one, as in Kafka.
     compression_level: "fast", or "kafka" for about the size that Kafka's own settings reach."""
 
     chunk_size: int = CHUNK_SIZE
@@ -120,8 +121,8 @@ class ConversionPolicy:
         return self.size == "exact" and self.trim_compressed
 
     def codec_for(self, codec: Codec, magic: int) -> Codec | None:
-        """The codec for records compressed with `codec` in messages of format `magic`. None:
-        refused."""
+        """The codec for records compressed with `codec` in messages of format `magic`. None if the
+        policy refuses them."""
         name = codec.name.lower()
         target_codec = self.recode.get(f"{name}:magic{magic}", self.recode.get(name, name))
         if target_codec == Refuse or (target_codec == "zstd" and magic < 2):

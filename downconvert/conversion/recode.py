@@ -3,7 +3,7 @@
 zstd was added to v2 later, with Fetch v10 (KIP-110). Clients of Fetch v4 to v9 read v2 batches, but
 not with zstd. For them only the codec of such a batch changes. Its other header fields, offsets and
 records stay the same. The batch is decompressed and compressed again, a window at a time: once to
-measure it, and once while it is sent. A step takes milliseconds. Nothing is held between the two.
+measure it, and once while it is sent. Nothing is held between the two. A step takes milliseconds.
 
 Not here: other formats (converter.py), which clients need it (broker)."""
 
@@ -46,8 +46,8 @@ from .send import CHANGED
 WINDOW_SIZE: Final = 64 * KiB  # bytes of compressed input, and of decompressed data
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent
 READ_COST: Final = 4 * KiB  # bytes that could be copied in the time of a read
-# Windows recompressed in one turn if no batch is complete before: some milliseconds. Then another
-# connection has its turn.
+# Windows recompressed in one turn if no batch is complete before. This takes some milliseconds.
+# Then another connection has its turn.
 STEPS_A_WRITE: Final = 8
 CRC: Final = Struct(">I")
 ATTRIBUTES: Final = Struct(">h")
@@ -124,7 +124,7 @@ class LazyRecodedRecords:
         return position + size
 
     def to_send(self) -> "LazyRecodedSend":
-        """A send of all of it, from the beginning."""
+        """A send of the whole range."""
         return LazyRecodedSend(self._pieces(), self.size)
 
     def _add(self, header: BatchHeader, size: int | None) -> None:
@@ -136,7 +136,7 @@ class LazyRecodedRecords:
             self._runs.append((header.position, header.size, size))
 
     def _measured(self, header: BatchHeader) -> Steps[int | None]:
-        """The size of a batch in its other codec. None: it keeps its codec."""
+        """The size of a batch in its other codec. None if it keeps its codec."""
         target_codec = self._target_codec(header)
         if target_codec is None:
             return None
@@ -161,8 +161,8 @@ class LazyRecodedRecords:
         return self._records.origin + header.position
 
     def _pieces(self) -> Iterator[memoryview]:
-        """All bytes. A piece is valid until the next one is requested. An empty piece is a step on
-        the way to the next."""
+        """All bytes, in pieces. A piece is valid until the next one is requested. An empty piece
+        ends a step."""
         window = memoryview(bytearray(WINDOW_SIZE))
         for position, size, recoded in self._runs:
             part = self._records.slice(position, size)
@@ -219,8 +219,8 @@ class LazyRecodedSend:
         return self._sent == self.size
 
     def write_to(self, channel: Any, budget: int | None = None) -> int:
-        """Makes at most one write, or several with a budget, and returns the bytes written. 0: not
-        now. The channel takes nothing, or a large batch is not made yet.
+        """Makes at most one write, or several with a budget, and returns the bytes written. 0 means
+        "not now": the channel takes nothing, or a large batch is not made yet.
 
         Raises RecordsError if the records changed after they were measured, OSError if they cannot
         be read. Later calls raise the same error again. Errors of the channel pass through."""

@@ -1,4 +1,4 @@
-"""A policy's rules for one target format: which batches are kept, converted or refused.
+"""A policy's rules for one target format. They decide which batches are kept, converted or refused.
 
 The kernel drops and copies by rules that need no policy (records/kernel.py). It returns if a codec,
 a control batch or a transaction needs a decision.
@@ -23,7 +23,7 @@ _INNER_SIZE_MAX: Final = 2**31 - 1  # the limit of a message's size field
 
 @lru_cache(maxsize=64)
 def rules_for(policy: ConversionPolicy, to_magic: int) -> "Rules":
-    """The rules of a policy, made once: a fetch needs them several times."""
+    """The rules of a policy. They are made once, because a fetch needs them several times."""
     return Rules(policy, to_magic)
 
 
@@ -52,7 +52,8 @@ class Rules:
         )
 
     def _recodes(self) -> Recodes:
-        """These sizes decide what is sent, so they do not depend on `chunk_size`."""
+        """The kernel's options. These sizes change the bytes sent, so they do not depend on
+        `chunk_size`."""
         policy = self._policy
         wrapper_size_max = policy.wrapper_size_max or _UNLIMITED
         return Recodes(
@@ -65,7 +66,7 @@ class Rules:
         )
 
     def _target(self, codec: Codec) -> int:
-        """The target codec of the kernel for a v2 batch with this codec. 0: Python decides."""
+        """The kernel's target codec for a v2 batch with this codec; 0 if Python decides."""
         target_codec = self._policy.codec_for(codec, self._to_magic)
         if codec is Codec.NONE or self._to_magic == V2 or target_codec is None:
             return 0
@@ -99,7 +100,7 @@ class Rules:
         )
 
     def refuses(self, header: BatchHeader) -> bool:
-        """Whether the conversion of this batch would be refused. Markers never are: they are
-        dropped first."""
+        """Whether the conversion of this batch would be refused. Markers are never refused, because
+        they are dropped first."""
         magic = min(header.magic, self._to_magic)
         return not header.is_control and self._policy.codec_for(header.codec, magic) is None

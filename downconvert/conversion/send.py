@@ -1,4 +1,5 @@
-"""Writes a converted range to a channel. Converts a chunk after the channel has taken the last one.
+"""Writes a converted range to a channel. A chunk is converted after the channel has taken the last
+one.
 
 It works in any loop: `selectors`, `asyncio`, a thread. Bytes that a channel did not take wait here
 and are written first the next time. No byte is lost or sent twice.
@@ -27,9 +28,9 @@ CHANGED: Final = "the records changed after they were measured"
 
 ONE_CHUNK: Final = 1  # byte: a budget that the first chunk uses up
 
-# Bytes that a turn reads without making a piece. This happens if a large record or message is read
-# ahead for its CRC, or if a batch shrinks to nearly nothing. It is more than one compressed message
-# needs, so most sends hold no buffers between two turns.
+# The maximum bytes that a turn reads without making a piece. This happens if a large record or
+# message is read ahead for its CRC, or if a batch shrinks to nearly nothing. One compressed message
+# needs fewer bytes, so most sends hold no buffers between two turns.
 UNPRODUCTIVE_MAX: Final = 2 * MiB
 
 
@@ -122,8 +123,9 @@ class LazyDownConvertSend:
         socket, pipe or raw file by itself, unless a decision is due. Between two calls with a
         budget the send holds only the part of a chunk that the channel has not taken.
 
-        0: not now. The channel takes nothing, or a chunk's worth of records converted to nothing.
-        Raises CorruptRecordsError if an estimate was promised and the records are damaged further
+        0 means "not now": the channel takes nothing, or a chunk's worth of records converted to
+        nothing. Raises CorruptRecordsError if an estimate was promised and the records are damaged
+        further
             on, or if they changed after they were measured. Raises OSError if they cannot be read.
             Later calls raise the same error: a failed send is never completed. Errors of the
             channel pass through, and the next call continues. `remaining` then shows how much was
@@ -190,7 +192,8 @@ class LazyDownConvertSend:
         return done.outcome == CHANNEL
 
     def _next(self, converter: Converter, target: Target, budget: int) -> Progress:
-        """Converts the next part. Then come the messages made before, then filler."""
+        """Converts the next part. After the conversion come the messages made before, and then
+        filler."""
         while True:
             done = converter.advance(self._end, target, self.remaining, budget)
             if done is not None:

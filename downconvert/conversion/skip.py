@@ -1,4 +1,4 @@
-"""Finds how much of a range converts to nothing, without converting the rest.
+"""Finds the beginning of a range that converts to nothing, without converting the rest.
 
 A log may hold millions of consecutive batches that convert to nothing: markers, batches emptied by
 compaction, and batches below the fetch offset. The kernel skips them, a window at a time. If it
@@ -23,17 +23,16 @@ NO_ROOM: Final = 1  # byte: the kernel stops before the first record that is kep
 
 class Skipped(NamedTuple):
     """size: bytes at the beginning of a range, whole entries, that convert to nothing.
-    next_offset: the offset after them. None: there are none."""
+    next_offset: the offset after them; None if there are none."""
 
     size: int
     next_offset: int | None
 
 
 def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionPolicy) -> Skipped:
-    """How much of `records` converts to nothing for a fetch from `first_offset`.
-
-    It ends before damage and refusals. Converting from there on raises them. Transactions are not
-    checked, so it is not for a policy that leaves out aborted ones."""
+    """The beginning of `records` that converts to nothing for a fetch from `first_offset`. It ends
+    before damage and refusals, which converting from there on raises. Transactions are not checked,
+    so do not use it with a policy that leaves out aborted ones."""
     position = 0
     next_offset: int | None = None
     while True:
@@ -60,8 +59,8 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
 def _passed(
     records: Records, start: int, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> tuple[int, int]:
-    """How far the kernel comes from `start`, the start of an entry, while nothing is kept. Returns
-    two boundaries of entries: where its last window began, and where it stopped."""
+    """Lets the kernel skip entries from `start` on while nothing is kept. Returns two boundaries of
+    entries: the beginning of the last window, and the place where the kernel stopped."""
     engine = Engine(records, Request(to_magic, first_offset, policy))
     before = boundary = position = start
     while position < records.size:

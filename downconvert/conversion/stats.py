@@ -11,7 +11,7 @@ Clock: TypeAlias = Callable[[], float]  # seconds
 
 @dataclass(slots=True)
 class ConversionStats:
-    """Grows while a send is written; sizes are bytes.
+    """Statistics, which grow while a send is written. Sizes are bytes.
 
     records_converted: records in converted batches      FetchMessageConversionsPerSec
         (if a response ends early, those of the message that did not fit are included)

@@ -114,7 +114,7 @@ TABLE: Final = (
     ),
 )
 
-# By the refused API, if nothing else is known; the first of these that is refused.
+# If only the refused APIs are known: the first row with a refused API counts.
 BY_API: Final = {
     "Fetch": "a consumer of Kafka 0.10 or older, or one that is pinned to it: upgrade or unpin it; "
     "else the gateway",
@@ -128,8 +128,8 @@ ELSE: Final = "upgrade it; else the gateway"
 
 
 def advice_for(client_id: str, software: str, refused: set[str]) -> tuple[str, str]:
-    """The client's common name, and the advice. `refused`: names of APIs. An empty name: the client
-    is unknown."""
+    """The client's common name, and the advice. `refused`: names of APIs. The name is empty for an
+    unknown client."""
     if refused == {"JoinGroup"}:
         return "", BY_API["JoinGroup"]
     name, _, version = software.rpartition(" ")

@@ -156,7 +156,7 @@ def _interface(order: str, body: bytes) -> tuple[int, float]:
 def _packet(
     order: str, kind: int, body: bytes, interfaces: list[tuple[int, float]]
 ) -> Packet | None:
-    """The packet in a block's body, without the size at its end; None: it has none."""
+    """The packet in a block's body (without the size at its end). None if there is no packet."""
     if kind == _SIMPLE:  # has no time, and belongs to the first interface
         if len(body) < 4 or not interfaces:
             return None

@@ -1,4 +1,4 @@
-"""How often each client sent which request: the sum of all evidence.
+"""Counts each client's requests, over all evidence.
 
 Its size is limited, because a client may use another client id in every request, and a log may be
 forged."""

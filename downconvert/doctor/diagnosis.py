@@ -1,7 +1,7 @@
-"""Which clients would break with which release of Kafka 4, and what to do about it.
+"""Finds the clients that would break with each release of Kafka 4, with advice.
 
-A client breaks if it was seen with a request in a version that the release refuses. Not seeing one
-proves nothing, because evidence covers a limited time.
+A client breaks if it was seen with a request in a version that the release refuses. If no such
+request was seen, this proves nothing, because evidence covers a limited time.
 
 Not here: the versions (releases.py), the advice (advice.py), the output (the command)."""
 
@@ -13,7 +13,7 @@ from .advice import advice_for
 from .census import OTHERS, ClientKey, Use
 from .releases import BETWEEN_BROKERS, NEWEST, alike, key_of, oldest
 
-# Requests that a client sends before, or while, it gives its name.
+# Requests that a client sends before it has given its name, or with it.
 BEFORE_NAMES: Final = {"ApiVersions", "SaslHandshake", "SaslAuthenticate"}
 
 
@@ -53,7 +53,7 @@ class Client:
         return sum(one.requests for one in self.refused)
 
     def as_json(self, release: str) -> dict[str, Any]:
-        """For another program; times are seconds since the epoch."""
+        """The client for another program. Times are seconds since the epoch."""
         return {
             "client_id": self.client_id,
             "software": self.software,
@@ -110,11 +110,11 @@ def diagnose(uses: Iterable[tuple[ClientKey, Use]], release: str = NEWEST) -> li
 
 
 def _software(keys: Iterable[ClientKey]) -> dict[tuple[str, str], str]:
-    """By client id and address, the software that was named, if it is only one. Requests without
-    software may be another client's: a pinned one does not name itself."""
+    """The named software by client id and address, if there is only one. Requests without software
+    may come from another client, because a client with pinned versions does not name itself."""
     named: dict[tuple[str, str], set[str]] = {}
     for key in keys:
-        # Without a client id or an address it may be any client's.
+        # Without a client id or an address, it may be any client.
         if key.software and key.client_id not in ("", OTHERS) and key.address:
             named.setdefault((key.client_id, key.address), set()).add(key.software)
     return {who: names.pop() for who, names in named.items() if len(names) == 1}

@@ -1,4 +1,4 @@
-"""The common form of all evidence: requests that were seen, and what could not be read.
+"""The common form of all evidence: seen requests, and problems of reading.
 
 Not here: counting (census.py), conclusions (diagnosis.py)."""
 
@@ -28,7 +28,7 @@ class Seen(NamedTuple):
 
 
 class Problems:
-    """What could not be read, counted by kind. Damage is reported, and reading continues."""
+    """Problems of reading, counted by kind. Damage is reported, and reading continues."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -63,7 +63,7 @@ def seen(
     requests: int = 1,
     when: float | None = None,
 ) -> Seen | None:
-    """Requests from untrusted fields; None: no API or version of this number exists."""
+    """Requests from untrusted fields. None if no API or version of this number exists."""
     if type(api) is not int or type(version) is not int:
         return None
     if api not in NAMES or not 0 <= version <= VERSION_MAX:

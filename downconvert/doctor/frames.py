@@ -73,7 +73,7 @@ class Frames:
                 return
 
     def lose(self, count: int) -> None:
-        """So many bytes are missing."""
+        """Notes that `count` bytes are missing."""
         if not self.is_synced:
             return
         if self._head or count > self._left:
@@ -150,7 +150,7 @@ def _is_request(data: bytes, client_ids: set[str]) -> bool:
 
 
 def _client_id(head: bytes) -> tuple[str, int] | None:
-    """A request's client id, and its end; None: this is no request."""
+    """A request's client id, and its end. None if this is not a request."""
     if len(head) < _PREFIX.size + _LENGTH.size:
         # Requests between brokers had headers without client ids (ControlledShutdown v0).
         return None
@@ -166,7 +166,7 @@ def _client_id(head: bytes) -> tuple[str, int] | None:
 
 
 def _software(head: bytes, position: int) -> tuple[str, str] | None:
-    """Name and version from an ApiVersions request; None where they cannot be read."""
+    """Name and version from an ApiVersions request. None if they cannot be read."""
     if position >= len(head) or head[position]:  # tagged fields of the header: nobody sends any
         return None
     position += 1

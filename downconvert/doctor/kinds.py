@@ -29,7 +29,7 @@ class Evidence:
         """`ports`: the brokers' ports in captures. `when`: the time at which a page without times
         was read."""
         self.problems = Problems()
-        self.reader: Reader | None = None  # None: waiting for the first bytes
+        self.reader: Reader | None = None  # None until the first bytes are examined
         self._ports, self._when = ports, when
         self._beginning = bytearray()
         self._inflate: Any = None  # a decompressor, for gzip

@@ -40,7 +40,7 @@ class Segment(NamedTuple):
 
 
 def segment_of(link_type: int, data: bytes, problems: Problems) -> Segment | None:
-    """The segment in a packet; None: it has none, or cannot be read."""
+    """The segment in a packet. None if it has none, or cannot be read."""
     try:
         start = _ip_at(link_type, data, problems)
         if start is None:
@@ -57,7 +57,7 @@ def segment_of(link_type: int, data: bytes, problems: Problems) -> Segment | Non
 
 
 def _ip_at(link_type: int, data: bytes, problems: Problems) -> int | None:
-    """The position of the IP header; None: another protocol."""
+    """The position of the IP header. None for another protocol."""
     if link_type in RAW:
         return 0
     if link_type in (NULL, LOOP):
@@ -84,7 +84,7 @@ def _ipv4(data: bytes, start: int, problems: Problems) -> Segment | None:
     if fragment & 0x3FFF:
         problems.add("packets in fragments")
         return None
-    # 0: the network card was to split the packet, and would have written the size
+    # 0 if the network card splits the packet, and then writes the size
     end = start + size if size else len(data)
     source, target = (".".join(map(str, data[start + at : start + at + 4])) for at in (12, 16))
     return _tcp(data, start + header, end, source, target)

@@ -31,7 +31,7 @@ NOTES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """What was read, for the head of the page."""
+    """The sources and times, for the head of the page."""
 
     sources: Sequence[str]  # one each, with its kind
     problems: Sequence[str]
@@ -86,7 +86,7 @@ def _sections(clients: Sequence[Client], heading: Heading) -> Iterator[str]:
 
 
 def _releases(clients: Sequence[Client]) -> Iterator[str]:
-    """How many would break with each."""
+    """The number of clients that would break with each release."""
     yield '<section><h2>By release</h2><div class="tiles three">'
     for releases in alike():
         count = sum(bool(one.refused_by(releases[0])) for one in clients)

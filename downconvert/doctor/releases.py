@@ -1,4 +1,4 @@
-"""Which versions of which requests each release of Kafka 4 refuses.
+"""The versions of requests that each release of Kafka 4 refuses.
 
 The oldest versions are those of the message definitions in kafka-clients of each release from 4.0.0
 to 4.4.0 (common/message/*Request.json, `validVersions`; KIP-896). Brokers close the connection at
@@ -97,12 +97,12 @@ _KEYS_BY_ANY_NAME: Final = {name.lower(): key for name, key in _KEYS.items()} | 
 
 
 def key_of(name: str) -> int | None:
-    """The API's key by its name: `ListOffsets` or `LIST_OFFSETS`. None: there is none."""
+    """The API's key by its name: `ListOffsets` or `LIST_OFFSETS`. None if the name is unknown."""
     return _KEYS_BY_ANY_NAME.get(name.replace("_", "").lower())
 
 
 def oldest(release: str) -> dict[int, int]:
-    """By API key, the oldest version that a release accepts, where that is not 0."""
+    """The oldest version that a release accepts, by API key, if it is not 0."""
     table = dict(_SINCE_4_0)
     if release == "4.0.0":
         table |= _ONLY_4_0_0

@@ -11,7 +11,8 @@ From 2.8 on, JSON follows `Completed request:` (RequestConvertToJson). Either ma
 of JSON from a logging layout.
 
 A client's name may look like any of this. In JSON it is escaped, so the first and the last member
-of a name are Kafka's own. In text it is not: there a client can only cut its own name short."""
+of a name are Kafka's own. In text it is not escaped, but there a client can only cut its own name
+short."""
 
 import json
 import re
@@ -95,7 +96,7 @@ class RequestLog:
 
 
 def _message(line: str) -> str | None:
-    """The message in a line of JSON from a layout; None: there is none."""
+    """The message in a line of JSON from a layout. None if there is none."""
     fields = _decoded(line, len(line) - len(line.lstrip()))
     if not isinstance(fields, dict):
         return None
@@ -138,7 +139,7 @@ def _from_json(text: str, start: int, when: float | None) -> Seen | None:
 
 
 def _member(text: str, position: int) -> Any:
-    """The value of the JSON member whose name is at `position`; None: there is none."""
+    """The value of the JSON member whose name is at `position`. None if there is none."""
     return None if position < 0 else _decoded(text, text.index(":", position) + 1)
 
 
@@ -150,7 +151,8 @@ def _decoded(text: str, position: int) -> Any:
 
 
 def _address(connection: Any, is_there: bool) -> str:
-    """The client's, from `local:port-remote:port-index`; IPv6 addresses have no brackets."""
+    """The client's address, from `local:port-remote:port-index`. IPv6 addresses have no
+    brackets."""
     found = _CONNECTION.fullmatch(connection[-200:]) if is_there else None
     return found[2].lstrip("/") if found else ""
 

@@ -1,8 +1,8 @@
 """The bytes that clients sent, in order: TCP as a bystander sees it.
 
 Segments arrive late, twice, overlapping, or never. An early segment is kept until those before it
-have arrived, or until too much is kept: then the missing ones count as lost. The number of
-connections and of kept bytes is limited, because a capture can hold any number of either.
+have arrived. If too much is kept, the missing ones count as lost. The number of connections and of
+kept bytes is limited, because a capture can hold any number of either.
 
 Not here: the contents of the bytes (frames.py)."""
 
@@ -59,7 +59,8 @@ class _Stream:
                 yield from self.skip()
 
     def ahead(self, sequence: int) -> int:
-        """The distance from the next byte to a sequence number; negative: before. It wraps."""
+        """The distance from the next byte to a sequence number, with wrapping. It is negative for
+        earlier bytes."""
         return (sequence - self._next + (1 << 31)) % (1 << 32) - (1 << 31)
 
     def skip(self) -> Iterator[Asked]:

@@ -35,7 +35,7 @@ def framed(
     lead: str = "",
 ) -> Iterator[str]:
     """A whole page around its sections. title, conclusion, command and lead are text, parts are
-    HTML. is_good: None: the conclusion is neither good nor bad."""
+    HTML. is_good: None if the conclusion is neither good nor bad."""
     tone = {True: "good", False: "bad", None: "same"}[is_good]
     yield '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -50,8 +50,8 @@ def framed(
 
 
 def labelled(html: str) -> str:
-    """The same, with its column's heading on each cell of a table except the first of its row,
-    because a phone shows rows as cards."""
+    """Adds its column's heading to each cell of a table except the first of its row, because a
+    phone shows rows as cards."""
     return _TABLE.sub(lambda found: _labelled_table(found[0]), html)
 
 

@@ -1,11 +1,11 @@
-"""Bytes that recovery removes from a log and keeps in files of the partition's directory, which are
-not part of the log.
+"""Keeps bytes that recovery removes from a log. They are kept in files of the partition's directory
+that are not part of the log.
 
-Such a file is named like a log file with a further suffix, `.aside`. Neither this package nor a
+Such a file has the name of a log file with another suffix, `.aside`. Neither this package nor a
 broker reads it as part of a log. It stays until somebody removes it, or the partition is deleted.
 It has the format of a segment, so every command reads it under a name that ends in `.log`.
 
-Not here: which bytes are removed, and when (recovery.py)."""
+Not here: choosing these bytes (recovery.py)."""
 
 from collections.abc import Iterator
 from itertools import count
@@ -24,20 +24,20 @@ from .segments.segment import Segment
 SUFFIX: Final = ".aside"
 WINDOW_SIZE: Final = MiB  # bytes
 
-# Bytes may look like the heads of many large batches. After checksums of so many bytes that did not
-# match, the search ends, and the bytes are kept.
+# Bytes may look like the heads of many large batches. The search ends after wrong checksums over
+# this many bytes. The bytes are then kept.
 VERIFIED_MAX: Final = 256 << 20
 
 
 def move_aside(path: Path, files: Files) -> Path:
-    """Renames a log file so that it is no part of the log any more. Returns the new path."""
+    """Renames a log file so that it is not part of the log any more. Returns the new path."""
     target = next(name for name in _names(path) if not _is_taken(name))
     files.rename(path, target)
     return target
 
 
 def copy_aside(segment: Segment, position: int, files: Files) -> Path:
-    """Copies a log file from `position` on to a file beside it, and returns its path when it is
+    """Copies a log file from `position` on to a file beside it. Returns the copy's path when it is
     synced. Runs of zeros take no space.
 
     A file with the same bytes is not written twice, because recovery may have been interrupted.
@@ -104,8 +104,8 @@ def _has(path: Path, records: FileRecords) -> bool:
 
 
 def _windows(records: FileRecords, overlap: int = 0) -> Iterator[tuple[int, bytes]]:
-    """All bytes in pieces, each with its position. The first `overlap` bytes of the next piece are
-    repeated at the end of each."""
+    """All bytes in pieces, each with its position. Each piece ends with the first `overlap` bytes
+    of the next one."""
     window = memoryview(bytearray(WINDOW_SIZE + overlap))
     for at in range(0, records.size, WINDOW_SIZE):
         size = min(len(window), records.size - at)
@@ -113,8 +113,8 @@ def _windows(records: FileRecords, overlap: int = 0) -> Iterator[tuple[int, byte
 
 
 def _starts(piece: bytes, base_offset: int) -> Iterator[int]:
-    """Positions where a batch of a segment may begin. The high half of its offset is known, because
-    it is not far above the segment's."""
+    """Positions where a batch of a segment may begin. The high half of the batch's offset is known,
+    because the offset is not far above the segment's."""
     for offset in {base_offset >> 32, (base_offset + RELATIVE_MAX) >> 32}:
         high = offset.to_bytes(4, "big")
         at = piece.find(high)

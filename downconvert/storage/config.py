@@ -1,4 +1,4 @@
-"""How a log is written and cleaned up: the settings of a topic that the log on disk needs.
+"""The settings of a topic for writing and cleaning its log on disk.
 
 Not here: the effect of the settings (log_writer.py, retention.py, cleanable.py)."""
 
@@ -20,7 +20,7 @@ COMPACT: Final = "compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Defaults are Kafka's. Sizes are bytes, times milliseconds; -1 is no limit."""
+    """Defaults are Kafka's. Sizes are in bytes, times in milliseconds. -1 means no limit."""
 
     segment_bytes: int = GiB
     segment_ms: int = 7 * DAY
@@ -63,7 +63,7 @@ class LogConfig:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether old records are deleted: only then do `retention_ms` and `retention_bytes`
+        """Whether old records are deleted. If not, `retention_ms` and `retention_bytes` do not
         apply."""
         return DELETE in self.cleanup_policy
 

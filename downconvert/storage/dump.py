@@ -1,6 +1,6 @@
 """The entries of a log's small files: indexes, snapshots, checkpoints, metadata.
 
-Not here: batches and records (records), whether an index fits its log (verify.py), printing
+Not here: batches and records (records), comparing an index with its log (verify.py), printing
 (cli)."""
 
 from collections.abc import Callable, Iterator, Mapping
@@ -34,7 +34,8 @@ def can_dump(path: Path) -> bool:
 
 
 def dump_entries(path: Path) -> Iterator[Entry]:
-    """The entries of a file. StorageError: its content does not fit its name; OSError: missing."""
+    """The entries of a file. StorageError: the content does not fit the file's name. OSError: the
+    file is missing."""
     read = _reader(path)
     if read is None:
         raise ValueError(f"{path.name} is not the name of an index, a snapshot or a checkpoint")

@@ -1,4 +1,4 @@
-"""Errors of a log on disk, besides those of its records.
+"""Errors of a log on disk, besides those of records.
 
 A wrong argument is a ValueError, and a missing file an OSError, as usual in Python.
 
@@ -12,7 +12,7 @@ class StorageError(RecordsError):
 
 
 class OffsetOutOfRangeError(StorageError):
-    """A read at an offset that the log does not have any more, or not yet (Kafka's error 1)."""
+    """A read at an offset that the log no longer has, or does not have yet (Kafka's error 1)."""
 
     def __init__(self, offset: int, start: int, end: int, name: str) -> None:
         self.offset = offset

@@ -1,7 +1,7 @@
-"""A partition's directory for reading, and its changes while it is read.
+"""Reads a partition's directory, and follows its changes.
 
-A broker may be writing to the directory. Nothing is changed in it. After a crash, the log is shown
-as it will be after recovery.
+A broker may be writing to the directory. This code changes nothing in it. After a crash of the
+broker, the log looks as it will look after recovery.
 
 Not here: reading records (log.py), a directory that this process writes (log_writer.py)."""
 
@@ -24,7 +24,8 @@ from .segments.segment import Segment
 from .segments.segments import Segments
 from .segments.tail import Tail, next_offset_of
 
-# How often a look starts over because files are gone. Brokers delete and clean only occasionally.
+# How often a refresh starts over because files are gone. Brokers delete and clean only
+# occasionally.
 ATTEMPTS: Final = 8
 
 NO_FILE: Final = b"\xff" * STAMP_SIZE  # the stamp of a missing file
@@ -46,7 +47,7 @@ class LogView(Protocol):
 
     @property
     def reason(self) -> str | None:
-        """Why it is offline; None: it is online."""
+        """Why the log is offline; None if it is online."""
 
     @property
     def snapshots(self) -> list[int]:
@@ -60,7 +61,7 @@ class LogView(Protocol):
         """The position after a segment's last good batch. OSError: the segment is gone."""
 
     def producers_at_end(self) -> Producers:
-        """The producers at `end_offset`, as a recovery of the log would find them now."""
+        """The producers at `end_offset`, as recovery would find them now."""
 
     def refresh(self, *, relist: bool = False) -> None:
         """Looks for changes on the disk. `relist`: lists the directory again in any case."""
@@ -106,7 +107,7 @@ class Follower:
 
     @property
     def reason(self) -> None:
-        """None: a reader does not notice that a disk fails."""
+        """Always None: a reader does not notice that a disk fails."""
 
     @property
     def damage(self) -> CorruptRecordsError | None:
@@ -141,7 +142,7 @@ class Follower:
     def _look(self, *, relist: bool) -> None:
         listed, *ends = self._stamps()
         if listed == NO_FILE:
-            self._path.stat()  # raises the error that explains it
+            self._path.stat()  # raises an error that explains the problem
         if relist or listed != self._listed or self._has_other_ends(ends):
             self._load(read_layout(self._path))
             self._listed = listed
@@ -154,7 +155,7 @@ class Follower:
 
     def _stamps(self) -> list[bytes]:
         """The stamps of the directory, of the first and the last segment's log, and of the log that
-        would follow. One call reads all, because each fetch looks at them."""
+        would come next. One call reads all of them, because each fetch needs them."""
         paths = [self._directory]
         tail = self._tail
         if tail is not None:
@@ -164,7 +165,7 @@ class Follower:
         return [stamps[at : at + STAMP_SIZE] for at in range(0, len(stamps), STAMP_SIZE)]
 
     def _following(self) -> bytes:
-        """The path of the segment that would follow the tail."""
+        """The path of the segment that would come after the tail."""
         assert self._tail is not None
         name = file_name(self._tail.next_offset, Kind.LOG)
         return b"%b/%b" % (self._directory, name.encode())
@@ -172,8 +173,8 @@ class Follower:
     def _has_other_ends(self, stamps: list[bytes]) -> bool:
         """Whether segments have been added or removed at the beginning or the end.
 
-        A change within the clock tick in which the directory was listed does not show in its time.
-        But the names of the files that would be gone, or new, are known."""
+        A change within the clock tick of the last listing does not change the directory's time. But
+        the names of files that may have appeared or disappeared are known."""
         if not stamps:
             return False
         first, last, following = stamps
@@ -187,7 +188,7 @@ class Follower:
                 name = parse_partition(self._path.name)
                 self._start = 0 if name is None else read_offsets(Path(path)).get(name, 0)
                 self._starts = starts
-        except (FileNotFoundError, CorruptFileError):  # then the files have the start, as in Kafka
+        except (FileNotFoundError, CorruptFileError):  # the files decide, as in Kafka
             self._start, self._starts = 0, b""
 
     def _load(self, layout: Layout) -> None:
@@ -203,8 +204,8 @@ class Follower:
             s for s in segments if s.state is State.SWAP or s.base_offset not in gone
         )
         self.snapshots = layout.snapshots
-        # For the same reasons producers are followed again from the newest snapshot, which is
-        # near: brokers that know producers write one for each segment but the first.
+        # For the same reasons producers are followed again from the newest snapshot. It is near:
+        # brokers that know producers write one for each segment but the first.
         if self.snapshots or len(self.segments) <= 1:
             self._producers.forget()
         self._tail = Tail(self.segments[-1]) if len(self.segments) else None

@@ -1,7 +1,8 @@
-"""The contents of a log: formats, codecs, sizes, times, and what an old client would miss.
+"""The contents of a log: formats, codecs, sizes, times, and the features that an old client would
+miss.
 
-Headers of batches have most of it. Only `deep` reads records, to count those with headers, which
-only v2 has, and those in compressed messages.
+The headers of batches have most of this. Only `deep` reads records. It counts records with headers,
+which only v2 has, and records in compressed messages.
 
 Not here: the cost of a conversion (downconvert), printing (cli)."""
 
@@ -23,7 +24,7 @@ class Share:
 
     batches: int = 0
     bytes: int = 0
-    records: int = 0  # those of compressed v0 and v1 messages only after a deep look
+    records: int = 0  # without `deep`, not those of compressed v0 and v1 messages
 
 
 @dataclass(slots=True)
@@ -36,13 +37,13 @@ class Inspection:
     other_bytes: int = 0  # allocated for indexes and snapshots
     tail_bytes: int = 0  # after the last good batch: torn, damaged, or not written yet
     shares: dict[tuple[int, Codec], Share] = field(default_factory=dict)
-    oldest: int = NO_TIMESTAMP  # of batches' highest timestamps
+    oldest: int = NO_TIMESTAMP  # the lowest of the batches' highest timestamps
     newest: int = NO_TIMESTAMP
     control_batches: int = 0
     transactional_batches: int = 0
     aborted_batches: int = 0
-    aborted_records: int = 0  # which a client without isolation levels reads all the same
-    records_with_headers: int | None = None  # None: not counted
+    aborted_records: int = 0  # a client without isolation levels reads them all the same
+    records_with_headers: int | None = None  # None if not counted
     damages: list[str] = field(default_factory=list)
 
     @property
@@ -127,7 +128,7 @@ def _count(header: BatchHeader, records: int, found: Inspection, *, is_aborted: 
     share = found.shares.setdefault((header.magic, header.codec), Share())
     share.batches += 1
     share.bytes += header.size
-    if header.is_control:  # its records are not for consumers
+    if header.is_control:  # consumers do not get its records
         found.control_batches += 1
         return
     share.records += records

@@ -1,4 +1,5 @@
-"""Which files of a partition's directory make up its log, also after an interrupted change.
+"""Finds the files of a partition's directory that make up its log, even after an interrupted
+change.
 
 A cleaner writes `.cleaned` files, renames them to `.swap` when they are complete, removes their
 source segments (`.deleted`), and drops the suffix. After a crash Kafka's rules decide: a `.swap`
@@ -6,7 +7,7 @@ log counts, and replaces every segment that begins within its offsets. `.cleaned
 `.tmp` files do not count, nor does any file of an offset without a log. When an overflown segment
 is split, a `.swap` at or after a `.cleaned` does not count either.
 
-Nothing is changed here. Readers use the result, and recovery applies it (recovery.py)."""
+This code changes nothing. Readers use the result, and recovery applies it (recovery.py)."""
 
 import os
 from dataclasses import dataclass, field
@@ -26,12 +27,12 @@ class Layout:
     live: list[FileName] = field(default_factory=list)  # files of segments, in their final place
     swaps: list[FileName] = field(default_factory=list)
     leftovers: list[FileName] = field(default_factory=list)  # not needed any more
-    # Names of symbolic links and of directories, and why these cannot be written.
+    # Names of symbolic links and of directories, each with the reason why it cannot be written.
     refused: dict[str, str] = field(default_factory=dict)
 
 
 def read_layout(directory: Path) -> Layout:
-    """Sorts the files of a directory by their names. OSError: there is no such directory;
+    """Sorts the files of a directory by their names. OSError: there is no such directory.
     CorruptFileError: something named like a segment's file is not a file.
 
     Segments that a swap replaces are still in `logs`: see `replaced`."""
@@ -78,8 +79,9 @@ def read_layout(directory: Path) -> Layout:
 
 
 def _check_is_gone(entry: os.DirEntry[str]) -> None:
-    """A file may be deleted while its directory is listed. One that exists and cannot be read (a
-    pipe, a dangling link) must not be skipped, because the log might then have a gap."""
+    """Allows an entry that was deleted while its directory was listed. An entry that exists and
+    cannot be read (a pipe, a dangling link) must not be skipped, because the log might then have a
+    gap."""
     try:
         entry.stat(follow_symlinks=False)
     except FileNotFoundError:
@@ -89,8 +91,8 @@ def _check_is_gone(entry: os.DirEntry[str]) -> None:
 
 def check_writable(directory: Path, layout: Layout) -> None:
     """CorruptFileError: the directory or one of its segments' files is a link, which may lead out
-    of the log directory or to another log; or a file is a directory. Such a log can be read, and is
-    not written."""
+    of the log directory or to another log, or a file is a directory. Such a log is read, but never
+    written."""
     if directory.is_symlink():
         raise CorruptFileError(IS_LINK, str(directory))
     for name, reason in layout.refused.items():

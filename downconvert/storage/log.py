@@ -1,7 +1,7 @@
 """The log of one partition: its segments, as one sequence of records.
 
-A broker may be writing to a log that is open for reading. The log is then followed: appends, rolls,
-retention, cleaning and truncation show while it is read.
+A broker may be writing to a log that is open for reading. Its appends, rolls, retention, cleaning
+and truncation then show while the log is read.
 
 Not here: one segment (segment.py), changes on the disk (follower.py), and changing it
 (log_writer.py)."""
@@ -69,9 +69,9 @@ class Log:
         """The log in a partition's directory. OSError: there is no such directory; ValueError: the
         path is empty.
 
-        `writable`: recovers it first, and locks the log directory around it (LogInUseError). To
-        write several of its logs open a `LogDir`. `verify_all`: recovery reads all of it, not only
-        the part that was not flushed."""
+        `writable`: recovers the log first, and locks its log directory (LogInUseError). To write
+        several logs of a directory, open a `LogDir`. `verify_all`: recovery reads the whole log,
+        not only the unflushed part."""
         path, open_files = named(path), open_files or OpenFiles()
         if not writable:
             return cls(path, Follower(path, open_files), open_files)
@@ -93,7 +93,8 @@ class Log:
         again: bool = False,
         owns: bool = False,
     ) -> "Log":
-        """The log in a directory that `session` may write to. `owns`: `close` ends the session.
+        """Recovers the log in a directory that `session` may write to. `owns`: `close` ends the
+        session.
 
         `again`: this session had opened it before, and may not have closed it properly."""
         files = session.files
@@ -124,7 +125,7 @@ class Log:
     def close(self) -> None:
         """Closes all files. Ranges that `read` returned stay valid."""
         if self._writer is not None and not self._writer.is_in_place():
-            self.abandon()  # nothing can be written, which is logged already
+            self.abandon()  # nothing can be written; this has been logged
             return
         session, self._session = self._session, None
         closed = False
@@ -152,8 +153,8 @@ class Log:
 
     @property
     def offline_reason(self) -> str | None:
-        """Why it must not be read or written: it cannot be opened, or its disk has failed and the
-        data on it may be lost. None: it is online."""
+        """Why the log must not be read or written: it cannot be opened, or its disk has failed and
+        data may be lost. None if it is online."""
         return self._view.reason
 
     @property
@@ -184,7 +185,7 @@ class Log:
 
     @property
     def end_offset(self) -> int:
-        """The offset that the next record will have, as of now."""
+        """The offset of the next record, at this time."""
         self._view.refresh()
         return self._view.end_offset
 
@@ -195,8 +196,8 @@ class Log:
         return self._last_stable_offset()
 
     def look(self, *, stable: bool = False, again: bool = True) -> tuple[int, int, int]:
-        """`start_offset`, `end_offset` and, if `stable`, `last_stable_offset`, else the end again.
-        All come from one look at the disk or, without `again`, from the last look."""
+        """Returns `start_offset`, `end_offset` and, if `stable`, `last_stable_offset`, else the end
+        again. All come from one refresh or, without `again`, from the last one."""
         if again:
             self._view.refresh()
         end = self._view.end_offset
@@ -209,8 +210,8 @@ class Log:
 
     @property
     def damage(self) -> CorruptRecordsError | None:
-        """The damage after the last good batch, which recovery cuts off. None: no damage, or only
-        an incomplete batch."""
+        """The damage after the last good batch, which recovery cuts off. None if there is no
+        damage, or only an incomplete batch."""
         return self._view.damage
 
     def producers(self) -> list[ProducerState]:
@@ -228,9 +229,9 @@ class Log:
     def read(self, offset: int, max_bytes: int, *, up_to: int | None = None) -> FileRecords:
         """The records for a fetch: a range of one segment, from the batch that holds `offset` on.
 
-        It has at most `max_bytes`, but at least one batch; it is empty at the end. It may begin
-        below `offset` and end within a batch. `up_to`: no record from that offset on (a high
-        watermark, say). OffsetOutOfRangeError; ValueError: a negative size."""
+        It has at most `max_bytes`, but at least one batch. It is empty at the log's end. It may
+        begin below `offset` and end within a batch. `up_to`: it has no record from that offset on
+        (for example, a high watermark). OffsetOutOfRangeError. ValueError: a negative size."""
         if max_bytes < 0:
             raise ValueError(f"a read of {max_bytes} bytes")
         try:
@@ -254,7 +255,7 @@ class Log:
     def batches(self, start: int | None = None) -> Iterator[tuple[FileRecords, BatchHeader]]:
         """The headers from the batch that holds `start` on, up to the current end.
 
-        Each comes with the range that it was read from, to which its position is relative."""
+        Each header comes with its range. The header's position is relative to that range."""
         end = self.end_offset
         offset = self._view.start_offset if start is None else start
         while offset < end:
@@ -268,7 +269,7 @@ class Log:
                             offset = header.last_offset + 1
                 return
             except FileNotFoundError:
-                # Deleted or cleaned in the meantime. The remaining records follow.
+                # The segment was deleted or cleaned in the meantime. The remaining records follow.
                 self._view.refresh(relist=True)
                 offset = max(offset, self._view.start_offset)
 
@@ -288,16 +289,17 @@ class Log:
         return self._records(first, end, self.aborted(first, end) if committed else [])
 
     def offset_for(self, timestamp: int) -> int | None:
-        """The offset of the first record that is not older than `timestamp`; None: all are."""
+        """The offset of the first record that is not older than `timestamp`. None if all are
+        older."""
         found = self.find_timestamp(timestamp)
         return None if found is None else found.offset
 
     def find_timestamp(self, timestamp: int) -> Record | None:
-        """The first record that is not older than `timestamp`; None: all are."""
+        """The first record that is not older than `timestamp`. None if all are older."""
         self._view.refresh()
         return self._retried(lambda: self._find_timestamp(timestamp))
 
-    # --- how
+    # --- details
 
     def _check(self, offset: int) -> None:
         start, end = self._view.start_offset, self._view.end_offset
@@ -314,7 +316,7 @@ class Log:
             end = view.end_of(segment)
             following = view.segments.after(segment)
             after = view.end_offset if following is None else following.base_offset
-            # Usually all of it may be read, so its end need not be searched.
+            # Usually the whole segment may be read, so the end of the read need not be searched.
             if end_offset < after and (bound := segment.find(end_offset, end)) is not None:
                 end = bound[0]
             found = segment.read(offset, max_bytes, end)

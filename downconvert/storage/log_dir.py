@@ -1,7 +1,7 @@
 """A broker's directory: the logs of many partitions, and the broker's checkpoints for them.
 
-All kinds of directories can be read: of brokers with and without `meta.properties`, of KRaft nodes
-(whose `__cluster_metadata-0` is a log like any other), incomplete copies, and those with
+All kinds of directories can be read: those of brokers with or without `meta.properties`, those of
+KRaft nodes (`__cluster_metadata-0` is a log like any other), incomplete copies, and those with
 checkpoints of missing partitions.
 
 Not here: one partition's log (log.py), the right to write to the directory (session.py)."""
@@ -73,14 +73,14 @@ class Logs(Mapping[TopicPartition, Log]):
         return sorted(self._opened_before & there - self.opened.keys())
 
     def open_or_offline(self, partition: TopicPartition) -> Log:
-        """The log of a partition, or an empty offline one if it cannot be opened: for callers that
-        continue with the other partitions. KeyError: there is none."""
+        """The log of a partition, or an empty offline one if it cannot be opened. For callers that
+        continue with the other partitions. KeyError: there is no such partition."""
         try:
             read_topic_id(self._path / str(partition))  # before anything is recovered
             log = self[partition]
         except (OSError, RecordsError) as error:
             reason = str(error)
-            if self._logged.get(partition) != reason:  # once: a follower lists the directory often
+            if self._logged.get(partition) != reason:  # log it once
                 LOG.error("%s is offline, for it cannot be opened: %s", partition, reason)
             self._logged[partition] = reason
             return Log.offline(self._path / str(partition), reason, self._open_files)
@@ -88,14 +88,15 @@ class Logs(Mapping[TopicPartition, Log]):
         return log
 
     def create(self, partition: TopicPartition) -> Log:
-        """The log of a partition, created if needed. ValueError: opened for reading."""
+        """The log of a partition, created if needed. ValueError: the directory is open for
+        reading."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
         path = self._path / str(partition)
         if parse_partition(path.name) != partition:
             raise ValueError(f"{partition} cannot be the name of a partition")
         if not path.is_dir():
-            # Else it would begin at the offset of a deleted one of that name.
+            # Else it would begin at the offset of a deleted log of that name.
             self._session.checkpoints.forget(partition)
             self.files.make_directory(path)
             self.files.sync_directory(self._path)
@@ -104,9 +105,10 @@ class Logs(Mapping[TopicPartition, Log]):
     def delete(self, partition: TopicPartition) -> None:
         """Removes a log with all files in its directory. Ranges that `read` returned stay valid.
 
-        KeyError: there is none. ValueError: opened for reading. The directory is renamed first, as
-        in Kafka, so that after a crash the rest is no log any more. This works on a full disk.
-        Files that cannot be removed then are removed when the directory is opened again."""
+        KeyError: there is no such partition. ValueError: the directory is open for reading. The
+        partition's directory is renamed first, as in Kafka, so that the rest does not count as a
+        log after a crash. This works on a full disk. Files that cannot be removed are removed when
+        the log directory is opened again."""
         if self._session is None:
             raise ValueError(f"{self._path} is open for reading only")
         if not _is_there(self._path / str(partition)):
@@ -146,7 +148,8 @@ class Logs(Mapping[TopicPartition, Log]):
                 LOG.warning("%s cannot be removed: %s", entry.path, error)
 
     def _remove(self, directory: Path) -> None:
-        """Removes a directory with its contents; of a link to a directory only the link."""
+        """Removes a directory with its contents. If it is a link to a directory, only the link is
+        removed."""
         if directory.is_symlink():
             self.files.remove(directory)
             return
@@ -185,7 +188,8 @@ def _is_there(path: Path) -> bool:
 
 
 def _say_what_was_recovered(name: TopicPartition, done: Recovery, end_offset: int) -> None:
-    """Logs the recovery of a log that was not closed properly; a warning if records are lost."""
+    """Logs the recovery of a log that was not closed properly. It is a warning if records are
+    lost."""
     if not done.checked:
         return
     cut = done.bytes_cut
@@ -223,11 +227,12 @@ class LogDir:
         files: Files = DISK,
         verify_all: bool = False,
     ) -> "LogDir":
-        """OSError: there is no such directory; ValueError: the path is empty; LogInUseError: a
+        """OSError: there is no such directory. ValueError: the path is empty. LogInUseError: a
         broker is writing to it.
 
-        `writable`: each log is recovered at its first use, and all are when the directory is
-        closed; `verify_all`: recovery reads all of it, not only the part that was not flushed."""
+        `writable`: each log is recovered at its first use, and the remaining ones when the
+        directory is closed. `verify_all`: recovery reads whole logs, not only the unflushed
+        parts."""
         path = named(path)
         if not path.is_dir():
             raise NotADirectoryError(f"{path} is not a directory")
@@ -243,13 +248,13 @@ class LogDir:
 
     @property
     def offline_reason(self) -> str | None:
-        """Why nothing is written to the directory any more: its disk has failed. None: it is
+        """Why nothing is written to the directory any more: its disk has failed. None if it is
         online."""
         return self.logs.files.reason if isinstance(self.logs.files, FencedFiles) else None
 
     @property
     def full_file(self) -> str | None:
-        """A file whose last write found the disk full. None: there is none."""
+        """A file whose last write found the disk full. None if there is no such file."""
         return self.logs.files.full if isinstance(self.logs.files, FencedFiles) else None
 
     def look_for_room(self) -> None:
@@ -264,7 +269,7 @@ class LogDir:
 
     @property
     def meta(self) -> MetaProperties | None:
-        """The broker of the directory; None: a broker before 0.9."""
+        """The broker of the directory. None for brokers before 0.9."""
         return read_meta_properties(self.path)
 
     @property
@@ -293,11 +298,12 @@ class LogDir:
             session.end(clean=False)
 
     def close(self) -> None:
-        """Closes all logs. A directory that was opened for writing is then marked as cleanly shut
-        down, unless a partition cannot be opened: then each is recovered at the next start.
+        """Closes all logs. Then marks a directory that was open for writing as cleanly shut down.
+        If a partition cannot be opened, there is no mark, and every log is recovered at the next
+        start.
 
-        DiskFullError, or another OSError: all files are closed, and logs are recovered later. A
-        directory that is offline is closed without an error."""
+        DiskFullError, or another OSError: all files are closed, and logs are recovered at the next
+        start. An offline directory is closed without an error."""
         if self._session is not None and self._session.files.reason is not None:
             self.abandon()
             return

@@ -1,11 +1,11 @@
 """Writes one partition's log: appends, rolls, flushes, truncates, removes and replaces segments.
 
-Flushed data survives any crash. Unflushed data may be lost, from the end, batch by batch. A change
-of several files is made in an order that leaves a valid log after each step: files are created
-before anything refers to them, and removed from the end that nothing depends on.
+Flushed data survives any crash. A crash may cut off unflushed batches at the end. A change of
+several files is made in an order that leaves a valid log after each step: files are created before
+anything refers to them, and removed from the end that nothing depends on.
 
 Not here: the active segment's files (segment_writer.py), the other segments' files
-(segment_directory.py), which segments are old (retention.py)."""
+(segment_directory.py), finding old segments (retention.py)."""
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
@@ -38,7 +38,7 @@ PRODUCER_ID: Final = attrgetter("producer_id")
 
 
 class LogWriter:
-    """The view of a log that this process writes. One caller at a time."""
+    """The view of a log that this process writes. Only one caller may use it at a time."""
 
     def __init__(
         self,
@@ -63,8 +63,8 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._opened_at = self.end_offset
         self._flushed = 0
-        # Changes when other records may have replaced those of rolled segments: after a truncation,
-        # or when the log is closed.
+        # Changes when other records may have replaced those of rolled segments: at a truncation, or
+        # when the log is closed.
         self.generation = 0
         self.is_closed = False
         start = max(checkpoints.start_offset, self.segments[0].base_offset)
@@ -114,13 +114,13 @@ class LogWriter:
         return self._directory.snapshots
 
     def max_timestamp(self, segment: Segment) -> int | None:
-        """The highest timestamp of a segment, -1 if it has none; None: its indexes lack it."""
+        """The highest timestamp of a segment; -1 if it has none, None if its indexes lack it."""
         if segment is self._active.segment:
             return self._active.max_timestamp
         return segment.max_timestamp()
 
     def size_of(self, segment: Segment) -> int:
-        """Bytes of a segment, as `end_of`, without opening its file."""
+        """The size of a segment in bytes, as `end_of`, without opening its file."""
         if segment is self._active.segment:
             return self._active.position
         return segment.path().stat().st_size
@@ -188,7 +188,7 @@ class LogWriter:
         return self._active.next_offset
 
     def begin_epoch(self, epoch: int) -> None:
-        """Begins a leader epoch for the following records. One without records is removed.
+        """Begins a leader epoch for the following records. An epoch without records is removed.
 
         Ignores an epoch that is not above the last one."""
         self._epochs.begin(epoch, self.end_offset)
@@ -208,8 +208,8 @@ class LogWriter:
     def roll(self, base_offset: int = 0) -> None:
         """Begins a new segment, unless the active one is empty and begins there already.
 
-        All appended data is flushed before that, and the recovery point is written: after a crash
-        only later data is read again."""
+        All appended data is flushed first, and the recovery point is written. After a crash only
+        later data is read again."""
         base_offset = max(base_offset, self.end_offset)
         if base_offset == self._active.segment.base_offset:
             return
@@ -239,9 +239,10 @@ class LogWriter:
         return self._active.is_old(now)
 
     def close(self) -> None:
-        """Flushes everything, and leaves the directory as a clean shutdown does.
+        """Flushes everything, and leaves the directory in the state of a clean shutdown.
 
-        DiskFullError, or another OSError: files are closed all the same, and recovered later."""
+        DiskFullError, or another OSError: files are closed all the same, and the log is recovered
+        at the next start."""
         is_changed = self.generation or self.end_offset != self._opened_at
         self.generation += 1
         self.is_closed = True
@@ -273,8 +274,8 @@ class LogWriter:
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
-        ValueError: an offset before the log. DiskFullError: some of it may be removed already, from
-        the end; the call may be repeated."""
+        ValueError: the offset is before the log. DiskFullError: batches at the end may be removed
+        already; the call may be repeated."""
         self._guard.check(self._active)
         if offset >= self.end_offset:
             # An epoch without records may begin at the end.
@@ -284,7 +285,7 @@ class LogWriter:
             raise ValueError(f"truncation to {offset}, before the start at {self.start_offset}")
         self.generation += 1
         self._checkpoints.lower_cleaner_point(offset)
-        # First: later data from there on must not count as flushed.
+        # This comes first: later data from there on must not count as flushed.
         self._flushed = min(self._flushed, offset)
         self._checkpoints.set_recovery_point(min(self._flushed, self._checkpoints.recovery_point))
         try:
@@ -292,7 +293,7 @@ class LogWriter:
                 self._drop_active()
             self._directory.sync()  # else they might come back, after newer ones
             self._active.truncate_to(offset)
-            self._flushed = min(self._flushed, self.end_offset)  # a batch may have begun before
+            self._flushed = min(self._flushed, self.end_offset)  # may be below `offset`
             if self.end_offset < self.start_offset:  # within a removed batch
                 self.truncate_fully_and_start_at(self.start_offset)
         finally:
@@ -325,7 +326,7 @@ class LogWriter:
         self._epochs.truncate_from_end(0)
 
     def delete_records(self, before: int) -> int:
-        """Moves the start of the log up to `before`, or to the end if that comes first.
+        """Moves the start of the log up to `before`, or to the log's end if that is lower.
 
         Segments completely before it are removed. Returns the new start. This works on a full disk:
         changes that need space come last, or later (log_start.py)."""
@@ -357,8 +358,8 @@ class LogWriter:
     def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
         """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
 
-        Its files have the suffix `.cleaned`, and are flushed. DiskFullError: the log is valid after
-        any step, with the old records or the new ones."""
+        The files of `cleaned` have the suffix `.cleaned`, and are flushed. DiskFullError: the log
+        is valid after any step, with the old records or the new ones."""
         self._guard.check(self._active)
         self._directory.replace(group, cleaned)
 
@@ -368,13 +369,14 @@ class LogWriter:
         return self._checkpoints.cleaner_point
 
     def note_cleaner_point(self, offset: int) -> None:
-        """DiskFullError: it is not written, and the same segments are cleaned again."""
+        """Writes the cleaner's checkpoint. DiskFullError: it is not written, and the same segments
+        are cleaned again."""
         self._checkpoints.set_cleaner_point(offset)
 
-    # --- how
+    # --- details
 
     def _write_snapshot(self, offset: int) -> None:
-        if self._producers.offset is None:  # never read; an empty snapshot would hide producers
+        if self._producers.offset is None:  # never read: an empty file hides producers
             return
         self._directory.write_snapshot(offset, self._producers.states)
 

@@ -2,7 +2,7 @@
 
 Names are those of Kafka's LogFileUtils and UnifiedLog: twenty digits and a suffix.
 
-Not here: which files make up the log after a crash (layout.py)."""
+Not here: the files that make up the log after a crash (layout.py)."""
 
 import re
 from enum import StrEnum
@@ -43,7 +43,7 @@ class State(StrEnum):
 KINDS: Final = {kind.value: kind for kind in Kind}
 STATES: Final = {state.value: state for state in State}
 
-# In a broker's directory.
+# Files in a broker's directory.
 RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
 LOG_STARTS: Final = "log-start-offset-checkpoint"
@@ -52,7 +52,7 @@ META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 
-# In a partition's.
+# Files in a partition's directory.
 LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 
@@ -89,7 +89,7 @@ def file_name(offset: int, kind: Kind, state: State = State.LIVE) -> str:
 
 
 def parse_file_name(name: str) -> FileName | None:
-    """The parts of a file's name; None: it belongs to no offset."""
+    """The parts of a file's name. None if it belongs to no offset."""
     found = FILE.fullmatch(name)
     if found is None:
         return None

@@ -1,4 +1,4 @@
-"""A partition whose log cannot be opened: it is offline, and the others are served, as in Kafka."""
+"""A partition whose log cannot be opened. It is offline, and the others are served, as in Kafka."""
 
 from records import CorruptRecordsError
 
@@ -8,7 +8,7 @@ from .segments.segments import Segments
 
 
 class OfflineView:
-    """The empty view of a log that cannot be opened; `reason` says why."""
+    """The empty view of a log that cannot be opened. `reason` states why."""
 
     start_offset = 0
     end_offset = 0
@@ -30,4 +30,4 @@ class OfflineView:
         """Does nothing."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""

@@ -2,11 +2,11 @@
 
 After a clean shutdown only its files are listed. Otherwise every batch after the recovery point is
 read and its checksum compared. The log is cut at the first damaged or incomplete batch, and later
-segments are set aside. Indexes and producers' states are rebuilt from the rest. If recovery is
-interrupted, the next one does the same again.
+segments are set aside. Indexes and producers' states are rebuilt from the rest. An interrupted
+recovery is repeated by the next one.
 
-Not here: one segment (segment_recovery.py), the files that are set aside (aside.py), which files
-count (layout.py)."""
+Not here: one segment (segment_recovery.py), the files that are set aside (aside.py), the files that
+make up the log (layout.py)."""
 
 import os
 from dataclasses import dataclass, field
@@ -67,7 +67,8 @@ class RecoveredLog:
         self._files = files
 
     def recover(self, *, clean: bool, recovery_point: int, start_offset: int) -> None:
-        """`clean`: the last writer closed the log. `start_offset`: for a directory without one.
+        """`clean`: the last writer closed the log. `start_offset`: the start for a directory
+        without segments.
 
         CorruptFileError: the directory or one of its files is a link. Nothing was changed."""
         layout = read_layout(self.path)
@@ -94,7 +95,7 @@ class RecoveredLog:
             tail.advance()
         self.position, self.end_offset = tail.position, tail.next_offset
         self._forget_after_end(clean)
-        # Brokers without producer states wrote no snapshots; with them, nothing need be replayed.
+        # Old brokers without producer states wrote no snapshots. Their logs need no replay.
         if self.snapshots or not clean:
             self._replay(self.end_offset)
         self.segments[-1].release()  # the next read may be much later
@@ -102,8 +103,9 @@ class RecoveredLog:
     # --- files
 
     def _set_damaged_swaps_aside(self, layout: Layout) -> bool:
-        """A cleaner's file is complete before it becomes a swap. An incomplete one does not replace
-        its segment if that exists. A swap with other offsets is no segment of this log."""
+        """Sets damaged `.swap` files aside. A cleaner's file is complete before it becomes a swap,
+        so an incomplete one does not replace an existing segment. A swap with other offsets is not
+        a segment of this log."""
         found = False
         for name in layout.swaps:
             live = self.path / file_name(name.offset, Kind.LOG)
@@ -131,7 +133,8 @@ class RecoveredLog:
         for base in replaced(layout, max(ends, default=0)):
             for kind in SEGMENT_KINDS:
                 self._remove(file_name(base, kind))
-        # The log is renamed last: until then it is found as a swap, and this is repeated.
+        # The log is renamed last. Until then an interrupted recovery finds it as a swap, and
+        # repeats this.
         for name in sorted(layout.swaps, key=lambda name: name.kind is Kind.LOG):
             live = self.path / file_name(name.offset, name.kind)
             self._files.rename(self.path / str(name), live)
@@ -162,7 +165,7 @@ class RecoveredLog:
             report = check_segment(segment)
             self.report.checked.append(report)
             if report.bytes_cut:
-                # Later segments are set aside before the cut. The other way round, an interrupted
+                # Later segments are set aside before the cut. In the other order, an interrupted
                 # recovery would leave a gap that the next one cannot see.
                 behind = [s for s in self.segments if s.base_offset > segment.base_offset]
                 for following in reversed(behind):
@@ -212,7 +215,7 @@ class RecoveredLog:
 
 
 def _holds_its_offsets(segment: Segment) -> bool:
-    """Whether no batch, up to damage, lies before the offset in the segment's name."""
+    """Whether no batch before the first damage has an offset below that in the segment's name."""
     headers = segment.slice(0, segment.size).batches()
     try:
         return all(header.last_offset >= segment.base_offset for header in headers)

@@ -1,10 +1,10 @@
 """The files of a log's segments: removing them, and replacing them by cleaned ones.
 
-Each change is made in an order that leaves a valid log after each step: a segment counts while its
-log file exists, so that is removed first and renamed last.
+Each change is made in an order that leaves a valid log after each step. A segment counts while its
+log file exists, so the log file is removed first and renamed last.
 
-Not here: which segments are removed or replaced (log_writer.py, compact_log.py), which files count
-after a crash (layout.py)."""
+Not here: choosing these segments (log_writer.py, compact_log.py), the files that count after a
+crash (layout.py)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ class SegmentDirectory:
         self.snapshots = snapshots  # their offsets, ascending
         self._files = files
         self._open_files = open_files
-        self._swaps: list[Segment] = []  # in the log, and without their final names
+        self._swaps: list[Segment] = []  # segments in the log without their final names yet
 
     def sync(self) -> None:
         """Returns when created and removed names are synced."""
@@ -52,21 +52,21 @@ class SegmentDirectory:
             self._remove_snapshot(segment.base_offset)
 
     def remove_files(self, segment: Segment) -> None:
-        """Removes the files of a segment that is not, or no longer, in the log."""
+        """Removes the files of a segment that is not in the log."""
         for kind in SEGMENT_KINDS:  # the log first: indexes without one are leftovers
             self._files.remove(segment.path(kind))
 
     def replace(self, group: Sequence[Segment], cleaned: Segment) -> None:
         """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
 
-        Its files have the suffix `.cleaned`, and are flushed. Each renaming ends with the log,
+        The files of `cleaned` have the suffix `.cleaned`, and are flushed. The log is renamed last,
         because recovery expects the indexes of every log that it finds."""
         base_offset = cleaned.base_offset
         self._finish_swaps()  # of the last call, if there was no space
         try:
             self._rename(base_offset, State.CLEANED, State.SWAP)
         except (OSError, StorageError):
-            for kind in SEGMENT_KINDS:  # indexes without their log are no swap
+            for kind in SEGMENT_KINDS:  # indexes without a log do not count as a swap
                 self._files.remove(self.path / file_name(base_offset, kind, State.SWAP))
             raise
         replacement = Segment(self.path, base_offset, self._open_files, State.SWAP)
@@ -75,7 +75,7 @@ class SegmentDirectory:
                 # The snapshot before the first segment stays valid, and is the nearest one.
                 self.remove(segment, keep_snapshot=segment.base_offset == base_offset)
         except OSError as error:
-            # On the disk recovery completes the change. In memory it is incomplete.
+            # Recovery completes the change on the disk. In memory it is incomplete.
             raise self._files.fence(self.path, error) from error
         self.segments.add(replacement)
         self._swaps.append(replacement)
@@ -106,7 +106,7 @@ class SegmentDirectory:
         self.snapshots = sorted({*self.snapshots, offset})
 
     def remove_snapshots(self, above: int) -> None:
-        """Removes the snapshots at offsets above that one."""
+        """Removes the snapshots at offsets above `above`."""
         for offset in [offset for offset in self.snapshots if offset > above]:
             self._remove_snapshot(offset)
 

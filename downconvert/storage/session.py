@@ -1,7 +1,7 @@
 """The right of one process to write to a broker's directory, and the mark of a clean shutdown.
 
-A broker holds a lock on `.lock` while it runs. When it has closed its logs it leaves a file as a
-mark. A broker that finds the mark need not read the logs again. It removes the mark before its
+A broker holds a lock on `.lock` while it runs. After closing its logs it leaves a file as a mark.
+If the next broker finds the mark, it need not recover the logs. It removes the mark before its
 first change."""
 
 import fcntl
@@ -15,22 +15,23 @@ from .disk.files import Files, open_for_writing, replace_file
 from .errors import LogInUseError
 from .names import CLEAN_SHUTDOWN, LOCK
 
-# The content since 3.9; before, the file was empty. Only its existence matters.
+# The mark's content since 3.9; before, it was empty. Only its existence matters.
 CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 
-# Such locks belong to the process, which can take the same one twice. This prevents it.
+# Such a lock belongs to the process, which could take it twice. This set prevents that.
 _held: Final[set[str]] = set()
 
 
 class DirectoryLock:
-    """A broker's lock on a directory. LogInUseError: another process holds it; CorruptFileError:
-    `.lock` is a link, or no file."""
+    """A broker's lock on a directory. LogInUseError: another process holds it. CorruptFileError:
+    `.lock` is a link, or not a file."""
 
     def __init__(self, directory: Path) -> None:
         self._name = os.path.realpath(directory)
         if self._name in _held:
             raise LogInUseError(str(directory))
-        # Not through `Files`: nothing is ever written, and closing the descriptor unlocks it.
+        # This does not use `Files`: nothing is ever written, and closing the descriptor releases
+        # the lock.
         self._file = open_for_writing(directory / LOCK)
         try:
             fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -47,10 +48,10 @@ class DirectoryLock:
 
 
 class Session:
-    """The right to write to a directory, until `end`, through `files`."""
+    """The right to write to a directory through `files`, until `end`."""
 
     def __init__(self, directory: Path, files: Files, *, verify_all: bool = False) -> None:
-        """LogInUseError: another process has it, or another part of this one.
+        """LogInUseError: another process, or another part of this one, has this right.
 
         `verify_all`: nothing counts as flushed, whatever the checkpoints say."""
         self._directory = directory

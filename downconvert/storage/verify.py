@@ -1,4 +1,4 @@
-"""Whether the indexes of a segment fit its log: compares each entry with the batches.
+"""Checks that the indexes of a segment fit its log, by comparing each entry with the batches.
 
 Kafka's own tool expects that the batch at an entry's position ends with the entry's offset, as
 written since 3.9. Here entries of all versions (offset_index.py) are valid if lookups miss nothing:
@@ -57,7 +57,7 @@ def _offset_problems(path: Path, base_offset: int, headers: list[BatchHeader]) -
         index.check()
         left = iter(headers)
         header = next(left, None)
-        below = before = base_offset - 1  # the last offset before a batch; the last entry's
+        below = before = base_offset - 1  # before the batch; in the last entry
         position = -1
         for slot in range(len(index)):
             offset, at = index.entry(slot)

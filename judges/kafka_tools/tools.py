@@ -1,4 +1,4 @@
-"""Kafka's own tools: how each is called, since which version, and the output that it must have.
+"""Kafka's own tools: the arguments of each, its first version, and the expected output.
 
 Each runs independently: the records and the group's offset that it reads were written before
 (data.py), and its own records go to a topic of its own."""

@@ -1,6 +1,6 @@
-//! Which records are kept, whether messages can be made of them, and the counts of what was made.
+//! Decides which records are kept, checks that they can become messages, and counts the result.
 //!
-//! A batch here is a v2 batch, or the entries of a compressed message.
+//! In this file, a batch is a v2 batch, or the entries of a compressed message.
 
 use crate::item::Item;
 use crate::layout::{self, NO_TIMESTAMP, SIZE_MAX, V1};
@@ -12,12 +12,12 @@ use crate::sink::Sink;
 #[derive(Clone, Default)]
 pub struct Totals {
     pub records: u64,
-    /// Those of which a record was kept.
+    /// Batches of which a record was kept.
     pub batches: u64,
     pub source_bytes: u64,
     pub produced_bytes: u64,
     pub copied_bytes: u64,
-    /// What entries that were recoded decompressed to.
+    /// Decompressed bytes of recoded entries.
     pub decompressed_bytes: u64,
 }
 
@@ -69,17 +69,17 @@ impl Kept {
             return Ok(());
         }
         match self.first {
-            None => Ok(()), // the lowest offset that there is
+            None => Ok(()), // the lowest possible offset
             Some(_) if offset <= self.last => Err(Reason::OffsetDoesNotIncrease),
             Some(_) => Err(Reason::OffsetDeltaTooLarge),
         }
     }
 }
 
-/// What is made of records: set where a batch is entered.
+/// How records become messages. Set when a batch is entered.
 #[derive(Clone, Copy)]
 pub struct OutputSpec {
-    /// Of the messages made.
+    /// The format of the messages made.
     pub magic: u8,
     /// Records below it are dropped.
     pub lowest_offset: i64,
@@ -108,7 +108,7 @@ impl Account {
         }
     }
 
-    /// Another batch begins.
+    /// Begins another batch.
     #[inline(always)]
     pub fn start_batch(&mut self, source_bytes: u64) {
         self.kept = Kept::NONE;
@@ -125,8 +125,8 @@ impl Account {
         offset < self.output.lowest_offset
     }
 
-    /// Rule 5: whether a message can be made of a record that is kept. `content`: the bytes of its
-    /// key and value.
+    /// Rule 5: whether a kept record can become a message. `content`: the bytes of its key and
+    /// value.
     #[inline(always)]
     pub fn check(&self, magic: u8, at: (i64, i64), content: u64) -> Result<(), Reason> {
         let (offset, timestamp) = at;
@@ -173,8 +173,8 @@ impl Account {
         Ok(offset.wrapping_sub(self.wrapper.first_offset))
     }
 
-    /// A message of `size` bytes has been made of the record with this offset and timestamp. The
-    /// bytes are not added to the totals, which calls do once.
+    /// Counts a message of `size` bytes, made from the record with this offset and timestamp. The
+    /// bytes are not added to the totals: each call adds them once.
     #[inline(always)]
     pub fn note(&mut self, at: (i64, i64), size: u64) {
         let (offset, timestamp) = at;
@@ -191,7 +191,7 @@ impl Account {
         }
     }
 
-    /// The same for an uncompressed message of a log, which counts as a batch of one.
+    /// Counts an uncompressed message of a log as a batch of one.
     pub fn note_message(&mut self, source_bytes: u64) {
         self.totals.records += 1;
         self.totals.batches += 1;

@@ -1,4 +1,4 @@
-//! From a file to a target, converted on the way, chunk after chunk.
+//! Converts from a file to a target, chunk after chunk.
 //!
 //! Not here: decisions between two chunks (the caller's), where messages go (`target`).
 
@@ -16,49 +16,50 @@ use crate::target::{Outlet, Target};
 use crate::transcoder::{Compress, Transcoder};
 use crate::workspace::{Recoding, Sending, Workspace, with_copy};
 
-/// An item may be as large as a chunk of this size or more, and as two smaller ones.
+/// An item may be as large as one chunk if chunks have this size or more, else as large as two
+/// chunks.
 const LARGE_CHUNK_SIZE: usize = 64 * 1024;
 
-/// What is read at a time at most: a call of the system costs as much as copying four kilobytes does,
-/// and more would not stay in the processor's second cache beside the chunks.
+/// The maximum size of a read. A system call costs as much as copying 4 KiB, so reads should be
+/// large. More than this would not fit in the processor's second-level cache beside the chunks.
 const READ_SIZE_MAX: usize = 128 * 1024;
 
-/// A call ends where so many times its budget has been decompressed: a small batch may become as much
-/// as a large one.
+/// A call ends after it has decompressed this many times its budget, because a small batch may
+/// expand to as much as a large one.
 const EXPANSION_MAX: u64 = 8;
 
 /// How far a call goes.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Where the conversion stands.
+    /// The position reached.
     pub position: u64,
-    /// Where it ends.
+    /// The end of the range.
     pub end: u64,
-    /// Of source, in bytes.
+    /// Bytes of source.
     pub chunk_size: usize,
-    /// Not a byte more than this is made, and no message is cut: it is the room for chunks.
+    /// The room for chunks: at most this many bytes are made, and no message is cut.
     pub room: u64,
-    /// No other chunk is begun once so much has been consumed, or made, or eight times as much
-    /// decompressed.
+    /// No other chunk is begun after this many bytes have been consumed or made, or eight times as
+    /// many have been decompressed.
     pub budget: u64,
 }
 
-/// What has been done.
+/// The progress of a call.
 pub struct Advanced {
     /// Bytes of the source.
     pub consumed: u64,
     /// Bytes that the target took.
     pub written: u64,
-    /// Why it came back.
+    /// Why the call returned.
     pub outcome: Outcome,
-    /// What the channel said, if it was not that it would block.
+    /// The channel's error, unless it would only have blocked.
     pub error: Option<io::Error>,
 }
 
 impl Transcoder {
-    /// Converts until the target takes no more, a limit is reached, or something has to be decided.
-    /// What a channel left is `workspace.rest()`. `gzip`: a compressor for the level `Fast`, in the
-    /// place of the kernel's own.
+    /// Converts until the target takes no more, a limit is reached, or a decision is needed.
+    /// `workspace.rest()` has the bytes that a channel did not take. `gzip`: a compressor for the
+    /// level `Fast`, in place of the kernel's own.
     pub fn advance(
         &mut self,
         input: &Input<'_>,
@@ -75,12 +76,12 @@ impl Transcoder {
         };
         let (consumed, mut outcome) = self.convert(log, limits, gzip, recoding, &mut outlet);
         if !outlet.flush() {
-            outcome = Outcome::Channel; // asked again, the same is found to be decided
+            outcome = Outcome::Channel; // the next call finds the same decision
         }
         Advanced { consumed, written: outlet.written, outcome, error: outlet.error }
     }
 
-    /// Returns the bytes consumed, and why it came back.
+    /// Returns the bytes consumed, and the reason for the return.
     fn convert(
         &mut self,
         mut log: LogWindow<'_, '_>,
@@ -105,7 +106,7 @@ impl Transcoder {
             let left = limits.end - position;
             let wanted = usize::try_from(limits.budget - done).unwrap_or(usize::MAX);
             let wanted = wanted.min(outlet.room()).saturating_add(chunk_size - 1);
-            // Little at first: where decisions are frequent, a call does not come far.
+            // The first read is small: if decisions are frequent, a call makes little progress.
             let enough = chunk_size.max(usize::try_from(done).unwrap_or(0)).saturating_mul(2);
             log.fill(position, wanted.min(enough).min(READ_SIZE_MAX).max(step), left);
             let source = log.rest();
@@ -126,7 +127,7 @@ impl Transcoder {
             match progress.outcome {
                 Outcome::Source if consumed > 0 => {
                     if !is_part {
-                        log.drop(); // what is left is read again
+                        log.drop(); // the rest is read again
                     }
                 }
                 Outcome::Source if !is_part && !is_first && log.is_read() => log.drop(),
@@ -157,9 +158,9 @@ impl Transcoder {
         (done, Outcome::End)
     }
 
-    /// Recodes the entry that is next. Returns its size. `at`: its position, the bytes left of the
-    /// source, and the room for the messages. `counts`: nothing is compressed. None: it is for the
-    /// caller.
+    /// Recodes the next entry and returns its size. `at`: its position, the bytes left of the
+    /// source, and the room for the messages. `counts`: nothing is compressed. None if the entry is
+    /// left to the caller.
     fn recode_next(
         &mut self,
         log: &mut LogWindow<'_, '_>,

@@ -1,10 +1,11 @@
-//! CRC-32 (IEEE), which v0 and v1 messages carry each, and CRC-32C, which v2 batches do.
+//! CRC-32 (IEEE) of v0 and v1 messages, and CRC-32C of v2 batches.
 //!
-//! The former is libdeflate's: most others are slow on buffers as short as messages.
+//! CRC-32 comes from libdeflate, because most other libraries are slow on buffers as short as
+//! messages.
 
 use libdeflater::Crc;
 
-/// The CRC-32 of `bytes`, continued from that of what stood before them (0 at the beginning).
+/// The CRC-32 of `bytes`, continued from that of earlier bytes (0 at the beginning).
 #[inline(always)]
 pub fn crc32(value: u32, bytes: &[u8]) -> u32 {
     let mut crc = Crc::with_initial(value);

@@ -1,15 +1,15 @@
-//! The one way forward through bytes: `take`, which returns as many bytes as it was asked for, or
-//! an error where there are fewer.
+//! Reads bytes forward. `take` returns exactly the requested number of bytes, or an error if there
+//! are fewer.
 //!
-//! Sizes are compared with what is left, so that no sum of a position and a size can wrap.
+//! Sizes are compared with the number of bytes left, so no sum of a position and a size can wrap.
 
-/// Bytes that have not been read yet. Copying it is how a reader remembers a place.
+/// The bytes that have not been read yet. A copy of a cursor marks a place.
 #[derive(Clone, Copy)]
 pub struct Cursor<'a> {
     rest: &'a [u8],
 }
 
-/// Fewer bytes are left than were asked for.
+/// Fewer bytes are left than were requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Short;
 
@@ -24,7 +24,7 @@ impl<'a> Cursor<'a> {
         self.rest.len()
     }
 
-    /// What `take` has not taken.
+    /// The bytes that `take` has not taken.
     #[inline(always)]
     pub fn rest(&self) -> &'a [u8] {
         self.rest

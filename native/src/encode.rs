@@ -1,4 +1,4 @@
-//! Rows to records: the records of a v2 batch, or v0 and v1 messages. The way back from `columns`.
+//! Rows to the records of a v2 batch, or to v0 and v1 messages: the inverse of `columns`.
 //!
 //! Not here: batch headers, wrappers and their checksums (records/batches/builder.py).
 
@@ -12,13 +12,13 @@ use crate::varint;
 const MAGIC: Refusal = "magic is not 0, 1 or 2";
 const OFFSET_DELTA: Refusal = "an offset delta is no 32-bit integer";
 
-/// What all records of a batch are relative to.
+/// The bases of a batch: offsets and timestamps of its records are relative to them.
 struct Bases {
     offset: i64,
     timestamp: i64,
 }
 
-/// Writes as many rows as the target has room for.
+/// Writes rows until the target is full.
 pub fn encode(
     rows: &[u8],
     source: &[u8],
@@ -85,8 +85,7 @@ fn encode_batch(
     Ok(Progress { consumed, produced: produced as u64, outcome: Outcome::End })
 }
 
-/// Writes a v2 record at the beginning of `room` and returns its size, or None where it does not
-/// fit.
+/// Writes a v2 record at the beginning of `room` and returns its size. None if it does not fit.
 fn write_record(item: &Item<'_>, bases: &Bases, room: &mut [u8]) -> Result<Option<usize>, Refusal> {
     let timestamp_delta = item.timestamp.wrapping_sub(bases.timestamp);
     let offset_delta = item.offset.checked_sub(bases.offset);
@@ -125,7 +124,7 @@ fn write_record(item: &Item<'_>, bases: &Bases, room: &mut [u8]) -> Result<Optio
     Ok(Some(size))
 }
 
-/// Room that is as large as what is written into it.
+/// Room that must be filled completely.
 struct Writer<'a> {
     room: &'a mut [u8],
 }
@@ -144,7 +143,7 @@ impl Writer<'_> {
     }
 }
 
-/// A row's fields but for its headers.
+/// A row's fields without its headers.
 fn item_of<'a>(row: &[u8; ROW_SIZE], source: &'a [u8]) -> Result<Item<'a>, Refusal> {
     let [offset, timestamp, timestamp_type, key_at, key_size, value_at, value_size, ..] =
         rows::fields(row);

@@ -1,22 +1,21 @@
 //! The fast path for ordinary v2 records: undamaged, whole in the window, with short varints.
 //!
-//! Nearly all records are ordinary, and reading them costs mostly varints, one byte after the
-//! other. Here one 64-bit word holds all varints before the key, and their sizes are checked once.
-//! A record that is not ordinary is no error: `record` reads any record, and finds the same in
-//! ordinary ones, only slower.
+//! Nearly all records are ordinary, and most of the cost of reading one is decoding varints byte by
+//! byte. Here one 64-bit word holds all varints before the key, and their sizes are checked once.
+//! Other records are left to `record`, which reads any record with the same result, only slower.
 
 use crate::item::Field;
 use crate::record::{Record, check_headers};
 
-/// No varint is longer here: sizes and offset deltas up to a million, timestamp deltas up to a
-/// quarter of an hour.
+/// Longer varints are not ordinary. This allows sizes and offset deltas up to a million, and
+/// timestamp deltas up to a quarter of an hour.
 const VARINT_SIZE_MAX: usize = 3;
 const WORD_SIZE: usize = size_of::<u64>();
 /// Size, attributes, and a word.
 const START_SIZE: usize = VARINT_SIZE_MAX + 1 + WORD_SIZE;
 
-/// The record that `bytes` begin with, and the bytes after it. None: it is not ordinary, and may be
-/// good or damaged.
+/// The first record of `bytes`, and the bytes after it. None if the record is not ordinary; it may
+/// be good or damaged.
 #[inline(always)]
 pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let start = bytes.first_chunk::<START_SIZE>()?;
@@ -47,7 +46,7 @@ pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
     Some((Record { timestamp_delta, offset_delta, key, value, headers, headers_count }, after))
 }
 
-/// Reads varints from a word, zigzag encoded. Where `used` is more than the word's size, the last
+/// Reads zigzag-encoded varints from a word. If `used` is more than the word's size, the last
 /// varint was cut off.
 struct Word {
     bits: u64,
@@ -103,7 +102,7 @@ fn unzigzag(raw: u32) -> i32 {
     (raw >> 1) as i32 ^ -((raw & 1) as i32)
 }
 
-/// A key or value by its size, zigzag encoded. All negative sizes are null.
+/// A key or value, by its zigzag-encoded size. Negative sizes are null.
 #[inline(always)]
 fn field(raw_size: u32, bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
     let null = -((raw_size & 1) as i32);

@@ -1,4 +1,4 @@
-//! The header of a v2 batch, as far as it matters to its records.
+//! The fields of a v2 batch's header that its records need.
 
 use crate::layout::{
     self, BASE_TIMESTAMP_AT, BATCH_HEADER_SIZE, LAST_OFFSET_DELTA_AT, MAX_TIMESTAMP_AT,
@@ -29,8 +29,8 @@ impl Header {
         }
     }
 
-    /// Whether all of it, also what compaction took of it, is below an offset. Its last offset may
-    /// be above all that there are: the sum does not wrap.
+    /// Whether the whole batch is below an offset, including records that compaction removed. Its
+    /// last offset may be above all existing ones: the sum does not wrap.
     #[inline(always)]
     pub fn ends_before(&self, offset: i64) -> bool {
         let delta = i64::from(self.last_offset_delta);
@@ -40,7 +40,7 @@ impl Header {
         }
     }
 
-    /// Under LogAppendTime the timestamp of all records.
+    /// The timestamp of all records under LogAppendTime.
     #[inline(always)]
     pub fn append_time(&self) -> Option<i64> {
         let is_append_time = self.attributes & layout::LOG_APPEND_TIME != 0;

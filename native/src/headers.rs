@@ -1,6 +1,6 @@
-//! The headers of a v2 record, one after the other, which have been checked before.
+//! Reads the headers of a v2 record one after the other. They have been checked before.
 //!
-//! Not here: checking them (`record`), and which of a row's bytes they are (`rows`).
+//! Not here: checking them (`record`), and finding them by a row (`rows`).
 
 use crate::cursor::Cursor;
 use crate::rows::Refusal;

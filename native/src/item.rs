@@ -1,6 +1,6 @@
-//! A record or message of any format, as its parser found it: what sinks take.
+//! A record or message of any format, as the parser passes it to sinks.
 
-/// A key or value. Null has a size of -1, and is an empty slice at the position where bytes would
+/// A key or value. Null has a size of -1, and an empty slice at the position where its bytes would
 /// be.
 #[derive(Clone, Copy)]
 pub struct Field<'a> {

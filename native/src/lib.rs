@@ -1,12 +1,13 @@
-//! The native kernel: Kafka's record batches to older messages and back, bytes to bytes.
+//! The native kernel. It converts Kafka's record batches to older messages and back, bytes to
+//! bytes.
 //!
-//! The contract is `records/kernel.py`, with every rule in its order and every reason of damage, and
-//! `records/kernel_functions.py`; its twin in Python is `records/reference`. One parser serves every
-//! job; a `Sink` makes messages, sizes, rows or columns of the records.
+//! The contract is in `records/kernel.py`, with all rules in order and all reasons of damage, and
+//! in `records/kernel_functions.py`. The twin in Python is `records/reference`. One parser serves
+//! every job. A `Sink` turns the records into messages, sizes, rows or columns.
 //!
-//! Bytes are hostile: each step forward checks that they are there, and no count or size that they
-//! claim sizes an allocation. `unsafe` is denied except where C is called (in `python`, and for
-//! codecs whose crates have no safe interface), and for a hint to the processor (`prefetch`).
+//! Input is hostile: each step forward checks that the bytes exist, and no claimed count or size
+//! determines an allocation. `unsafe` is denied except for calls of C (in `python`, and for codecs
+//! with no safe crate) and for a hint to the processor (`prefetch`).
 //!
 //! Not here: opening files and sockets, codecs as streams (records/codecs), and decisions that
 //! depend on a policy (downconvert/conversion).

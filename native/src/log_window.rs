@@ -1,14 +1,14 @@
-//! A log that is read at positions, or mapped, and the part of it that is in memory.
+//! A log that is read by position, or mapped, and the part of it that is in memory.
 //!
-//! Not here: what a call sees of it (`window`), descriptors (`python`).
+//! Not here: a call's view of it (`window`), descriptors (`python`).
 
 use std::io;
 
 use crate::workspace::room;
 
-/// What is converted: bytes of a log, by their position.
+/// The source of a conversion: bytes of a log, by their position.
 pub enum Input<'a> {
-    /// Mapped into memory, all of it.
+    /// The whole log, mapped into memory.
     Mapped(&'a [u8]),
     /// Read into a window.
     File(&'a dyn ReadAt),
@@ -16,7 +16,7 @@ pub enum Input<'a> {
 
 /// Positional reading.
 pub trait ReadAt: Sync {
-    /// Reads at a position into the window; the bytes read, 0 at the end.
+    /// Reads at a position into the window. Returns the bytes read, 0 at the end.
     fn read_at(&self, window: &mut [u8], position: u64) -> io::Result<usize>;
 }
 
@@ -29,13 +29,13 @@ pub struct LogWindow<'a, 'b> {
 }
 
 impl<'a, 'b> LogWindow<'a, 'b> {
-    /// Nothing is in memory yet. `window`: the buffer that files are read into.
+    /// A log of which nothing is in memory yet. `window`: the buffer that files are read into.
     pub fn new(input: &'b Input<'a>, window: &'b mut Vec<u8>) -> Self {
         Self { input, window, start: 0, filled: 0 }
     }
 
-    /// Reads up to `size` bytes if there are none. An error leaves the window empty: the caller
-    /// reads the same place, and meets it again.
+    /// Reads up to `size` bytes if the window is empty. An error leaves it empty: the caller then
+    /// reads the same place, and meets the error itself.
     pub fn fill(&mut self, position: u64, size: usize, left: u64) {
         match self.input {
             Input::Mapped(bytes) => {
@@ -54,18 +54,18 @@ impl<'a, 'b> LogWindow<'a, 'b> {
         }
     }
 
-    /// Forgets what is in memory: `fill` reads again.
+    /// Drops the bytes in memory. `fill` reads again.
     pub fn drop(&mut self) {
         self.start = 0;
         self.filled = 0;
     }
 
-    /// Passes so many bytes.
+    /// Passes `size` bytes.
     pub fn advance(&mut self, size: u64) {
         self.start = self.start.saturating_add(usize::try_from(size).unwrap_or(usize::MAX));
     }
 
-    /// What is in memory and has not been passed.
+    /// The bytes in memory that have not been passed.
     pub fn rest(&self) -> &[u8] {
         let bytes = match self.input {
             Input::Mapped(bytes) => bytes,
@@ -74,12 +74,12 @@ impl<'a, 'b> LogWindow<'a, 'b> {
         bytes.get(self.start..self.filled).unwrap_or_default()
     }
 
-    /// Whether nothing of what was read last has been passed.
+    /// Whether none of the bytes of the last read has been passed.
     pub fn is_at_its_start(&self) -> bool {
         self.start == 0
     }
 
-    /// Whether it has to be read: a window is not all that there is.
+    /// Whether the log has to be read, so that the window is only a part of it.
     pub fn is_read(&self) -> bool {
         matches!(self.input, Input::File(_))
     }

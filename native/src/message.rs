@@ -1,15 +1,14 @@
-//! One v0 or v1 message: key and value, each checked against the bytes that are left of the
-//! message.
+//! One v0 or v1 message. Key and value are checked against the bytes left in the message.
 //!
-//! Bytes after the value are ignored, as Kafka ignores them. Not here: its CRC, which the caller
-//! of the kernel checks where it must be.
+//! Bytes after the value are ignored, as in Kafka. Not here: the CRC, which the kernel's caller
+//! checks if necessary.
 
 use crate::cursor::Cursor;
 use crate::item::{CREATE_TIME, Field, Item, LOG_APPEND_TIME, TIMESTAMP_TYPE_NONE};
 use crate::layout::{self, MESSAGE_HEAD_SIZE_V0, MESSAGE_SIZE_MIN_V1, NO_TIMESTAMP, V0};
 use crate::reason::Reason;
 
-/// Reads a whole entry of magic 0 or 1, which has at least the bytes of a v0 message.
+/// Reads a whole entry of magic 0 or 1. It has at least the size of a v0 message.
 pub fn parse(entry: &[u8]) -> Result<Item<'_>, Reason> {
     let mut cursor = Cursor::new(entry);
     let head: &[u8; MESSAGE_HEAD_SIZE_V0] = cursor.array().map_err(|_| Reason::MessageTooSmall)?;
@@ -39,7 +38,7 @@ pub fn parse(entry: &[u8]) -> Result<Item<'_>, Reason> {
     })
 }
 
-/// The offset and the size that every entry begins with.
+/// The offset and the size at the beginning of every entry.
 #[inline(always)]
 pub fn prefix<const N: usize>(head: &[u8; N]) -> (i64, i32) {
     let offset = i64::from_be_bytes(bytes_at::<0, 8, N>(head));

@@ -1,18 +1,18 @@
-//! Why a call came back: what its caller sees, and what the parser returns.
+//! The reasons for a call's return, for its caller and inside the parser.
 
 use crate::reason::Reason;
 
-/// Why a call came back: the numbers of `records.kernel.Outcome`.
+/// Why a call returned. The numbers are those of `records.kernel.Outcome`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Outcome {
     /// The next item is not whole in the window.
     Source = 0,
-    /// The next item does not fit in what is left of the target.
+    /// The next item does not fit in the rest of the target.
     Target = 1,
     /// The batch at the position reached needs a decision.
     Batch = 2,
-    /// No further entry, or all has been read.
+    /// There is no further entry, or all records have been read.
     End = 3,
     /// The next offset does not follow the wrapper's last one.
     Gap = 4,
@@ -20,11 +20,11 @@ pub enum Outcome {
     Damage = 5,
     /// Advance: the channel took less than it was given.
     Channel = 6,
-    /// Advance: as much has been done as was allowed.
+    /// Advance: the budget is used up.
     Limit = 7,
 }
 
-/// What stops the parser: an `Outcome`, of damage with its reason.
+/// Why the parser stops: an `Outcome`, or damage with its reason.
 #[derive(Clone, Copy)]
 pub enum Stop {
     Source,
@@ -35,7 +35,7 @@ pub enum Stop {
     Damage(Reason),
 }
 
-/// How far a call came on both sides, in bytes, and why it came back.
+/// Bytes consumed and made by a call, and the reason for its return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Progress {

@@ -1,17 +1,19 @@
-//! Asking for bytes before they are needed.
+//! Asks the processor for bytes before they are needed.
 //!
-//! The processor guesses what comes next only within a page of 4 KiB, and a record's position is
-//! known only once the one before it has been read: from a mapped file each would wait for memory.
+//! The processor prefetches only within a page of 4 KiB. A record's position is known only after
+//! the record before it has been read. So without a hint, each record of a mapped file would wait
+//! for memory.
 
-/// How far ahead: what is converted within a few hundred nanoseconds.
+/// The distance ahead: the bytes that are converted within a few hundred nanoseconds.
 const DISTANCE: usize = 4 * 1024;
 const LINE_SIZE: usize = 64;
-/// Of smaller records the processor has read several before it needs the first.
+/// Smaller records need no hint: the processor reads several of them before it needs the first.
 const SIZE_MIN: usize = 512;
-/// At a time: not all of a record of megabytes.
+/// The maximum for one call, because a record may have megabytes.
 const LINES_MAX: usize = 256;
 
-/// So many bytes have been looked at, and `bytes` follow: asks for as many further on.
+/// Asks for `size` bytes that are `DISTANCE` after the beginning of `bytes`. Call this after `size`
+/// bytes before `bytes` have been read.
 #[inline(always)]
 pub fn ahead(bytes: &[u8], size: usize) {
     if size < SIZE_MIN {
@@ -28,8 +30,8 @@ pub fn ahead(bytes: &[u8], size: usize) {
 #[inline(always)]
 fn hint(address: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: the instruction is a hint: it reads nothing that the program sees, and an address
-    // where nothing is, is no fault.
+    // SAFETY: the instruction is a hint. It reads nothing that the program sees, and an unmapped
+    // address is no fault.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) }
 }
 

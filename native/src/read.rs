@@ -1,7 +1,7 @@
-//! Entries of a log that are whole in memory, to rows or columns: all of an entry, or nothing.
+//! Reads entries of a log that are whole in memory to rows or columns: all of an entry, or nothing.
 //!
-//! An entry is ordinary if it is undamaged, small, and no compressed message of v0 or v1. Others
-//! are None here; the caller reads them step by step, which says what is wrong.
+//! An entry is ordinary if it is undamaged, small, and no compressed message of v0 or v1. For
+//! others the result is None. The caller then reads them step by step, which reports the error.
 
 use crate::arrow::ArrowColumns;
 use crate::codec::{self, Codec};
@@ -17,34 +17,36 @@ use crate::outcome::{Outcome, Progress};
 use crate::transcoder::{Settings, Transcoder};
 use crate::workspace::{room, with_copy};
 
-/// Of one entry.
+/// The maximum for one entry.
 const ROWS_MAX: usize = 1024;
-/// After so many no other entry is begun: they are still in the cache when they are looked at.
+/// After this many rows no other entry is begun, so that the rows are still in the cache when they
+/// are used.
 pub const RECORDS_ENOUGH: usize = 512;
 const NO_SEQUENCE: i32 = -1;
 
-/// What is to be read.
+/// The options of a call.
 pub struct Wanted {
     /// Whether checksums are compared.
     pub verify: bool,
     /// Whether the records of control batches are wanted.
     pub control: bool,
-    /// Whether those of transactional batches are. Otherwise they are left to the caller.
+    /// Whether the records of transactional batches are wanted. Otherwise they are left to the
+    /// caller.
     pub transactional: bool,
-    /// The most that a batch may decompress to.
+    /// The maximum decompressed size of a batch.
     pub body_size_max: usize,
 }
 
-/// What was found in an entry.
+/// The rows of an entry.
 pub struct Entry {
     pub base_offset: i64,
-    /// -1: records have none.
+    /// -1 if records have none.
     pub base_sequence: i32,
-    /// Of the bytes that records are in, where that is not the entry.
+    /// The size of the decompressed body, if the records are not in the entry itself.
     pub body_size: Option<usize>,
 }
 
-/// Where the records of an entry go.
+/// The target for the records of an entry.
 pub trait Destination {
     /// Entries of more records are left to the caller.
     const RECORDS_MAX: usize;
@@ -52,8 +54,8 @@ pub trait Destination {
     /// Whether a compressed batch may have records that are wanted.
     fn want(&self, header: &Header) -> bool;
 
-    /// Takes all records of a source, which has `count`. None: not all of them are there or fit,
-    /// and some of them may have been taken.
+    /// Takes all `count` records of a source. None if some are missing or do not fit; some may have
+    /// been taken then.
     fn take(&mut self, transcoder: &mut Transcoder, source: &[u8], count: usize) -> Option<()>;
 }
 
@@ -65,12 +67,12 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Those of the last entry.
+    /// The rows of the last entry.
     pub fn get(&self) -> &[u8] {
         &self.rows[..self.size]
     }
 
-    /// There are none.
+    /// No rows.
     pub fn clear(&mut self) {
         self.size = 0;
     }
@@ -110,7 +112,7 @@ fn is_all(reached: Progress, source: &[u8]) -> bool {
     reached.outcome == Outcome::End && reached.consumed == source.len() as u64
 }
 
-/// The entry that bytes begin with, if it is whole.
+/// The first entry of `bytes`, if it is whole.
 pub fn first_entry(bytes: &[u8]) -> Option<&[u8]> {
     let head: &[u8; ENTRY_HEAD_SIZE] = bytes.first_chunk()?;
     let (_, size) = prefix(head);
@@ -119,9 +121,9 @@ pub fn first_entry(bytes: &[u8]) -> Option<&[u8]> {
     (entry.len() > ENTRY_HEAD_SIZE).then_some(entry)
 }
 
-/// Reads the entries that are whole in a window, one after the other up to one that is not ordinary
-/// or does not fit. Returns the bytes of those that were read, and whether the next one does not
-/// fit after their rows. `body` is as in `read`.
+/// Reads the whole entries in a window, up to one that is not ordinary or does not fit. Returns the
+/// number of bytes read, and whether the next entry does not fit after these rows. `body` is as in
+/// `read`.
 pub fn gather(
     window: &[u8],
     wanted: &Wanted,
@@ -145,7 +147,7 @@ pub fn gather(
     (consumed, false)
 }
 
-/// Reads an ordinary entry. `body` is room for what it decompresses to.
+/// Reads an ordinary entry. `body` is a buffer for its decompressed bytes.
 pub fn read<D: Destination>(
     entry: &[u8],
     wanted: &Wanted,
@@ -213,7 +215,7 @@ fn read_message<D: Destination>(entry: &[u8], wanted: &Wanted, records: &mut D) 
     Some(Entry { base_offset: 0, base_sequence: NO_SEQUENCE, body_size: None })
 }
 
-/// Stands in a log, before an entry that is read whatever it is.
+/// A transcoder in a log that reads any entry without a decision.
 fn transcoder() -> Transcoder {
     let mut transcoder = Transcoder::new(Settings::READING);
     transcoder.allow_next();

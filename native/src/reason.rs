@@ -1,4 +1,4 @@
-//! What can be wrong with bytes, in the words of the contract. Both twins use the same.
+//! The reasons of damage, in the words of the contract. Both twins use the same words.
 
 /// A reason of damage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The words for it.
+    /// The text of the reason.
     pub const fn text(self) -> &'static str {
         match self {
             Self::EntryTooSmall => "entry is smaller than a message header",

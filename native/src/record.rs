@@ -1,14 +1,14 @@
-//! One v2 record: its fields, each checked against the bytes that are left of the record.
+//! One v2 record. Each field is checked against the bytes left in the record.
 //!
-//! Not here: ordinary records, which are read faster (`fast_path`), what deltas are relative to, and
-//! what is kept (`batch`).
+//! Not here: ordinary records, which are read faster (`fast_path`), the bases of deltas, and which
+//! records are kept (`batch`).
 
 use crate::cursor::Cursor;
 use crate::item::Field;
 use crate::reason::Reason;
 use crate::varint::{self, Fault};
 
-/// What stands before the key. A negative key size is null.
+/// The fields before the key. A negative key size means null.
 pub struct Head {
     pub timestamp_delta: i64,
     pub offset_delta: i32,
@@ -24,7 +24,7 @@ pub struct Record<'a> {
     pub headers_count: i32,
 }
 
-/// Reads up to the key.
+/// Reads the fields before the key.
 #[inline(always)]
 pub fn head(body: &mut Cursor<'_>) -> Result<Head, Fault> {
     let [_attributes] = body.array().map_err(|_| Fault::Short)?;
@@ -35,7 +35,7 @@ pub fn head(body: &mut Cursor<'_>) -> Result<Head, Fault> {
     })
 }
 
-/// Reads a whole record: `body` is what its size counts.
+/// Reads a whole record. `body`: the bytes after the size field.
 pub fn parse(body: &[u8]) -> Result<Record<'_>, Reason> {
     let mut body = Cursor::new(body);
     let Head { timestamp_delta, offset_delta, key_size } = head(&mut body).map_err(in_body)?;
@@ -48,7 +48,7 @@ pub fn parse(body: &[u8]) -> Result<Record<'_>, Reason> {
     Ok(Record { timestamp_delta, offset_delta, key, value, headers, headers_count })
 }
 
-/// What is wrong with a record in which there is no varint where one must be.
+/// The damage of a record that has no valid varint at this place.
 #[inline(always)]
 pub fn in_body(fault: Fault) -> Reason {
     match fault {
@@ -64,7 +64,7 @@ fn field<'a>(body: &mut Cursor<'a>, size: i32, past: Reason) -> Result<Field<'a>
     Ok(Field { size, bytes })
 }
 
-/// Checks the `count` headers that a record ends with.
+/// Checks the `count` headers at the end of a record.
 pub fn check_headers(headers: &[u8], count: i32) -> Result<(), Reason> {
     let mut body = Cursor::new(headers);
     let count = usize::try_from(count).map_err(|_| Reason::NegativeHeaderCount)?;

@@ -1,8 +1,7 @@
-//! Rows as `columns` writes them and callers hand them back: ten numbers, whose positions are
+//! Rows of ten numbers, as `columns` writes them. Callers pass them back, so their positions are
 //! checked against the source.
 //!
-//! Not here: writing them (`sink::rows`), and what is made of them (`encode`, `arrow`,
-//! `python::records`).
+//! Not here: writing them (`sink::rows`) and using them (`encode`, `arrow`, `python::records`).
 
 use crate::item::Field;
 use crate::layout::{ROW_FIELDS, ROW_SIZE};
@@ -27,7 +26,7 @@ pub fn fields(row: &[u8; ROW_SIZE]) -> [i64; ROW_FIELDS] {
     std::array::from_fn(|index| i64::from_ne_bytes(fields[index]))
 }
 
-/// A key or value. All negative sizes are null, and then the position does not matter.
+/// A key or value. Negative sizes are null; the position does not matter then.
 #[inline(always)]
 pub fn field_of(source: &[u8], at: i64, size: i64) -> Result<Field<'_>, Refusal> {
     if size < 0 {

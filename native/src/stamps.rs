@@ -1,4 +1,4 @@
-//! When files were changed last, how large they are, and which they are: of many at once.
+//! Times of the last change, sizes and inodes of many files at once.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -8,8 +8,8 @@ use std::path::Path;
 
 const NANOSECONDS: i64 = 1_000_000_000; // in a second
 
-/// Three numbers for each path: time of the last change in nanoseconds since the epoch, size, inode.
-/// All bits are set where nothing can be found out about a path.
+/// Three numbers for each path: time of the last change in nanoseconds since the epoch, size,
+/// inode. All bits are set if nothing is known about a path.
 pub fn file_stamps(paths: &[&[u8]]) -> Vec<[i64; 3]> {
     paths.iter().map(|path| stamp(Path::new(OsStr::from_bytes(path)))).collect()
 }

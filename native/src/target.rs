@@ -1,4 +1,4 @@
-//! Where messages go: to a channel, into memory, or nowhere if only their size is wanted.
+//! The target of messages: a channel, memory, or a counter of their size.
 //!
 //! Not here: converting (`advance`), descriptors (`python`).
 
@@ -8,51 +8,52 @@ use crate::outcome::Progress;
 use crate::transcoder::Transcoder;
 use crate::workspace::room;
 
-/// Of chunks that are written together. A reader is woken by each write: chunk by chunk it takes
-/// turns with the sender where both have one processor, and that costs more than a small conversion.
+/// The maximum size of chunks that are written together. Each write wakes the reader. On one
+/// processor, reader and sender would alternate after each chunk, which costs more than a small
+/// conversion.
 const GATHERED_MAX: usize = 128 * 1024;
 
 /// A channel that takes bytes.
 pub trait Channel: Write {
-    /// Bytes that it would take by one write, as far as it knows; None: it does not say.
+    /// Bytes that the channel would take in one write, if it knows; else None.
     fn room(&self) -> Option<usize> {
         None
     }
 }
 
-/// Where messages go.
+/// The target of messages.
 pub enum Target<'a> {
-    /// They are written to it.
+    /// Messages are written to the channel.
     Channel(&'a mut dyn Channel),
-    /// They are kept, in the place of what a channel left.
+    /// Messages are kept in `workspace.rest()`.
     Memory,
-    /// Only their size is counted.
+    /// Only the size of messages is counted.
     Counter,
 }
 
-/// Messages on their way to a target. Those of several chunks are written at once where a channel has
-/// room for all of them, so that mostly no more than a chunk is left to the caller.
+/// Messages on their way to a target. Several chunks are written at once if the channel has room
+/// for all of them. So usually at most one chunk is left to the caller.
 pub struct Outlet<'a, 'b> {
     target: Target<'b>,
     chunks: &'a mut [u8],
     filled: usize,
-    /// Of `chunks`, beside the room for one.
+    /// Bytes in `chunks`. There is always room for one more chunk.
     gathered: usize,
     /// Bytes that are written at once.
     at_once: usize,
     /// Bytes that the channel would take after the last write.
     room: usize,
-    /// Of source, in a chunk.
+    /// Bytes of source in a chunk.
     chunk_size: usize,
     rest: &'a mut Vec<u8>,
     /// Bytes that the target took.
     pub written: u64,
-    /// What the channel said, if it was not that it would block.
+    /// The channel's error, unless it would only have blocked.
     pub error: Option<io::Error>,
 }
 
 impl<'a, 'b> Outlet<'a, 'b> {
-    /// None: there is no memory for the chunks.
+    /// None if there is not enough memory for the chunks.
     pub fn new(
         target: Target<'b>,
         chunks: &'a mut Vec<u8>,
@@ -85,8 +86,8 @@ impl<'a, 'b> Outlet<'a, 'b> {
         Some(outlet)
     }
 
-    /// Notes how much can be written at once: what there is room for, but for what the channel may
-    /// need for itself.
+    /// Notes how much can be written at once: the channel's room, without the part that the channel
+    /// may need for itself.
     fn note_room(&mut self, room: Option<usize>) {
         let free = room.map_or(0, |free| free - free / 4);
         self.at_once = free.min(self.gathered);
@@ -98,12 +99,12 @@ impl<'a, 'b> Outlet<'a, 'b> {
         matches!(self.target, Target::Counter)
     }
 
-    /// Bytes that the channel would still take, as far as is known.
+    /// Bytes that the channel would still take, if known.
     pub fn room(&self) -> usize {
         self.room.saturating_sub(self.filled)
     }
 
-    /// Bytes that have been made.
+    /// Bytes made so far.
     pub fn produced(&self) -> u64 {
         self.written + self.filled as u64
     }
@@ -124,7 +125,7 @@ impl<'a, 'b> Outlet<'a, 'b> {
         transcoder.transcode(chunk, left, &mut self.chunks[self.filled..][..size])
     }
 
-    /// Takes so many bytes of messages. False: the channel did not take what was written.
+    /// Takes `size` bytes of messages. False if the channel did not take all of a write.
     pub fn add(&mut self, size: u64) -> bool {
         if self.counts() {
             self.written += size;
@@ -134,8 +135,8 @@ impl<'a, 'b> Outlet<'a, 'b> {
         self.filled.saturating_add(self.chunk_size) < self.at_once || self.flush()
     }
 
-    /// The same for messages that were made elsewhere: all of them, also where the channel does not
-    /// even take what was made before.
+    /// Takes messages from another buffer. It takes all of them, even if the channel does not take
+    /// the earlier ones.
     pub fn put(&mut self, messages: &[u8]) -> bool {
         if self.counts() {
             return self.add(messages.len() as u64);
@@ -152,7 +153,7 @@ impl<'a, 'b> Outlet<'a, 'b> {
         true
     }
 
-    /// Writes what has been gathered. False: the channel did not take all of it.
+    /// Writes the gathered chunks. False if the channel did not take all of them.
     pub fn flush(&mut self) -> bool {
         let chunks = std::mem::take(&mut self.chunks);
         let is_taken = self.write(&chunks[..self.filled]);
@@ -169,7 +170,7 @@ impl<'a, 'b> Outlet<'a, 'b> {
                 self.rest.extend_from_slice(messages);
                 return true;
             }
-            _ => return true, // there is nothing to write
+            _ => return true, // nothing to write
         };
         let taken = match channel.write(messages) {
             Ok(taken) => taken.min(messages.len()),

@@ -1,26 +1,25 @@
-//! Zigzag varints as Kafka's ByteUtils reads and writes them: 32 bits in up to 5 bytes, 64 in up to
-//! 10.
+//! Zigzag varints by the rules of Kafka's ByteUtils: 32 bits in up to 5 bytes, 64 bits in up to 10.
 //!
-//! Overlong encodings are accepted; bits beyond the width are shifted out. Nearly all varints of a
-//! record have one byte or two: those are read inline, the others out of line.
+//! Overlong encodings are accepted, and bits beyond the width are dropped. Nearly all varints of a
+//! record have one or two bytes. These are read inline, the others out of line.
 
 use crate::cursor::Cursor;
 
 const MORE: u8 = 0x80;
 
-/// Why there is no varint. The cursor is then anywhere: its owner keeps the place where the item
-/// began.
+/// Why there is no valid varint. The cursor is then at an arbitrary place; its owner knows where
+/// the item began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The bytes end inside of it.
+    /// The bytes end inside the varint.
     Short,
     /// Its last possible byte says that another one follows.
     TooLong,
 }
 
-/// The most bytes that a varint of 32 bits takes.
+/// The maximum bytes of a 32-bit varint.
 pub const SIZE_MAX_32: usize = 5;
-/// The same for 64 bits.
+/// The maximum bytes of a 64-bit varint.
 pub const SIZE_MAX_64: usize = 10;
 
 #[inline(always)]
@@ -73,8 +72,8 @@ fn long<const SIZE_MAX: usize>(cursor: &mut Cursor<'_>) -> Result<u64, Fault> {
     Ok(raw)
 }
 
-/// Returns a cursor instead of moving one: a reference to it would keep it in memory, and not in
-/// registers, everywhere.
+/// Returns a new cursor instead of moving one. A reference to a cursor would force it into memory
+/// everywhere, instead of registers.
 #[cold]
 #[inline(never)]
 fn read_long<const SIZE_MAX: usize>(mut cursor: Cursor<'_>) -> Result<(u64, Cursor<'_>), Fault> {
@@ -103,7 +102,7 @@ pub fn write(value: i64, target: &mut [u8; SIZE_MAX_64]) -> usize {
     size + 1
 }
 
-/// How many bytes `write` takes. A 32-bit value takes the same as one of 64 bits.
+/// The number of bytes that `write` needs. A 32-bit value needs the same as a 64-bit one.
 #[inline(always)]
 pub fn size(value: i64) -> usize {
     let bits = 64 - (zigzag(value) | 1).leading_zeros() as usize;

@@ -1,4 +1,4 @@
-//! The part of the source that is in memory, and how much there is in all.
+//! The part of the source that is in memory, and the number of bytes left in all.
 
 use crate::outcome::Stop;
 
@@ -9,27 +9,27 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// A window that is longer than what remains ends with it.
+    /// Bytes of the window after `remaining` are cut off.
     #[inline(always)]
     pub fn new(bytes: &'a [u8], remaining: u64) -> Self {
         let size = remaining.min(bytes.len() as u64) as usize;
         Self { bytes: &bytes[..size], remaining }
     }
 
-    /// How many bytes come after the window.
+    /// The number of bytes after the window.
     #[inline(always)]
     pub fn beyond(&self) -> u64 {
         self.remaining - self.bytes.len() as u64
     }
 
-    /// The entry of `size` bytes that it begins with, if all of it is there.
+    /// The first entry of `size` bytes, if it is whole in the window.
     #[inline(always)]
     pub fn whole(&self, size: u64) -> Result<&'a [u8], Stop> {
         let size = usize::try_from(size).map_err(|_| Stop::Source)?;
         self.bytes.get(..size).ok_or(Stop::Source)
     }
 
-    /// Moves on by `size` bytes of what remains, perhaps past the window's end.
+    /// Moves forward by `size` of the remaining bytes, perhaps past the window's end.
     #[inline(always)]
     pub fn advance(&mut self, size: u64) {
         let inside = size.min(self.bytes.len() as u64) as usize;

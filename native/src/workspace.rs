@@ -1,55 +1,56 @@
-//! The buffers of `recode` and `advance`, and of copies. They belong to the thread and are reused.
+//! The buffers of `recode` and `advance`, and for copies. They belong to the thread and are reused.
 
 use std::cell::Cell;
 
 use crate::codec::{self, Codec};
 
-/// Bytes that are decompressed for a caller that sets no lower limit.
+/// The maximum decompressed size of an entry, unless the caller sets a lower one.
 const BODY_SIZE_MAX: usize = 1024 * 1024;
-/// A buffer of more bytes is not kept for the next call.
+/// Larger buffers are not kept for the next call.
 pub const KEPT_MAX: usize = 1024 * 1024;
 
-/// Buffers that grow where they are needed.
+/// Buffers that grow when they are needed.
 #[derive(Default)]
 pub struct Workspace {
     pub(crate) recoding: Recoding,
     pub(crate) sending: Sending,
 }
 
-/// Those of a recode.
+/// The buffers of `recode`.
 #[derive(Default)]
 pub struct Recoding {
     /// An entry's decompressed bytes.
     pub(crate) body: Vec<u8>,
-    /// The messages made of them.
+    /// The messages made from these bytes.
     pub(crate) inner: Vec<u8>,
     /// Those messages compressed.
     pub(crate) made: Vec<u8>,
 }
 
-/// Those of `advance`.
+/// The buffers of `advance`.
 #[derive(Default)]
 pub struct Sending {
     /// The part of a log that is in memory.
     pub(crate) window: Vec<u8>,
     /// A chunk of messages.
     pub(crate) target: Vec<u8>,
-    /// What a channel left of it.
+    /// The part of the chunk that a channel did not take.
     pub(crate) rest: Vec<u8>,
 }
 
 impl Workspace {
-    /// What the last recode made: messages, each of them compressed.
+    /// The result of the last recode: compressed messages.
     pub fn made(&self) -> &[u8] {
         &self.recoding.made
     }
 
-    /// What the channel of the last `advance` left of a chunk, or what it made in memory.
+    /// The part of a chunk that the channel of the last `advance` did not take, or the bytes made
+    /// in memory.
     pub fn rest(&self) -> &[u8] {
         &self.sending.rest
     }
 
-    /// What `data` decompresses to, if that is no more than `limit`.
+    /// The decompressed `data`, if it has at most `limit` bytes.
     pub fn decompress(
         &mut self,
         codec: Codec,
@@ -79,8 +80,9 @@ thread_local! {
     static COPY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Works with a copy of bytes that lie where others may write to. So each of them is read once: what
-/// was checked is what is decompressed. None: there is no memory for it, or the work has failed.
+/// Calls `work` with a copy of bytes that other threads may overwrite. So each byte is read only
+/// once, and the decompressed bytes are the checked ones. None if there is not enough memory, or if
+/// `work` fails.
 pub fn with_copy<T>(bytes: &[u8], work: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
     let mut copy = COPY.take();
     copy.clear();
@@ -93,7 +95,7 @@ pub fn with_copy<T>(bytes: &[u8], work: impl FnOnce(&[u8]) -> Option<T>) -> Opti
     done
 }
 
-/// At least `size` bytes of room. None: there is no memory for it.
+/// At least `size` bytes of room. None if there is not enough memory.
 pub fn room(buffer: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
     if let Some(more) = size.checked_sub(buffer.len()) {
         buffer.try_reserve_exact(more).ok()?;

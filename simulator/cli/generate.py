@@ -1,4 +1,4 @@
-"""`downconvert generate`: segments made up for experiments."""
+"""`downconvert generate`: generates segments for experiments."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`downconvert simulate`: what conversion costs: lazy, eager, and none."""
+"""`downconvert simulate`: measures the cost of lazy, eager and no conversion."""
 
 import json
 import shlex
@@ -146,12 +146,12 @@ def simulate(
     prometheus: Path | None,
     **settings: Any,
 ) -> None:
-    """Fetch segments as old consumers do, and measure what conversion costs.
+    """Fetch segments like old consumers, and measure the cost of conversion.
 
-    PATHS are segment files or log directories. There are three modes: lazy converts a response
-    while it is sent, eager before it is sent (as Kafka did before 2.0), zero-copy not at all
-    (sendfile, as for today's consumers). Responses go through socket pairs; sender and consumers
-    are processes of their own, and consumers check every byte. After a warm-up the modes take
+    PATHS are segment files or log directories. There are three modes. lazy converts a response
+    while it is sent. eager converts it before it is sent (as Kafka did before 2.0). zero-copy does
+    not convert (sendfile, as for current consumers). Responses go through socket pairs. Sender and
+    consumers are separate processes, and consumers check every byte. After a warm-up the modes take
     turns, in rounds. Figures are medians of the rounds. The last table compares lazy with eager.
 
     \b
@@ -225,7 +225,7 @@ def simulate(
 
 
 def _slow(slow: Slow | None) -> int:
-    """ValueError: it is no number of consumers."""
+    """The number of slow consumers. ValueError: it is a share instead."""
     if slow is None:
         return DEFAULT.slow
     if slow.share:
@@ -239,8 +239,9 @@ def _only(of: type[Options], settings: dict[str, Any]) -> dict[str, Any]:
 
 
 def _report_writer() -> Callable[[Path, Sequence[Result], Options, str], None]:
-    """Loaded only if a report is wanted, because plotting takes half a second to load; and before
-    the measurement, in case that the plotting library is missing."""
+    """Loads the report's writer. It is loaded only for a report, because plotting takes half a
+    second to load. It is loaded before the measurement, because the plotting library may be
+    missing."""
     from simulator.fetch.report import write_report
 
     return write_report

@@ -77,7 +77,8 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_cluster_asked_for(context: click.Context) -> bool:
-    """Whether a command with other options, too, is given some of these. UsageError: both kinds."""
+    """Whether some of these options are given to a command that has others, too. UsageError:
+    options of both kinds are given."""
     given = {
         name: parameter
         for parameter in context.command.params
@@ -126,11 +127,12 @@ def simulate_cluster(
     as_json: bool,
     report: Path | None,
 ) -> None:
-    """Run brokers, producers and consumers in simulated time, and let things go wrong.
+    """Run brokers, producers and consumers in simulated time, with faults.
 
-    A seed makes everything: options, load, faults and their times; the same seed is the same run.
-    Checked are: no acknowledged record is lost; no consumer reads a record that is not committed,
-    or one twice; high watermarks do not go back; in the end all replicas are equal, byte for byte.
+    The seed determines everything: options, load, faults and their times. The same seed makes the
+    same run. The run checks that no acknowledged record is lost, that no consumer reads an
+    uncommitted record or a record twice, that high watermarks do not go back, and that at the end
+    all replicas are equal, byte for byte.
 
     \b
     downconvert simulate-cluster --faults all --seed 1 --seeds 100

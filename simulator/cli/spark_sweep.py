@@ -1,4 +1,4 @@
-"""`downconvert spark sweep`: the simulator over a grid."""
+"""`downconvert spark sweep`: runs the simulator over a grid of options."""
 
 import json
 import shlex
@@ -71,7 +71,7 @@ def sweep(
     job: Job,
 ) -> None:
     """Measure how memory and throughput of conversion depend on chunk size, codec, size of records
-    and number of consumers; everything with everything, to Parquet in OUT.
+    and number of consumers. All combinations are measured, and written as Parquet to OUT.
 
     Measurements run one after the other here. On a cluster, give each task an executor of its own
     (--conf spark.task.cpus=N), or they distort each other.
@@ -85,7 +85,7 @@ def sweep(
         from simulator.sweep.sweep import Grid
         from simulator.sweep.sweep import sweep as run
 
-        if report is not None:  # before everything is measured: plots need an extra of their own
+        if report is not None:  # before the measurement, because plots need an extra
             from simulator.sweep.report import write_report
         try:
             grid_of = Grid(

@@ -34,7 +34,7 @@ RETRIABLE: Final = {
     100,  # UNKNOWN_TOPIC_ID
 }
 
-# The response, and the state of the broker when it was made; None: there was no response.
+# The response, and the state of the broker when it was made. None if there was no response.
 OnAnswer = Callable[[Message | None, Tag], None]
 
 
@@ -87,7 +87,7 @@ class SimulatedClient:
         *,
         is_answered: bool = True,
     ) -> None:
-        """Sends a request to a broker, unless another of this client's is open there.
+        """Sends a request to a broker, unless another request of this client is open there.
         `is_answered`: False for a request without a response."""
         line = self._lines[node]
         assert not line.is_busy
@@ -153,7 +153,7 @@ class SimulatedClient:
         self.ask(self.random.choice(idle), ApiKey.Metadata, METADATA_VERSION, body, answered)
 
     def by_leader(self, partitions: list[int]) -> dict[int, list[int]]:
-        """The partitions by known leader, without those that have none."""
+        """The partitions by known leader, without partitions that have none."""
         found: dict[int, list[int]] = {}
         for index in partitions:
             leader = self.leaders.get(index)
@@ -162,7 +162,7 @@ class SimulatedClient:
         return found
 
     def forget(self, index: int, known: Leader) -> None:
-        """Notes that a known leader leads no longer."""
+        """Notes that a known leader is no longer the leader."""
         if self.leaders.get(index) == known:
             self.leaders[index] = Leader(-1, known.epoch)
 

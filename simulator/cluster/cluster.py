@@ -40,7 +40,7 @@ class Outcome:
     seconds: float  # simulated
     written: int  # records, by producers
     promised: int  # of these, acknowledged with acks all: no fault may lose them
-    committed: int  # in the logs at the end; a record that was sent again may be there twice
+    committed: int  # in the logs at the end; a repeated record may count twice
     faults: dict[str, int]
     epochs: int  # the highest of all partitions
 
@@ -187,7 +187,7 @@ class Cluster:
         return not self._unsettled()
 
     def _unsettled(self) -> str:
-        """A description of missing data; empty: there is none."""
+        """A description of missing data; empty if nothing is missing."""
         for producer in self.producers:
             if not producer.is_done:
                 return f"{producer.host} has records that no broker takes"
@@ -230,9 +230,9 @@ class Cluster:
     def _check_producer(
         self, producer: Producer, name: TopicPartition, values: list[bytes]
     ) -> None:
-        """InvariantError: its records are out of order; or with acks all some are missing; or some
-        are repeated although it is idempotent. With acks 0 records may overtake one another, on
-        their way to another leader."""
+        """InvariantError: the producer's records are out of order, some are missing with acks all,
+        or some are repeated although it is idempotent. With acks 0, records may overtake one
+        another on their way to a new leader."""
         written = (Written.of(value) for value in values)
         numbers = [one.number for one in written if one.producer == producer.number]
         if producer.options.acks == 0:

@@ -1,7 +1,7 @@
 """A small deterministic controller: live brokers, leaders, and ISRs.
 
-A broker without a heartbeat for a while is fenced: it leads no longer, and is not in sync. A leader
-is elected from the ISR, with a new epoch. If the ISR would become smaller than min.insync.replicas,
+A broker without a heartbeat for a while is fenced: it is no longer leader or in sync. A leader is
+elected from the ISR, with a new epoch. If the ISR would become smaller than min.insync.replicas,
 removed replicas stay eligible, because they have everything that was committed, and nothing more is
 committed [KIP-966]. A broker whose machine lost unflushed data is neither in sync nor eligible,
 until it has caught up.
@@ -49,8 +49,8 @@ class Controller:
         return set(self._last_heartbeats)
 
     def register(self, node: int, now: float, *, lost: bool, incarnation: int) -> int:
-        """A broker has started; returns its epoch. `lost`: its machine crashed, and lost unflushed
-        data. A repeated request of the same incarnation changes nothing."""
+        """Registers a started broker and returns its epoch. `lost`: its machine crashed, and lost
+        unflushed data. A repeated request of the same incarnation changes nothing."""
         self._fence(node, lost=lost and self._incarnations.get(node) != incarnation)
         self._incarnations[node] = incarnation
         self._registrations += 1
@@ -61,7 +61,8 @@ class Controller:
     def heartbeat(
         self, node: int, epoch: int, versions: dict[TopicPartition, int], now: float
     ) -> dict[TopicPartition, Leadership] | None:
-        """The leaderships that are newer than the broker's; None: it must register again."""
+        """The leaderships that are newer than the broker's. None if the broker must register
+        again."""
         if self._epochs.get(node) != epoch:
             return None
         is_back = node not in self._last_heartbeats
@@ -83,7 +84,8 @@ class Controller:
             self._elect()
 
     def change_isr(self, node: int, epoch: int, name: TopicPartition, change: IsrChange) -> bool:
-        """A leader's AlterPartition. False: it is refused, and the leader has the newest state."""
+        """A leader's AlterPartition. False if it is refused although the leader has the newest
+        state."""
         assigned = self.partitions[name]
         if (
             self._epochs.get(node) != epoch

@@ -29,7 +29,8 @@ class Member(Host, Protocol):
 
 
 class Membership:
-    """Of one machine: `register` begins it when the broker starts, `end` ends it when it dies."""
+    """The membership of one machine. `register` begins it when the broker starts, and `end` ends it
+    when the broker dies."""
 
     def __init__(self, node: Member, context: Context) -> None:
         self._node = node
@@ -39,7 +40,8 @@ class Membership:
         self._lost_disk = False  # and the controller does not know it
 
     def end(self, *, lost: bool) -> None:
-        """The broker has died; `lost`: its machine too, with unflushed data."""
+        """Call this when the broker has died. `lost`: its machine died too, and lost unflushed
+        data."""
         for link in self._links.values():
             link.close()
         self._links, self._isr_requests = {}, {}
@@ -71,7 +73,7 @@ class Membership:
                 self._request_isr(name, change)
 
     def _beat(self) -> bool:
-        """Whether it is registered."""
+        """Sends a heartbeat. Returns whether the broker is registered."""
         node, context, life = self._node, self._context, self._node.life
         assert node.replication is not None
         epoch, versions = node.replication.broker_epoch, node.replication.versions
@@ -103,11 +105,11 @@ class Membership:
     # --- messages
 
     def _ask(self, action: Action) -> None:
-        """At the controller."""
+        """Runs an action at the controller."""
         self._context.network.message(self._node.host, CONTROLLER, action)
 
     def _answer(self, action: Action) -> None:
-        """At the broker."""
+        """Runs an action at the broker."""
         node = self._node
         self._context.network.message(CONTROLLER, node.host, lambda: node.run(action))
 
@@ -136,7 +138,7 @@ class Membership:
 
         def ask() -> None:
             has_news = controller.change_isr(node.id, epoch, name, change)
-            # No request is repeated because of that: each repetition would cause further ones.
+            # This repeats no request, because each repetition would cause more.
             self._answer(accepted if has_news else refused)
 
         def accepted() -> None:

@@ -1,8 +1,8 @@
 """A simulated network between clients, brokers and the controller.
 
-A connection keeps the order of its data; two connections do not keep an order between them. If the
-link between two hosts is cut, data is lost and neither side is notified: a connection that lost
-data carries nothing more, until its client closes it.
+A connection keeps the order of its data. There is no order between two connections. If the link
+between two hosts is cut, data is lost and neither side is notified. A connection that lost data
+carries nothing more until its client closes it.
 
 Not here: the brokers' handling of requests (node.py), the times of cuts (faults.py)."""
 
@@ -48,8 +48,8 @@ class Network:
         self._slow[frozenset({a, b})] = self.timeline.now + seconds, by
 
     def heal(self) -> None:
-        """Ends all faults, also for open connections. One that lost data stays broken, because
-        neither side knows yet."""
+        """Ends all faults, also for open connections. A connection that lost data stays broken,
+        because neither side knows it yet."""
         self._cut.clear()
         self._slow.clear()
         self.is_uneven, self.stalls = False, 0.0

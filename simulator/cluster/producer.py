@@ -1,7 +1,8 @@
 """A simulated producer: records with keys, batches by size and linger, acks, retries.
 
-With acks all, every record that it wrote stays in the log; if it is idempotent, exactly once. It
-has one request in flight to each broker, so its records keep their order."""
+With acks all, every record that it wrote stays in the log. If it is idempotent, the record is there
+exactly once. The producer has one request in flight to each broker, so its records keep their
+order."""
 
 from collections import deque
 from dataclasses import dataclass, field

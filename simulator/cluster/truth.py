@@ -1,4 +1,4 @@
-"""The invariants of a simulated cluster, from the observations of its clients.
+"""Checks the invariants of a simulated cluster, from the observations of its clients.
 
 An offset at which a client has read a record has that record for ever. A record that was
 acknowledged with acks all is in the log at the end. When it is acknowledged, and whenever a
@@ -40,7 +40,7 @@ class Promised:
 
     records: dict[int, bytes] = field(default_factory=dict)  # by offset; the value
     acknowledged: dict[int, bytes] = field(default_factory=dict)
-    # High watermarks: by epoch, for any client; and by epoch, broker and client.
+    # High watermarks by epoch, for any client, and by epoch, broker and client.
     by_epoch: dict[int, int] = field(default_factory=dict)
     seen_by: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Truth:
         self.partitions = {name: Promised() for name in partitions}
 
     def seen(self, name: TopicPartition, offset: int, value: bytes, who: str) -> None:
-        """A client has read a record, or a producer's record was acknowledged."""
+        """Notes that a client has read a record, or that a producer's record was acknowledged."""
         known = self.partitions[name].records.setdefault(offset, value)
         if known != value:
             raise InvariantError(
@@ -61,7 +61,7 @@ class Truth:
             )
 
     def acknowledged(self, name: TopicPartition, offset: int, value: bytes, who: str) -> None:
-        """A producer's record was acknowledged with acks all."""
+        """Notes that a producer's record was acknowledged with acks all."""
         self.seen(name, offset, value, who)
         self.partitions[name].acknowledged[offset] = value
 
@@ -75,8 +75,8 @@ class Truth:
         *,
         certain: bool,
     ) -> None:
-        """A consumer got a high watermark from the leader of an epoch. `certain`: that leader knew
-        everything that earlier leaders had committed."""
+        """Notes a high watermark that a consumer got from the leader of an epoch. `certain`: that
+        leader knew everything that earlier leaders had committed."""
         promised = self.partitions[name]
         known = promised.seen_by.get((epoch, broker, who), 0)
         if certain:

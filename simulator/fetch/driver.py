@@ -87,7 +87,7 @@ class Driver:
             self._close(connection)
 
     def _look(self, connection: _Connection) -> None:
-        """There is a request, or the channel is writable."""
+        """Handles a ready connection: it has a request, or its channel is writable."""
         if connection.send is None:
             self._read(connection)
         elif connection.waits:

@@ -46,7 +46,8 @@ class BatchIndex:
         return self._positions[-1]
 
     def cut(self, batch: int, max_bytes: int) -> int:
-        """The end of a fetch that begins with this batch: as many as fit, and at least one."""
+        """The end of a fetch that begins with this batch. It has as many batches as fit, and at
+        least one."""
         end = bisect_right(self._positions, self._positions[batch] + max_bytes) - 1
         return max(end, batch + 1)
 

@@ -1,4 +1,4 @@
-"""The figures of a mode, in the order in which they are shown."""
+"""The figures of a mode, in display order."""
 
 from typing import Final
 

@@ -26,8 +26,10 @@ class Options:
 
     to_magic: the format that the consumers read, 0 or 1.
     max_bytes: of the log, in one fetch; whole batches, at least one.
-    consumers: the number that read at once. Each reads the whole log, from another starting point.
-    slow: the number of further ones that read at `rate` bytes a second until the others are done.
+    consumers: the number of consumers that read at once. Each reads the whole log, from a different
+    starting point.
+    slow: the number of additional consumers, which read at `rate` bytes a second until the others
+    are done.
     policy: as `parse_policy` reads it.
     modes: which of lazy, eager and zero-copy are run.
     rounds: how many times each mode is measured, in turns. With one there is no warm-up."""
@@ -54,7 +56,7 @@ class Options:
         parse_policy(self.policy)
 
     def describe(self) -> str:
-        """In words, for the first lines of a run."""
+        """The options in words, for the first lines of a run."""
         consumers = format_count(self.consumers, "consumer")
         if self.slow:
             consumers += f" and {format_count(self.slow, 'slow one')} at {format_size(self.rate)}/s"

@@ -1,10 +1,10 @@
 """The plan of a simulation: the fetches with which a consumer reads the log once, and the bytes of
 their answers.
 
-A consumer's next fetch begins after the last record that it read. If an answer was complete, that
-is the next batch; if it was cut off at a promised size, it is a record within a batch. So fetches
-depend on answers, and all answers are made once before the measurement. Every lazy answer is then
-compared with the eager one, and read as by an old client."""
+A consumer's next fetch begins after the last record that it read. After a complete answer, this is
+the next batch. After an answer that was cut off at a promised size, it is a record within a batch.
+So fetches depend on answers, and all answers are made once before the measurement. Every lazy
+answer is then compared with the eager one, and read as by an old client."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,8 +141,8 @@ def digest(data: bytes | bytearray | memoryview) -> bytes:
 
 
 def _converted(plan: Plan, responses: Responses, fetch: Fetch) -> int | None:
-    """Adds the answer to a converted fetch. Returns the offset to continue from; None: everything
-    was sent."""
+    """Adds the answer to a converted fetch. Returns the offset to continue from, or None if
+    everything was sent."""
     whole = responses.eager(fetch)
     lazy = responses.lazy(fetch)
     send, sent = lazy.to_send(), Collector()

@@ -61,7 +61,7 @@ def _rounds(
 
 
 def _of(step: Step, what: str, total: int) -> Callable[[int], None]:
-    """A step whose only argument is the progress."""
+    """A step function with the progress as its only argument."""
     return lambda done: step(what, done, total)
 
 

@@ -28,7 +28,7 @@ _CONNECT_TIMEOUT: Final = 30.0  # seconds
 class ClientSpec:
     """A client: its kind, its requests, and its speed.
 
-    rate: bytes a second; 0: as fast as it can. pause: seconds between an answer and the next
+    rate: bytes a second; 0 means as fast as it can. pause: seconds between an answer and the next
     request."""
 
     kind: str

@@ -79,7 +79,8 @@ def format_clients(groups: tuple[Group, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """How many clients read slowly: a share of each group, or a number of all, the oldest first."""
+    """The clients that read slowly: a share of each group, or a number of all clients, the oldest
+    first."""
 
     share: float = 0.0
     count: int = 0
@@ -184,7 +185,7 @@ class LoadOptions:
         return {group.is_old for group in self.clients} == {True, False}
 
     def describe(self) -> str:
-        """In words, for the first lines of a run."""
+        """The options in words, for the first lines of a run."""
         clients = ", ".join(f"{group.count:,} of {group.kind}" for group in self.clients)
         slow = sum(self.slow.of(self.clients))
         words = f"clients: {clients}"
@@ -252,5 +253,5 @@ SIZES: Final = {"kip-283": parse_size("1GiB"), "herd": 256 * MiB, "fairness": 12
 
 
 def preset(name: str, size: int | None = None) -> LoadOptions:
-    """The options of that name; `size`: of all partitions, if not the preset's own."""
+    """The options of that name. `size`: the size of all partitions, instead of the preset's."""
     return PRESETS[name](SIZES[name] if size is None else size)

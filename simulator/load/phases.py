@@ -78,7 +78,7 @@ def shares_of(directory: Path, options: LoadOptions) -> Shares:
 
 
 def _seconds(work: Callable[[], None]) -> float:
-    """CPU seconds of this thread, the least of some rounds."""
+    """CPU seconds of this thread: the minimum of some rounds."""
     rounds = []
     for _ in range(ROUNDS):
         started = thread_time()

@@ -200,8 +200,8 @@ class LoadResult:
         return costs(self.modes, are_large=not is_made_at_once(size, is_compressed=is_compressed))
 
     def unfairness(self, mode: Mode, percent: float = 99) -> float | None:
-        """The ratio of a latency of current clients beside old ones to their latency alone; None:
-        there are not both kinds."""
+        """The ratio of a latency of current clients beside old ones to their latency alone. None
+        unless there are both kinds."""
         if self.alone is None:
             return None
         beside, alone = (

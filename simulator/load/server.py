@@ -37,7 +37,7 @@ class Served:
     converting and compressing records for answers that are made as a whole. turning: the same and
     the socket's own part, for answers that are converted while they are sent, because one call of
     the kernel does both. sending: the socket's own part of all others. The rest of `cpu` is the
-    server's loop, and Python's."""
+    server's loop, and Python itself."""
 
     backend: str
     idle: int

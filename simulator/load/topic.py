@@ -25,7 +25,7 @@ Progress = Callable[[int], None]
 def make_topic(
     directory: Path, workload: Workload, partitions: int, progress: Progress = lambda _: None
 ) -> None:
-    """Writes the workload, divided among so many partitions, with indexes.
+    """Writes the workload, divided among the partitions, with indexes.
 
     `progress` is called with the bytes of keys and values generated so far."""
     originals = min(ORIGINALS, partitions)

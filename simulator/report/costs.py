@@ -36,7 +36,7 @@ _GIGABYTE: Final = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure, and the largest wanted ratio of lazy to eager. at_most: None: no goal.
+    """A figure, and the largest wanted ratio of lazy to eager. at_most: None means no goal.
 
     is_for_large: no goal if lazy conversion makes responses as a whole, as eager does."""
 
@@ -73,9 +73,9 @@ GOALS: Final = (
 class Cost:
     """One goal, measured. The first texts are as displayed.
 
-    ratio: of the two medians beside it, lazy to eager; None: there was nothing to divide by.
-    wanted: empty: no goal. is_met: None: there is no goal, or it is unknown, or the rounds differ
-    too much for one. spread: of the rounds, the larger of both modes."""
+    ratio: the lazy median divided by the eager one; None if the latter is 0. wanted: the goal in
+    words; empty without a goal. is_met: None without a goal, if it is unknown, or if the rounds
+    differ too much for a verdict. spread: that of the rounds, the larger of both modes."""
 
     label: str
     lazy: str
@@ -114,7 +114,7 @@ def is_made_at_once(size: int, *, is_compressed: bool) -> bool:
 
 
 def costs(modes: Mapping[Mode, Rounds[M]], *, are_large: bool) -> list[Cost]:
-    """The costs for all goals; none unless both modes were run. `are_large`: lazy conversion does
+    """The costs for all goals; empty unless both modes were run. `are_large`: lazy conversion does
     not make these responses at once."""
     if not is_compared(modes):
         return []
@@ -153,7 +153,7 @@ def _repeats(ratio: float, spread: float, at_most: float) -> bool:
 
 
 def verdict(found: Sequence[Cost], rounds: int) -> tuple[str, bool | None]:
-    """One sentence, and whether all goals are met; None: unknown."""
+    """One sentence, and whether all goals are met (None if unknown)."""
     if rounds == 1:
         return f"{INCONCLUSIVE}: one round does not show how well figures repeat", None
     busy = [cost for cost in found if cost.is_busy]

@@ -56,13 +56,14 @@ class Figure(Generic[M]):
         return self.text(self.middle(rounds))
 
     def middle(self, rounds: Rounds[M]) -> float:
-        """The median; of two in the middle the worse, so that a rate and its inverse agree."""
+        """The median. Of two middle values it is the worse one, so that a rate and its inverse
+        agree."""
         return rounds.middle(self.value, higher=self.better == "more")
 
     def comparison(self, modes: Mapping[Mode, Rounds[M]]) -> tuple[str, bool | None]:
-        """Lazy compared with eager in words ("21x less"), and whether that is good; None: neither,
-        or they differ by less than the rounds of one mode, or the rounds by more than
-        SPREAD_MAX."""
+        """Lazy compared with eager in words ("21x less"), and whether that is good. None if it is
+        neither good nor bad, if they differ by less than the rounds of one mode, or if the rounds
+        differ by more than SPREAD_MAX."""
         if not self.better or not is_compared(modes):
             return "", None
         lazy, eager = (self.middle(modes[mode]) for mode in ("lazy", "eager"))
@@ -73,7 +74,7 @@ class Figure(Generic[M]):
         return words, is_good
 
     def spread(self, modes: Mapping[Mode, Rounds[M]]) -> float:
-        """The largest of all modes."""
+        """The largest spread of all modes."""
         return max(rounds.spread(self.value) for rounds in modes.values())
 
 
@@ -82,7 +83,8 @@ def is_compared(modes: Mapping[Mode, Rounds[M]]) -> bool:
 
 
 def compared(lazy: float, eager: float, better: str) -> tuple[str, bool | None]:
-    """One value compared with another in words, and whether that is good; None: neither."""
+    """One value compared with another in words, and whether that is good (None if neither good nor
+    bad)."""
     if lazy <= 0 or eager <= 0:
         return "", None
     ratio = max(lazy / eager, eager / lazy)

@@ -160,7 +160,7 @@ def drawn(title: str, size: tuple[float, float], draw: Callable[[Axes], None]) -
 
 
 def svg_of(figure: Figure, title: str) -> str:
-    """A figure as part of a page, not narrower than is legible. To be called where the style is
+    """A figure as part of a page, not narrower than is legible. Call this while the style is
     set."""
     svg = StringIO()
     figure.savefig(svg, format="svg", metadata={"Date": None})
@@ -169,8 +169,7 @@ def svg_of(figure: Figure, title: str) -> str:
 
 
 def _for_html(svg: str, title: str, width_min: int) -> str:
-    """The drawing alone: without the declarations of a file, in the font and colours of the
-    page."""
+    """The drawing without a file's declarations, in the font and colours of the page."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)

@@ -53,7 +53,7 @@ class Grid:
     to_magic: int = 1
 
     def __post_init__(self) -> None:
-        for options in self.options():  # refuses wrong ones before the measurement
+        for options in self.options():  # refuses wrong options before the measurement
             assert options
         for workload in self.workloads():
             assert workload
@@ -65,7 +65,7 @@ class Grid:
         ]
 
     def options(self) -> list[tuple[int, Options]]:
-        """Of all points of one workload, each with its chunk size."""
+        """The options of all points of one workload, each with its chunk size."""
         return [
             (
                 chunk,
@@ -94,8 +94,8 @@ class Task:
 
 
 def sweep(session: SparkSession, grid: Grid, target: str, *, step: Step = no_step) -> DataFrame:
-    """Measures the grid, writes it to a Parquet directory, which is replaced, and reads that: a row
-    for each point and mode, with the columns of RESULT."""
+    """Measures the grid, and replaces a Parquet directory by the results. Returns its content: a
+    row for each point and mode, with the columns of RESULT."""
     tasks = [Task(workload, tuple(grid.options())) for workload in grid.workloads()]
     frame = run_tasks(session, tasks, measure, RESULT)
     with watched(session, "sweep", step):

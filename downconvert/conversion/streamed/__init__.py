@@ -1,2 +1,2 @@
-"""Converts what the kernel leaves to Python: compressed entries that it does not convert at once,
-and items that are larger than its chunks."""
+"""Converts the items that the kernel leaves to Python: compressed entries that it does not convert
+at once, and items that are larger than its chunks."""

@@ -1,6 +1,6 @@
 """The decompressed bytes of one batch, a window at a time.
 
-A small batch is decompressed all at once. A larger one has only a window in memory, however far
+A small batch is decompressed all at once. Only a window of a larger one is in memory, however far
 it expands. The window moves forward only. A record larger than the window is read through cursors
 (large.py). Each cursor decompresses the batch once more, from its beginning.
 
@@ -49,9 +49,9 @@ class Body(DecompressedWindow):
         return self._compressed.open(memoryview(bytearray(size)))
 
     def replay(self, purpose: str, position: int) -> Generator[int, None, "Replay"]:
-        """Returns the decompressed bytes from a position on, once more. Yields 0 after each step
-        on the way there. For one purpose positions only increase, so one decoder serves all calls
-        for it."""
+        """Decompresses the batch once more and returns the bytes from a position on. Yields 0 after
+        each step on the way there. Positions of one purpose only increase, so one decoder serves
+        all its calls."""
         replay = self._replays.get(purpose)
         if replay is None:
             replay = self._replays[purpose] = Replay(self._open(), self.position)
@@ -63,7 +63,7 @@ class Body(DecompressedWindow):
 
 
 def ended(position: int) -> CorruptRecordsError:
-    """The error for bytes that end too early."""
+    """The error if the bytes end too early."""
     return CorruptRecordsError(RUNS_PAST, position)
 
 

@@ -4,8 +4,7 @@ Plain messages are sent as they are made. Compressed messages are wrappers, each
 is sent. A wrapper ends with the batch, at a gap in the offsets, or at `wrapper_size_max`. A larger
 record gets a wrapper of its own if its compressed form fits, and is a plain message otherwise.
 
-Not here: where the decompressed bytes come from (compressed.py), reading a large record
-(large_inner.py)."""
+Not here: decompressing (compressed.py), reading a large record (large_inner.py)."""
 
 from collections.abc import Iterator
 from enum import Enum, auto
@@ -36,15 +35,15 @@ _UNLIMITED: Final = 2**63 - 1
 class Next(Enum):
     """The next action for a wrapper after a step."""
 
-    STEP = auto()  # another step: there is room again, or more to convert
-    CLOSE = auto()  # it is full, or the next record does not follow its last one
+    STEP = auto()  # take another step: there is room again, or more to convert
+    CLOSE = auto()  # the wrapper is full, or the next record's offset does not follow
     LARGE = auto()  # the next record fits neither a window nor a wrapper
     END = auto()  # all records have been read
     DAMAGE = auto()  # the next record is damaged
 
 
 class BodyConverter:
-    """Converts one body after the other, with a buffer that it holds until `release`."""
+    """Converts one body after the other. It holds its buffer until `release`."""
 
     __slots__ = (
         "_capacity",

@@ -1,10 +1,10 @@
 """Decompresses compressed batches and messages of a log for conversion.
 
-The kernel converts a small entry that is to be compressed again in one call. A small entry that
-becomes plain messages is decompressed all at once. All others go through a window, and so do those
-that expand to much or are damaged. All ways make the same messages.
+The kernel recompresses a small entry in one call. A small entry that becomes plain messages is
+decompressed all at once. All others go through a window, and so do entries that expand too much or
+are damaged. All ways make the same messages.
 
-Not here: converting the decompressed bytes (body_converter.py), whether to convert at all
+Not here: converting the decompressed bytes (body_converter.py), the decision to convert
 (converter.py)."""
 
 from collections.abc import Generator, Iterator
@@ -93,7 +93,7 @@ class CompressedEntries:
         self._largest_buffers = 0
         self._largest_body = 0
         self._converter: BodyConverter | None = None
-        self._body: Body | None = None  # the one that is read a window at a time
+        self._body: Body | None = None  # the body that is read a window at a time
         self._decompressed = 0  # bytes of earlier bodies
         self._source_bytes = 0
         self._batches = 0  # converted before this entry
@@ -133,7 +133,7 @@ class CompressedEntries:
     def convert(self, entry: CompressedEntry) -> Generator[int, None, None]:
         """Converts an entry. Its head is in the log's window. Yields the sizes of pieces, 0 if a
         step made none."""
-        self._log.in_hand = entry.size
+        self._log.item_size = entry.size
         made = None
         if entry.target_codec is not Codec.NONE:
             self.has_compressed = True
@@ -164,7 +164,7 @@ class CompressedEntries:
             self._finish(entry)
 
     def _recoded(self, entry: CompressedEntry) -> bytes | None:
-        """The compressed messages, if the kernel makes them from the entry in one call. None: the
+        """The compressed messages, if the kernel makes them from the entry in one call. None if the
         entry has to go through a window."""
         source = self._compressed(0, entry.size)
         if source is None:
@@ -184,7 +184,7 @@ class CompressedEntries:
     def _finish(self, entry: CompressedEntry) -> None:
         self._transcoder.leave()
         self._decompressed, self._body = self.decompressed, None
-        if self._transcoder.totals[1] > self._batches:  # something of it was kept
+        if self._transcoder.totals[1] > self._batches:  # a record was kept
             self._source_bytes += entry.size
 
     def _trims(self, entry: CompressedEntry) -> bool:
@@ -192,7 +192,7 @@ class CompressedEntries:
         return self._request.policy.trim_compressed or entry.target_codec is Codec.NONE
 
     def _enter_batch(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
-        """Enters a v2 batch. None: nothing of it is kept."""
+        """Enters a v2 batch. None if no record is kept."""
         log, request = self._log, self._request
         header = BATCH_HEADER.unpack_from(log.source, log.start)
         base_offset, last_offset_delta, records_count = header[0], header[6], header[12]
@@ -207,8 +207,7 @@ class CompressedEntries:
         return self._open(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
 
     def _enter_message(self, entry: CompressedEntry) -> Steps[tuple[Body, InnerFormat] | None]:
-        """Enters a v0 or v1 message. All of it is read before it is entered. None: nothing of it is
-        kept."""
+        """Enters a v0 or v1 message, after reading all of it. None if no message inside is kept."""
         log, request, magic = self._log, self._request, entry.magic
         value = value_range(log.records, log.position, entry.size, magic)
         head = MESSAGE_HEAD[magic].unpack_from(log.source, log.start)
@@ -229,8 +228,8 @@ class CompressedEntries:
         return self._open(compressed), inner
 
     def _skip_large(self, window: DecompressedWindow) -> Steps[int | None]:
-        """Makes room by skipping a message larger than the window. Returns its offset field. None:
-        the message fits, it was only not read to its end."""
+        """Makes room by skipping a message larger than the window. Returns its offset field. None
+        if the message fits, and was only not read to its end."""
         if not window.is_full:
             window.fill()
             yield 0

@@ -1,7 +1,7 @@
 """Reads forward from a position, in a log's file or in a batch's decompressed bytes.
 
-A cursor serves data that does not fit in a window. It never returns zero bytes: if fewer bytes are
-left than a record's size says, the record is damaged, or the file has changed.
+A cursor serves data that does not fit in a window. It never returns zero bytes. If fewer bytes are
+left than a record's size states, the record is damaged or the file has changed.
 
 Not here: the meaning of the bytes (large.py)."""
 
@@ -15,7 +15,7 @@ _READ_AHEAD: Final = 512
 
 
 class Cursor(Protocol):
-    """Bytes, forward."""
+    """Reads bytes forward."""
 
     def read_into(self, target: memoryview) -> int:
         """The next bytes, at least one."""

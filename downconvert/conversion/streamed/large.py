@@ -1,9 +1,9 @@
 """Reads records larger than a window twice, once for their CRC and once to send them.
 
 An older message states its CRC before its key and value, and a record need not fit in memory. So
-one cursor reads ahead to the record's end, checks it and computes the CRC. Another cursor then
-reads it again for sending. In a file both are positions. In a compressed batch the second one is a
-second decoder.
+one cursor reads ahead to the record's end, checks the record and computes the CRC. Another cursor
+then reads it again for sending. In a file, both cursors are positions. In a compressed batch, the
+second one is a second decoder.
 
 Reading a large record takes long, so both cursors work in steps. Other connections have their turn
 between two steps.
@@ -96,10 +96,10 @@ def scan_record(
     scratch: memoryview | None,
     damage: Damage,
 ) -> Steps[LargeMessage]:
-    """Checks a v2 record from its first byte to its last. The cursor is after it then.
+    """Checks a v2 record from its first byte to its last, and moves the cursor after it.
 
-    Without `scratch`, keys and values are skipped and no CRC is computed. This serves callers that
-    need only the size."""
+    Without `scratch`, keys and values are skipped and no CRC is computed, for callers that need
+    only the size."""
     fields = _Fields(cursor, record_size, damage)
     fields.skip(before_key, "record ends before its fields")
     crc = message.checksum_start(key_size)

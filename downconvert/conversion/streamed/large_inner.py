@@ -1,5 +1,5 @@
-"""Large records of a compressed batch, and large entries of a compressed message. They are located
-and checked without being held in memory.
+"""Finds and checks large records of a compressed batch, and large entries of a compressed message,
+without holding them in memory.
 
 Not here: reading their fields (large.py), sending them (body_converter.py)."""
 
@@ -57,7 +57,7 @@ def scan_inner(
     scratch: memoryview | None,
 ) -> Steps[ScannedRecord | None]:
     """Reads the record at the body's start to its end, and reports it to the kernel as converted.
-    None: it is left out. Without `scratch` only its size is determined."""
+    None if it is left out. Without `scratch`, only its size is determined."""
     position = body.base + body.start
 
     def damage(reason: str) -> Exception:

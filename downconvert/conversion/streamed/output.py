@@ -1,5 +1,5 @@
-"""Holds converted messages until they are taken. The same conversion measures sizes with an output
-that takes no buffer.
+"""Holds converted messages until they are taken. A conversion that only measures sizes uses an
+output without a buffer.
 
 Not here: writing messages (the kernel, wrapper.py), sending (send.py)."""
 
@@ -39,7 +39,7 @@ class Output:
         self.target = self.ready = NO_VIEW
 
     def plain(self) -> None:
-        """The next piece is in `target`."""
+        """Makes the bytes in `target` the next piece."""
         self.ready = self.target
 
     def wrapper(self, message: bytes) -> int:

@@ -1,7 +1,7 @@
-"""Items larger than a window of the log: entries that are copied in pieces, and large records and
-messages that are converted.
+"""Handles items larger than a window of the log. Entries are copied in pieces, and large records
+and messages are converted.
 
-Not here: how a large record is read (large.py), large records in compressed batches
+Not here: reading a large record (large.py), large records in compressed batches
 (large_inner.py)."""
 
 from collections.abc import Generator, Iterator
@@ -44,13 +44,13 @@ class Oversize:
                 yield from self._copy(size + PREFIX.size)
             else:
                 yield from self._message(offset, size + PREFIX.size, magic)
-        window.passed(window.in_hand)
+        window.passed(window.item_size)
 
     def _copy(self, size: int) -> Iterator[int]:
         """Copies an entry unchanged."""
         target = self._output.target
         self.copied_bytes += size
-        self._window.in_hand = size
+        self._window.item_size = size
         if self._output.is_measuring:
             yield size
         else:
@@ -68,7 +68,7 @@ class Oversize:
         if head is None:
             raise window.damage(transcoder)
         offset, timestamp, size, before_key, key_size = head
-        window.in_hand = size
+        window.item_size = size
         message = yield from scan_record(
             self._cursor(),
             size,
@@ -88,7 +88,7 @@ class Oversize:
         window, request = self._window, self._request
         before_key = MESSAGE_HEAD[magic].size + SIZE_FIELD.size
         timestamp = MESSAGE_HEAD[magic].unpack_from(window.source, window.start)[5]
-        window.in_hand = size
+        window.item_size = size
         message = yield from scan_message(
             self._cursor(),
             size,

@@ -1,9 +1,9 @@
-"""Converts what the kernel leaves, an item at a time: a compressed entry, or a large item.
+"""Converts the items that the kernel leaves to Python: compressed entries and large items.
 
-It owns the window over the log and the output. Both hold buffers while an item is converted, and
-until they are released.
+This class owns the window over the log and the output. Both hold buffers from the first item until
+`release`.
 
-Not here: which items these are (converter.py)."""
+Not here: choosing these items (converter.py)."""
 
 from collections.abc import Generator
 
@@ -53,12 +53,12 @@ class Streamed:
 
     @property
     def position(self) -> int:
-        """The position after the last item, or of the item in progress."""
+        """The position after the last item, or the position of the item in progress."""
         return self._window.position
 
     @property
     def ready(self) -> memoryview:
-        """Begins with the current piece."""
+        """Bytes that begin with the current piece."""
         return self._output.ready
 
     @property
@@ -75,7 +75,7 @@ class Streamed:
     def counts(self) -> Counts:
         """The counts that the kernel does not have. The bytes are those of the item in progress."""
         messages = self._oversize.messages
-        return Counts(messages, messages, self._window.in_hand, self.temporary_bytes)
+        return Counts(messages, messages, self._window.item_size, self.temporary_bytes)
 
     @property
     def temporary_bytes(self) -> int:

@@ -12,7 +12,7 @@ from records.kernel import Buffer, Transcoder
 class LogWindow:
     """`source[start:filled]` is the log from `position` on.
 
-    For records in memory the window is all of them, and nothing is read. `in_hand`: bytes from
+    For records in memory the window is all of them, and nothing is read. `item_size`: bytes from
     `position` on that are being converted as one item."""
 
     __slots__ = (
@@ -20,7 +20,7 @@ class LogWindow:
         "_is_all",
         "_largest",
         "filled",
-        "in_hand",
+        "item_size",
         "position",
         "records",
         "size",
@@ -33,7 +33,7 @@ class LogWindow:
         """`size`: bytes read at a time. The first `read` takes the buffer."""
         self.records = records
         self.size = size
-        self.position = self.in_hand = 0
+        self.position = self.item_size = 0
         self.start = self.filled = 0
         self._is_all = records.view is not None
         self._buffer = NO_BUFFER
@@ -70,7 +70,7 @@ class LogWindow:
         self.view = NO_VIEW
 
     def check_whole(self) -> None:
-        """Raises CorruptRecordsError if less was read than there was when the range was made."""
+        """Raises CorruptRecordsError if the file has become shorter since the range was made."""
         expected = min(self.size, self.records.size - self.position)
         if not self._is_all and self.filled - self.start < expected:
             raise self.damaged(TRUNCATED)
@@ -78,7 +78,7 @@ class LogWindow:
     def passed(self, size: int) -> None:
         """Notes that an item of so many bytes is converted."""
         self.position += size
-        self.in_hand = 0
+        self.item_size = 0
 
     def damaged(self, reason: str) -> CorruptRecordsError:
         """The error for damage to the item at `position`."""

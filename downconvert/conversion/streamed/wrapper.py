@@ -1,7 +1,7 @@
 """Compressed v0 and v1 messages: one message with other messages, compressed, as its value.
 
-Its head states the size and the CRC of the whole message. So all of it is in memory before its
-first byte is sent. The caller limits its size.
+Its head states the size and the CRC of the whole message. So the whole message is in memory before
+its first byte is sent. The caller limits its size.
 
 Not here: the messages inside (the kernel writes them), when a wrapper ends (body_converter.py), its
 format (records.batches.wrapper)."""

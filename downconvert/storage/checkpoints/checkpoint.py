@@ -1,9 +1,9 @@
 """Checkpoints: the small text files in which a broker notes offsets.
 
-The first line is the version, 0; the second the number of entries; each further line is an entry. A
-broker's directory has four such files with `topic partition offset`. A partition's directory has
-the leader epochs, with `epoch start-offset`. Files are replaced whole. An empty one has no
-entries."""
+The first line is the version (0) and the second is the number of entries. Each other line is an
+entry. A broker's directory has four such files with `topic partition offset`. A partition's
+directory has the leader epochs, with `epoch start-offset`. Files are replaced whole. An empty file
+has no entries."""
 
 import re
 from collections.abc import Iterable, Mapping

@@ -29,7 +29,7 @@ class Checkpoints:
         self._directory = directory
         self._files = files
         self._lock = RLock()
-        self._behind: set[str] = set()  # files with entries too many, because the disk was full
+        self._behind: set[str] = set()  # files with obsolete entries, because the disk was full
         self._is_waiting = False  # until a block of `together` ends
         self._offsets = {name: _read(directory / name) for name in NOTED}
 
@@ -92,7 +92,7 @@ class PartitionCheckpoints:
 
     @property
     def recovery_point(self) -> int:
-        """Everything below this offset had been flushed."""
+        """The recovery point: everything below this offset has been flushed."""
         return self._all.get(RECOVERY_POINTS, self._partition)
 
     @property
@@ -101,14 +101,14 @@ class PartitionCheckpoints:
 
     @property
     def cleaner_point(self) -> int:
-        """The offset up to which the cleaner has been."""
+        """The offset up to which the log has been cleaned."""
         return self._all.get(CLEANER_POINTS, self._partition)
 
     def set_cleaner_point(self, offset: int) -> None:
         self._all.set(CLEANER_POINTS, self._partition, offset)
 
     def lower_cleaner_point(self, offset: int) -> None:
-        """If the disk is full it stays too high in the file. Readers compare it with the log's
+        """If the disk is full, the file keeps the higher offset. Readers compare it with the log's
         end."""
         with suppress(DiskFullError):
             if self.cleaner_point > offset:
@@ -118,7 +118,8 @@ class PartitionCheckpoints:
         self._all.set(RECOVERY_POINTS, self._partition, offset)
 
     def raise_recovery_point(self, offset: int) -> None:
-        """If the disk is full it stays too low: recovery reads more, and nothing is lost."""
+        """If the disk is full, the file keeps the lower offset. Recovery then reads more, and
+        nothing is lost."""
         with suppress(DiskFullError):
             self.set_recovery_point(offset)
 

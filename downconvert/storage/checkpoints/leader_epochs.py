@@ -1,7 +1,7 @@
 """The leader epochs of a log that is written: in memory, and in the checkpoint file.
 
 An entry is an epoch and the first offset written in it. Each change replaces the file. If the disk
-is full, memory is right, and the next change writes the file.
+is full, only memory is changed, and the next change writes the file.
 
 Not here: the file's format (checkpoint.py), requests for epochs (broker/replication)."""
 

@@ -1,8 +1,8 @@
 """The start offset of a log, and whether it is in the checkpoint.
 
 Removing the oldest records must work on a full disk, where a new start offset cannot be written.
-Then it is written later. After a crash before that, records of the first segment may be back, as in
-Kafka, which writes the start offset once a minute."""
+The start offset is then written later. After a crash before that, removed records of the first
+segment may be back. This also happens in Kafka, which writes the start offset once a minute."""
 
 from contextlib import suppress
 
@@ -23,12 +23,12 @@ class LogStart:
         self.offset = offset
 
     def move(self, offset: int) -> None:
-        """Moves the start in memory. `note` must follow, sooner or later."""
+        """Moves the start in memory. Call `note` later."""
         self.offset = offset
         self._is_noted = False
 
     def note(self) -> None:
-        """Writes the checkpoint. Returns when it is synced. DiskFullError: it is not."""
+        """Writes the checkpoint. Returns when it is synced. DiskFullError: it is not written."""
         if not self._is_noted:
             self._checkpoints.set_start_offset(self.offset)
             self._is_noted = True

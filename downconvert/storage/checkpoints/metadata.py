@@ -1,8 +1,8 @@
-"""Which broker or topic a directory belongs to: `meta.properties` and `partition.metadata`.
+"""The broker or topic of a directory: `meta.properties` and `partition.metadata`.
 
-`meta.properties` is a Java properties file (since 0.9): version 0 has broker.id and, later,
-cluster.id; version 1 (KRaft) has node.id, cluster.id and directory.id. `partition.metadata` (since
-2.8) has the topic's id, in two lines without a line feed at the end."""
+`meta.properties` is a Java properties file (since 0.9): version 0 has broker.id and, in later
+releases, cluster.id. Version 1 (KRaft) has node.id, cluster.id and directory.id.
+`partition.metadata` (since 2.8) has the topic's id, in two lines without a line feed at the end."""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode

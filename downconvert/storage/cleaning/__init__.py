@@ -1,1 +1,1 @@
-"""Retention, compaction, and logs rewritten in a newer format."""
+"""Retention, compaction, and upgrades of logs to a newer format."""

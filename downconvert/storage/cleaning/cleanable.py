@@ -1,4 +1,4 @@
-"""Which part of a compacted log is dirty, and whether it is due for cleaning.
+"""Finds the dirty part of a compacted log, and decides whether it is due for cleaning.
 
 Kafka's rules [LogCleanerManager]: the clean part ends at the cleaner's checkpoint. The dirty part
 begins there. It ends at the active segment, the last stable offset, or the first segment with a
@@ -19,13 +19,14 @@ from .retention import youngest
 
 @dataclass(frozen=True, slots=True)
 class Cleanable:
-    """Offsets between which a log is dirty and may be cleaned; sizes in bytes, of segments."""
+    """The offsets between which a log is dirty and may be cleaned. Sizes of segments are in
+    bytes."""
 
     first_dirty: int
     end: int
     clean_bytes: int
     dirty_bytes: int
-    is_late: bool  # longer dirty than max.compaction.lag.ms
+    is_late: bool  # dirty for longer than max.compaction.lag.ms
 
     @property
     def dirty_ratio(self) -> float:

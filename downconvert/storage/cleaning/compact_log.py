@@ -1,15 +1,15 @@
 """Compacts a log that is open for writing, in steps: all of it except the active segment.
 
-A pass reads the keys of the dirty part, as many as fit the offset map. Then it cleans all segments
-up to there, in groups that fit into one segment, each group into `.cleaned` files. When these are
-synced they become `.swap` files, replace the group, and get their final names. Recovery completes
-or undoes an interrupted pass (layout.py). If the map was full, another pass continues from there.
+A pass reads as many keys of the dirty part as fit the offset map. Then it cleans all segments up to
+there, in groups that fit into one segment, each group into `.cleaned` files. When these are synced
+they become `.swap` files, replace the group, and get their final names. Recovery completes or
+undoes an interrupted pass (layout.py). If the map was full, another pass continues from there.
 
 The log may be read, appended to and cut at its beginning between two steps, and by other threads
-during one. Rolled segments do not change, and the log itself is touched only while `lock` is held,
-briefly. A pass ends without changes if its segments are truncated or deleted in the meantime.
+during one. Rolled segments do not change, and the log itself is touched only briefly, while `lock`
+is held. A pass ends without changes if its segments are truncated or deleted in the meantime.
 
-Not here: which records stay (compaction.py), when a log is due (cleanable.py)."""
+Not here: the records that stay (compaction.py), the time of cleaning (cleanable.py)."""
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
@@ -53,10 +53,10 @@ class Compaction:
         files: Files | None = None,
         lock: AbstractContextManager[object] = NO_LOCK,
     ) -> None:
-        """Called with `lock` held. `part`: the result of `cleanable` for the log; `now` in
-        milliseconds; `buffer_size`: bytes of the offset map."""
+        """Call this with `lock` held. `part`: the result of `cleanable` for the log. `now`:
+        milliseconds. `buffer_size`: bytes of the offset map."""
         self.part = part
-        self.end = part.end  # the offset up to which the pass cleans; final when all keys are noted
+        self.end = part.end  # the pass cleans up to this offset; final when all keys are noted
         self.count = CompactionCount()
         self._log = log
         self._config = config
@@ -69,7 +69,7 @@ class Compaction:
         self._ends = [*(s.base_offset for s in self._segments), part.end][1:]
         self._aborted = log.aborted(0, part.end)
         self._last = LastOfProducers(log.writer.producers.values())
-        # Kafka's rule for tombstones of v0 and v1, which have no horizon of their own.
+        # Kafka's rule for tombstones of v0 and v1, which have no delete horizon.
         before = [s for s in self._segments if s.base_offset < part.first_dirty]
         since = _modified(before[-1]) - config.delete_retention_ms if before else 0
         self._legacy_horizon = since
@@ -88,7 +88,7 @@ class Compaction:
                     return True
         except CorruptRecordsError:
             with self._lock:
-                self._check()  # a truncation in the meantime is no damage
+                self._check()  # a truncation in the meantime is not damage
             raise
         return False
 
@@ -131,7 +131,7 @@ class Compaction:
                 yield header.size
 
     def _groups(self) -> Iterator[list[Segment]]:
-        """Neighbours that fit into one segment together, by their current sizes."""
+        """Groups of neighbouring segments that fit into one, by their current sizes."""
         with self._lock:
             segments = [s for s in self._segments if s.base_offset < self.end]
             self._check(segments)
@@ -203,8 +203,8 @@ def compact(
     buffer_size: int = BUFFER_SIZE,
     files: Files | None = None,
 ) -> CompactionCount:
-    """Keeps the last record of each key before the active segment and the last stable offset;
-    `now` is in milliseconds. It makes as many passes as needed, also if the log is not due."""
+    """Keeps the last record of each key before the active segment and the last stable offset. `now`
+    is in milliseconds. Makes as many passes as needed, even if the log is not due."""
     total = CompactionCount()
     while True:
         part = cleanable(log, config, now, up_to)
@@ -224,7 +224,7 @@ def _fill(
     cleaner: Cleaner,
     keeps_tombstones: bool,
 ) -> Iterator[int]:
-    """Writes the records of a segment that stay; yields the number of bytes read."""
+    """Writes the records of a segment that stay. Yields the number of bytes read."""
     aborted = {entry.last_offset: entry for entry in segment.aborted()}
     for header in records.batches():
         data = cleaner.clean(records, header, keeps_tombstones=keeps_tombstones)

@@ -1,15 +1,15 @@
-"""Which records of a compacted log stay: the last one of each key, by Kafka's rules.
+"""Decides by Kafka's rules which records of a compacted log stay: the last one of each key.
 
 * A record without a key is removed, and so is every record of an aborted transaction.
 * A record without a value (a tombstone) stays until its batch's delete horizon, which is set when
-  it is first cleaned (KAFKA-8522). v0 and v1 have no horizon. There it stays until the log was
-  cleaned up to it, and its segment has not changed for `delete.retention.ms` since.
+  it is first cleaned (KAFKA-8522). v0 and v1 have no horizon. Their tombstones stay until the log
+  was cleaned up to them and the segment has not changed for `delete.retention.ms` since.
 * A transaction marker stays while data of that transaction is left, and then until its horizon.
-* The last batch of an active producer stays, without records if none is left: the broker needs its
-  sequence number. If the producer has no other batch, its transaction marker stays.
+* The last batch of an active producer stays, even without records, because the broker needs its
+sequence number. If the producer has no other batch, its transaction marker stays.
 
-Offsets stay the same. Batches that lose nothing are copied; others keep their base and last offset,
-codec and producer."""
+Offsets stay the same. Batches that lose no record are copied. The others keep their base and last
+offset, codec and producer."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -89,9 +89,10 @@ class Cleaner:
     def clean(
         self, records: Records, header: BatchHeader, *, keeps_tombstones: bool = True
     ) -> bytes | None:
-        """A batch of `records` after cleaning; None: it is removed.
+        """A batch of `records` after cleaning. None if it is removed.
 
-        `keeps_tombstones`: those of v0 and v1. CorruptRecordsError: records cannot be read."""
+        `keeps_tombstones`: whether tombstones of v0 and v1 stay. CorruptRecordsError: records
+        cannot be read."""
         self.count.batches_in += 1
         self.count.bytes_in += header.size
         if header.is_control:
@@ -177,7 +178,7 @@ def note_latest(
 ) -> bool:
     """Adds the keys of a batch from the offset `start` on, except those of aborted transactions.
 
-    False: the map is full, and lacks some of them."""
+    False if the map is full and lacks some of them."""
     if header.is_control or aborted.cover(header) or header.last_offset < start:
         return True
     for record in read_batch(records, header):

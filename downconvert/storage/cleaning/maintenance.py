@@ -1,8 +1,8 @@
 """Rolling, retention and compaction of a log, in steps.
 
 Each step is small, so the caller decides how much is done in a second. Nothing here waits or reads
-a clock: the time is an argument. The log may be read and appended to between steps and, with a
-`lock`, by other threads during them, which wait only briefly.
+a clock: the time is an argument. The log may be read and appended to between steps. With a `lock`,
+other threads may do so during steps, and wait only briefly.
 
 Not here: the schedule of steps (the broker), the rules (retention.py, cleanable.py)."""
 
@@ -27,7 +27,7 @@ REMOVED_MAX: Final = 16
 
 
 class Kind(Enum):
-    """What was done."""
+    """The kind of a change."""
 
     ROLLED = "rolled"
     REMOVED = "removed"
@@ -36,12 +36,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """One completed change. As text it is a line for the operator."""
+    """One completed change. Its text is a line for the operator."""
 
     kind: Kind
     name: str  # of the partition's directory
     start_offset: int  # of the log, afterwards
-    end_offset: int  # up to which records were removed or cleaned, or where the new segment begins
+    end_offset: int  # the end of the removed or cleaned records, or the start of the new segment
     segments: int = 0
     size: int = 0  # bytes that were removed
     reason: str = ""
@@ -112,9 +112,9 @@ class Maintenance:
         lock: AbstractContextManager[object] = NO_LOCK,
         bound: Callable[[], int | None] = lambda: None,
     ) -> None:
-        """`buffer_size`: bytes of the cleaner's offset map. `bound`: returns an offset from which
-        on nothing is removed or cleaned (the high watermark, say). It is called with the lock held.
-        None: no such offset."""
+        """`buffer_size`: bytes of the cleaner's offset map. `bound`: returns an offset, such as the
+        high watermark; nothing is removed or cleaned from there on. None if there is no such
+        offset. It is called with the lock held."""
         self._log = log
         self._buffer_size = buffer_size
         self._lock = lock
@@ -126,8 +126,8 @@ class Maintenance:
         return self._compaction is not None
 
     def due(self, config: LogConfig, now: int) -> Due:
-        """What is due by the settings and the time, in milliseconds. The lock is not taken
-        here."""
+        """The changes that are due by the settings at the time `now` (milliseconds). Does not take
+        the lock."""
         log, bound = self._log, self._bound()
         part = cleanable(log, config, now, bound) if config.is_compacted else None
         if part is not None and not part.is_due(config):
@@ -137,8 +137,8 @@ class Maintenance:
     def step(self, config: LogConfig, now: int, size: int) -> Step:
         """Rolls a segment, removes some, or lets the cleaner read about `size` bytes.
 
-        CorruptRecordsError: the log cannot be cleaned; OSError, StorageError: the disk failed. Then
-        the pass is abandoned, and a later step begins a new one."""
+        CorruptRecordsError: the log cannot be cleaned. OSError, StorageError: the disk failed.
+        After an error the pass is abandoned, and a later step begins a new one."""
         if self._compaction is not None:
             return self._clean(self._compaction, size)
         with self._lock:

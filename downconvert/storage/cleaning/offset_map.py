@@ -1,8 +1,8 @@
 """The last offset of each key, in memory of a fixed size: Kafka's SkimpyOffsetMap.
 
 Keys are stored as digests of 16 bytes, so two keys collide about once in 2^128. Each key takes 24
-bytes, whatever its size. A nearly full map takes no more keys. The cleaner then cleans up to there,
-and cleans the rest in another pass."""
+bytes, whatever its size. A nearly full map accepts no more keys. The cleaner then cleans up to
+there, and cleans the rest in another pass."""
 
 import mmap
 from hashlib import blake2b
@@ -12,7 +12,7 @@ from typing import Final
 from records.units import MiB
 
 DIGEST: Final = Struct("<QQ")
-WORDS: Final = 3  # of a slot: the digest's two, and the offset plus one; 0: the slot is free
+WORDS: Final = 3  # in a slot: the digest's two, and the offset plus one (0 in a free slot)
 SLOT_SIZE: Final = 8 * WORDS  # bytes
 
 # log.cleaner.io.buffer.load.factor: the maximum fill of the table. A fuller one is slow to search.
@@ -43,8 +43,8 @@ class OffsetMap:
         return self._count
 
     def put(self, key: bytes, offset: int) -> bool:
-        """Notes a record of a key at this offset, which is above all earlier ones. False: the map
-        is full, and the record is not noted."""
+        """Notes a record of a key at this offset, which is above all earlier ones. False if the map
+        is full, so that the record is not noted."""
         low, high = _digest(key)
         at = self._find(low, high)
         if not self._table[at + 2]:
@@ -58,7 +58,7 @@ class OffsetMap:
         return True
 
     def get(self, key: bytes) -> int:
-        """The last offset of a key; -1: unknown key."""
+        """The last offset of a key; -1 if the key is unknown."""
         return self._table[self._find(*_digest(key)) + 2] - 1
 
     def close(self) -> None:
@@ -66,7 +66,7 @@ class OffsetMap:
         self._map.close()
 
     def _find(self, low: int, high: int) -> int:
-        """The position of a key's slot, or of the free slot that it would get. There always is
+        """The position of a key's slot, or of the free slot that it would get. There is always
         one."""
         table, slots = self._table, self._slots
         slot = low % slots

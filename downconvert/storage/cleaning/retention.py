@@ -1,9 +1,10 @@
-"""Which segments of a log may be removed because of their age or of the log's size.
+"""Finds the segments of a log that may be removed because of their age or of the log's size.
 
 Kafka's rules: segments are removed from the beginning, one after the other, while each is beyond a
-limit. By time, a segment is as old as its youngest record, or as its file if its records have no
-timestamps. The active one may be removed too, after a new one has begun. By size, segments are
-removed while the rest is not smaller than the limit. Both need `delete` in `cleanup.policy`.
+limit. For the limit of time, a segment is as old as its youngest record, or as its file if its
+records have no timestamps. The active segment may be removed too, after a new one has begun. For
+the limit of size, segments are removed while the rest is not smaller than the limit. Both limits
+need `delete` in `cleanup.policy`.
 
 Not here: removing them (log_writer.py)."""
 
@@ -17,18 +18,18 @@ from downconvert.storage.segments.segment import Segment
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """How many of the first segments may be removed, and because of which setting."""
+    """The number of first segments that may be removed, and the setting that allows it."""
 
     count: int
-    reason: str  # empty if none may
+    reason: str  # empty if none may be removed
 
 
 def segments_to_remove(
     sizes: Sequence[int], timestamps: Iterable[int], config: LogConfig, now: int
 ) -> Removable:
     """Applies the rules to segments with these sizes in bytes and youngest records. If all are
-    removed, a new one must be begun. Times in milliseconds; `timestamps` are read up to the first
-    segment that stays."""
+    removed, the caller must begin a new one. Times are in milliseconds. `timestamps` are read up to
+    the first segment that stays."""
     if not config.is_deleted:
         return Removable(0, "")
     by_time = 0
@@ -52,8 +53,9 @@ def segments_to_remove(
 
 
 def youngest(log: Log, segment: Segment) -> int:
-    """The timestamp of a segment's youngest record, in milliseconds; if no record has one, the
-    modification time of its file. Reads headers if neither the writer nor an index knows it."""
+    """The timestamp of a segment's youngest record in milliseconds. If no record has one, the
+    modification time of the file. Reads headers if neither the writer nor an index knows the
+    timestamp."""
     timestamp = None
     if log.is_writable:
         timestamp = log.writer.max_timestamp(segment)

@@ -1,4 +1,4 @@
-"""Batches of v0 and v1 as v2: the same records, in the same order, at the same offsets.
+"""Upgrades batches of v0 and v1 to v2: the same records, in the same order, at the same offsets.
 
 A compressed message becomes a batch of the same codec. Uncompressed messages are combined, as by a
 producer. Large data becomes several batches, and is never in memory as a whole. Batches of v2 stay
@@ -47,7 +47,7 @@ class UpgradeCount:
 def upgrade_batches(
     records: Records, count: UpgradeCount, *, record_size_max: int | None = None
 ) -> Iterator[bytes]:
-    """The upgraded batches of a log; `count` adds up the numbers.
+    """The upgraded batches of a log. `count` adds up the numbers.
 
     CorruptRecordsError: a record cannot be read. RecordTooLargeError: a record that must be held in
     memory is larger than `record_size_max`."""

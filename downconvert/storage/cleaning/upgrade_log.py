@@ -59,7 +59,7 @@ class Upgrade:
 
 
 def survey_upgrade(source: Path, note: Note = lambda _: None) -> Upgrade:
-    """The results of an upgrade: everything is converted, and nothing is written.
+    """The results of an upgrade. Converts everything and writes nothing.
 
     `source` is a broker's directory, or one partition's. `note` is called with each partition."""
     done = Upgrade()
@@ -110,7 +110,7 @@ def upgrade_in_place(
     files: Files = DISK,
     note: Note = lambda _: None,
 ) -> tuple[Upgrade, Path]:
-    """Upgrades into a new directory, and renames both. The old one is kept; returns its path.
+    """Upgrades into a new directory, and renames both. The old directory is kept. Returns its path.
 
     LogInUseError: a broker has the directory open."""
     if source.is_symlink() and _is_partition(source):
@@ -160,7 +160,7 @@ def _compare(source: Path, target: Path) -> None:
 
 
 def _records(log: Log) -> Iterator[Record]:
-    """All records on the disk, also those before the log's start."""
+    """All records on the disk, including those before the log's start."""
     for segment in log.segments:
         yield from read(segment.slice(0, log.end_of(segment)))
 

@@ -1,1 +1,2 @@
-"""Files of a log: synced, replaced in one step, open when used."""
+"""Writes the files of a log: syncs them, replaces them in one step, and opens them when they are
+used."""

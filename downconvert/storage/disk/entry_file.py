@@ -1,11 +1,11 @@
 """A file of entries of one size, mapped for reading. The indexes of a segment are such files.
 
-The file of an active segment has its maximum size, with zeros after its entries. Nothing states
-their number. A rolled or closed file is cut to its entries. Both can be read here, also while a
-broker writes.
+The file of an active segment has its maximum size, with zeros after its entries. Nothing states the
+number of entries. A rolled or closed file is cut to its entries. Both kinds can be read here, even
+while a broker writes.
 
-Entries are written by `pwrite` and not through the mapping. On a full disk that is an error, while
-a store into a hole of a mapped file kills the process.
+Entries are written by `pwrite` and not through the mapping. On a full disk `pwrite` returns an
+error, but a store into a hole of a mapped file kills the process.
 
 Not here: the meaning of entries and the search (offset_index.py, time_index.py, search.py)."""
 
@@ -25,7 +25,7 @@ assert INDEX_SIZE_MAX < 2**31 - 1
 
 
 class EntryFile:
-    """Entries `0 <= slot < count` of a file; `view` has the bytes of all of them.
+    """Entries `0 <= slot < count` of a file. `view` has the bytes of all of them.
 
     `open`, for reading, maps exactly the current entries. `open_writable` extends the file to
     `size_max`, and maps all of it."""
@@ -64,8 +64,8 @@ class EntryFile:
     ) -> "EntryFile":
         """Creates the file if needed, with space for `size_max` bytes of entries.
 
-        The existing entries are those of the last writer, if the disk keeps what was synced. If
-        that is in doubt, the file must first be removed and rebuilt from the log."""
+        The existing entries are those of the last writer, if the disk keeps synced data. If that is
+        in doubt, remove the file first and rebuild it from the log."""
         if size_max < entry_size:
             raise ValueError(f"an index of {size_max} bytes has no room for an entry")
         self = cls(path, entry_size)
@@ -73,7 +73,7 @@ class EntryFile:
         try:
             self.count = used_entries(file.fileno(), entry_size)
             capacity = max(size_max // entry_size, self.count)
-            file.truncate(self.count * entry_size)  # zeros follow, whatever was there before
+            file.truncate(self.count * entry_size)  # zeros follow the entries
             file.truncate(capacity * entry_size)
             self._map = self.view = mmap.mmap(file.fileno(), capacity * entry_size)
         except BaseException:
@@ -96,7 +96,8 @@ class EntryFile:
 
         A broker that recovers or truncates its log may cut an index that it had already trimmed.
         Reading such a mapping past the file's new end kills the process. A reader of a directory
-        that another process writes calls this before every lookup, and reopens the index if not."""
+        that another process writes calls this before every lookup. If the result is False, it
+        reopens the index."""
         return self._map is None or self._map.size() >= self.count * self.entry_size
 
     def entry(self, slot: int) -> bytes:
@@ -116,7 +117,7 @@ class EntryFile:
         """Keeps the first `count` entries.
 
         The others stay in the file until they are overwritten or trimmed, because writing zeros may
-        need space that the disk does not have. Lookups through them find no fitting batch."""
+        need space that the disk does not have. Lookups by such entries find no fitting batch."""
         self._writable()
         self.count = min(count, self.count)
 

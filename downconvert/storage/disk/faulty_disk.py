@@ -1,16 +1,16 @@
 """A disk that fails: it loses unsynced data when the machine is killed, is full, or has I/O errors.
 
 Operations are applied to real files below a directory, so that these can be mapped and read. The
-disk tracks which data was synced. When the machine is killed (`Killed`, at a given operation,
-within it if that is a write), `survivors` makes a directory as it might be found afterwards.
-Unsynced pages are partly there, sizes lie between the old and the new, and of the changes to names
-the first few are there, in order.
+disk tracks which data was synced. The machine is killed (`Killed`) at a given operation; if that is
+a write, in the middle of it. `survivors` then makes a directory as it might be found afterwards.
+Some unsynced pages are lost, sizes are between the old and the new ones, and only the first changes
+to names are kept.
 
 A failing operation (`fail_next`) fails once, as in Linux: after a failed sync the system drops the
 pages that it could not write, and the next sync succeeds.
 
-Data written through `Disk` counts as synced; here only `sync` makes data safe. For tests and
-simulations: no broker writes through it."""
+Unlike with `Disk`, only `sync` makes data safe here. This is for tests and simulations: no broker
+writes through it."""
 
 import errno
 from pathlib import Path
@@ -30,10 +30,10 @@ class Killed(BaseException):
 
 
 class Inode:
-    """A file, whatever its name: its content, and the synced part."""
+    """A file under any name: its content, and the synced part."""
 
     def __init__(self, path: Path, safe: bytes) -> None:
-        self.path: Path | None = path  # None: it has no name any more
+        self.path: Path | None = path  # None if it has no name any more
         self.safe = safe
         self._last = b""
         self._dropped: bytes | None = None  # the content when a sync failed
@@ -100,24 +100,24 @@ class FaultyDisk:
         self._changes: list[tuple[Path | None, Path | None, Inode]] = []  # old name, new name
 
     def dies_in(self, operations: int) -> None:
-        """The machine is killed after so many more operations."""
+        """Kills the machine after this many more operations."""
         self._dies_at = self.operations + operations
 
     def fill(self, *, is_full: bool) -> None:
-        """The disk is full from now on, or has space again."""
+        """Makes the disk full from now on, or gives it space again."""
         self._full = range(self.operations, 2**63) if is_full else range(0)
         self._full_for = None
 
     def fill_in(self, operations: int) -> None:
-        """The disk is full after so many more operations."""
+        """Makes the disk full after this many more operations."""
         self._full = range(self.operations + operations, 2**63)
 
     def fill_for(self, path: Path) -> None:
-        """From now on there is no space for this file."""
+        """Makes the disk full for this file."""
         self._full_for = path
 
     def fail_next(self, operation: str) -> None:
-        """The next `write`, `truncate` or `sync` of a file fails, with an I/O error."""
+        """Makes the next `write`, `truncate` or `sync` of a file fail with an I/O error."""
         self._failing.add(operation)
 
     def dies_never(self) -> None:
@@ -183,10 +183,11 @@ class FaultyDisk:
             content = inode.after_crash(self._random)
             (target / path.relative_to(self.root)).write_bytes(content)
 
-    # --- how
+    # --- details
 
     def _rename_directory(self, source: Path, target: Path) -> None:
-        """Needs no space, and is synced at once with all files in the directory."""
+        """Renames a directory. This needs no space, and is synced at once with all files in the
+        directory."""
         self._step(None)
         DISK.rename(source, target)
         for name in [name for name in self._names if source in name.parents]:

@@ -1,12 +1,12 @@
-"""Stops all writing to a directory whose disk has failed.
+"""Stops all writes to a directory after its disk has failed.
 
 When a sync fails, the system may have dropped the pages that it could not write. It reports that
-only once: the next sync of the same file succeeds, and the lost data would count as flushed. So the
-first failure is the last operation. As in Kafka (LogDirFailureChannel) the directory goes offline:
-every later change is refused, and neither recovery points nor a clean shutdown are written. The
-next start reads again all data that may not be on the disk.
+only once: the next sync of the same file succeeds, and the lost data would count as flushed. So no
+operation follows the first failure. As in Kafka (LogDirFailureChannel), the directory goes offline:
+every later change is refused, and neither recovery points nor the mark of a clean shutdown are
+written. The next start reads all data again that may not be on the disk.
 
-A full disk is no such failure: the incomplete write is cut off, and there may be space later.
+A full disk is not such a failure: the incomplete write is cut off, and there may be space later.
 
 Not here: the effect on the directory's partitions (log_dir.py, and the broker)."""
 
@@ -28,8 +28,8 @@ PROBE_MAX: Final = MiB  # its maximum size in bytes
 
 
 class FencedFiles:
-    """The `Files` of a directory, until a change fails so that the state of the disk is unknown.
-    `reason`: what has failed; None: nothing.
+    """The `Files` of a directory, until a failed change leaves the disk's state unknown. `reason`:
+    the failure, or None.
 
     `full_count`: the number of changes that found the disk full."""
 
@@ -38,7 +38,7 @@ class FencedFiles:
         self._files = files
         self.reason: str | None = None
         self.full_count = 0
-        self._full: dict[str, int] = {}  # bytes to write, by files for which there was no space
+        self._full: dict[str, int] = {}  # bytes to write, by file for which there was no space
 
     # --- Files
 
@@ -78,12 +78,12 @@ class FencedFiles:
         self.check()
         try:
             self._files.sync_directory(path)
-        except FileNotFoundError:  # no such directory, so nothing to sync
+        except FileNotFoundError:  # without a directory there is nothing to sync
             raise
         except (OSError, DiskFullError) as error:
             raise self.fence(path, error) from error
 
-    # --- called by its files
+    # --- called by FencedFile
 
     def check(self) -> None:
         """LogDirOfflineError: the disk has failed."""
@@ -104,7 +104,7 @@ class FencedFiles:
         return LogDirOfflineError(str(self._directory), self.reason)
 
     def has_no_room(self, error: DiskFullError, size: int = 0) -> None:
-        """Logs that the disk is full, once until there is space again."""
+        """Logs that the disk is full. Logs it again only after there was space."""
         self.full_count += 1
         if not self._full:
             LOG.error("%s; it is written to again when there is room", error)
@@ -121,11 +121,11 @@ class FencedFiles:
 
     @property
     def full(self) -> str | None:
-        """A file for which there is no space; None: there is none."""
+        """A file for which there is no space; None if there is no such file."""
         return next(iter(self._full.copy()), None)
 
     def look_for_room(self) -> None:
-        """Tests for space if nobody writes to the files that had none."""
+        """Tests for space, in case no later write to the files that had none would show it."""
         path, size = self._directory / PROBE, min(max(self._full.values(), default=0), PROBE_MAX)
         try:
             file = self._files.open(path)

@@ -1,7 +1,7 @@
 """The only place that changes a disk: writes, truncations, renames and their syncs.
 
-All code of this package that writes gets a `Files` as argument. Tests pass one that loses unsynced
-data, or has no space left."""
+All code of this package that writes gets a `Files` as an argument. Tests pass one that loses
+unsynced data or has no space left."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from downconvert.storage.errors import CorruptFileError, DiskFullError
 from records.kernel import Buffer
 from records.units import MiB
 
-# A file that replaces another is first written under this name. Kafka uses the same suffix, and a
+# The suffix of a file that is being written to replace another. Kafka uses the same suffix, and a
 # broker removes such files after a crash.
 TEMPORARY_SUFFIX: Final = ".tmp"
 
@@ -59,7 +59,7 @@ class Files(Protocol):
     def rename(self, source: Path, target: Path) -> None: ...
 
     def set_modified(self, path: Path, nanoseconds: int) -> None:
-        """Sets the modification time of a file, since the epoch."""
+        """Sets the modification time of a file, in nanoseconds since the epoch."""
 
     def remove(self, path: Path) -> None:
         """Removes a file, if it exists."""
@@ -155,7 +155,7 @@ DISK: Final = Disk()
 def open_for_writing(path: Path) -> int:
     """A descriptor of a regular file, which is created if needed.
 
-    CorruptFileError: it is a link, which may lead anywhere, or a pipe or a device."""
+    CorruptFileError: the path is a link, which may lead anywhere, or a pipe or a device."""
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags, 0o644)
@@ -182,7 +182,7 @@ def read_file(path: Path | str) -> bytes:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode):
             raise CorruptFileError("is no regular file", str(path))
-        # One byte more than the size, so that one call sees the end, too.
+        # Asks for one byte more than the size, so that one call sees the end, too.
         size, data = min(status.st_size, READ_SIZE_MAX) + 1, b""
         while more := os.read(fd, size):
             data += more
@@ -194,7 +194,7 @@ def read_file(path: Path | str) -> bytes:
 
 
 def replace_file(files: Files, path: Path, data: Buffer) -> None:
-    """Replaces a file by `data`, all of it or nothing. Returns when that is synced."""
+    """Replaces a file by `data` in one step. Returns when it is synced."""
     temporary = path.with_name(path.name + TEMPORARY_SUFFIX)
     files.remove(temporary)  # a crash may have left a longer one
     file = files.open(temporary)

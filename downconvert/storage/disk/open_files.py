@@ -1,5 +1,5 @@
-"""Limits the number of open files. The least recently read segments close their files, and so do
-written ones if there are too many."""
+"""Limits the number of open files. The least recently read segments close their files. Written
+segments do so if there are too many."""
 
 import os
 import resource
@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from records.files.file_records import SharedFile
 
-DESCRIPTORS: Final = 3  # of a segment that is read: the log and its two indexes
+DESCRIPTORS: Final = 3  # for a segment that is read: the log and its two indexes
 OPEN_SEGMENTS_MIN: Final = 128  # even with the default limit of 1,024 files per process
 OPEN_SEGMENTS_MAX: Final = 4096
 WRITTEN_MIN: Final = 256  # files
@@ -17,8 +17,8 @@ WRITTEN_MAX: Final = 6000
 
 
 def segments_max() -> int:
-    """The maximum of segments with open files. Half of the files that the process may open are left
-    to connections. Reopening one costs a fetch more than finding its records."""
+    """The maximum number of segments with open files. Half of the files that the process may open
+    are left to connections. Reopening a segment costs a fetch more than finding its records."""
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files_max == resource.RLIM_INFINITY:
         return OPEN_SEGMENTS_MAX
@@ -26,7 +26,8 @@ def segments_max() -> int:
 
 
 def written_max() -> int:
-    """The maximum of files open for writing: a quarter of those that the process may open."""
+    """The maximum number of files open for writing: a quarter of those that the process may
+    open."""
     files_max, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if files_max == resource.RLIM_INFINITY:
         return WRITTEN_MAX
@@ -37,7 +38,7 @@ class WrittenFiles:
     """Counts the files that are open for writing. Above the maximum, a writer closes its files
     after each append, and opens them for the next one.
 
-    So no writer closes the files of another, which may be writing."""
+    So no writer closes the files of another writer, which may be writing."""
 
     __slots__ = ("_lock", "_max", "count")
 
@@ -48,7 +49,7 @@ class WrittenFiles:
         self.count = 0
 
     def add(self, count: int) -> None:
-        """Adds files that were opened; a negative count: closed."""
+        """Adds files that were opened. A negative count means closed files."""
         with self._lock:
             self.count += count
 
@@ -78,11 +79,11 @@ class OpenFiles:
         self._empty: SharedFile | None = None
         self._holders: OrderedDict[int, Releasable] = OrderedDict()
         self._lock = Lock()
-        self.newest: Releasable | None = None  # the last one that used its files, if known
+        self.newest: Releasable | None = None  # the last holder that used its files, if known
         self._max = segments_max() if holders_max is None else holders_max
 
     def used(self, holder: Releasable) -> None:
-        """`holder` has files open, and uses them now. Not needed for `newest`."""
+        """Notes that `holder` has files open and uses them now. Not needed for `newest`."""
         oldest = None
         with self._lock:
             self.newest = self._holders[id(holder)] = holder
@@ -100,7 +101,7 @@ class OpenFiles:
         return file
 
     def released(self, holder: Releasable) -> None:
-        """`holder` has closed its files."""
+        """Notes that `holder` has closed its files."""
         with self._lock:
             self.newest = None
             self._holders.pop(id(holder), None)

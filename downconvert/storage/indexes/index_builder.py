@@ -1,4 +1,4 @@
-"""When a batch gets an entry in the indexes. Appending and recovery use the same rule.
+"""Decides which batches get entries in the indexes. Appending and recovery use the same rule.
 
 A batch gets an entry if more than `index_interval_bytes` lie between the last batch with an entry
 (or the beginning) and its own first byte. Kafka does the same since 3.9. Older brokers decided once
@@ -39,14 +39,14 @@ class IndexBuilder:
     )
 
     def __init__(self, open_indexes: OpenIndexes, base_offset: int, interval_bytes: int) -> None:
-        """Continues after the existing entries; `continue_from` states their contents. Bytes before
+        """Continues after the existing entries, whose contents `continue_from` states. Bytes before
         a reopening are not counted."""
         self._open = open_indexes
         self._opened: tuple[OffsetIndex, TimeIndex] | None = None
         self._interval = interval_bytes
         self._bytes_since_entry = 0
         self.is_full = False
-        self.is_synced = True  # or there is nothing to sync
+        self.is_synced = True  # also if there is nothing to sync
         self.max_timestamp, self.max_timestamp_offset = NO_TIMESTAMP, base_offset
 
     @property
@@ -68,7 +68,7 @@ class IndexBuilder:
         return self._opened
 
     def add(self, header: BatchHeader, position: int) -> None:
-        """The next batch, at that position of the log."""
+        """Adds the next batch, at that position of the log."""
         if header.max_timestamp > self.max_timestamp:
             self.max_timestamp = header.max_timestamp
             self.max_timestamp_offset = header.last_offset
@@ -82,8 +82,8 @@ class IndexBuilder:
         self._bytes_since_entry += header.size
 
     def _has_place_for(self, header: BatchHeader) -> bool:
-        # An index that lacks entries is only slower. Segments are rolled before it is full, and
-        # offsets decrease only in a damaged one with valid checksums.
+        # An index that lacks entries is only slower. Segments are rolled before an index is full.
+        # Offsets decrease only in a damaged segment with valid checksums.
         lowest = self.offsets.last_offset + 1 if len(self.offsets) else self.offsets.base_offset
         rises = header.last_offset >= lowest
         return rises and self.max_timestamp_offset >= self.times.last[1] and not self.is_full
@@ -92,14 +92,14 @@ class IndexBuilder:
         self.is_full = self.offsets.is_full or self.times.is_full
 
     def finish(self) -> None:
-        """Ends a segment that is rolled or closed: adds its highest timestamp, trims the files."""
-        self.is_synced = False  # nor are the new sizes, and recovery skips rolled segments
+        """Ends a rolled or closed segment: adds its highest timestamp, and trims the files."""
+        self.is_synced = False  # the new sizes are not synced, and recovery skips rolled segments
         if self.max_timestamp > self.times.last[0]:
             self.times.append(self.max_timestamp, self.max_timestamp_offset, last=True)
         self._trim()
 
     def truncate_to(self, offset: int) -> None:
-        """Removes all batches from `offset` on. `continue_from` must follow."""
+        """Removes all batches from `offset` on. Call `continue_from` next."""
         self.is_synced = False
         self.offsets.truncate_to(offset)
         self.times.truncate_to(offset)
@@ -139,8 +139,8 @@ class IndexBuilder:
 def new_indexes(
     path_of: Callable[[Kind], Path], base_offset: int, files: Files, config: LogConfig
 ) -> Iterator[IndexBuilder]:
-    """New indexes of a segment without any. At the end of the block they are complete and
-    synced."""
+    """Makes indexes for a segment without any. They are complete and synced at the end of the
+    block."""
     open_indexes = partial(open_both, path_of, base_offset, files, config)
     with closing(IndexBuilder(open_indexes, base_offset, config.index_interval_bytes)) as builder:
         yield builder

@@ -1,11 +1,12 @@
-"""The offset index of a segment: from an offset to the position where a scan for it begins.
+"""The offset index of a segment: it maps an offset to the position where a scan for it begins.
 
 An entry is an offset (relative to the segment's, 4 bytes) and a position in the log (4 bytes). Both
-rise. The meaning of the offset has changed: brokers up to 1.1 wrote the first one of an append, 2.8
-its last one, 3.9 and recovery the last one of the batch at that position. With all of them, batches
-before the position are below the offset. So a lookup returns only where to begin a scan.
+rise. The meaning of the offset has changed. Brokers up to 1.1 wrote the first offset of an append,
+2.8 wrote its last one, and 3.9 and recovery write the last one of the batch at that position. With
+all of them, batches before the position are below the offset. So a lookup returns only where to
+begin a scan.
 
-Not here: when an entry is due (index_builder.py), the scan (segment.py)."""
+Not here: adding entries (index_builder.py), the scan (segment.py)."""
 
 from bisect import bisect_right
 from struct import Struct
@@ -46,7 +47,8 @@ class OffsetIndex(SegmentIndex):
         return self.entry(slot)[0]
 
     def lookup(self, offset: int) -> tuple[int, int]:
-        """Offset and position of the last entry not above `offset`; (base offset, 0) if none."""
+        """Offset and position of the last entry not above `offset`; (base offset, 0) if there is
+        none."""
         # An entry read as one integer sorts by its offset.
         key = (offset - self.base_offset) << POSITION_BITS | POSITION_MASK
         slot = self._search.floor(key, self.file.count)
@@ -64,8 +66,8 @@ class OffsetIndex(SegmentIndex):
         return self.entry(slot)[0] if slot < self.file.count else None
 
     def append(self, offset: int, position: int) -> None:
-        """ValueError: full, not above the last offset, or more than 31 bits above the base
-        offset."""
+        """ValueError: the index is full, or the offset is not above the last one or more than 31
+        bits above the base offset."""
         relative = offset - self.base_offset
         if not 0 <= relative <= RELATIVE_MAX:
             raise ValueError(f"offset {offset} does not fit an index of base {self.base_offset}")

@@ -1,8 +1,8 @@
-"""Remembered positions in a segment without an offset index, such as a copy of a log file alone.
+"""Remembers positions in a segment without an offset index, such as a lone copy of a log file.
 
 To find an offset, such a file is scanned header by header from its beginning. Scans note positions
-now and then, and the next scan begins there. So a consumer that reads through a segment causes each
-header to be read once, and not all earlier headers at each fetch.
+at intervals, and later scans begin there. If a consumer reads through a segment, each header is
+then read once, instead of all earlier headers at each fetch.
 
 Not here: the index that a broker keeps (offset_index.py), the choice between them (segment.py)."""
 
@@ -20,8 +20,9 @@ POSITIONS_MAX: Final = 1024  # of 16 bytes each. With more, every other one is r
 
 
 class ScannedPositions:
-    """Positions in one open file where batches begin. They give the same result as a scan from the
-    beginning, even where offsets decrease. For one thread at a time."""
+    """Positions in one open file where batches begin. A scan from such a position gives the same
+    result as one from the beginning, even if offsets decrease. Only one thread may use it at a
+    time."""
 
     __slots__ = ("_below", "_interval", "_positions", "file")
 
@@ -44,7 +45,8 @@ class ScannedPositions:
         return records, self._noting(records, self._below[place])
 
     def _noting(self, records: FileRecords, below: int) -> Iterator[BatchHeader]:
-        """The headers of `records`; notes positions. below: the highest offset before them."""
+        """Yields the headers of `records` and notes positions. below: the highest offset before
+        them."""
         for header in records.batches():
             position = records.origin + header.position
             if position - self._positions[-1] >= self._interval:

@@ -2,8 +2,8 @@
 
 Nearly all lookups are near the end of a log. A plain binary search over an index of megabytes
 visits a dozen pages, and the set of them changes whenever the index grows by a page. Lookups then
-wait for a page that was not used for hours. So the last 8,192 bytes are searched first. They are
-two or three pages, and lookups near the end use no others.
+wait for a page that was not used for hours. So the last 8,192 bytes are searched first. These are
+two or three pages, and lookups near the end use only them.
 
 The results are those of a plain binary search, as in Kafka."""
 
@@ -43,13 +43,14 @@ class WarmSearch:
     def __init__(self, view: mmap | bytes, entry_size: int) -> None:
         self._view = view
         self._entry_size = entry_size
-        # Reads a key by its position, without a line of Python for each. It compares as a tuple.
+        # Reads a key by its position, without running Python code for each. The result is a tuple.
         self._key = partial(KEY.unpack_from, view)
         self._block = Struct(">" + f"q{entry_size - KEY.size}x" * MARK_EVERY).unpack_from
         self.forget()
 
     def floor(self, key: int, count: int) -> int:
-        """The slot of the last of `count` entries whose key is not above `key`; -1: none."""
+        """The slot of the last of `count` entries whose key is not above `key`; -1 if there is
+        none."""
         warm = self._warm
         if warm is None:
             start = max(0, count - WARM_SIZE // self._entry_size)
@@ -62,7 +63,7 @@ class WarmSearch:
         return self._cold_floor(key, self._warm_start)
 
     def appended(self, key: int) -> None:
-        """Called when an entry was added at the end."""
+        """Call this after an entry was added at the end."""
         warm = self._warm
         if warm is not None:
             warm.append(key)
@@ -72,7 +73,7 @@ class WarmSearch:
                 del warm[:-entries_max]
 
     def forget(self) -> None:
-        """Called when entries were removed."""
+        """Call this after entries were removed."""
         self._cold_searches = 0
         self._marks: array[int] = array("q")
         self._warm: array[int] | None = None

@@ -1,5 +1,5 @@
-"""What the offset index and the time index of a segment share: a file of sorted entries, and how it
-is opened, searched, truncated and closed."""
+"""The common part of a segment's offset index and time index: opening, searching, truncating and
+closing a file of sorted entries."""
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
@@ -15,8 +15,8 @@ from .search import WarmSearch
 
 
 class SegmentIndex(ABC):
-    """Entries with the layout `ENTRY`. `file` can be synced and trimmed, and knows if it is
-    whole."""
+    """Entries with the layout `ENTRY`. `file` has the methods to sync it, to trim it and to check
+    that it is whole."""
 
     __slots__ = ("_search", "base_offset", "file")
 

@@ -1,11 +1,11 @@
-"""The time index of a segment: from a timestamp to the offset where a scan for it begins.
+"""The time index of a segment: it maps a timestamp to the offset where a scan for it begins.
 
 An entry is the highest timestamp so far (8 bytes) and the offset (relative to the segment's, 4
 bytes) of its batch. Timestamps rise, offsets do not decrease. A rolled segment's last entry has its
-highest timestamp. Before 0.10.1 there is no such file, and it has no entries if records have no
+highest timestamp. Brokers before 0.10.1 have no such file. It has no entries if records have no
 timestamps.
 
-Not here: when an entry is due (index_builder.py), the scan (segment.py)."""
+Not here: adding entries (index_builder.py), the scan (segment.py)."""
 
 from struct import Struct
 from typing import Final
@@ -28,7 +28,8 @@ class TimeIndex(SegmentIndex):
 
     @property
     def is_full(self) -> bool:
-        """One entry stays free for the highest timestamp, which is added when the segment rolls."""
+        """Whether only the entry is free that is kept for the highest timestamp of a rolled
+        segment."""
         return self.file.count >= self.file.capacity - 1
 
     @property
@@ -45,7 +46,8 @@ class TimeIndex(SegmentIndex):
         return self.entry(slot)[1]
 
     def lookup(self, timestamp: int) -> tuple[int, int]:
-        """The last entry whose timestamp is not above `timestamp`; (-1, base offset) if none."""
+        """The last entry whose timestamp is not above `timestamp`; (-1, base offset) if there is
+        none."""
         slot = self._search.floor(timestamp, self.file.count)
         if slot < 0:
             return NO_TIMESTAMP, self.base_offset
@@ -53,10 +55,11 @@ class TimeIndex(SegmentIndex):
         return found, self.base_offset + relative
 
     def append(self, timestamp: int, offset: int, *, last: bool = False) -> None:
-        """Adds an entry if its timestamp is above the last one's; an equal one is ignored.
+        """Adds an entry if its timestamp is above the last one's. Ignores an equal timestamp.
 
-        `last`: it may use the entry that stays free. ValueError: full, lower than the last
-        entry, or an offset more than 31 bits above the base offset."""
+        `last`: the entry may use the place that `is_full` keeps free. ValueError: the index is
+        full, the timestamp is lower than the last one, or the offset is more than 31 bits above the
+        base offset."""
         if self.file.count >= self.file.capacity - (0 if last else 1):
             raise ValueError(f"{self.file.path.name} is full")
         relative = offset - self.base_offset

@@ -1,8 +1,8 @@
 """The transaction index of a segment: the transactions that were aborted in it.
 
 An entry is written with a transaction's abort marker. Without one, there is no file. Reads of
-committed records leave these transactions out. The markers have the same information, but would
-have to be searched beyond the end of a read.
+committed records leave these transactions out. The markers have the same information, but a read
+would have to search for them beyond its end.
 
 Not here: tracking transactions (producer_state.py), leaving records out (log.py)."""
 
@@ -66,7 +66,7 @@ class TransactionIndex:
         return self.entries[-1].last_offset if self.entries else self._base_offset - 1
 
     def append(self, entry: AbortedTransaction) -> None:
-        """ValueError: it does not end above `end`."""
+        """ValueError: the transaction does not end above `end`."""
         if entry.last_offset <= self.end:
             raise ValueError(f"a transaction ends at {entry.last_offset}, after one at {self.end}")
         if self._file is None:

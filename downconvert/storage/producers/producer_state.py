@@ -1,8 +1,8 @@
 """The state of a log's producers: their last batches, and open transactions.
 
 The state at some offset is written to `<offset>.snapshot` when a segment is rolled and when the log
-is closed. The headers of later batches bring it up to date. The last stable offset and the entries
-of transaction indexes come from it.
+is closed. The headers of later batches update it. The last stable offset and the entries of
+transaction indexes come from it.
 
 Not here: refusing a wrong sequence number (the broker), leaving aborted records out of a read
 (log.py)."""
@@ -21,7 +21,7 @@ from records.batches.control import ControlRecordType, EndTransactionMarker
 from records.batches.reader import read_batch
 from records.crc32c import crc32c
 
-SNAPSHOT_HEAD: Final = Struct(">hIi")  # version, CRC-32C of what follows it, entries
+SNAPSHOT_HEAD: Final = Struct(">hIi")  # version, CRC-32C of the rest, entries
 SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 SNAPSHOT_VERSION: Final = 1
 COUNT: Final = Struct(">i")
@@ -34,7 +34,7 @@ NONE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class ProducerState:
-    """One producer's entry in a snapshot. -1: none."""
+    """One producer's entry in a snapshot. -1 means no value."""
 
     producer_id: int
     epoch: int
@@ -53,14 +53,15 @@ class ProducerStates:
 
     def __init__(self, producers: Iterable[ProducerState] = ()) -> None:
         self.producers = {state.producer_id: state for state in producers}
-        # The first offsets of open transactions, by producer, the oldest first: offsets rise, so a
+        # The first offsets of open transactions by producer, the oldest first. Offsets rise, so a
         # new one goes to the end. Each fetch reads the first one.
         self._open: dict[int, int] = {}
         self._sort_open()
 
     @property
     def first_open_offset(self) -> int | None:
-        """The first offset of the oldest open transaction. Later records are not decided yet."""
+        """The first offset of the oldest open transaction, or None. Records from there on are not
+        stable yet."""
         return next(iter(self._open.values()), None)
 
     def update(
@@ -114,10 +115,11 @@ class ProducerStates:
         )
 
     def expire(self, now: int, expiration_ms: int) -> int:
-        """Forgets producers without an open transaction that have written nothing for so long.
+        """Forgets producers without an open transaction that have written nothing for
+        `expiration_ms`.
 
-        Milliseconds. A producer is as old as the youngest record of its last batch. Returns the
-        number [ProducerStateManager.removeExpiredProducers]."""
+        Times are in milliseconds. A producer is as old as the youngest record of its last batch.
+        Returns the number of forgotten producers [ProducerStateManager.removeExpiredProducers]."""
         expired = [
             producer_id
             for producer_id, state in self.producers.items()
@@ -147,7 +149,7 @@ class ProducerStates:
 
 
 def read_marker(records: Records, header: BatchHeader) -> EndTransactionMarker | None:
-    """The transaction marker in a control batch. None: the batch is not a control batch, or has
+    """The transaction marker in a control batch. None if the batch is not a control batch, or has
     another kind of control record.
 
     `header` is one of `records.batches()`."""

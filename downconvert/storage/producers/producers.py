@@ -50,7 +50,7 @@ class Producers:
         self, records: Records, headers: Sequence[BatchHeader]
     ) -> Iterator[list[AbortedTransaction]]:
         """Applies batches, and yields the transactions that they abort. If the block that appends
-        them fails, the states before are restored."""
+        them fails, restores the earlier states."""
         states, offset = self.states, self.offset
         before = states.of(header.producer_id for header in headers)
         try:
@@ -62,11 +62,11 @@ class Producers:
             raise
 
     def forget(self) -> None:
-        """The log may have changed: the next `advance` begins at a snapshot again."""
+        """Call this if the log may have changed. The next `advance` begins at a snapshot again."""
         self.states, self.offset, self.aborted = ProducerStates(), None, []
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        """The log has nothing before `offset`, so there are no producers."""
+        """Removes all producers, because the log has nothing before `offset`."""
         self.forget()
         self.offset = offset
 
@@ -79,8 +79,8 @@ class Producers:
     ) -> None:
         """Moves to `offset`, from the current offset or, if that is later, from a snapshot.
 
-        Only offsets are compared. A caller that knows that the log was truncated, or that segments
-        were replaced, calls `forget`."""
+        Only offsets are compared. Call `forget` first if the log was truncated, or segments were
+        replaced."""
         if self.offset is None or self.offset > offset:
             self._start(offset, snapshots)
         start = self.offset or 0

@@ -1,8 +1,8 @@
-"""Neighbouring batches of a log, read together.
+"""Groups neighbouring batches of a log, to read them together.
 
 Batches of one record are common, and each read has to prepare buffers.
 
-Not here: which transactions were aborted (transactions.py)."""
+Not here: finding aborted transactions (transactions.py)."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import takewhile

@@ -1,7 +1,7 @@
-"""Which batches of a log belong to aborted transactions.
+"""Finds the batches of a log that belong to aborted transactions.
 
-The transaction indexes list them. After a crash they may lack those since the last snapshot of the
-producers' states, which are found by following the batches (producers.py).
+The transaction indexes list aborted transactions. After a crash they may lack those since the last
+snapshot of the producers' states. These are found by following the batches (producers.py).
 
 Not here: leaving the records out (log.py)."""
 
@@ -31,7 +31,7 @@ def _indexed(start: int, end: int, segments: Segments) -> Iterator[AbortedTransa
     for segment in segments.starting_at(start):
         for entry in segment.aborted():
             yield entry
-            if entry.last_stable_offset >= end:  # later aborts are of later transactions
+            if entry.last_stable_offset >= end:  # later entries are of later transactions
                 return
 
 
@@ -41,7 +41,7 @@ class AbortedRanges:
     __slots__ = ("_ranges",)
 
     def __init__(self, aborted: Iterable[AbortedTransaction]) -> None:
-        # By producer, not by its epoch: since 4.0 a marker has the epoch after the data's.
+        # By producer, without the epoch: since 4.0 a marker's epoch is one above the data's.
         self._ranges: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
         for entry in aborted:
             self._ranges[entry.producer_id].append((entry.first_offset, entry.last_offset))

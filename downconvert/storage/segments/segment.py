@@ -5,7 +5,7 @@ cost little more than their names. An index entry is only a hint: brokers of dif
 write different offsets, a crash may leave any bytes in it, and a broker may change the files while
 they are read. An entry that does not lead to a fitting batch is not used.
 
-Not here: which segments make up a log (log.py), writing (segment_writer.py)."""
+Not here: the sequence of segments (log.py), writing (segment_writer.py)."""
 
 import os
 from collections.abc import Iterator
@@ -26,16 +26,17 @@ from records.files.file_records import SharedFile
 from records.formats import V2
 from records.units import MiB
 
-# How far a log may grow before a process that does not write it reopens its indexes.
+# A log may grow by this much before a reader in another process reopens its indexes.
 INDEXES_AGE_MAX: Final = MiB  # bytes
 
-# A reader whose log file was replaced by a cleaner opens the new one, at most so many times.
+# If a cleaner replaces the log file, a reader opens the new one, at most this many times.
 OPEN_ATTEMPTS: Final = 8
 
-# A truncated log may have index entries after its end. At most so many are stepped over.
+# A truncated log may have index entries after its end. At most this many are skipped.
 STEPS_BACK: Final = 8
 
-# Offsets that are read again and again: consumers at the end of a log ask for the same ones.
+# The number of remembered offsets. Consumers at the end of a log request the same offsets again and
+# again.
 FOUND_MAX: Final = 8
 
 
@@ -46,12 +47,12 @@ Index = TypeVar("Index", OffsetIndex, TimeIndex)
 class Opened(Generic[Index]):
     """An index of a segment."""
 
-    index: Index | None  # None: there is no such file
+    index: Index | None  # None if there is no such file
     log_size: int  # when it was opened
     is_ours: bool  # written by this process, so always complete and up to date
 
     def is_good(self, log_size: int) -> bool:
-        """Whether it can still be used."""
+        """Whether the index can still be used."""
         if self.is_ours:
             return True
         is_new = log_size - self.log_size < INDEXES_AGE_MAX
@@ -86,15 +87,15 @@ class Segment:
         self._offsets: Opened[OffsetIndex] | None = None
         self._times: Opened[TimeIndex] | None = None
         self._scanned: ScannedPositions | None = None  # of the open file
-        # The batches that were found last in the open file, by offset.
+        # The last batches found in the open file, by requested offset.
         self._found: tuple[SharedFile, dict[int, tuple[int, BatchHeader]]] | None = None
 
     def path(self, kind: Kind = Kind.LOG) -> Path:
         return Path(self.location(kind))
 
     def location(self, kind: Kind = Kind.LOG) -> str:
-        """As `path`, for code that checks ten thousand partitions: a Path costs more than a
-        stat."""
+        """As `path`, but as a string. Code that checks ten thousand partitions needs it, because
+        making a Path costs more than a stat."""
         return f"{self._directory}/{file_name(self.base_offset, kind, self.state)}"
 
     @property
@@ -123,9 +124,8 @@ class Segment:
         return None
 
     def read(self, offset: int, max_bytes: int, end: int) -> FileRecords | None:
-        """From the batch that holds `offset` on: at most `max_bytes`, but at least one batch.
-
-        None: no such batch."""
+        """A range from the batch that holds `offset` on: at most `max_bytes`, but at least one
+        batch. None if there is no such batch."""
         file, known = self._log(), self._found
         if known is None or known[0] is not file:
             known = self._found = (file, {})
@@ -150,9 +150,9 @@ class Segment:
         offset: int,
         found: tuple[int, BatchHeader],
     ) -> None:
-        """A file that is open is only appended to: what was found in it stays where it is.
-
-        Not where the search has opened another file, or another thread has closed this one."""
+        """Remembers a batch. An open file is only appended to, so the batch stays where it was
+        found. Does nothing if the search has opened another file, or another thread has closed this
+        one."""
         file, batches = known
         if self._file is not file:
             return
@@ -165,7 +165,8 @@ class Segment:
         return self._scan_from(offset, end)[0]
 
     def upper_bound(self, position: int, end: int) -> int | None:
-        """An offset after all records before `position`, by the index; None: it has none."""
+        """An offset after all records before `position`, by the index. None if the index has
+        none."""
         index = self._offset_index(end)
         return None if index is None else index.upper_bound(position, 0)
 
@@ -184,7 +185,7 @@ class Segment:
         return None
 
     def max_timestamp(self) -> int | None:
-        """The highest timestamp of a rolled segment, by its time index. None: unknown."""
+        """The highest timestamp of a rolled segment, by its time index. None if it is unknown."""
         index = self._time_index(self.size)
         return index.last[0] if index is not None and len(index) else None
 
@@ -201,13 +202,14 @@ class Segment:
         self._times = Opened(times, 0, is_ours=True)
 
     def detach(self) -> None:
-        """The writer has closed its indexes: opens the files when they are needed."""
+        """Call this after the writer has closed its indexes. Files are then opened when they are
+        needed."""
         self._offsets = self._times = None
         self.release()
 
     def release(self) -> None:
-        """Releases the files. Each is closed when nothing reads it any more: returned slices hold
-        theirs, and so does a thread that is using an index."""
+        """Releases the files. Each is closed when nothing reads it any more. Returned slices and
+        threads that use an index keep their files open."""
         self._file = self._scanned = self._found = None
         offsets = self._offsets
         if offsets is not None and not offsets.is_ours:
@@ -240,8 +242,8 @@ class Segment:
     def _opened(self, of: type[Index], kind: Kind, log_size: int) -> Opened[Index]:
         """Opens an index that belongs to the open log file.
 
-        A cleaner replaces the log first and its indexes after it. So if the log of that name is
-        still the open one after an index was opened, the index belongs to it."""
+        A cleaner replaces the log before its indexes. So if the open log still has its name after
+        an index was opened, the index belongs to it."""
         for _ in range(OPEN_ATTEMPTS):
             file = self._log()
             log = os.fstat(file.fileno())
@@ -265,7 +267,7 @@ class Segment:
         for _ in range(STEPS_BACK if index is not None else 0):
             assert index is not None
             entry, position = index.lookup(offset)
-            if not position or entry > offset:  # no entry, or unsorted ones
+            if not position or entry > offset:  # there is no entry, or entries are not sorted
                 break
             if position > 0:
                 records = FileRecords(self._log(), position, max(0, end - position))

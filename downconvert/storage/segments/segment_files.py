@@ -1,4 +1,4 @@
-"""Finds segments in the paths of a command line.
+"""Finds the segments that a command line names.
 
 Not here: partitions and log directories of a broker (log_dir.py)."""
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def segment_files(paths: Sequence[Path]) -> list[Path]:
-    """The segments: files as given, and all files in directories that end in `.log`.
-    FileNotFoundError: a directory has none."""
+    """The segments: files as given, and all files in given directories that end in `.log`.
+    FileNotFoundError: a directory has no such file."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():

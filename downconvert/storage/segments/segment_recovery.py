@@ -1,9 +1,9 @@
 """One segment after a crash: the good part of its log, and its rebuilt indexes.
 
 The good part is Kafka's: whole entries of a known format, one after the other, whose checksums
-match. Records within are not read, and offsets not compared with one another.
+match. Records inside are not read, and offsets are not compared with one another.
 
-Not here: which segments are recovered, and the segments after a cut (recovery.py)."""
+Not here: choosing the segments to recover, and the segments after a cut (recovery.py)."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,7 +31,7 @@ class SegmentReport:
     good_size: int
     batches: int
     next_offset: int
-    damage: CorruptRecordsError | None  # None: all is good, or the last batch is incomplete
+    damage: CorruptRecordsError | None  # None if all is good, or the last batch is incomplete
 
     @property
     def bytes_cut(self) -> int:
@@ -68,7 +68,7 @@ def rebuild_segment(
     files: Files,
     follow: Callable[[FileRecords, BatchHeader], AbortedTransaction | None],
 ) -> None:
-    """Cuts the log to its good part, and rewrites its indexes. Returns when all that is synced.
+    """Cuts the log to its good part, and rewrites its indexes. Returns when everything is synced.
 
     `follow` is called with each batch, and returns the transaction that it aborts."""
     segment.release()
@@ -78,7 +78,7 @@ def rebuild_segment(
         opened.callback(log.close)
         if report.bytes_cut:
             log.truncate(report.good_size)
-        log.sync()  # the bytes that were read may only be in memory
+        log.sync()  # the bytes read may only be in memory
         for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
             files.remove(segment.path(kind))
         transactions = TransactionIndex(segment.path(Kind.TRANSACTION_INDEX), base_offset, files)

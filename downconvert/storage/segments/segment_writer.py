@@ -1,12 +1,13 @@
 """The active segment of a log, which is appended to.
 
-The log file is written first, then the indexes. Indexes can be rebuilt, and are rebuilt if they may
-not have reached the disk. A failed append leaves nothing behind.
+The log file is written first, then the indexes. Indexes are rebuilt if they may not have reached
+the disk. A failed append leaves nothing behind.
 
-A broker has ten thousand active segments, and few are written. So files are opened when there is
-something to write: the log for an append, the indexes for an entry. `release` closes them.
+A broker may have ten thousand active segments, and few of them are written to. So files are opened
+when there is something to write: the log for an append, the indexes for an entry. `release` closes
+them.
 
-Not here: which batches may be appended, and when a segment is rolled (log_writer.py)."""
+Not here: checking batches, and the time of a roll (log_writer.py)."""
 
 import os
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ class SegmentWriter:
     def __init__(
         self, segment: Segment, position: int, next_offset: int, config: LogConfig, files: Files
     ) -> None:
-        """The log is good up to `position`. The rest is cut off."""
+        """The log is good up to `position`. Cuts the rest off."""
         self.segment = segment
         self.position = position
         self.next_offset = next_offset
@@ -99,13 +100,13 @@ class SegmentWriter:
         return self._log is not None or self._indexes.is_open
 
     def open(self) -> None:
-        """Opens all files now, for callers that must not open one later, when the directory may be
-        another log's."""
+        """Opens all files now, for callers that must not open one later because the directory may
+        then be another log's."""
         self._open_log()
         self._indexes.open()
 
     def is_in_place(self) -> bool:
-        """Whether the log file is the one that was opened first, and as long as it should be."""
+        """Whether the log file is still the one that was opened first, with the expected length."""
         found = _status(self.segment)
         if found is None:
             return False
@@ -148,7 +149,7 @@ class SegmentWriter:
 
     @property
     def max_timestamp(self) -> int:
-        """The highest so far; -1: none."""
+        """The highest timestamp so far; -1 if there is none."""
         self._know()
         return self._indexes.max_timestamp
 
@@ -172,7 +173,7 @@ class SegmentWriter:
         return now - self._created > config.roll_ms
 
     def is_old(self, now: int) -> bool:
-        """Whether it has records, and has been written to for longer than `roll_ms`.
+        """Whether the segment has records, and has been written to for longer than `roll_ms`.
 
         Time counts from the first append, or from the first call after a reopening."""
         if not self.position:
@@ -188,7 +189,7 @@ class SegmentWriter:
         aborted: Sequence[AbortedTransaction],
         now: int | None = None,
     ) -> None:
-        """Appends whole batches, whose `headers` have positions in `data`.
+        """Appends whole batches. The positions of `headers` are relative to `data`.
 
         DiskFullError, or any other OSError: the segment is unchanged."""
         position, next_offset = self.position, self.next_offset
@@ -268,8 +269,8 @@ class SegmentWriter:
         self._transactions.truncate_to(next_offset)
 
     def _know(self) -> None:
-        """Reads the first and the highest timestamp: the time index has it up to its last entry,
-        the batches after that have the rest."""
+        """Reads the first and the highest timestamp: from the time index up to its last entry, and
+        from the batches after that."""
         if self._is_known:
             return
         segment = self.segment
@@ -298,7 +299,7 @@ class SegmentWriter:
 
 
 def _status(segment: Segment, kind: Kind = Kind.LOG) -> os.stat_result | None:
-    """None: there is no such file, or it cannot be reached."""
+    """The status of a file. None if there is no such file, or it cannot be reached."""
     try:
         return os.stat(segment.location(kind))  # noqa: PTH116 - see there
     except OSError:

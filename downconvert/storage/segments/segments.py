@@ -30,7 +30,7 @@ class Segments:
         return self._bases[0] if self._bases else 0
 
     def __contains__(self, segment: object) -> bool:
-        """Whether it is one of them, not only of the same offset."""
+        """Whether it is this very object, and not only a segment of the same offset."""
         if not isinstance(segment, Segment):
             return False
         at = bisect_right(self._bases, segment.base_offset)
@@ -42,7 +42,7 @@ class Segments:
         return iter(self._segments[first:])
 
     def after(self, segment: Segment) -> Segment | None:
-        """The next one; None after the last."""
+        """The next segment; None after the last."""
         at = bisect_right(self._bases, segment.base_offset)
         return self._segments[at] if at < len(self._segments) else None
 
@@ -50,7 +50,7 @@ class Segments:
         return segment is self._segments[-1]
 
     def add(self, segment: Segment) -> None:
-        """ValueError: there already is one with its base offset."""
+        """ValueError: there already is a segment with its base offset."""
         at = bisect_right(self._bases, segment.base_offset)
         if at and self._bases[at - 1] == segment.base_offset:
             raise ValueError(f"there already is a segment of offset {segment.base_offset}")

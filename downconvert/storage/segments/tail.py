@@ -1,7 +1,7 @@
 """The end of a log that is being written: its position, and the next offset.
 
-Only headers are read, and only those after the last index entry or the last look. An incomplete
-batch does not count. Neither does anything after damage.
+Reads only headers, and only those after the last index entry or the last call. An incomplete batch
+does not count, and neither does anything after damage.
 
 Not here: cutting a torn tail off (recovery.py)."""
 
@@ -18,7 +18,7 @@ NOT_WRITTEN: Final = bytes(ENTRY_HEAD_SIZE)
 
 
 class Tail:
-    """The end of the last segment. `damage`: found there in place of a batch, if any."""
+    """The end of the last segment. `damage`: the damage in place of the next batch, if any."""
 
     __slots__ = ("_last", "damage", "next_offset", "position", "segment")
 
@@ -30,7 +30,7 @@ class Tail:
         self._last = (0, b"")  # position and head of the last whole batch
 
     def advance(self) -> bool:
-        """Looks for batches appended since the last call. False: the log was, or may have been,
+        """Looks for batches appended since the last call. False if the log was, or may have been,
         truncated since."""
         size = self.segment.size
         goes_on = 0 < self.position <= size and self._is_there(size)
@@ -41,7 +41,7 @@ class Tail:
                 self._scan(self.position, size)
             if self.damage is None:
                 return True
-        # The first look, or the end is not where it was.
+        # This is the first call, or the end is not where it was.
         was_empty = not self.position
         if not (goes_on or was_empty):
             # The file was truncated, and may be as long again by now. It is reopened, so that
@@ -54,7 +54,7 @@ class Tail:
         return goes_on or was_empty
 
     def _is_there(self, size: int) -> bool:
-        """Whether the last batch is unchanged. A truncated log may be as long again; then that
+        """Whether the last batch is unchanged. A truncated log may be as long again, but then that
         batch has another checksum or leader epoch."""
         position, head = self._last
         return self._bytes(position, min(size, position + len(head))) == head

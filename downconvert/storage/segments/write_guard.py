@@ -1,9 +1,10 @@
-"""Whether a log may be written: its directory is online, and its active file is in its place.
+"""Checks whether a log may be written: its directory is online, and its active file is in its
+place.
 
-A file that somebody has moved or replaced still accepts appends, and nobody reads them there. So
-the log goes offline as soon as that is noticed.
+A file that was moved or replaced still accepts appends, but nobody reads them there. So the log
+goes offline as soon as that is noticed.
 
-Not here: a directory whose disk has failed (fence.py), how often it is checked (the broker)."""
+Not here: a directory whose disk has failed (fence.py), the schedule of checks (the broker)."""
 
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,7 @@ LOG: Final = log_of(__name__)
 
 
 class WriteGuard:
-    """The guard of one log."""
+    """Guards one log."""
 
     __slots__ = ("_files", "_moved", "_path")
 
@@ -29,12 +30,12 @@ class WriteGuard:
 
     @property
     def reason(self) -> str | None:
-        """Why it is offline; None: it is not."""
+        """Why the log is offline; None if it is online."""
         return self._moved or self._files.reason
 
     def look(self, active: SegmentWriter) -> bool:
-        """Checks the file, and returns whether the log is online. If the file is gone, the log is
-        offline from now on, which is logged."""
+        """Checks the file, and returns whether the log is online. If the file is gone, the log goes
+        offline, and this is logged."""
         if self.reason is None and not active.is_in_place():
             path = active.segment.path()
             self._moved = f"{path} was moved away, replaced or cut by somebody else"
@@ -42,8 +43,8 @@ class WriteGuard:
         return self.reason is None
 
     def check(self, active: SegmentWriter) -> None:
-        """LogDirOfflineError: nothing more is written. If the file is closed, checks that it is
-        there, because it will be opened."""
+        """LogDirOfflineError: the log is offline. If the file is closed, checks that it exists,
+        because it will be opened."""
         self._files.check()
         if not active.is_open:
             self.look(active)

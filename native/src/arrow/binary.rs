@@ -1,31 +1,31 @@
-//! A column of bytes: those of all rows one after the other, and where each row ends.
+//! A column of bytes: the bytes of all rows one after the other, and the end of each row.
 
 use super::bits::Bits;
 
-/// A buffer that is filled to less than a part of this is made smaller before it is handed over.
+/// A buffer that is filled to less than this fraction is shrunk before it is handed over.
 const WASTE: usize = 2;
 
-/// A column as it is filled.
+/// A column while it is filled.
 pub struct Binary {
     ends: Vec<i32>,
     data: Vec<u8>,
     nulls: Bits,
 }
 
-/// A column that is complete, as Arrow has its buffers.
+/// A complete column, in the layout of Arrow's buffers.
 pub struct BinaryColumn {
-    /// How many rows are null.
+    /// The number of null rows.
     pub nulls: usize,
-    /// A bit for each row, the lowest first; 0 is null. None: no row is.
+    /// A bit for each row, lowest bit first; 0 is null. None if no row is null.
     pub validity: Option<Vec<u8>>,
-    /// Where rows end in `data`, and before them a zero.
+    /// A zero, and then the end of each row in `data`.
     pub ends: Vec<i32>,
     /// Bytes.
     pub data: Vec<u8>,
 }
 
 impl Binary {
-    /// With room for as many rows and bytes.
+    /// An empty column with room for this many rows and bytes.
     pub fn new(rows: usize, size: usize) -> Self {
         let mut ends = Vec::with_capacity(rows + 1);
         ends.push(0);
@@ -38,7 +38,7 @@ impl Binary {
         self.data.len()
     }
 
-    /// Adds a row. The caller sees to it that all rows together are no more than 2 GiB.
+    /// Adds a row. The caller ensures that all rows together have at most 2 GiB.
     #[inline(always)]
     pub fn push(&mut self, bytes: &[u8], is_null: bool) {
         if is_null {
@@ -49,7 +49,7 @@ impl Binary {
         self.ends.push(self.data.len() as i32);
     }
 
-    /// Forgets all rows but the first ones.
+    /// Removes all rows but the first ones.
     pub fn truncate(&mut self, rows: usize) {
         self.ends.truncate(rows + 1);
         self.data.truncate(self.ends.last().map_or(0, |end| *end as usize));
@@ -67,7 +67,7 @@ impl Binary {
     }
 }
 
-/// Without most of the room that was not needed: whoever gets it may keep it long.
+/// Shrinks a buffer that is mostly unused, because its new owner may keep it for long.
 pub fn fitted<T>(mut filled: Vec<T>) -> Vec<T> {
     if filled.capacity() / WASTE > filled.len() {
         filled.shrink_to_fit();

@@ -1,6 +1,7 @@
-//! A bit for each row, the lowest first, as Arrow says which rows are not null.
+//! A bit for each row, lowest bit first: Arrow's validity bitmap, which marks the rows that are not
+//! null.
 
-/// Bits that are nearly all the same: there are bytes up to the last one that differs.
+/// Bits that are nearly all the same. Only the bytes up to the last different bit are stored.
 pub struct Bits {
     bytes: Vec<u8>,
     usual: u8,
@@ -8,29 +9,29 @@ pub struct Bits {
 }
 
 impl Bits {
-    /// All ones until one is told otherwise: rows that are seldom null.
+    /// All bits are one until they are inverted: for rows that are seldom null.
     pub fn ones() -> Self {
         Self { bytes: Vec::new(), usual: 0xff, differing: 0 }
     }
 
-    /// All zeros: rows that are usually null.
+    /// All bits are zero until they are inverted: for rows that are usually null.
     pub fn zeros() -> Self {
         Self { usual: 0, ..Self::ones() }
     }
 
-    /// How many bits differ from the others.
+    /// The number of inverted bits.
     pub fn differing(&self) -> usize {
         self.differing
     }
 
-    /// Inverts the bit of a row, which comes after all that were inverted before.
+    /// Inverts the bit of a row. The row must be after all rows whose bits were inverted before.
     pub fn differ(&mut self, row: usize) {
         self.bytes.resize(row / 8 + 1, self.usual);
         self.bytes[row / 8] ^= 1 << (row % 8);
         self.differing += 1;
     }
 
-    /// Forgets what was said of rows from this one on.
+    /// Resets the bits from this row on.
     pub fn truncate(&mut self, rows: usize) {
         if self.bytes.len() * 8 <= rows {
             return;
@@ -44,7 +45,8 @@ impl Bits {
         self.differing = self.bytes.iter().map(differ).sum();
     }
 
-    /// The bits of all rows, and zeros up to the end of the last byte. None: they are all the same.
+    /// The bits of all rows, and zeros up to the end of the last byte. None if all bits are the
+    /// same.
     pub fn finish(mut self, rows: usize) -> Option<Vec<u8>> {
         if self.differing == 0 {
             return None;

@@ -10,8 +10,8 @@ use crate::rows::Refusal;
 const GROWTH: usize = 3;
 const TOO_LARGE: Refusal = "a column is larger than 2 GiB";
 
-/// The column as it is filled. Rows after the last one with headers are not in it yet: most logs
-/// have none.
+/// The column while it is filled. Rows after the last one with headers are not stored yet, because
+/// most logs have no headers.
 pub struct Lists {
     ends: Vec<i32>,
     present: Bits,
@@ -19,23 +19,22 @@ pub struct Lists {
     values: Binary,
 }
 
-/// The column when it is complete.
+/// The complete column.
 pub struct ListColumn {
-    /// How many rows have headers.
+    /// The number of rows with headers.
     pub present: usize,
-    /// A bit for each row, the lowest first; 0 is none. None: no row has any.
+    /// A bit for each row, lowest bit first; 0 means no headers. None if no row has headers.
     pub validity: Option<Vec<u8>>,
-    /// Where rows end among the headers, and before them a zero.
+    /// A zero, and then the end of each row among the headers.
     pub ends: Vec<i32>,
-    /// Text. Bytes that are no UTF-8 have become U+FFFD.
+    /// Text. Invalid UTF-8 has become U+FFFD.
     pub keys: BinaryColumn,
     /// Bytes.
     pub values: BinaryColumn,
 }
 
 impl Lists {
-    /// With room for as many rows and headers as `like` has, and for their bytes: of headers and of
-    /// bytes up to these.
+    /// An empty column with the room of `like`, up to these numbers of headers and bytes.
     pub fn with_room_of(like: &Self, headers_max: usize, size_max: usize) -> Self {
         let headers = (like.end() as usize).min(headers_max);
         let column = |like: &Binary| Binary::new(headers, like.size().min(size_max));
@@ -56,7 +55,7 @@ impl Lists {
         self.keys.size() + self.values.size()
     }
 
-    /// Adds the headers of a row, which there are. Refused ones are forgotten by `truncate`.
+    /// Adds the headers of a row that has some. After a refusal, `truncate` removes them.
     #[inline(never)]
     pub fn push(&mut self, row: usize, headers: &[u8], count: i32) -> Result<(), Refusal> {
         if headers.len() > (i32::MAX as usize - self.size()) / GROWTH {
@@ -85,7 +84,7 @@ impl Lists {
         self.ends.last().copied().unwrap_or(0)
     }
 
-    /// Forgets all rows but the first ones.
+    /// Removes all rows but the first ones.
     pub fn truncate(&mut self, rows: usize) {
         self.ends.truncate(rows + 1);
         self.present.truncate(rows);

@@ -1,6 +1,6 @@
-//! Columns as Arrow lays them out, which are filled record by record in one pass over the log.
+//! Columns in Arrow's layout, filled record by record in one pass over the log.
 //!
-//! Not here: which records there are (`transcoder`), whole entries (`read`), Arrow itself
+//! Not here: finding records (`transcoder`), whole entries (`read`), Arrow itself
 //! (downconvert/spark).
 
 mod binary;
@@ -19,7 +19,7 @@ use crate::outcome::Stop;
 use crate::rows::{self, Refusal};
 use crate::sink::Sink;
 
-/// There is always room for so many rows, where as many are allowed.
+/// Columns always have room for this many rows, if that many are allowed.
 const ROWS_MIN: usize = 8192;
 const NO_TYPE: Refusal = "there is no such timestamp type";
 
@@ -32,7 +32,7 @@ pub struct Fields {
     pub headers: bool,
 }
 
-/// Which records are wanted, both ends included. Timestamps are in milliseconds.
+/// The wanted records: inclusive ranges of offsets and of timestamps in milliseconds.
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct Bounds {
@@ -43,7 +43,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// No record is left out.
+    /// Every record is wanted.
     pub const NONE: Self = Self {
         first_offset: i64::MIN,
         last_offset: i64::MAX,
@@ -60,7 +60,8 @@ impl Bounds {
     }
 }
 
-/// Columns as they are filled: up to a number of rows, and of bytes where there is more than one.
+/// Columns while they are filled, up to a number of rows and of bytes. A single row may have more
+/// bytes.
 pub struct ArrowColumns {
     rows_max: usize,
     bytes_max: usize,
@@ -69,13 +70,13 @@ pub struct ArrowColumns {
     filling: Filling,
     /// Whether the last record did not fit.
     is_full: bool,
-    /// Why no row was made of it, if it cannot be.
+    /// Why the last record could not become a row.
     refused: Option<Refusal>,
 }
 
-/// The columns when they are complete. Those that were not wanted are None.
+/// The complete columns. Unwanted ones are None.
 pub struct Taken {
-    /// Of records.
+    /// Offsets of the records.
     pub offsets: Vec<i64>,
     /// In milliseconds.
     pub timestamps: Vec<i64>,
@@ -99,7 +100,7 @@ struct Filling {
 }
 
 impl Filling {
-    /// With room for so many rows, and bytes of keys and values.
+    /// Empty columns with room for this many rows, and bytes of keys and values.
     fn new(rows: usize, keys: usize, values: usize) -> Self {
         let rows = rows.min(ROWS_MIN);
         Self {
@@ -123,8 +124,8 @@ impl Filling {
 }
 
 impl ArrowColumns {
-    /// Of at most `rows_max` rows and `bytes_max` bytes, of which a single record may have more.
-    /// None: that is no row, or more bytes than a column of Arrow's has.
+    /// Columns of at most `rows_max` rows and `bytes_max` bytes. (A single record may have more.)
+    /// None if `rows_max` is 0, or `bytes_max` is more than an Arrow column can have.
     pub fn new(rows_max: usize, bytes_max: usize, wanted: Fields, bounds: Bounds) -> Option<Self> {
         i32::try_from(bytes_max).ok()?;
         let filling = Filling::new(rows_max, 0, 0);
@@ -139,7 +140,7 @@ impl ArrowColumns {
         })
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     #[inline(always)]
     pub fn rows(&self) -> usize {
         self.filling.offsets.len()
@@ -158,14 +159,14 @@ impl ArrowColumns {
             && header.max_timestamp >= first_timestamp
     }
 
-    /// Forgets all rows but the first ones.
+    /// Removes all rows but the first ones.
     pub fn truncate(&mut self, rows: usize) {
         self.filling.truncate(rows);
         (self.is_full, self.refused) = (false, None);
     }
 
-    /// Adds rows, as many as fit. Returns how many were read. Refused: there are as many rows as
-    /// before.
+    /// Adds as many rows as fit. Returns the number of rows read. After a refusal, no row has been
+    /// added.
     pub fn add_rows(&mut self, rows: &[[u8; ROW_SIZE]], source: &[u8]) -> Result<usize, Refusal> {
         let before = self.rows();
         let added = self.add_some(rows, source);
@@ -184,7 +185,7 @@ impl ArrowColumns {
         Ok(rows.len())
     }
 
-    /// What there is. The next columns have as much room as these have taken.
+    /// Returns the columns and empties them. The next columns get as much room as these needed.
     pub fn take(&mut self) -> Taken {
         let Filling { keys, values, .. } = &self.filling;
         let room = |size: usize| (size + size / 8).min(self.bytes_max);
@@ -246,7 +247,7 @@ impl Sink for ArrowColumns {
         Ok(1)
     }
 
-    /// Never called: nothing is copied where nothing is converted.
+    /// Never called: entries are copied only by a conversion.
     fn copy(&mut self, _: &[u8]) -> Result<(), Stop> {
         Err(Stop::Batch)
     }

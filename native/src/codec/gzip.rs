@@ -1,9 +1,8 @@
-//! gzip, by libdeflate: twice zlib's speed and more, for data that is whole in memory.
+//! gzip by libdeflate, for data that is whole in memory. It is at least twice as fast as zlib.
 //!
-//! libdeflate's objects are made once for each thread: they are large, and their making is not
-//! free.
+//! Each thread makes libdeflate's objects once, because they are large and expensive to make.
 //!
-//! Members are read as Java reads them (records/codecs/gzip.py).
+//! Members are read by Java's rules (records/codecs/gzip.py).
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -14,10 +13,10 @@ use libdeflater::Compressor;
 
 use super::room_after;
 
-/// Magic, method: what Java takes for the beginning of another member.
+/// Magic and method. Java takes these bytes for the beginning of another member.
 const MEMBER_START: [u8; 3] = [0x1f, 0x8b, 8];
-/// Magic, method, flags, time, extra flags, system; CRC-32, size. Java takes fewer bytes than this
-/// for no member.
+/// Magic, method, flags, time, extra flags, system; CRC-32, size. Java ignores a rest of fewer
+/// bytes.
 const FURTHER_SIZE_MIN: usize = 10 + 8 + 1;
 const FLAGS_AT: usize = 3;
 /// The header has a checksum, which libdeflate does not compare.
@@ -28,7 +27,7 @@ thread_local! {
     static DECOMPRESSOR: Decompressor = Decompressor::new();
 }
 
-/// Appends one member, without a name or a time. None: there is no memory for it.
+/// Appends one member, without a name or a time. None if there is not enough memory.
 pub fn compress(data: &[u8], level: CompressionLvl, target: &mut Vec<u8>) -> Option<()> {
     COMPRESSOR.with_borrow_mut(|slot| {
         let compressor = match slot {
@@ -55,23 +54,23 @@ pub fn decompress(data: &[u8], room: &mut [u8]) -> Option<usize> {
             made += size;
             rest = rest.get(taken..)?;
             if rest.len() < FURTHER_SIZE_MIN || !rest.starts_with(&MEMBER_START) {
-                return Some(made); // what is no member there is ignored
+                return Some(made); // other data after a member is ignored
             }
         }
     })
 }
 
-/// libdeflate's decompressor. libdeflater's has no call that says how many bytes a member took.
+/// libdeflate's decompressor. The crate libdeflater has no call that returns the size of a member.
 struct Decompressor(Option<NonNull<libdeflate_sys::libdeflate_decompressor>>);
 
 #[allow(unsafe_code)]
 impl Decompressor {
     fn new() -> Self {
-        // SAFETY: it takes nothing; null, which is where there is no memory, becomes None.
+        // SAFETY: the call has no arguments. Null, its result if there is no memory, becomes None.
         Self(NonNull::new(unsafe { libdeflate_sys::libdeflate_alloc_decompressor() }))
     }
 
-    /// Decompresses the member that `data` begins with: the bytes taken and made.
+    /// Decompresses the first member of `data`. Returns the bytes taken and made.
     fn member(&self, data: &[u8], room: &mut [u8]) -> Option<(usize, usize)> {
         let decompressor = self.0?;
         let (mut taken, mut made) = (0, 0);
@@ -98,7 +97,7 @@ impl Decompressor {
 impl Drop for Decompressor {
     fn drop(&mut self) {
         if let Some(decompressor) = self.0 {
-            // SAFETY: it came from libdeflate_alloc_decompressor and is freed here alone.
+            // SAFETY: the pointer came from libdeflate_alloc_decompressor and is freed only here.
             unsafe { libdeflate_sys::libdeflate_free_decompressor(decompressor.as_ptr()) }
         }
     }

@@ -1,7 +1,7 @@
-//! lz4 in Kafka's frames, as records/codecs/lz4.py reads and writes them: the blocks by liblz4.
+//! lz4 in Kafka's frames, by the rules of records/codecs/lz4.py. liblz4 makes and reads the blocks.
 //!
-//! liblz4 is called without a state of its own, so that what it makes of some bytes depends on
-//! nothing but them: a state that is kept would find other matches after other data.
+//! liblz4 is called without a kept state. Its output then depends on the input alone: a kept state
+//! would find other matches after other data.
 
 use std::ffi::c_int;
 
@@ -12,10 +12,10 @@ use crate::cursor::Cursor;
 use crate::layout::V0;
 
 const MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
-/// Of a block's size: it is not compressed.
+/// Flag in a block's size: the block is not compressed.
 const STORED: u32 = 0x8000_0000;
 const END_MARK: u32 = 0;
-/// Bytes of a block's size, and of a checksum.
+/// Bytes of a block's size field, and of a checksum.
 const WORD: usize = 4;
 
 const VERSION: u8 = 0x40;
@@ -26,15 +26,16 @@ const CONTENT_SIZE: u8 = 0x08;
 const CONTENT_CHECKSUM: u8 = 0x04;
 const RESERVED_FLAGS: u8 = 0x03;
 
-/// What Kafka writes: independent blocks of 64 KiB, no sizes, no checksums.
+/// Kafka's frames: independent blocks of 64 KiB, no sizes, no checksums.
 const DESCRIPTOR: [u8; 2] = [VERSION | INDEPENDENT, 0x40];
 const BLOCK_SIZE: usize = 64 * 1024;
 const HEADER_SIZE: usize = MAGIC.len() + DESCRIPTOR.len() + 1;
-/// Two thirds of the time of 1, at up to 3 % more bytes (JSON, and values that are half random).
+/// Needs two thirds of the time of 1, for up to 3 % more bytes (JSON, and values that are half
+/// random).
 const FAST_ACCELERATION: c_int = 3;
 const KAFKA_ACCELERATION: c_int = 1;
 
-/// The most that a block of a frame may decompress to, by the frame header's second byte.
+/// The maximum decompressed size of a block, by the frame header's second byte.
 fn block_size(descriptor: u8) -> Option<usize> {
     match descriptor {
         0x40 => Some(64 * 1024),
@@ -66,7 +67,7 @@ pub fn decompress(data: &[u8], magic: u8, room: &mut [u8]) -> Option<usize> {
     let header = &data[..data.len() - cursor.left()];
     let [checksum] = *cursor.array().ok()?;
     if magic != V0 && checksum != header_checksum(magic, header) {
-        return None; // in v0 both the right and the wrong one are read
+        return None; // v0 accepts the right and the wrong one
     }
     let made = blocks(&mut cursor, size_max, flags & BLOCK_CHECKSUM != 0, room)?;
     if flags & CONTENT_CHECKSUM != 0 {
@@ -139,12 +140,12 @@ pub fn compress(
     Some(())
 }
 
-/// The most that a block of so many bytes can become: with less room liblz4 would be slower.
+/// The maximum compressed size of a block of `size` bytes. liblz4 is slower with less room.
 fn bound(size: usize) -> usize {
     size + size / 255 + 16
 }
 
-/// The bytes made; None where the block is damaged, or makes more than there is room for.
+/// The bytes made. None if the block is damaged, or the room is too small.
 #[allow(unsafe_code)]
 fn decompress_block(block: &[u8], room: &mut [u8]) -> Option<usize> {
     let (size, room_size) = (c_int::try_from(block.len()).ok()?, c_int::try_from(room.len()).ok()?);
@@ -161,7 +162,7 @@ fn decompress_block(block: &[u8], room: &mut [u8]) -> Option<usize> {
     usize::try_from(made).ok()
 }
 
-/// The bytes made; None where there is not room for them.
+/// The bytes made. None if the room is too small.
 #[allow(unsafe_code)]
 fn compress_block(data: &[u8], room: &mut [u8], acceleration: c_int) -> Option<usize> {
     let (size, room_size) = (c_int::try_from(data.len()).ok()?, c_int::try_from(room.len()).ok()?);

@@ -1,11 +1,11 @@
 //! Compression and decompression of data that is whole in memory.
 //!
 //! The libraries' contexts belong to the thread and are reused. The caller decides how much room
-//! there is: nothing here allocates by a number that the data claims.
+//! there is. No size claimed by the data determines an allocation.
 //!
-//! What is decompressed here is what the streams of records/codecs would return. Data that is
-//! damaged, too large for the room or framed in an unusual way is None here; the caller reads it as
-//! a stream, which says what is wrong.
+//! The results equal those of the streams of records/codecs. Data that is damaged, too large for
+//! the room or framed in an unusual way gives None. The caller then reads it as a stream, which
+//! reports the error.
 
 pub mod gzip;
 mod lz4;
@@ -25,7 +25,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The codec of that number. None: there is no such codec, or it is that of no compression.
+    /// The codec of that number. None if there is no such codec, or if it means no compression.
     pub fn of(number: u8) -> Option<Self> {
         [Self::Gzip, Self::Snappy, Self::Lz4, Self::Zstd]
             .into_iter()
@@ -33,16 +33,16 @@ impl Codec {
     }
 }
 
-/// How much work compressing may be: `compression_level` of a policy.
+/// The effort of compressing: `compression_level` of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompressionLevel {
-    /// Little, at up to a tenth more bytes.
+    /// Fast, for up to a tenth more bytes.
     Fast,
-    /// As much as it takes to reach about the size that Kafka's own settings have.
+    /// Reaches about the size of Kafka's own settings.
     Kafka,
 }
 
-/// Decompresses `data`, of message format `magic`, to the beginning of `room`. Returns the bytes
+/// Decompresses `data`, of message format `magic`, into the beginning of `room`. Returns the bytes
 /// made.
 pub fn decompress(codec: Codec, magic: u8, data: &[u8], room: &mut [u8]) -> Option<usize> {
     match codec {
@@ -53,9 +53,9 @@ pub fn decompress(codec: Codec, magic: u8, data: &[u8], room: &mut [u8]) -> Opti
     }
 }
 
-/// Appends `data`, compressed for message format `magic`, which the same bytes always become. None:
-/// nothing here compresses that, or there is no memory for it; then what has been appended is
-/// undefined.
+/// Compresses `data` for message format `magic` and appends the result, which is always the same
+/// for the same data. None if this codec cannot be compressed here, or there is not enough memory.
+/// The appended bytes are then undefined.
 pub fn compress(
     codec: Codec,
     level: CompressionLevel,
@@ -78,7 +78,8 @@ fn gzip_level(level: CompressionLevel) -> CompressionLvl {
     }
 }
 
-/// `size` zeros more at the end of `target`, to be overwritten. None: there is no memory for it.
+/// Appends `size` zeros to `target`, which the caller overwrites. None if there is not enough
+/// memory.
 fn room_after(target: &mut Vec<u8>, size: usize) -> Option<&mut [u8]> {
     let filled = target.len();
     target.try_reserve(size).ok()?;

@@ -1,4 +1,5 @@
-//! snappy as Java frames it (xerial), or one raw block, as records/codecs/snappy.py reads it.
+//! snappy with Java's framing (xerial), or as one raw block, by the rules of
+//! records/codecs/snappy.py.
 
 use std::cell::RefCell;
 
@@ -12,11 +13,11 @@ const MAGIC: &[u8; 8] = b"\x82SNAPPY\x00";
 /// Magic, version, oldest version that can read it.
 const HEADER_SIZE: usize = 16;
 const VERSION: i32 = 1;
-/// As snappy-java cuts them.
+/// The block size of snappy-java.
 const BLOCK_SIZE: usize = 32 * 1024;
 
 thread_local! {
-    /// It has tables of 34 KiB.
+    /// The encoder has tables of 34 KiB.
     static ENCODER: RefCell<Encoder> = RefCell::new(Encoder::new());
 }
 
@@ -30,7 +31,7 @@ pub fn decompress(data: &[u8], room: &mut [u8]) -> Option<usize> {
         let size = usize::try_from(i32::from_be_bytes(*size)).ok()?; // negative: another header
         made += block(cursor.take(size).ok()?, &mut room[made..])?;
     }
-    Some(made) // one to three bytes in the place of a size end the data
+    Some(made) // one to three bytes in place of a size end the data
 }
 
 fn block(data: &[u8], room: &mut [u8]) -> Option<usize> {

@@ -1,6 +1,6 @@
-//! zstd frames, by libzstd. Older messages have none, so they are only read.
+//! zstd frames, by libzstd. They are only read, because older messages cannot have zstd.
 //!
-//! Into room that all of it fits, the library needs no window of its own.
+//! The library needs no window of its own if the room holds the whole output.
 
 use std::cell::RefCell;
 
@@ -9,7 +9,7 @@ use zstd_safe::DCtx;
 use crate::cursor::Cursor;
 use crate::layout::V2;
 
-/// The limit of records/codecs/zstd.py: a frame of more content is left to it.
+/// Frames with more content are left to records/codecs/zstd.py, which has the same limit.
 const WINDOW_SIZE_MAX: usize = 8 * 1024 * 1024;
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -40,13 +40,13 @@ pub fn decompress(data: &[u8], magic: u8, room: &mut [u8]) -> Option<usize> {
     DECOMPRESSOR.with_borrow_mut(|slot| slot.as_mut()?.decompress(&mut room[..end], data).ok())
 }
 
-/// Whether the data is one frame, whose blocks are no larger than its window allows. The library
-/// checks that in streams only. Several frames are rare, and left to the stream.
+/// Whether the data is one frame with blocks no larger than its window allows, which the library
+/// checks only in streams. Several frames are rare, and left to the stream.
 fn is_whole_frame(data: &[u8]) -> bool {
     skip_frame(data).is_some_and(|left| left == 0)
 }
 
-/// Skips a frame (RFC 8878, section 3.1). Returns how many bytes are left after it.
+/// Skips a frame (RFC 8878, section 3.1). Returns the number of bytes after it.
 fn skip_frame(data: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(data);
     let [m0, m1, m2, m3, descriptor] = *cursor.array().ok()?;

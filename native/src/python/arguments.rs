@@ -1,4 +1,4 @@
-//! Arguments from Python, checked, and what goes back.
+//! Checks arguments from Python, and converts results.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use crate::layout::ROW_SIZE;
 use crate::rows;
 use crate::{CompressionLevel, Progress, Recodes};
 
-/// A position, size or limit: an integer that is not negative. ValueError for others.
+/// A position, size or limit: a non-negative integer. ValueError for others.
 #[derive(Clone, Copy)]
 pub struct Index(pub usize);
 
@@ -38,7 +38,7 @@ fn outside() -> PyErr {
     PyValueError::new_err("an index is outside of its buffer")
 }
 
-/// Rows and the source that they point into.
+/// Rows, and the source that they point into.
 #[derive(Default)]
 pub struct RowsAndSource {
     rows: Buffer,
@@ -66,30 +66,30 @@ pub fn part(bytes: &[u8], start: Index, end: Index) -> PyResult<&[u8]> {
     bytes.get(start.0..end.0).ok_or_else(outside)
 }
 
-/// The same of what is written.
+/// `bytes[start:end]`, for writing.
 #[inline]
 pub fn part_mut(bytes: &mut [u8], start: Index, end: Index) -> PyResult<&mut [u8]> {
     bytes.get_mut(start.0..end.0).ok_or_else(outside)
 }
 
-/// A message format up to the highest. ValueError for others.
+/// A message format, at most `highest`. ValueError for others.
 pub fn magic(magic: i64, highest: u8) -> PyResult<u8> {
     let magic = u8::try_from(magic).ok().filter(|magic| *magic <= highest);
     magic.ok_or_else(|| PyValueError::new_err("no such format to write"))
 }
 
-/// A codec by its number in a batch's attributes. None: there is no such codec.
+/// A codec by its number in a batch's attributes. None if there is no such codec.
 pub fn codec(number: i64) -> Option<Codec> {
     u8::try_from(number).ok().and_then(Codec::of)
 }
 
-/// In the place of a target codec: messages are not compressed.
+/// In place of a target codec: leave messages uncompressed.
 const PLAIN: u8 = 255;
 
 /// Target codec by source codec, whether fast, trim, split at gaps, body and inner sizes.
 pub type RecodesArgument = (Vec<u8>, bool, bool, bool, Index, Index);
 
-/// How compressed entries are compressed again. ValueError if there are more than eight codecs.
+/// How to recode compressed entries. ValueError if there are more than eight codecs.
 pub fn recodes(argument: RecodesArgument) -> PyResult<Recodes> {
     let (codecs, fast, trim, split_at_gaps, body_size_max, inner_size_max) = argument;
     let mut targets = [None; Recodes::CODECS];
@@ -117,7 +117,7 @@ pub fn progress(progress: Progress) -> (u64, u64, u8) {
     (progress.consumed, progress.produced, progress.outcome as u8)
 }
 
-/// Runs the kernel without the interpreter's lock. A panic is a defect of the kernel: a
+/// Runs the kernel without the interpreter's lock. A panic is a defect of the kernel, and becomes a
 /// RuntimeError that says so.
 #[inline]
 pub fn guarded<T: Send>(py: Python<'_>, work: impl FnOnce() -> T + Send) -> PyResult<T> {

@@ -11,7 +11,7 @@ use crate::layout::ROW_SIZE;
 use crate::read::{self, Wanted};
 use crate::workspace::KEPT_MAX;
 
-/// Columns of Arrow's, filled from entries of a log, or from rows.
+/// Arrow columns, filled from entries of a log or from rows.
 #[pyclass(module = "records._kernel")]
 pub struct ArrowColumns {
     columns: arrow::ArrowColumns,
@@ -19,7 +19,7 @@ pub struct ArrowColumns {
 }
 
 #[pymethods]
-#[allow(clippy::too_many_arguments)] // the contract's
+#[allow(clippy::too_many_arguments)] // the contract has them
 impl ArrowColumns {
     #[new]
     fn new(

@@ -10,8 +10,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// A borrowed Python buffer, released when this is dropped. It cannot move while it is borrowed:
-/// the slice of its bytes borrows it.
+/// A borrowed Python buffer, released when this is dropped. It cannot move while a slice of its
+/// bytes exists, because the slice borrows it.
 pub struct Buffer {
     view: MaybeUninit<ffi::Py_buffer>,
     is_borrowed: bool,
@@ -25,7 +25,7 @@ impl Default for Buffer {
 }
 
 impl Buffer {
-    /// All bytes of a buffer. An error of Python's where it is none, or not contiguous.
+    /// All bytes of a buffer. A Python error if the object is no buffer or not contiguous.
     #[inline]
     pub fn read(&mut self, object: &Bound<'_, PyAny>) -> PyResult<&[u8]> {
         let (start, size) = self.borrow(object, ffi::PyBUF_SIMPLE)?;
@@ -36,7 +36,8 @@ impl Buffer {
         Ok(unsafe { slice::from_raw_parts(start, size) })
     }
 
-    /// The same, to be written. ValueError if it overlaps what is read in the same call.
+    /// All bytes of a buffer, for writing. ValueError if it overlaps a buffer read in the same
+    /// call.
     #[inline]
     pub fn write(&mut self, object: &Bound<'_, PyAny>, read: &[&[u8]]) -> PyResult<&mut [u8]> {
         let (start, size) = self.borrow(object, ffi::PyBUF_WRITABLE)?;
@@ -47,8 +48,7 @@ impl Buffer {
                 return Err(PyValueError::new_err("source and target overlap"));
             }
         }
-        // SAFETY: as in `read`; the exporter said that it may be written, and no slice of this call
-        // overlaps it.
+        // SAFETY: as in `read`. The exporter allows writing, and no slice of this call overlaps it.
         Ok(unsafe { slice::from_raw_parts_mut(start, size) })
     }
 
@@ -57,8 +57,8 @@ impl Buffer {
         if self.is_borrowed {
             return Err(PyValueError::new_err("a buffer is borrowed twice"));
         }
-        // SAFETY: `object` is alive and the interpreter is held, as `Bound` says; `view` is room
-        // for a Py_buffer.
+        // SAFETY: `Bound` guarantees that `object` is alive and the interpreter is held. `view` is
+        // room for a Py_buffer.
         let failed =
             unsafe { ffi::PyObject_GetBuffer(object.as_ptr(), self.view.as_mut_ptr(), flags) };
         if failed != 0 {
@@ -78,18 +78,18 @@ impl Drop for Buffer {
     #[inline]
     fn drop(&mut self) {
         if self.is_borrowed {
-            // SAFETY: it was filled by PyObject_GetBuffer and is released once; a Buffer lives on
-            // the stack of a call from Python, which holds the interpreter's lock when it ends.
+            // SAFETY: PyObject_GetBuffer filled the view, and it is released once. A Buffer lives
+            // on the stack of a call from Python, which holds the interpreter's lock when it ends.
             unsafe { ffi::PyBuffer_Release(self.view.as_mut_ptr()) }
         }
     }
 }
 
-/// Memory of the kernel's that Python reads as a buffer, for as long as it wants to.
+/// Memory of the kernel that Python reads as a buffer, for as long as it wants.
 #[pyclass(frozen, module = "records._kernel")]
 pub struct Memory(Numbers);
 
-/// What is in it.
+/// The bytes in it.
 pub enum Numbers {
     Bytes(Vec<u8>),
     Int32(Vec<i32>),
@@ -112,16 +112,16 @@ impl Memory {
 
 #[pymethods]
 impl Memory {
-    /// Called by the interpreter alone.
+    /// Only the interpreter calls this.
     unsafe fn __getbuffer__(
         slf: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: std::ffi::c_int,
     ) -> PyResult<()> {
         let (start, size) = slf.get().start_and_size();
-        // SAFETY: `view` is the interpreter's, to be filled. The memory is never written again and
-        // never moves, since the class is frozen; the view keeps the object alive. A vector has no
-        // more than isize::MAX bytes.
+        // SAFETY: the interpreter passes `view` to be filled. The memory is never written again and
+        // never moves, because the class is frozen. The view keeps the object alive. A vector has
+        // no more than isize::MAX bytes.
         let failed = unsafe {
             let start = start.cast_mut().cast();
             ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start, size as isize, 1, flags)

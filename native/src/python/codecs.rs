@@ -22,8 +22,8 @@ pub fn with_workspace<T>(work: impl FnOnce(&mut Workspace) -> T) -> T {
     })
 }
 
-/// What `data` of that codec and message format decompresses to, if that is no more than `limit`;
-/// or None.
+/// Decompresses `data` of that codec and message format. None if the output is more than `limit`
+/// bytes.
 #[pyfunction]
 pub fn decompress<'py>(
     py: Python<'py>,

@@ -1,4 +1,5 @@
-//! Descriptors that Python has opened, and closes: a file to read from, a channel to write to.
+//! Descriptors of Python objects: a file to read from, a channel to write to. Python opens and
+//! closes them.
 
 #![allow(unsafe_code)]
 
@@ -14,16 +15,16 @@ use pyo3::prelude::*;
 
 use crate::{Channel, ReadAt};
 
-/// A file, read at positions.
+/// A file, read by position.
 pub struct Readable(ManuallyDrop<File>);
 
 impl Readable {
-    /// ValueError where it can be no descriptor.
+    /// ValueError if the number cannot be a descriptor.
     pub fn borrow(descriptor: i32) -> PyResult<Self> {
         check(descriptor)?;
-        // SAFETY: it is not -1, and `ManuallyDrop` leaves closing it to its owner, who keeps it open
-        // during the call (records/kernel.py). If they close it all the same, reads fail, or read
-        // another file's bytes, as os.preadv's would: any bytes are accepted.
+        // SAFETY: the descriptor is not -1, and `ManuallyDrop` leaves closing it to its owner, who
+        // keeps it open during the call (records/kernel.py). If the owner closes it all the same,
+        // reads fail or read another file's bytes, as os.preadv would. Any bytes are accepted.
         Ok(Self(ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) })))
     }
 }
@@ -39,21 +40,21 @@ impl ReadAt for Readable {
     }
 }
 
-/// A channel: a plain socket, or a pipe or file that is written as it is.
+/// A channel: a plain socket, pipe or file.
 pub enum Writable {
-    /// Written by send(2), so that a closed connection is an error and no signal. The class serves
-    /// for sockets of every kind.
+    /// Written by send(2), so that a closed connection is an error and not a signal. UnixStream
+    /// serves for sockets of every kind.
     Socket(ManuallyDrop<TcpStream>),
     /// Written by write(2).
     File(ManuallyDrop<File>),
 }
 
 impl Writable {
-    /// ValueError where it can be no descriptor.
+    /// ValueError if the number cannot be a descriptor.
     pub fn borrow(descriptor: i32, is_socket: bool) -> PyResult<Self> {
         check(descriptor)?;
-        // SAFETY: as in `Readable::borrow`; if Python closes it meanwhile, writes fail or go where
-        // those of Python itself would.
+        // SAFETY: as in `Readable::borrow`. If Python closes it meanwhile, writes fail, or go where
+        // Python's own writes would go.
         Ok(unsafe {
             if is_socket {
                 Self::Socket(ManuallyDrop::new(TcpStream::from_raw_fd(descriptor)))
@@ -86,15 +87,15 @@ impl Channel for Writable {
     }
 }
 
-/// What a socket has room for, as Linux counts it: its buffer's size less what lies in it, with what
-/// the kernel needs for itself. Of TCP that is what has not been acknowledged either.
+/// The room in a socket's buffer, as Linux counts it: the buffer's size minus the bytes in it, with
+/// the kernel's own overhead. For TCP, unacknowledged bytes also count as in the buffer.
 #[cfg(target_os = "linux")]
 fn room_of(descriptor: i32) -> Option<usize> {
     use libc::{SK_MEMINFO_SNDBUF, SK_MEMINFO_WMEM_ALLOC, SK_MEMINFO_WMEM_QUEUED};
     let mut figures = [0_u32; SK_MEMINFO_WMEM_QUEUED as usize + 1];
     let mut size = size_of_val(&figures) as libc::socklen_t;
-    // SAFETY: `figures` is `size` bytes long, and the system writes no more than that; a descriptor
-    // that is no socket, or is closed, is an error.
+    // SAFETY: `figures` has `size` bytes, and the system writes no more. A descriptor that is no
+    // socket, or is closed, is an error.
     let failed = unsafe {
         libc::getsockopt(
             descriptor,

@@ -1,6 +1,6 @@
-//! isal's compressor, which makes gzip at its fastest level in two thirds of libdeflate's time and
-//! less. The library cannot be built without an assembler, so Python's package of it is called
-//! where it is installed.
+//! isal's compressor. At its fastest level it makes gzip in at most two thirds of libdeflate's
+//! time. The library cannot be built without an assembler, so its Python package is called if it is
+//! installed.
 
 #![allow(unsafe_code)]
 
@@ -16,14 +16,14 @@ const LEVEL: i32 = 1;
 /// With the largest window, framed as gzip.
 const WINDOW_BITS: i32 = 31;
 
-/// isal's `compress`, where it is installed. The first call imports it: Python's own code runs.
+/// isal's `compress`, if it is installed. The first call imports it, which runs Python code.
 pub fn find(py: Python<'_>) -> Option<&'static Py<PyAny>> {
     let find = || py.import("isal.isal_zlib")?.getattr("compress").map(Bound::unbind);
     COMPRESS.get_or_init(py, || find().ok()).as_ref()
 }
 
-/// Appends a gzip member that isal makes. The caller does not hold the interpreter's lock; this
-/// takes it.
+/// Appends a gzip member made by isal. Takes the interpreter's lock, which the caller must not
+/// hold.
 pub fn compress(isal: &Py<PyAny>, data: &[u8], target: &mut Vec<u8>) -> Option<()> {
     Python::attach(|py| {
         let arguments = (PyBytes::new(py, data), LEVEL, WINDOW_BITS).into_pyobject(py).ok()?;
@@ -35,26 +35,26 @@ pub fn compress(isal: &Py<PyAny>, data: &[u8], target: &mut Vec<u8>) -> Option<(
     })
 }
 
-/// Calls C code that releases the interpreter's lock and takes it again.
+/// Calls a Python function whose C code releases the interpreter's lock and takes it again.
 ///
-/// Where the interpreter ends in between, Python before 3.14 ends the thread by unwinding its stack,
-/// also through the frames of Rust above it, one of which catches panics: that aborts the process.
-/// So the unwinding ends here, and the thread stands still until the process is over, as threads do
-/// from 3.14 on, and in PyO3's own calls.
+/// If the interpreter ends in between, Python before 3.14 ends the thread by unwinding its stack.
+/// The unwinding would reach Rust frames, one of which catches panics, and abort the process. So it
+/// ends here, and the thread sleeps until the process is over, as threads do since 3.14 and in
+/// PyO3's own calls.
 fn call<'py>(
     function: &Bound<'py, PyAny>,
     arguments: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     unsafe extern "C-unwind" {
-        // As in pyo3::ffi, where it is one that does not unwind.
+        // As in pyo3::ffi, which declares it as not unwinding.
         fn PyObject_CallObject(
             function: *mut ffi::PyObject,
             arguments: *mut ffi::PyObject,
         ) -> *mut ffi::PyObject;
     }
     let stop = StandStill;
-    // SAFETY: both are alive and the interpreter's lock is held, as `Bound` says. The result is a
-    // new reference, or null with an error set.
+    // SAFETY: `Bound` guarantees that both objects are alive and the interpreter's lock is held.
+    // The result is a new reference, or null with an error set.
     let made = unsafe {
         let made = PyObject_CallObject(function.as_ptr(), arguments.as_ptr());
         Bound::from_owned_ptr_or_err(function.py(), made)

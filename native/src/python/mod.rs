@@ -1,7 +1,7 @@
 //! The Python module `records._kernel`: `records/kernel.py` and `records/kernel_functions.py`.
 //!
-//! Arguments are checked here, buffers are borrowed without a copy, the interpreter's lock is
-//! released around each call, and a panic, which is a defect, becomes a RuntimeError.
+//! This module checks arguments, borrows buffers without a copy and releases the interpreter's lock
+//! around each call. A panic is a defect and becomes a RuntimeError.
 
 mod arguments;
 mod arrow;
@@ -28,7 +28,7 @@ type Progress = (u64, u64, u8);
 
 /// Rows to records of a v2 batch, or to v0 or v1 messages.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)] // the contract's
+#[allow(clippy::too_many_arguments)] // the contract has them
 fn encode(
     py: Python<'_>,
     rows: &Bound<'_, PyAny>,
@@ -68,7 +68,7 @@ fn crc32(
     guarded(py, || crate::crc32(value, bytes))
 }
 
-/// When files were changed, how large they are, and which they are, in the order of `paths`.
+/// Times of the last change, sizes and inodes of files, in the order of `paths`.
 #[pyfunction]
 fn file_stamps<'py>(
     py: Python<'py>,
@@ -104,10 +104,11 @@ fn gzip_compress<'py>(
     Ok(PyBytes::new(py, &member))
 }
 
-/// The compiled kernel. What it does is in records/kernel.py and records/kernel_functions.py.
+/// The compiled kernel. records/kernel.py and records/kernel_functions.py are its contract.
 #[pymodule]
 fn _kernel(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    // Now, and not in a thread that may be there when the interpreter ends (`isal::call`).
+    // Imported now, and not in a thread that may still run when the interpreter ends
+    // (`isal::call`).
     isal::find(module.py());
     record::find_timestamp_types(module.py())?;
     module.add_class::<transcoder::Transcoder>()?;

@@ -1,4 +1,4 @@
-//! The class `Record`. Its headers become objects when they are looked at.
+//! The class `Record`. Its headers become Python objects at the first access.
 //!
 //! Not here: making records of rows (`records`).
 
@@ -14,18 +14,18 @@ use crate::item::{CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE_NONE};
 
 /// A record's headers.
 pub enum Headers {
-    /// There are none.
+    /// No headers.
     None,
-    /// So many, as they are in a v2 record.
+    /// This many headers, as encoded in a v2 record.
     Encoded(Py<PyBytes>, i32),
-    /// What Python has made a record with.
+    /// The object that Python code passed to the constructor.
     Made(Py<PyAny>),
 }
 
-/// One record: `records.record.Record` where this kernel runs.
+/// One record: `records.record.Record` under this kernel.
 ///
-/// The fields that everybody looks at are objects from the beginning, at fixed places, which the
-/// interpreter reads without a call: that costs less than to make them when they are looked at.
+/// Frequently used fields are Python objects from the beginning, at fixed places that the
+/// interpreter reads without a call. This costs less than making them at each access.
 #[pyclass(frozen, freelist = 1024, module = "records.record")]
 pub struct Record {
     #[pyo3(get)]
@@ -47,7 +47,7 @@ impl Record {
     #[new]
     #[pyo3(signature = (offset, timestamp, timestamp_type=0, key=None, value=None, headers=None,
         sequence=-1))]
-    #[allow(clippy::too_many_arguments)] // its fields
+    #[allow(clippy::too_many_arguments)] // one for each field
     fn new(
         py: Python<'_>,
         offset: i64,
@@ -139,15 +139,14 @@ impl Record {
     }
 }
 
-/// An integer of Python's.
+/// A Python integer.
 #[inline]
 pub fn number(py: Python<'_>, number: i64) -> Py<PyAny> {
     let Ok(number) = number.into_pyobject(py);
     number.into_any().unbind()
 }
 
-/// Headers as tuples of a text and bytes or None. Bytes of keys that are no UTF-8 become
-/// surrogates.
+/// Headers as tuples of a text and bytes or None. Invalid UTF-8 in keys becomes surrogates.
 pub fn headers<'py>(py: Python<'py>, bytes: &[u8], count: i32) -> PyResult<Bound<'py, PyTuple>> {
     if count <= 0 {
         return Ok(PyTuple::empty(py));
@@ -166,18 +165,18 @@ pub fn headers<'py>(py: Python<'py>, bytes: &[u8], count: i32) -> PyResult<Bound
     PyTuple::new(py, found)
 }
 
-/// A row's timestamp type. ValueError if it is none.
+/// A row's timestamp type. ValueError if it is unknown.
 pub fn timestamp_type_of(number: i64) -> PyResult<i8> {
     let kinds = [TIMESTAMP_TYPE_NONE, CREATE_TIME, LOG_APPEND_TIME];
     let found = kinds.into_iter().find(|kind| i64::from(*kind) == number);
     found.ok_or_else(|| PyValueError::new_err(format!("{number} is not a valid TimestampType")))
 }
 
-/// A member of `records.formats.TimestampType`, and how it is printed: an enumeration prints itself
-/// by Python's own code.
+/// A member of `records.formats.TimestampType`, and its printed form. (An enumeration would print
+/// itself by running Python code.)
 type TimestampType = (Py<PyAny>, String);
 
-/// All of them, from NONE, which is -1, upwards.
+/// All members, from NONE (-1) upwards.
 static TIMESTAMP_TYPES: PyOnceLock<[TimestampType; 3]> = PyOnceLock::new();
 
 pub fn find_timestamp_types(py: Python<'_>) -> PyResult<&[TimestampType; 3]> {

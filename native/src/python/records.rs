@@ -1,7 +1,7 @@
 //! Entries and rows to `Record`s (`records/kernel_functions.py`, ReadEntries, MakeRecords and
 //! MakeInnerRecords).
 //!
-//! What is made keeps nothing of the source, and no record keeps another one's bytes.
+//! The records keep nothing of the source, and no record keeps another one's bytes.
 
 #![allow(unsafe_code)]
 
@@ -22,14 +22,14 @@ use crate::read::{self, Entry, RECORDS_ENOUGH, Rows, Wanted};
 use crate::rows::{self, Refusal};
 use crate::workspace::KEPT_MAX;
 
-/// A smaller entry is read faster than other threads are let run.
+/// Reading a smaller entry takes less time than releasing the interpreter's lock.
 const LOCKED_SIZE_MAX: usize = 8192;
 const SEQUENCE_MAX: i64 = i32::MAX as i64;
 const NO_SEQUENCE: i64 = -1;
 const NO_TIMESTAMP: i64 = -1;
 const NOT_MESSAGES: Refusal = "rows are not those of the messages";
 
-/// The buffers of reading, which are reused.
+/// The reusable buffers for reading.
 #[derive(Default)]
 struct Reading {
     rows: Rows,
@@ -37,11 +37,11 @@ struct Reading {
 }
 
 thread_local! {
-    /// Taken while it is used: making objects may run any Python code, which may read, too.
+    /// Taken while in use: making objects may run any Python code, which may read records too.
     static READING: Cell<Reading> = Cell::default();
 }
 
-/// The records of as many ordinary entries as are whole, and the bytes of source consumed.
+/// The records of the whole ordinary entries, and the number of source bytes read.
 #[pyfunction]
 pub fn read_entries<'py>(
     py: Python<'py>,
@@ -105,10 +105,10 @@ pub fn make_records<'py>(
     PyList::new(py, records.made)
 }
 
-/// Messages inside of a compressed one, the first of which is at `at` of the source: those before
-/// the first whose checksum is wrong, and where that is, or where they end.
+/// The messages inside a compressed one, from `at` in the source on, up to the first with a wrong
+/// checksum. Also returns the position of that message, or the end of the messages.
 #[pyfunction]
-#[allow(clippy::too_many_arguments)] // the contract's
+#[allow(clippy::too_many_arguments)] // the contract has them
 pub fn make_inner_records<'py>(
     py: Python<'py>,
     rows: &Bound<'_, PyAny>,
@@ -140,7 +140,7 @@ pub fn make_inner_records<'py>(
     Ok((PyList::new(py, records.made)?, at))
 }
 
-/// The message that bytes begin with.
+/// The first message of `bytes`.
 fn message(bytes: &[u8]) -> Option<&[u8]> {
     let size = bytes.get(PREFIX_SIZE - SIZE_FIELD_SIZE..)?.first_chunk()?;
     let size = usize::try_from(i32::from_be_bytes(*size)).ok()?;
@@ -148,13 +148,13 @@ fn message(bytes: &[u8]) -> Option<&[u8]> {
     (message.len() > MAGIC_AT).then_some(message)
 }
 
-/// Whether a message has the checksum that it says.
+/// Whether a message has the checksum that it states.
 fn is_sound(message: &[u8]) -> bool {
     let said = message[CRC_AT_LEGACY..].first_chunk().map(|crc| u32::from_be_bytes(*crc));
     said == Some(crc32(0, &message[MAGIC_AT..]))
 }
 
-/// Records as they are made.
+/// Records while they are made.
 struct Records<'py, 'a> {
     py: Python<'py>,
     source: &'a [u8],
@@ -176,7 +176,7 @@ impl<'py, 'a> Records<'py, 'a> {
         base_offset: i64,
         base_sequence: i64,
     ) -> PyResult<()> {
-        self.made.reserve(rows.len()); // which are there
+        self.made.reserve(rows.len()); // the rows exist, so the claimed count is true
         for row in rows {
             let [offset, timestamp, kind, ..] = rows::fields(row);
             let mut sequence = NO_SEQUENCE;
@@ -189,7 +189,7 @@ impl<'py, 'a> Records<'py, 'a> {
         Ok(())
     }
 
-    /// A record of a row, but for its timestamp.
+    /// A row's record, without its timestamp.
     #[inline(always)]
     fn add(
         &mut self,
@@ -243,9 +243,9 @@ impl<'py, 'a> Records<'py, 'a> {
 #[inline(always)]
 fn new(py: Python<'_>, record: Record) -> PyResult<Bound<'_, Record>> {
     let record = Bound::new(py, record)?;
-    // SAFETY: the object is alive and complete. The collector need not look at it: it refers to
-    // numbers and bytes, which refer to nothing. To untrack an object twice, as its deallocation
-    // does, is allowed.
+    // SAFETY: the object is alive and complete. The garbage collector need not visit it: it refers
+    // only to numbers and bytes, which refer to nothing. Its deallocation untracks it again, which
+    // is allowed.
     unsafe { ffi::PyObject_GC_UnTrack(record.as_ptr().cast()) };
     Ok(record)
 }

@@ -1,4 +1,4 @@
-//! Logs that calls read at positions: files, or their bytes.
+//! Logs that calls read by position: files, or their bytes.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use super::buffers::Buffer;
 use super::descriptors::Readable;
 use crate::Input;
 
-/// What an argument is while it is borrowed.
+/// A borrowed source argument.
 #[derive(Default)]
 pub struct Source {
     buffer: Buffer,
@@ -16,7 +16,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// A file by its descriptor, or its bytes, in which the range must be.
+    /// A file by its descriptor, or its bytes, which must contain the range.
     pub fn open(
         &mut self,
         source: &Bound<'_, PyAny>,

@@ -1,4 +1,4 @@
-//! Where a call's messages go: a channel by its descriptor, memory, or a counter.
+//! The target of a call's messages: a channel by its descriptor, memory, or a counter.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -6,12 +6,12 @@ use pyo3::prelude::*;
 use super::descriptors::Writable;
 use crate::Target;
 
-/// In the place of a channel's descriptor: what is made is in the result.
+/// In place of a channel's descriptor: the bytes made are in the result.
 const MEMORY: i32 = -1;
-/// In the same place: messages are only counted.
+/// In place of a channel's descriptor: messages are only counted.
 const COUNTER: i32 = -2;
 
-/// What an argument is while it is used.
+/// A borrowed target argument.
 pub enum Taker {
     Channel(Writable),
     Memory,
@@ -19,7 +19,7 @@ pub enum Taker {
 }
 
 impl Taker {
-    /// ValueError for a number that is none of these.
+    /// ValueError for any other negative number.
     pub fn open(number: i32, is_socket: bool) -> PyResult<Self> {
         match number {
             MEMORY => Ok(Self::Memory),

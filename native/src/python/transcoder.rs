@@ -17,21 +17,22 @@ use crate::{Codec, Compress, CompressionLevel, Limits, Outcome, Recodes, Setting
 /// Offset, timestamp, size, bytes before the key, key size.
 type Head = (i64, i64, u64, u64, i32);
 
-/// Bytes consumed and written, outcome, what the channel left of a chunk or memory took, the error.
+/// Bytes consumed and written, outcome, bytes (the rest that the channel did not take, or all bytes
+/// made for memory), error.
 type Advanced<'py> = (u64, u64, u8, Option<Bound<'py, PyBytes>>, i32);
 
 /// Reads entries of a log, or records of one decompressed batch, and converts them.
 #[pyclass(module = "records._kernel")]
 pub struct Transcoder {
     kernel: crate::Transcoder,
-    /// What was wrong, and with the item at which index of the source buffer.
+    /// The last damage: its reason, and the index of the item in the source buffer.
     damage: Option<(&'static str, usize)>,
     /// Whether messages are compressed at the level `Fast`.
     is_fast: bool,
 }
 
 #[pymethods]
-#[allow(clippy::too_many_arguments)] // the contract's
+#[allow(clippy::too_many_arguments)] // the contract has them
 impl Transcoder {
     #[new]
     #[pyo3(signature = (to_magic, first_offset, pass_codecs, stop_transactional, recodes=None))]
@@ -308,7 +309,7 @@ impl Transcoder {
     }
 }
 
-/// Works with isal as the compressor of gzip, if it is there.
+/// Calls `work` with isal as the compressor of gzip, if it is installed.
 fn with_compressor<T>(
     isal: Option<&'static Py<PyAny>>,
     work: impl FnOnce(Option<Compress<'_>>) -> T,

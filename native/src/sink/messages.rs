@@ -1,7 +1,7 @@
-//! Messages of v0 and v1, written.
+//! Writes messages of v0 and v1.
 //!
-//! A CRC would wait for the stores of the bytes that it reads, so all messages of a call are
-//! written first, and their CRCs computed afterwards.
+//! A CRC would have to wait for the stores of the bytes that it reads. So all messages of a call
+//! are written first, and their CRCs are computed afterwards.
 
 use super::Sink;
 use crate::crc::crc32;
@@ -13,8 +13,7 @@ use crate::layout::{
 use crate::message::prefix;
 use crate::outcome::Stop;
 
-/// Messages one after the other, with entries that are copied in between. `finish` must be the last
-/// call.
+/// Messages one after the other, with copied entries in between. Call `finish` last.
 pub struct Messages<'a, const MAGIC: u8> {
     target: &'a mut [u8],
     filled: usize,
@@ -26,7 +25,7 @@ impl<'a, const MAGIC: u8> Messages<'a, MAGIC> {
         Self { target, filled: 0, summed: 0 }
     }
 
-    /// Stores the CRCs of the messages that have none yet.
+    /// Computes and stores the missing CRCs.
     pub fn finish(&mut self) {
         let mut rest = &mut self.target[self.summed..self.filled];
         while let Some(head) = rest.first_chunk::<PREFIX_SIZE>() {
@@ -109,19 +108,19 @@ fn head_v1(offset: i64, size: u32, item: &Item<'_>) -> [u8; HEAD_V1] {
     head
 }
 
-/// Key, size of the value, value: what is left of a message's room.
+/// Writes key, size of the value and value into the rest of a message's room.
 #[inline(always)]
 fn write_content(room: &mut [u8], key: Field<'_>, value: Field<'_>) {
     let (key_room, room) = room.split_at_mut(key.bytes.len());
     if !key.bytes.is_empty() {
-        key_room.copy_from_slice(key.bytes); // a call, too dear for nothing
+        key_room.copy_from_slice(key.bytes); // skips a call for empty keys
     }
     let (size_room, value_room) = room.split_at_mut(SIZE_FIELD_SIZE);
     size_room.copy_from_slice(&value.size.to_be_bytes());
     value_room.copy_from_slice(value.bytes);
 }
 
-/// The bytes of the message that is made of an item.
+/// The size of the message that an item becomes.
 #[inline(always)]
 pub fn message_size<const MAGIC: u8>(item: &Item<'_>) -> usize {
     message_overhead(MAGIC) + item.key.bytes.len() + item.value.bytes.len()

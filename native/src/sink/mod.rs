@@ -1,6 +1,6 @@
-//! What is made of the records that are kept: messages, their size, or rows.
+//! A sink turns kept records into messages, their size, or rows.
 //!
-//! The parser is compiled once for each sink, so that none pays for the others.
+//! The parser is compiled once for each sink, so that no sink costs the others time.
 
 mod messages;
 mod rows;
@@ -14,21 +14,21 @@ use crate::item::Item;
 use crate::outcome::Stop;
 
 pub trait Sink {
-    /// Whether older messages are made: then entries that are old enough are copied, and records
-    /// that no message can hold are damage.
+    /// Whether the sink makes older messages. Entries that are old enough are then copied, and
+    /// records that no message can hold are damage.
     const CONVERTS: bool;
-    /// Of the messages made.
+    /// The format of the messages made.
     const MAGIC: u8;
-    /// Whether it reads keys and values, and not only where they are.
+    /// Whether the sink reads the bytes of keys and values, and not only their positions.
     const READS_ALL: bool;
 
-    /// Takes a record and returns the bytes made of it, or stops where there is no room. `offset`
-    /// is the one to write, which may be relative.
+    /// Takes a record and returns the number of bytes made, or stops if there is no room. `offset`
+    /// is the offset to write, which may be relative.
     fn put(&mut self, item: &Item<'_>, offset: i64) -> Result<usize, Stop>;
 
-    /// Takes an entry as it is.
+    /// Copies an entry unchanged.
     fn copy(&mut self, entry: &[u8]) -> Result<(), Stop>;
 
-    /// All that it has made.
+    /// The number of bytes made.
     fn produced(&self) -> u64;
 }

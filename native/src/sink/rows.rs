@@ -1,4 +1,4 @@
-//! Rows: where keys, values and headers lie, with offsets and timestamps (`records/kernel.py`,
+//! Rows: offsets, timestamps, and the positions of keys, values and headers (`records/kernel.py`,
 //! ROW_FIELDS).
 
 use super::Sink;
@@ -8,7 +8,7 @@ use crate::outcome::Stop;
 
 /// Writes a row for each item.
 pub struct Rows<'a> {
-    /// The address of the buffer that positions index.
+    /// The address of the source buffer. Positions are relative to it.
     source: usize,
     target: &'a mut [u8],
     filled: usize,
@@ -20,7 +20,7 @@ impl<'a> Rows<'a> {
         Self { source, target, filled: 0 }
     }
 
-    /// Where in the source this part of it begins.
+    /// The position of this part in the source.
     #[inline(always)]
     fn index_of(&self, part: &[u8]) -> i64 {
         part.as_ptr().addr().wrapping_sub(self.source) as i64
@@ -54,7 +54,7 @@ impl Sink for Rows<'_> {
         Ok(ROW_SIZE)
     }
 
-    /// Never called: nothing is copied where nothing is converted.
+    /// Never called: entries are copied only by a conversion.
     fn copy(&mut self, _: &[u8]) -> Result<(), Stop> {
         Err(Stop::Batch)
     }

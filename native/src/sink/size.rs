@@ -5,7 +5,7 @@ use super::messages::message_size;
 use crate::item::Item;
 use crate::outcome::Stop;
 
-/// Adds up what `Messages` would write, into a target of `room` bytes.
+/// Adds up the bytes that `Messages` would write into a target of `room` bytes.
 pub struct Size<const MAGIC: u8> {
     room: u64,
     left: u64,

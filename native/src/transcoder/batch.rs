@@ -1,4 +1,4 @@
-//! The records of a v2 batch, of a log or entered.
+//! The records of a v2 batch, in a log or entered by the caller.
 
 use super::{Place, Transcoder};
 use crate::account::Account;
@@ -14,8 +14,8 @@ use crate::sink::Sink;
 use crate::varint::{self, Fault};
 use crate::window::Window;
 
-/// What records are relative to, and what is left of them. Entries of a compressed message are a
-/// batch, too, whose records are not counted.
+/// The bases of a batch's records, and the number of records left. Entries of a compressed message
+/// are also a batch, whose records are not counted.
 #[derive(Clone, Default)]
 pub struct Batch {
     pub base_offset: i64,
@@ -57,7 +57,7 @@ impl Batch {
 }
 
 impl Transcoder {
-    /// All records that are whole in the window and fit, up to the batch's end.
+    /// Takes the records that are whole in the window and fit, up to the batch's end.
     #[inline(always)]
     pub(super) fn records<S: Sink>(
         &mut self,
@@ -89,7 +89,7 @@ impl Transcoder {
         self.finish_batch()
     }
 
-    /// Rule 1, where no record is left.
+    /// Rule 1 of records, for a batch with no record left.
     #[inline(always)]
     fn finish_batch(&mut self) -> Result<(), Stop> {
         if self.place == Place::Batch {
@@ -104,8 +104,8 @@ impl Transcoder {
     }
 }
 
-/// Reads a record, keeps or drops it, and returns the bytes after it. `beyond`: how many bytes of
-/// its batch come after `bytes`.
+/// Reads a record, keeps or drops it, and returns the bytes after it. `beyond`: the number of the
+/// batch's bytes after `bytes`.
 #[inline(always)]
 fn one_record<'a, S: Sink>(
     bytes: &'a [u8],
@@ -126,7 +126,7 @@ fn one_record<'a, S: Sink>(
     }
 }
 
-/// The same for any record. Not inlined, so that it does not slow the fast path down.
+/// Does the same for any record. It is not inlined, so that it does not slow down the fast path.
 #[inline(never)]
 fn any_record<'a, S: Sink>(
     bytes: &'a [u8],
@@ -158,7 +158,8 @@ fn item_of<'a>(record: &Record<'a>, batch: &Batch) -> Item<'a> {
     }
 }
 
-/// Rule 2: the size of a record, which does not run past its batch. It may run past the window.
+/// Rule 2: the size of a record, checked against the batch's end. The record may run past the
+/// window.
 pub fn record_size(cursor: &mut Cursor<'_>, beyond: u64) -> Result<u64, Stop> {
     let size = varint::read_i32(cursor).map_err(|fault| match fault {
         Fault::Short if beyond > 0 => Stop::Source,

@@ -10,7 +10,7 @@ use crate::sink::Sink;
 use crate::window::Window;
 
 impl Transcoder {
-    /// One entry: dropped, or converted.
+    /// Drops or converts one entry.
     pub(super) fn inner_entry<S: Sink>(
         &mut self,
         window: &mut Window<'_>,

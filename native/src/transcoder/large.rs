@@ -1,4 +1,4 @@
-//! Records and entries that are larger than any window: the caller converts them, and reports it
+//! Records and entries that are larger than any window. The caller converts them, and reports that
 //! with `record_converted`.
 
 use super::batch::record_size;
@@ -10,24 +10,24 @@ use crate::record;
 use crate::varint::Fault;
 use crate::window::Window;
 
-/// The fields of a record up to its key, read without the rest.
+/// The fields of a record up to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHead {
-    /// The offset, no delta.
+    /// The absolute offset.
     pub offset: i64,
-    /// The timestamp, no delta.
+    /// The absolute timestamp.
     pub timestamp: i64,
-    /// Of the whole record, with its size varint.
+    /// Bytes of the whole record, with its size varint.
     pub size: u64,
-    /// Bytes from the record's first one to the key.
+    /// Bytes from the beginning of the record to the key.
     pub before_key: u64,
     /// -1 is null.
     pub key_size: i32,
 }
 
 impl Transcoder {
-    /// The head of the record that it stands before; None where the window is too short for it,
-    /// where no record is left, or where it is damaged.
+    /// The head of the next record. None if the window is too short for it, no record is left, or
+    /// it is damaged.
     pub fn record_head(&mut self, window: &[u8], remaining: u64) -> Option<RecordHead> {
         let found = self.find_head(window, remaining);
         self.damage = match found {
@@ -74,8 +74,9 @@ impl Transcoder {
         })
     }
 
-    /// The caller has converted the record or entry at the position reached itself, into a message
-    /// of `message_size` bytes, or dropped it (0). False: there is none of `source_size` bytes.
+    /// Call this after converting the record or entry at the position reached into a message of
+    /// `message_size` bytes, or dropping it (0). False if there is no record of `source_size`
+    /// bytes.
     pub fn record_converted(
         &mut self,
         source_size: u64,

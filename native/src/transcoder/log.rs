@@ -1,4 +1,4 @@
-//! The entries of a log: dropped, copied, converted, or entered.
+//! Drops, copies, converts or enters the entries of a log.
 
 use super::batch::Batch;
 use super::{Place, Transcoder};
@@ -14,7 +14,7 @@ use crate::sink::Sink;
 use crate::window::Window;
 
 impl Transcoder {
-    /// Rules 1 to 3; then the rule that the entry's format asks for.
+    /// Rules 1 to 3, then the rule for the entry's format.
     #[inline(always)]
     pub(super) fn entry<S: Sink>(
         &mut self,
@@ -55,7 +55,7 @@ impl Transcoder {
         self.batch::<S>(&header, size, entry_size, window)
     }
 
-    /// Rule 4: an entry that is old enough already is copied.
+    /// Rule 4: copies an entry that is old enough already.
     fn copy<S: Sink>(
         &mut self,
         codec: u8,
@@ -72,7 +72,7 @@ impl Transcoder {
         Ok(())
     }
 
-    /// Rule 5: a v2 batch is dropped or entered.
+    /// Rule 5: drops or enters a v2 batch.
     #[inline(always)]
     fn batch<S: Sink>(
         &mut self,
@@ -103,7 +103,8 @@ impl Transcoder {
         Ok(())
     }
 
-    /// Rules 5b to 5d: whether a batch that is not a plain one is dropped, or needs a decision.
+    /// Rules 5b to 5d: whether a control, compressed or transactional batch is dropped or needs a
+    /// decision.
     fn decided<S: Sink>(&self, attributes: u8) -> Result<bool, Stop> {
         let stops = self.settings.stop_transactional && !self.is_allowed;
         if attributes & CONTROL != 0 {
@@ -120,7 +121,7 @@ impl Transcoder {
         Ok(false)
     }
 
-    /// Rule 6: an uncompressed v0 or v1 message.
+    /// Rule 6: converts an uncompressed v0 or v1 message.
     fn message<S: Sink>(
         &mut self,
         codec: u8,

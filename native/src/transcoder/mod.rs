@@ -1,8 +1,8 @@
-//! The state machine: where in a log, batch or compressed message a transcoder stands, and how it
-//! reads on from there.
+//! The state machine: a transcoder's place in a log, batch or compressed message, and how it
+//! continues from there.
 //!
-//! It applies the contract's rules to entries and records, in their order, and stops where a rule
-//! says so.
+//! It applies the contract's rules to entries and records, in their order, and stops when a rule
+//! requires it.
 
 mod batch;
 mod entries;
@@ -24,14 +24,14 @@ use crate::sink::{Messages, Rows, Sink, Size};
 use crate::window::Window;
 use batch::Batch;
 
-/// What a transcoder is made for.
+/// The parameters of a transcoder.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Of the messages written: 0, 1, or 2, with which everything is copied as it is.
+    /// The format of the messages written: 0 or 1, or 2 to copy everything unchanged.
     pub to_magic: u8,
-    /// Records of a log below it are dropped.
+    /// Records of a log below this offset are dropped.
     pub first_offset: i64,
-    /// The codecs, as bits, of entries that are copied as they are.
+    /// The codecs, as bits, of entries that are copied unchanged.
     pub pass_codecs: u8,
     /// Whether transactional and control batches need a decision.
     pub stop_transactional: bool,
@@ -42,25 +42,25 @@ pub struct Settings {
 /// How compressed entries become compressed messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Recodes {
-    /// The target codec, by the codec of a v2 batch. None: see `plain`.
+    /// The target codec, by the codec of a v2 batch. For None, see `plain`.
     pub targets: [Option<Codec>; Self::CODECS],
-    /// The codecs, as bits, of v2 batches that become uncompressed messages. Others without a target
-    /// are left to the caller.
+    /// The codecs, as bits, of v2 batches that become uncompressed messages. Other batches without
+    /// a target codec are left to the caller.
     pub plain: u8,
-    /// Of compressing them.
+    /// The level of compressing them.
     pub level: CompressionLevel,
     /// Records below the first offset are dropped.
     pub trim: bool,
-    /// A message ends where an offset is missing.
+    /// Another wrapper begins at each gap in the offsets.
     pub split_at_gaps: bool,
-    /// An entry that decompresses to more bytes is not recoded.
+    /// The maximum decompressed size of a recoded entry.
     pub body_size_max: usize,
-    /// Nor one with more bytes of messages inside of one compressed message.
+    /// The maximum size of the messages inside one compressed message.
     pub inner_size_max: usize,
 }
 
 impl Recodes {
-    /// As many as the attributes have room for.
+    /// The number of codecs that the attributes can name.
     pub const CODECS: usize = CODEC_MASK as usize + 1;
 
     /// All compressed entries are left to the caller.
@@ -85,7 +85,7 @@ impl Settings {
         recodes: Recodes::NONE,
     };
 
-    /// What becomes of the records of a log.
+    /// How the records of a log become messages.
     fn output(&self) -> OutputSpec {
         OutputSpec {
             magic: self.to_magic,
@@ -112,7 +112,7 @@ enum Place {
 pub struct Transcoder {
     settings: Settings,
     place: Place,
-    /// What it stands in, or stood in last.
+    /// The current or last batch.
     batch: Batch,
     account: Account,
     is_allowed: bool,
@@ -120,7 +120,7 @@ pub struct Transcoder {
 }
 
 impl Transcoder {
-    /// Stands in a log.
+    /// Makes a transcoder in a log.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -132,14 +132,14 @@ impl Transcoder {
         }
     }
 
-    /// Stands before the decompressed records of the v2 batch with this header. `is_wrapper`: the
-    /// messages made are for a wrapper, and v1 offsets count from its first.
+    /// Moves to the decompressed records of the v2 batch with this header. `is_wrapper`: the
+    /// messages are for a wrapper, and v1 offsets are relative to its first.
     pub fn enter_batch(&mut self, header: &[u8; BATCH_HEADER_SIZE], is_wrapper: bool) {
         self.enter(Place::Batch, self.settings.to_magic, is_wrapper);
         self.batch = Batch::of_records(&Header::parse(header), u64::MAX);
     }
 
-    /// Stands before the decompressed entries of a v0 or v1 message.
+    /// Moves to the decompressed entries of a v0 or v1 message.
     pub fn enter_entries(
         &mut self,
         to_magic: u8,
@@ -167,19 +167,19 @@ impl Transcoder {
         self.account.wrapper = Wrapper::EMPTY;
     }
 
-    /// The next call does not stop for a decision about the entry that it starts at.
+    /// The next call does not stop for a decision about its first entry.
     pub fn allow_next(&mut self) {
         self.is_allowed = true;
     }
 
-    /// Back to the log, at an entry's start.
+    /// Returns to the log, at an entry's start.
     pub fn leave(&mut self) {
         self.place = Place::Log;
         self.is_allowed = false;
         self.account.output = self.settings.output();
     }
 
-    /// Converts a window into a target, where `can_convert`.
+    /// Converts a window into a target. Requires `can_convert`.
     pub fn transcode(&mut self, window: &[u8], remaining: u64, target: &mut [u8]) -> Progress {
         let window = Window::new(window, remaining);
         match self.account.output.magic {
@@ -198,7 +198,7 @@ impl Transcoder {
         progress
     }
 
-    /// As `transcode` into a target of `room` bytes, without one.
+    /// As `transcode` into a target of `room` bytes, without writing.
     pub fn measure(&mut self, window: &[u8], remaining: u64, room: u64) -> Progress {
         let window = Window::new(window, remaining);
         match self.account.output.magic {
@@ -207,7 +207,7 @@ impl Transcoder {
         }
     }
 
-    /// Writes a row for each record. Its positions count from the beginning of `source`, of which
+    /// Writes a row for each record. Positions are relative to the beginning of `source`, of which
     /// `window` is a part.
     pub fn columns(
         &mut self,
@@ -219,7 +219,7 @@ impl Transcoder {
         self.run(Window::new(window, remaining), &mut Rows::new(source, target))
     }
 
-    /// Adds each record to columns of Arrow's.
+    /// Adds each record to Arrow columns.
     pub fn gather(
         &mut self,
         window: &[u8],
@@ -229,7 +229,7 @@ impl Transcoder {
         self.run(Window::new(window, remaining), columns)
     }
 
-    /// Reads from where it stands to where a rule stops it.
+    /// Reads from the current place until a rule stops it.
     #[inline(never)]
     fn run<S: Sink>(&mut self, mut window: Window<'_>, sink: &mut S) -> Progress {
         let remaining = window.remaining;
@@ -258,22 +258,22 @@ impl Transcoder {
         Progress { consumed, produced, outcome: Outcome::from(stop) }
     }
 
-    /// What was wrong in the last call, and at which index of its window.
+    /// The damage found by the last call, and its index in the window.
     pub fn damage(&self) -> Option<(Reason, usize)> {
         self.damage
     }
 
-    /// Whether it stands inside of a v2 batch and a record is next.
+    /// Whether the transcoder is in a v2 batch and a record is next.
     pub fn in_batch(&self) -> bool {
         self.stands_in_batch() && self.batch.records_left > 0
     }
 
-    /// Whether it stands inside of a v2 batch, or at its end.
+    /// Whether the transcoder is in a v2 batch, or at its end.
     pub fn stands_in_batch(&self) -> bool {
         matches!(self.place, Place::LogBatch | Place::Batch)
     }
 
-    /// What it was made for.
+    /// The parameters.
     pub(crate) fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -288,13 +288,13 @@ impl Transcoder {
         matches!(self.place, Place::Log | Place::LogBatch)
     }
 
-    /// Whether it stands where messages can be made: records of a v2 batch do not become messages
-    /// of magic 2.
+    /// Whether messages can be made at this place. Records of a v2 batch do not become messages of
+    /// magic 2.
     pub fn can_convert(&self) -> bool {
         !self.stands_in_batch() || self.account.output.magic < V2
     }
 
-    /// Under LogAppendTime: the timestamp that all records of the batch or message have.
+    /// The timestamp of all records of the batch or message, under LogAppendTime.
     pub fn append_time(&self) -> Option<i64> {
         self.batch.append_time.filter(|_| self.place != Place::Log)
     }
@@ -311,7 +311,7 @@ impl Transcoder {
         )
     }
 
-    /// Bytes that recoded entries decompressed to.
+    /// Decompressed bytes of recoded entries.
     pub fn decompressed(&self) -> u64 {
         self.account.totals.decompressed_bytes
     }

@@ -1,8 +1,7 @@
-//! One compressed entry of a log to compressed messages, all at once: decompressed, converted,
-//! compressed again.
+//! Recodes one compressed entry of a log at once: decompresses, converts and compresses again.
 //!
-//! All or nothing: where anything is damaged or too large, nothing has changed, and the caller
-//! reads the entry as a stream to find out what is wrong and where.
+//! All or nothing: if anything is damaged or too large, nothing changes. The caller then reads the
+//! entry as a stream, which reports the error and its position.
 
 use super::{Place, Settings, Transcoder};
 use crate::codec::{self, Codec};
@@ -16,18 +15,18 @@ use crate::message;
 use crate::outcome::Outcome;
 use crate::workspace::{Recoding, Workspace, room, with_copy};
 
-/// Another compressor, used in the place of the kernel's own. Appends to the target, as
-/// `codec::compress` does.
+/// A compressor to use in place of the kernel's own. It appends to the target, like
+/// `codec::compress`.
 pub type Compress<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>) -> Option<()>;
 
-/// A record has seven bytes or more, a message of v1 34: messages are at most so many times as
-/// large as the records that they are made of.
+/// A record has at least 7 bytes, and a v1 message has 34 besides key and value. So messages are at
+/// most this many times as large as their records.
 const GROWTH_MAX: usize = 5;
 
 impl Transcoder {
-    /// Recodes the whole entry, which it stands before in a log, to messages of that codec. They are
-    /// in `workspace.made()`: none where nothing of it is kept. None: it cannot be done at once, and
-    /// nothing has changed.
+    /// Recodes the next entry of a log to messages of that codec. `workspace.made()` has them; it
+    /// is empty if no record is kept. None if the entry cannot be recoded at once; nothing has
+    /// changed then.
     pub fn recode(
         &mut self,
         entry: &[u8],
@@ -39,8 +38,8 @@ impl Transcoder {
         with_copy(entry, |entry| self.recode_with(entry, Some(codec), usize::MAX, recoding, other))
     }
 
-    /// The same of an entry that nobody else writes to, with the buffers that it takes. Without a
-    /// codec, messages of a v2 batch are not compressed. None also if it becomes more than
+    /// Does the same for an entry that no other thread writes to, with the given buffers. Without a
+    /// codec, messages of a v2 batch are not compressed. Also None if the messages are more than
     /// `size_max` bytes.
     pub(crate) fn recode_with(
         &mut self,
@@ -81,18 +80,18 @@ impl Transcoder {
             _ => return None,
         };
         let Some(body_size) = body else {
-            return Some(()); // nothing of it is kept
+            return Some(()); // no record is kept
         };
         self.account.start_batch(entry.len() as u64);
         let body = &buffers.body[..body_size];
         let read = self.messages(body, target, &mut buffers.inner, &mut buffers.made, other)?;
-        // Bytes after the last record are damage, those after the last whole message are not.
+        // Bytes after the last record are damage. Bytes after the last whole message are not.
         let is_all = !is_counted || read == body_size;
         self.account.totals.decompressed_bytes += body_size as u64;
         is_all.then_some(())
     }
 
-    /// Enters a v2 batch. Returns how many bytes it decompresses to; Some(None): it is dropped.
+    /// Enters a v2 batch. Returns its decompressed size, or Some(None) if it is dropped.
     fn body_of_batch(
         &mut self,
         entry: &[u8],
@@ -116,7 +115,7 @@ impl Transcoder {
         Some(Some(size))
     }
 
-    /// The same for a v0 or v1 message.
+    /// Enters a v0 or v1 message. Returns as `enter_batch`.
     fn body_of_message(
         &mut self,
         entry: &[u8],
@@ -138,7 +137,7 @@ impl Transcoder {
         let last_inner = last_inner_offset(&body[..size])?;
         let mut offset_delta = 0;
         if magic == V1 && item.offset != 0 {
-            // 0: written by an old librdkafka, absolute inside
+            // with 0 (from an old librdkafka), inner offsets are absolute
             if last_inner > item.offset {
                 return None;
             }
@@ -151,7 +150,7 @@ impl Transcoder {
         Some(Some(size))
     }
 
-    /// Converts the records of what it has entered. Returns the bytes read of the body.
+    /// Converts the entered records. Returns the number of body bytes read.
     fn messages(
         &mut self,
         body: &[u8],
@@ -194,7 +193,7 @@ impl Transcoder {
         }
     }
 
-    /// Appends the message that the messages inside are compressed into.
+    /// Appends the wrapper of the messages.
     fn wrap(
         &mut self,
         inner: &[u8],
@@ -244,7 +243,7 @@ impl Transcoder {
 
 const NO_KEY: i32 = -1;
 
-/// The offset field of the last message inside: in v1 it tells what all of them are relative to
+/// The offset field of the last message inside. In v1 all inner offsets are relative to it
 /// (records/batches/inner_offsets.py).
 fn last_inner_offset(body: &[u8]) -> Option<i64> {
     let mut scan = Transcoder::new(Settings::READING);

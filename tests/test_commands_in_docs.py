@@ -18,6 +18,7 @@ from downconvert.access import settings as access
 from downconvert.cli import gateway as command
 from downconvert.cli.app import app
 from downconvert.gateway import settings as gateway
+from downconvert.gateway.clusters import CLUSTERS, NAME
 from downconvert.gateway.config import Limits
 
 ROOT: Final = Path(__file__).parent.parent
@@ -101,12 +102,17 @@ def test_settings_of_an_example_are_known(page: Path) -> None:
     }
     for language, text in blocks(page):
         if language == "toml":
-            settings = tomllib.loads(text)
-            assert settings.keys() <= top
-            for name, known in tables.items():
-                found: Any = settings.get(name, {})
-                for table in found if isinstance(found, list) else [found]:
-                    assert table.keys() <= known, name
+            whole = tomllib.loads(text)
+            sections = [
+                {name: value for name, value in section.items() if name != NAME}
+                for section in whole.pop(CLUSTERS, [])
+            ]
+            for settings in (whole, *sections):
+                assert settings.keys() <= top
+                for name, known in tables.items():
+                    found: Any = settings.get(name, {})
+                    for table in found if isinstance(found, list) else [found]:
+                        assert table.keys() <= known, name
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)

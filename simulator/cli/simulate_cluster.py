@@ -130,9 +130,9 @@ def simulate_cluster(
     """Run brokers, producers and consumers in simulated time, with faults.
 
     The seed determines everything: options, load, faults and their times. The same seed makes the
-    same run. The run checks that no acknowledged record is lost, that no consumer reads an
-    uncommitted record or a record twice, that high watermarks do not go back, and that at the end
-    all replicas are equal, byte for byte.
+    same run. The run checks that no acknowledged record is lost, and that no consumer reads an
+    uncommitted record or a record twice. High watermarks must not go back. At the end, all replicas
+    must be equal, byte for byte.
 
     \b
     downconvert simulate-cluster --faults all --seed 1 --seeds 100

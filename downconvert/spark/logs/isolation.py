@@ -53,7 +53,8 @@ def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Co
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     known: dict[tuple[int, int], AbortedTransaction] = {}  # an index wins
-    undecided, open_ = [], []
+    undecided: list[int] = []
+    open_: list[ProducerState] = []
     for copy in (log, *log.others):
         stable, found, is_decided, producers = _indexed(copy)
         open_ += producers

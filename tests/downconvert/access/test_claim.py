@@ -8,9 +8,13 @@ from downconvert.access.claim import Claim
 from downconvert.access.tokens import TOKEN_MAX
 
 
+def encoded(*parts: bytes) -> bytes:
+    text = b".".join([*(urlsafe_b64encode(one).rstrip(b"=") for one in parts), b"x"])
+    return b"n,,\1auth=Bearer " + text + b"\1\1"
+
+
 def bearer(claims: object) -> bytes:
-    parts = [urlsafe_b64encode(json.dumps(one).encode()).rstrip(b"=") for one in ({}, claims)]
-    return b"n,,\1auth=Bearer " + b".".join([*parts, b"x"]) + b"\1\1"
+    return encoded(b"{}", json.dumps(claims).encode())
 
 
 def test_plain_claims_a_name_and_may_prove_it_at_once() -> None:
@@ -47,9 +51,20 @@ def test_a_bearer_claims_the_name_in_its_token() -> None:
         bearer({"sub": 7}),
         bearer({"sub": "x" * TOKEN_MAX}),
         b"n,,\1auth=Bearer x.y\1\1",
+        encoded(b"{}", b"[" * (TOKEN_MAX * 2 // 3)),  # deeper than Python's parser goes
     ],
 )
 def test_tokens_without_a_claim_have_no_user(mechanism: str, token: bytes) -> None:
     claim = Claim(mechanism)
     claim.take(token)
     assert claim.user == ""
+
+
+@pytest.mark.parametrize(("size", "user"), [(TOKEN_MAX, "ann"), (TOKEN_MAX + 1, "")])
+def test_a_token_is_read_up_to_the_largest_that_is_checked(size: int, user: str) -> None:
+    token = bearer({"sub": "ann"}).removesuffix(b"\1\1")
+    start = token.index(b"Bearer ") + len(b"Bearer ")
+    token += b"x" * (size - (len(token) - start)) + b"\1\1"
+    claim = Claim("OAUTHBEARER")
+    claim.take(token)
+    assert claim.user == user

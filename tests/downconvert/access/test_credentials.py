@@ -78,6 +78,13 @@ def test_scram_proves_both_sides(mechanism: str, password: str, is_right: bool) 
     client.set_server_final(proved.answer.decode())  # the client checks the server's signature
 
 
+@pytest.mark.parametrize("mechanism", SCRAM)
+def test_scram_refuses_a_user_that_is_not_there(mechanism: str) -> None:
+    server = Authentication(USERS.conversation(mechanism), is_raw=False)
+    with pytest.raises(AuthenticationError, match=mechanism):
+        server.take(ScramClient([mechanism], "carl", "x").get_client_first().encode(), 0.0)
+
+
 def test_a_user_is_salted_once_for_each_mechanism() -> None:
     """Salting takes milliseconds, so a client that asks again gets the same salt."""
 

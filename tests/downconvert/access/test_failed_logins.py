@@ -82,3 +82,39 @@ def test_users_and_addresses_of_any_number_take_bounded_memory() -> None:
     assert len(ledger) == NAMES_MAX
     assert wait(failed, "user-0") == 0
     assert wait(failed, f"user-{NAMES_MAX + 99}") > 0
+
+
+def test_an_attempt_that_was_forgotten_meanwhile_counts_as_the_first() -> None:
+    failed = FailedLogins()
+    failed.fail("ann", HERE, 0.0)
+    attempt = failed.begin("ann", HERE, 0.0)
+    later = 2 * FORGOTTEN
+    assert failed.begin("ann", HERE, later) == UNCOUNTED  # this forgets what was before
+    failed.succeed("ann", HERE, attempt)
+    assert failed.begin("ann", HERE, later) == UNCOUNTED
+    failed.fail("ann", HERE, later, attempt)
+    assert wait(failed, now=later) == FIRST_WAIT
+
+
+def test_a_failure_counts_until_it_is_forgotten() -> None:
+    failed = FailedLogins()
+    failed.fail("ann", HERE, 0.0)
+    attempt = failed.begin("ann", HERE, FORGOTTEN)
+    assert attempt.is_counted
+    assert failed.begin("ann", HERE, 2 * FORGOTTEN + 1) == UNCOUNTED
+
+
+def test_a_wait_begins_with_the_last_attempt_whichever_fails_last() -> None:
+    failed = FailedLogins()
+    failed.fail("ann", HERE, 0.0)
+    early = failed.begin("ann", HERE, 1.0)
+    failed.begin("ann", HERE, 3.0)
+    failed.fail("ann", HERE, 2.0, early)
+    assert wait(failed, now=3.0) == pytest.approx(4 * FIRST_WAIT)
+
+
+def test_names_that_begin_with_the_same_256_characters_share_a_wait() -> None:
+    failed = FailedLogins()
+    failed.fail("a" * 256 + "b", HERE, 0.0)
+    assert wait(failed, "a" * 256 + "c") == FIRST_WAIT
+    assert wait(failed, "a" * 255 + "c") == 0

@@ -93,7 +93,7 @@ def test_an_attempt_that_was_forgotten_meanwhile_counts_as_the_first() -> None:
     failed.succeed("ann", HERE, attempt)
     assert failed.begin("ann", HERE, later) == UNCOUNTED
     failed.fail("ann", HERE, later, attempt)
-    assert wait(failed, now=later) == FIRST_WAIT
+    assert wait(failed, now=later) == pytest.approx(FIRST_WAIT)
 
 
 def test_a_failure_counts_until_it_is_forgotten() -> None:

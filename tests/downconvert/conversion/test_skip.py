@@ -6,7 +6,7 @@ import pytest
 
 from downconvert import ConversionPolicy, eager
 from downconvert.conversion.skip import WINDOW_SIZE, skip
-from records import Codec, MemoryRecords, build_empty, build_marker
+from records import Codec, MemoryRecords, Record, build, build_empty, build_marker
 from records.batches.control import ControlRecordType
 from tests.downconvert.storage.logs import batch
 
@@ -63,3 +63,18 @@ def test_what_is_refused_is_something() -> None:
     zstd = batch(1, codec=Codec.ZSTD)
     policy = ConversionPolicy(recode={"zstd": "refuse"})
     assert skip(MemoryRecords(data + zstd), 1, 0, policy) == (len(data), 1)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 90])
+@pytest.mark.parametrize("size", [100, WINDOW_SIZE // 10, WINDOW_SIZE, 3 * WINDOW_SIZE])
+def test_a_batch_is_converted_from_its_first_record_if_its_last_is_wanted(
+    size: int, kept: int
+) -> None:
+    """However many records are before that one, and wherever a window ends in it."""
+    count = max(3, min(100, 20 * WINDOW_SIZE // size))
+    large = build([Record(n, 0, value=bytes(size)) for n in range(1, count)], magic=2)
+    before, after = marker(0) * 900, marker(count)
+    data = MemoryRecords(before + large + after)
+    first_offset = count - min(kept, count - 1)
+    found = skip(data, 1, first_offset, POLICY)
+    assert found == ((len(before), 1) if kept else (data.size, count + 1))

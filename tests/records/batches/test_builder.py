@@ -359,3 +359,33 @@ def test_columns_of_different_lengths_are_refused() -> None:
 def test_a_range_of_offsets_does_for_a_column() -> None:
     columns = Columns(range(5), [7] * 5, [None] * 5, [b"v"] * 5)
     assert [r.offset for r in read(MemoryRecords(build(columns, magic=V2)))] == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_messages_of_their_own_have_the_time_of_the_append(inside: bool) -> None:
+    """Only those in a compressed message may have kept the producer's."""
+    made = [Record(n, 10 + n, value=b"v") for n in range(3)]
+    for codec in (Codec.NONE, Codec.GZIP):
+        data = build(
+            made,
+            magic=1,
+            codec=codec,
+            timestamp_type=TimestampType.LOG_APPEND,
+            append_time=99,
+            append_time_inside=inside,
+        )
+        log = MemoryRecords(data)
+        assert {one.timestamp for one in read(log)} == {99}
+        assert all(h.timestamp_type is TimestampType.LOG_APPEND for h in log.batches())
+    messages = decompress(Codec.GZIP, data[MESSAGE_OVERHEAD[V1] :], limit=1000, magic=1)
+    assert messages is not None
+    times = [header.max_timestamp for header in MemoryRecords(messages).batches()]
+    assert times == ([99] * 3 if inside else [10, 11, 12])
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+def test_a_time_of_the_append_counts_only_for_records_that_have_it(magic: int) -> None:
+    made = [Record(n, time, value=b"v") for n, time in enumerate((30, 50, 40))]
+    log = MemoryRecords(build(made, magic=magic, codec=Codec.GZIP, append_time=99))
+    assert next(log.batches()).max_timestamp == 50
+    assert [one.timestamp for one in read(log)] == [30, 50, 40]

@@ -219,3 +219,15 @@ def test_a_truncation_by_another_is_noticed_however_long_the_log_is_again(
     write(broker, 6 + longer)
     assert log.last_stable_offset == log.end_offset == 12 + 2 * longer
     assert log.producers() == []
+
+
+def test_a_log_of_one_segment_that_was_made_anew_has_the_producers_of_the_new(path: Path) -> None:
+    """Without a snapshot they are followed from its beginning. The new file is longer."""
+    options = {"producer_epoch": 0, "base_sequence": 0}
+    segment(path, 0, batch(0, producer_id=7, **options))
+    log = Log.open(path)
+    assert [one.producer_id for one in log.producers()] == [7]
+    (path / file_name(0, Kind.LOG)).unlink()
+    segment(path, 0, batch(0, producer_id=8, **options), batch(1, 2, producer_id=9, **options))
+    assert log.end_offset == 3
+    assert sorted(one.producer_id for one in log.producers()) == [8, 9]

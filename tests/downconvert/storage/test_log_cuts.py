@@ -184,3 +184,25 @@ def test_a_producer_whose_transaction_is_open_is_not_forgotten(path: Path) -> No
         assert log.writer.expire_producers(10**9, 1000) == 1
         assert list(log.writer.producers) == [5]
         assert log.last_stable_offset == 0
+
+
+@pytest.mark.parametrize(("cut_at", "expected"), [(7, 7), (3, 3), (9, 8), (None, 0)])
+def test_nothing_that_replaces_what_was_cut_counts_as_clean(
+    tmp_path: Path, cut_at: int | None, expected: int
+) -> None:
+    """The log has cleaned records below 8. It is as long as before after the cut."""
+    path = tmp_path / "table-0"
+    path.mkdir()
+    with Log.open(path, writable=True, files=UNSYNCED) as log:
+        for offset in range(12):
+            log.writer.append(batch(offset))
+        log.writer.note_cleaner_point(8)
+        if cut_at is None:
+            log.writer.truncate_fully_and_start_at(0)
+        else:
+            log.writer.truncate_to(cut_at)
+        for offset in range(log.end_offset, 12):
+            log.writer.append(batch(offset))
+        assert log.writer.cleaner_point == expected
+    with Log.open(path, writable=True, files=UNSYNCED) as log:
+        assert log.writer.cleaner_point == expected

@@ -39,6 +39,7 @@ def test_a_read_is_short_only_at_the_end(path: Path) -> None:
         assert records.read_into(memoryview(target), len(DATA) - 4) == 4
         assert records.read_into(memoryview(target), len(DATA)) == 0
         assert records.read_into(memoryview(target), len(DATA) + 1) == 0
+        assert records.slice(10, 5).read_into(memoryview(target), 6) == 0
     assert target[:4] == DATA[-4:]
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from records.files.sends import PendingBytes, Send, close
+from records.files.sends import PendingBytes, Send, close, write_all
 
 
 class Channel:
@@ -97,3 +97,46 @@ def test_closing_releases_the_resources_of_a_send(send: Holding, is_closed: bool
     checked: Send = send
     close(checked)
     assert send.is_closed is is_closed
+
+
+@pytest.mark.parametrize(
+    ("budget", "takes", "asked"),
+    [
+        (None, [3, 3], [None]),
+        (10, [4, 4, 4, 4], [10, 6, 2]),
+        (10, [4, 0, 4], [10, 6]),
+        (10, [0, 4], [10]),
+        (10, [10, 4], [10]),
+        (10, [20, 4], [10]),
+    ],
+)
+def test_a_budget_is_used_up_or_the_channel_takes_no_more(
+    budget: int | None, takes: list[int], asked: list[int | None]
+) -> None:
+    found = list[int | None]()
+
+    def write(rest: int | None) -> int:
+        found.append(rest)
+        return takes[len(found) - 1]
+
+    assert write_all(write, budget) == sum(takes[: len(asked)])
+    assert found == asked
+
+
+def test_a_few_waiting_bytes_of_a_large_piece_are_copied_for_that() -> None:
+    """So that the rest of it is freed. More than half of it is not worth a copy."""
+    for left, is_copied in ((499, True), (501, False)):
+        piece = bytes(1000)
+        pending = PendingBytes(memoryview(piece))
+        pending.write_to(Channel(1000 - left))
+        pending.copy()
+        assert (pending.left.obj is not piece) == is_copied
+        assert len(pending.left) == left
+
+
+def test_no_piece_is_held_when_all_of_it_is_written() -> None:
+    buffer = bytearray(b"converted")
+    pending = PendingBytes(memoryview(buffer))
+    pending.write_to(Channel())
+    buffer.clear()  # a BufferError while somebody has a view of it
+    assert not pending.left

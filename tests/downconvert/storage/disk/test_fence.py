@@ -15,7 +15,7 @@ from downconvert.storage.disk.fence import FencedFiles
 from downconvert.storage.disk.files import DiskFile, WritableFile
 from downconvert.storage.names import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from records.kernel import Buffer
-from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, batch, offsets
+from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, UnsyncedFile, batch, offsets
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
 BIG: Final = 10_000  # bytes: more than a page
@@ -233,3 +233,49 @@ def test_room_for_one_file_or_for_less_does_not_mean_room_for_another(tmp_path: 
     files.has_room(second, 51)
     assert files.full is None
     files.has_room(second, 51)
+
+
+class Full(UnsyncedDisk):
+    """A disk on which every operation finds no room."""
+
+    class File(UnsyncedFile):
+        def truncate(self, size: int) -> None:
+            raise DiskFullError(f"{self.path} to {size} bytes")
+
+        def sync(self) -> None:
+            raise DiskFullError(str(self.path))
+
+    def open(self, path: Path) -> WritableFile:
+        return self.File(path)
+
+    def sync_directory(self, path: Path) -> None:
+        raise DiskFullError(str(path))
+
+
+def test_a_sync_that_finds_no_room_is_a_failure_as_any_other(tmp_path: Path) -> None:
+    """Of a file, and of names: what was to be synced may be lost."""
+    for sync in (
+        lambda files: files.open(tmp_path / "file").sync(),
+        lambda files: files.sync_directory(tmp_path),
+    ):
+        files = FencedFiles(tmp_path, Full())
+        with pytest.raises(LogDirOfflineError):
+            sync(files)
+        assert files.reason is not None
+        with pytest.raises(LogDirOfflineError):
+            files.open(tmp_path / "other")
+
+
+@pytest.mark.parametrize(("size", "is_fenced"), [(99, True), (100, False), (101, False)])
+def test_a_cut_without_room_is_a_failure_and_an_extension_is_not(
+    tmp_path: Path, size: int, is_fenced: bool
+) -> None:
+    """The bytes that were to be cut off are still there."""
+    (tmp_path / "file").write_bytes(bytes(100))
+    files = FencedFiles(tmp_path, Full())
+    file = files.open(tmp_path / "file")
+    with pytest.raises(LogDirOfflineError if is_fenced else DiskFullError):
+        file.truncate(size)
+    assert (files.reason is not None) == is_fenced
+    assert files.full_count == (not is_fenced)
+    file.close()

@@ -1,10 +1,14 @@
 """The end of a log: where the last whole batch ends, also while it is being written."""
 
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from downconvert.storage.disk.open_files import OpenFiles
+from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.tail import Tail, next_offset_of
+from records import BatchHeader, MemoryRecords
 from records.formats import V0
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -104,3 +108,55 @@ def test_a_look_says_whether_the_log_only_grew(tmp_path: Path) -> None:
 
 def test_the_offset_after_a_segment(tmp_path: Path) -> None:
     assert next_offset_of(segment(tmp_path, 5, batch(7, 9))) == 10
+
+
+def one_of(random: Random, offset: int) -> bytes:
+    """Few sizes, so that other batches end where those did that were cut."""
+    return batch(offset, timestamp=random.randrange(1000), size=random.choice((10, 10, 90)))
+
+
+def append(data: bytes, offset: int, random: Random) -> bytes:
+    return data + b"".join(one_of(random, offset + n) for n in range(random.choice((1, 2, 5))))
+
+
+def append_part(data: bytes, offset: int, random: Random) -> bytes:
+    return data + one_of(random, offset)[: random.choice((1, 16, 17, 61, 70))]
+
+
+def write_again(data: bytes, offset: int, _: Random) -> bytes:
+    """Another leader's batches from there on, that end at the same place."""
+    return data + b"".join(batch(n, timestamp=9999, size=10) for n in range(offset, offset + 3))
+
+
+def damage(data: bytes, _: int, random: Random) -> bytes:
+    return data + random.choice((b"\xff" * 100, bytes(100), bytes(16) + b"\x07" * 90))
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_any_changes_are_seen_as_by_who_looks_for_the_first_time(tmp_path: Path, seed: int) -> None:
+    """And whether the log was cut since the last look, also if it is as long again."""
+    random = Random(seed)
+    made = segment(tmp_path, 0)
+    tail, data, ends = Tail(made), b"", [0]  # ends: of good batches
+    for _ in range(12):
+        before = data[: ends[-1]]
+        kept = random.choice((len(ends) - 1,) * 4 + (random.randrange(len(ends)),))
+        del ends[kept + 1 :]
+        data = data[: ends[-1]]
+        change = random.choice((append, append, append_part, write_again, damage))
+        for _ in range(random.choice((0, 1, 1))):
+            data = change(data, len(ends) - 1, random)
+        with made.path().open("r+b") as file:
+            file.truncate(0)
+            file.write(data)
+        only_grew = tail.advance()
+        fresh = Tail(Segment(tmp_path, 0, OpenFiles()))
+        fresh.advance()
+        assert (tail.position, tail.next_offset) == (fresh.position, fresh.next_offset)
+        assert (tail.damage is None) == (fresh.damage is None)
+        assert only_grew == (data[: len(before)] == before)
+        ends = [0, *(h.position + h.size for h in _headers(data[: tail.position]))]
+
+
+def _headers(data: bytes) -> list[BatchHeader]:
+    return list(MemoryRecords(data).batches())

@@ -225,3 +225,29 @@ def test_a_batch_that_is_larger_than_the_room_for_its_messages_is_left(kernel: M
             expected = (len(entry), Outcome.END) if is_done else (0, Outcome.BATCH)
             assert (consumed, outcome) == expected
             assert (made > 0) == (transcoder.totals[0] > 0) == is_done
+
+
+@each_kernel
+@pytest.mark.parametrize("target", [MEMORY, "plain"])
+@pytest.mark.parametrize("missing", [0, 1, 50])
+def test_all_recoded_batches_together_fit_into_the_room(
+    kernel: ModuleType, target: object, missing: int
+) -> None:
+    """The one that does not fit is left for a decision. Messages before it count, too."""
+    entry, plain = compressed(Codec.LZ4), LOG[: len(LOG) // 200]
+    made, before = recoded(kernel, entry, RECODES), converted(kernel, plain)
+    recodes = RECODES
+    if target == "plain":  # it becomes messages that are not compressed
+        recodes = RECODES._replace(codecs=bytes([0, 0, 0, PLAIN, 0]))
+        transcoder = kernel.Transcoder(V1, 0, 1, False, recodes)
+        made = transcoder.advance(
+            *(entry, 0, len(entry), 1 << 17, MEMORY, False, EVERYTHING), EVERYTHING
+        )[3]
+    log = plain + entry * 3
+    room = len(before) + 3 * len(made) - missing
+    transcoder = kernel.Transcoder(V1, 0, 1, False, recodes)
+    done = transcoder.advance(log, 0, len(log), 1 << 17, MEMORY, False, room, EVERYTHING)
+    count = 2 if missing else 3
+    assert bytes(done[3]) == before + made * count
+    assert done[0] == len(plain) + count * len(entry)
+    assert done[2] == (Outcome.BATCH if missing else Outcome.END)

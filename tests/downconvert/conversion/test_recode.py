@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from bench.bombs import bomb
+from downconvert import ConversionPolicy
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
 from records.batches.compressed import Decompressed
@@ -53,6 +54,14 @@ def test_the_records_are_the_same_and_no_batch_has_the_codec(segment: Segment) -
             assert new.codec not in (Codec.ZSTD, Codec.LZ4)
         assert (old.base_offset, old.last_offset) == (new.base_offset, new.last_offset)
         assert old.max_timestamp == new.max_timestamp
+
+
+def test_the_codecs_of_a_policy_are_those_of_v2() -> None:
+    """Its rules for messages of older formats are for those alone."""
+    data = batch(0, 1, codec=Codec.LZ4) + batch(2, codec=Codec.ZSTD)
+    lazy = LazyRecodedRecords(MemoryRecords(data), ConversionPolicy().recode)
+    codecs = [header.codec for header in MemoryRecords(sent(lazy)).batches()]
+    assert codecs == [Codec.LZ4, Codec.GZIP]
 
 
 def test_what_is_not_named_goes_out_as_it_is() -> None:

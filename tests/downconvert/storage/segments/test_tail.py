@@ -110,6 +110,25 @@ def test_the_offset_after_a_segment(tmp_path: Path) -> None:
     assert next_offset_of(segment(tmp_path, 5, batch(7, 9))) == 10
 
 
+def test_an_offset_below_others_does_not_move_the_end_back(tmp_path: Path) -> None:
+    """As in a damaged log whose checksums match."""
+    assert next_offset_of(segment(tmp_path, 0, batch(5, 6), batch(3))) == 7
+
+
+def test_positions_of_a_log_that_was_cut_are_not_used_for_the_next(tmp_path: Path) -> None:
+    """Without an index the positions of earlier scans are known, some of which lie behind the
+    cut, and within a batch by now."""
+    made = segment(tmp_path, 0, *(batch(n, size=3000) for n in range(400)))
+    tail = Tail(made)
+    tail.advance()
+    made.slice_from(399, made.size)
+    with made.path().open("r+b", buffering=0) as file:
+        file.truncate(0)
+        file.write(b"".join(batch(n, timestamp=7, size=3571) for n in range(390)))
+    assert not tail.advance()
+    assert (tail.position, tail.next_offset, tail.damage) == (made.size, 390, None)
+
+
 def one_of(random: Random, offset: int) -> bytes:
     """Few sizes, so that other batches end where those did that were cut."""
     return batch(offset, timestamp=random.randrange(1000), size=random.choice((10, 10, 90)))

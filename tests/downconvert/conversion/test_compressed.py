@@ -1,9 +1,11 @@
 """Compressed entries of a log: whichever way they go, the same comes of them."""
 
+import random
+
 import pytest
 
-from downconvert import ConversionPolicy, convert
-from records import CorruptRecordsError, MemoryRecords, read
+from downconvert import ConversionPolicy, convert, eager
+from records import Codec, CorruptRecordsError, MemoryRecords, Record, TimestampType, build, read
 from records.formats import V1
 from tests.records.examples import message, wrapper
 
@@ -25,3 +27,30 @@ def test_messages_before_a_damaged_one_inside_come_first_however_large_they_are(
         made.extend(conversion)
     assert caught.value.inside == len(inner[0]) + len(inner[1])
     assert [record.offset for record in read(MemoryRecords(b"".join(made)))] == [10, 11]
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("size", [100, 150_000])
+def test_kafka_sends_compressed_batches_below_the_offset_asked_for_as_well(
+    size: int, magic: int
+) -> None:
+    """Whether the kernel converts them by itself, or they go through a window. Ours leaves out."""
+    dice = random.Random(size)
+    entries = [
+        build([Record(n, 5, value=dice.randbytes(size))], magic=magic, codec=Codec.GZIP)
+        for n in (7, 8, 9)
+    ]
+    log = MemoryRecords(b"".join(entries))
+    for policy, expected in ((ConversionPolicy.kafka(), [7, 8, 9]), (ConversionPolicy(), [9])):
+        found = eager(log, magic - 1, 9, policy)
+        assert [one.offset for one in read(MemoryRecords(found))] == expected
+
+
+@pytest.mark.parametrize("size", [100, 150_000])
+def test_a_compressed_message_of_v0_has_no_time_whatever_its_attributes_say(size: int) -> None:
+    """A bit that means LogAppendTime in v1 means nothing there."""
+    records = [Record(7, -1, TimestampType.NONE, value=bytes(range(250)) * (size // 250 + 1))]
+    plain = build(records, magic=0, codec=Codec.LZ4)
+    marked = bytearray(plain)
+    marked[17] |= 0x08
+    assert eager(MemoryRecords(bytes(marked)), 0) == eager(MemoryRecords(plain), 0)

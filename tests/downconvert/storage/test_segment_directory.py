@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage import DiskFullError
+from downconvert.storage import DiskFullError, LogDirOfflineError
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.fence import FencedFiles
 from downconvert.storage.disk.files import Files
@@ -16,7 +16,7 @@ from downconvert.storage.segment_directory import SegmentDirectory
 from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.segments import Segments
 
-from .logs import UNSYNCED, batch, indexed_segment
+from .logs import UNSYNCED, UnsyncedDisk, batch, indexed_segment
 
 BASES = (0, 2, 4)
 
@@ -100,3 +100,67 @@ def test_without_room_the_log_has_the_old_records_or_the_new_ones(path: Path, fu
     is_new = bases(directory) == [0, 4]
     assert is_new or bases(directory) == list(BASES)
     assert first_offsets(directory) == ([3] if is_new else [0])
+
+
+class Noting(UnsyncedDisk):
+    """Notes the names that change, and may fail to remove one."""
+
+    def __init__(self, fails: str = "") -> None:
+        super().__init__()
+        self.done: list[str] = []
+        self._fails = fails
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.done.append(f"{source.name} to {target.name}")
+        super().rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        if path.exists():
+            self.done.append(path.name)
+        if path.name == self._fails:
+            raise PermissionError(13, "Permission denied", str(path))
+        super().remove(path)
+
+
+def test_a_log_is_renamed_after_its_indexes_and_removed_before_them(path: Path) -> None:
+    """A crash in between leaves a log with its indexes, or indexes that are leftovers."""
+    replacement = cleaned(path, 0, batch(3))
+    disk = Noting()
+    directory = opened(path, disk)
+    disk.done.clear()
+    directory.replace(list(directory.segments)[:2], replacement)
+    logs = [
+        at for at, what in enumerate(disk.done) if what.partition(" ")[0].split(".")[1] == "log"
+    ]
+    to_swap, _, of_second, to_live = logs
+    assert all(".swap" in what for what in disk.done[: to_swap + 1])
+    assert disk.done[of_second + 1].startswith(f"{2:020}.")
+    assert to_live == len(disk.done) - 1
+    assert all(what.startswith(f"{0:020}.") for what in disk.done[to_live - 2 :])
+
+
+def test_a_replacement_without_its_final_names_gets_them_with_the_next(path: Path) -> None:
+    first, second = cleaned(path, 0, batch(1)), cleaned(path, 2, batch(3))
+    disk = FaultyDisk(path)
+    directory = opened(path, disk)
+    disk.fill_for(path / file_name(0, Kind.LOG))
+    with pytest.raises(DiskFullError):
+        directory.replace([directory.segments[0]], first)
+    assert (path / file_name(0, Kind.LOG, State.SWAP)).exists()
+    assert first_offsets(directory) == [1]
+    disk.fill(is_full=False)
+    directory.replace([directory.segments[1]], second)
+    assert not list(path.glob("*.swap"))
+    assert [segment.state for segment in directory.segments] == [State.LIVE] * 3
+    assert first_offsets(directory) == [1]
+
+
+def test_a_segment_that_cannot_be_removed_while_it_is_replaced_ends_all_writing(path: Path) -> None:
+    """On the disk are both, and recovery completes it. In memory there would be a gap."""
+    replacement = cleaned(path, 0, batch(3))
+    disk = Noting(fails=file_name(2, Kind.LOG))
+    directory = opened(path, disk)
+    with pytest.raises(LogDirOfflineError):
+        directory.replace(list(directory.segments)[:2], replacement)
+    with pytest.raises(LogDirOfflineError):
+        directory.sync()

@@ -210,3 +210,14 @@ def test_data_outside_of_transactions_keeps_no_marker() -> None:
         again, _ = clean(once, now=6000, horizon=9000)
         assert any(h.is_control for h in MemoryRecords(once).batches())
         assert any(h.is_control for h in MemoryRecords(again).batches()) == keeps
+
+
+def test_keys_are_noted_from_the_first_dirty_offset_on() -> None:
+    """Also of a batch that ends with exactly that offset, and of the rest of one that holds it."""
+    for start, expected in ((0, {b"a": 2, b"b": 1}), (2, {b"a": 2}), (3, {})):
+        latest = OffsetMap(24_000)
+        records = MemoryRecords(keyed(0, (b"a", b"1"), (b"b", b"2"), (b"a", b"3")))
+        (header,) = records.batches()
+        assert note_latest(latest, records, header, AbortedRanges(()), start)
+        assert {key: at for key in (b"a", b"b") if (at := latest.get(key)) >= 0} == expected
+        latest.close()

@@ -8,7 +8,7 @@ import pytest
 
 from downconvert.storage import Log, LogConfig
 from downconvert.storage.cleaning.cleanable import cleanable
-from tests.downconvert.storage.logs import UNSYNCED, batch
+from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
 
 CONFIG = LogConfig(segment_bytes=len(batch(0)), cleanup_policy=frozenset({"compact"}))
 
@@ -98,3 +98,14 @@ def test_records_without_a_time_are_never_dirty_for_too_long(tmp_path: Path) -> 
             log.writer.append(batch(offset, timestamp=-1))
         part = cleanable(log, config, now=10**12)
         assert (part.end, part.is_late, part.is_due(config)) == (2, False, False)
+
+
+def test_segments_without_records_do_not_hide_how_long_others_are_dirty(tmp_path: Path) -> None:
+    """A cleaner leaves some without any."""
+    path = tmp_path / "topic-0"
+    segment(path, 0)
+    indexed_segment(path, 10, batch(10))
+    indexed_segment(path, 20, batch(20))
+    config = replace(CONFIG, max_compaction_lag_ms=500)
+    with Log.open(path, writable=True, config=CONFIG, files=UNSYNCED) as log:
+        assert [cleanable(log, config, now).is_late for now in (600, 601)] == [False, True]

@@ -240,3 +240,33 @@ def test_settings_are_read_by_kafkas_names() -> None:
     assert (config.is_compacted, config.is_deleted, config.retention_ms) == (True, True, -1)
     assert (config.segment_index_bytes, config.min_cleanable_dirty_ratio) == (12, 0.2)
     assert (config.roll_ms, replace(config, cleanup_policy=frozenset()).roll_ms) == (5, 604_800_000)
+
+
+class HeldLock:
+    """A lock that knows whether it is held."""
+
+    is_held = False
+
+    def __enter__(self) -> None:
+        self.is_held = True
+
+    def __exit__(self, *_: object) -> None:
+        self.is_held = False
+
+
+@pytest.mark.parametrize("config", [COMPACT, DELETE, replace(COMPACT, segment_ms=1)])
+def test_what_is_due_is_decided_and_done_under_one_lock(tmp_path: Path, config: LogConfig) -> None:
+    """Another thread may move the high watermark back, or cut the log, before it is taken."""
+    lock, asked = HeldLock(), list[bool]()
+
+    def bound() -> int | None:
+        asked.append(lock.is_held)
+        return None
+
+    with opened(tmp_path, config) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        fill(log, Random(1))
+        maintenance = Maintenance(log, buffer_size=24_000, lock=lock, bound=bound)
+        assert run(maintenance, config, now=10_000)
+    assert asked
+    assert all(asked)

@@ -82,3 +82,37 @@ def test_users_and_addresses_of_any_number_take_bounded_memory() -> None:
     assert len(ledger) == NAMES_MAX
     assert wait(failed, "user-0") == 0
     assert wait(failed, f"user-{NAMES_MAX + 99}") > 0
+
+
+def test_an_attempt_that_fails_after_others_were_forgotten_counts_itself() -> None:
+    failed = FailedLogins()
+    failed.fail("ann", HERE, 0.0)
+    attempt = failed.begin("ann", HERE, 0.0)
+    later = FORGOTTEN + 1
+    assert failed.begin("ann", HERE, later) == UNCOUNTED
+    failed.fail("ann", HERE, later, attempt)
+    assert wait(failed, now=later) == pytest.approx(FIRST_WAIT)
+
+
+def test_a_failure_counts_until_it_is_as_old_as_that() -> None:
+    failed = FailedLogins()
+    failed.fail("ann", HERE, 0.0)
+    assert failed.begin("ann", HERE, FORGOTTEN).is_counted
+    assert not failed.begin("ann", HERE, 2 * FORGOTTEN + 0.1).is_counted
+
+
+def test_a_failure_that_is_noted_late_does_not_set_the_clock_back() -> None:
+    failed = FailedLogins()
+    failed.fail("ann", HERE, 10.0)
+    failed.fail("ann", HERE, 9.0)
+    assert wait(failed, now=10.0) == pytest.approx(2 * FIRST_WAIT)
+
+
+def test_successes_beyond_the_failures_are_no_credit() -> None:
+    failed = FailedLogins()
+    failed.fail("ann", HERE, 0.0)
+    attempts = [failed.begin("ann", HERE, 0.0) for _ in range(2)]
+    for attempt in [*attempts, attempts[0], attempts[1]]:
+        failed.succeed("ann", HERE, attempt)
+    failed.fail("ann", HERE, 1.0)
+    assert wait(failed, now=1.0) == pytest.approx(FIRST_WAIT)

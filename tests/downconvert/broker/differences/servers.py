@@ -25,7 +25,7 @@ from tests.downconvert.gateway.serving import gateway
 from tests.downconvert.storage.logs import UNSYNCED
 from tests.kafka_server import NEW, running
 
-from .identities import KAFKA, SIDES
+from .identities import SIDES
 
 Address = tuple[str, int]
 PROPERTIES: Final = {

@@ -115,8 +115,6 @@ class Found:
         """The partition's response to the client. Records are never null: some clients cannot parse
         null."""
         answer = self.answer
-        if answer is None:
-            self.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return Message(
             partition_index=self.request.partition,
             error_code=self.code,
@@ -160,7 +158,8 @@ def fetch(
             part = answered.get((one.topic, one.request.partition))
             if answer.error_code or part is None:
                 if not one.sends:
-                    one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    code = known_code(answer.error_code, version)
+                    one.code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
                 alone = len(asked) == 1

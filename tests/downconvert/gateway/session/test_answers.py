@@ -142,12 +142,21 @@ def test_what_follows_and_is_larger_than_the_rest_of_the_limit_is_left_to_the_ne
     limit = 20_000
     for size, found in ((limit, [0]), (limit // 2, [0, 1])):
         told, asked = old_fetch(
-            fetch_body(0, max_bytes=limit),
+            fetch_body(0, max_bytes=limit, wait=500),
             answer(part(0, batch(0), 2)),
             answer(part(0, batch(1, size=size), 2)),
         )
         assert (offsets_of(told), len(asked)) == (found, 2)
         assert bodies(asked)[1].topics[0].partitions[0].partition_max_bytes == limit - len(batch(0))
+        assert [(one.max_wait_ms, one.min_bytes) for one in bodies(asked)] == [(500, 1), (0, 0)]
+
+
+def test_a_committed_fetch_of_an_old_client_ends_at_the_last_stable_offset() -> None:
+    policy, room = ConversionPolicy(isolation="read_committed"), MemoryBudget(1 << 20)
+    steps = fetching.fetch(fetch_body(0), 2, SERVED, lambda _topic: policy, room)
+    told, asked = drive(steps, answer(part(0, batch(0), end=9, stable=1)))
+    assert (offsets_of(told), len(asked)) == ([0], 1)
+    assert told.responses[0].partitions[0].high_watermark == 9
 
 
 def test_a_fetch_is_committed_if_any_of_its_topics_is() -> None:

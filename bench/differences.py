@@ -15,7 +15,8 @@ from time import monotonic
 from typing import Final
 
 from tests.downconvert.broker.differences.run import Run
-from tests.downconvert.broker.differences.servers import side_by_side
+from tests.downconvert.broker.differences.servers import in_front, side_by_side
+from tests.kafka_server import NEW, OLD
 
 SHOWN: Final = 3  # differences of one kind
 
@@ -25,10 +26,14 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--operations", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--stop-after", type=int, default=20, help="so many differences")
+    parser.add_argument(
+        "--gateway", choices=(OLD, NEW), help="the gateway before 4.4.0, beside Kafka of a version"
+    )
     options = parser.parse_args(arguments)
     print(f"{options.operations:,} operations, seed {options.seed}", flush=True)
     started, count = monotonic(), 0
-    with side_by_side() as servers:
+    gateway = options.gateway
+    with side_by_side() if gateway is None else in_front(gateway) as servers:
         run = Run(servers, options.seed)
         seen = Counter[str]()
         for difference in run.run(options.operations):

@@ -113,8 +113,6 @@ class Found:
         """The partition's response to the client. Records are never null: some clients cannot parse
         null."""
         answer = self.answer
-        if answer is None:
-            self.code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return Message(
             partition_index=self.request.partition,
             error_code=self.code,
@@ -156,7 +154,8 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
             part = answered.get((one.topic, one.request.partition))
             if answer.error_code or part is None:
                 if not one.sends:
-                    one.code = answer.error_code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    code = known_code(answer.error_code, version)
+                    one.code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
                 alone = len(asked) == 1

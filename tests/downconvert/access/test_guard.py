@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from downconvert.access.guard import Guard, newest_offered, offered
-from downconvert.access.names import RULES
+from downconvert.access.guard import EVERYTHING, Guard, is_checked, newest_offered, offered
+from downconvert.access.names import READING, RULES
 from downconvert.access.rights import Access, ConfigError
 from downconvert.access.settings import CLIENT_LIMITS
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode, Exchange
@@ -378,3 +378,17 @@ def test_a_client_that_may_only_read_a_topic_does_not_delete_it_by_id(broker: Br
     codes = {bytes(one.topic_id): one.error_code for one in told}
     assert codes == {topics[0].topic_id: 0, topics[1].topic_id: DENIED}
     assert set(broker.topics) == {OTHER}
+
+
+def test_apis_whose_fields_are_unknown_are_offered_to_those_who_may_use_them_unread() -> None:
+    reads = next(iter(sorted(READING - RULES.keys())))
+    changes = 68  # ConsumerGroupHeartbeat
+    assert changes not in RULES
+    for access, newest in ((EVERYTHING, (5, 5)), (READER, (5, -1)), (LISTS, (-1, -1))):
+        assert (newest_offered(access, reads, 5), newest_offered(access, changes, 5)) == newest
+        assert is_checked(access, reads) == (access is LISTS)
+
+
+def test_the_newest_version_is_lower_only_where_a_request_is_checked() -> None:
+    for access, newest in ((EVERYTHING, 17), (READER, 17), (LISTS, 12)):
+        assert newest_offered(access, ApiKey.Fetch, 17) == newest

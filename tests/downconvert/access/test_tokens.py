@@ -72,6 +72,32 @@ def test_clocks_may_differ_by_a_little(tmp_path: Path) -> None:
         assert tokens.judge(token(NOW, **claims), NOW, waits=False).name == "ann"
 
 
+def test_a_token_is_valid_until_its_time_and_the_clocks_difference_are_over(
+    tmp_path: Path,
+) -> None:
+    tokens = made(tmp_path)
+    for claims in ({"nbf": NOW + 30}, {"iat": NOW + 30}):
+        assert tokens.judge(token(NOW, **claims), NOW, waits=False).name == "ann"
+    with pytest.raises(TokenError, match="expired 30 s ago"):
+        tokens.judge(token(NOW, exp=NOW - 30), NOW, waits=False)
+
+
+def test_groups_are_so_many_and_what_is_no_name_is_left_out(tmp_path: Path) -> None:
+    tokens = made(tmp_path, groups_claim="groups")
+    groups = ["g", 5, None, ["h"], *("x" * 5 for _ in range(996))]
+    assert len(groups) == 1000
+    found = tokens.judge(token(NOW, groups=groups), NOW, waits=False).groups
+    assert found == ("g", *("x" * 5 for _ in range(996)))
+    with pytest.raises(TokenError, match="no list of names"):
+        tokens.judge(token(NOW, groups=[*groups, "y"]), NOW, waits=False)
+
+
+def test_who_has_every_scope_needs_no_audience_where_none_is_asked_for(tmp_path: Path) -> None:
+    tokens = made(tmp_path, scope=("write",), audience=())
+    bearer = token(NOW, scope="read write", aud="other")
+    assert tokens.judge(bearer, NOW, waits=False).name == "ann"
+
+
 def test_tokens_that_are_too_large_or_no_text_are_refused(tmp_path: Path) -> None:
     tokens = made(tmp_path)
     for bearer in (token(NOW, more="x" * 16_384), b"\xff.\xff.\xff", b"[" * 16_000, b""):

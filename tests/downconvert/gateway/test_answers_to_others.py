@@ -11,10 +11,11 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
+from tests.downconvert.broker.asking import CORRELATION_ID, frame
 from tests.downconvert.storage.logs import batch
 
 from .hanging import PIECE, Hanging
-from .serving import Wire, cluster, gateway
+from .serving import LENGTH, Wire, cluster, gateway
 from .talk import fetch_body, message_set, produce_body
 from .test_server import wait_for
 
@@ -89,3 +90,18 @@ def test_an_answer_with_another_correlation_id_never_reaches_the_client(
         assert client.has_ended()  # without another byte
     with Wire(running.address) as client:
         assert client.ask(*REQUESTS[kind])
+
+
+def test_answers_in_another_order_than_their_requests_never_reach_the_client(
+    served: tuple[Confused, Gateway],
+) -> None:
+    """Each is of a request that is under way."""
+    between, running = served
+    first = frame(*REQUESTS["passes"])
+    second = first[:AT] + CORRELATION.pack(CORRELATION_ID + 1) + first[2 * AT :]
+    with Wire(running.address) as client:
+        assert client.ask(*REQUESTS["passes"])
+        between.change = 1
+        requests = [LENGTH.pack(len(one)) + one for one in (first, second)]
+        client.socket.sendall(b"".join(requests))
+        assert client.has_ended()

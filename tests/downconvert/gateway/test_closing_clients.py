@@ -16,6 +16,7 @@ from .talk import message_set, produce_body
 from .test_server import wait_for
 
 COUNT = 5
+MANY = 60
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +53,28 @@ def test_requests_that_a_client_sent_before_it_closed_are_handled(
             wait_for(lambda: len(values(broker)) == before + COUNT)
     wait_for(lambda: len(values(broker)) == before + COUNT)
     assert values(broker)[before:] == wanted
+
+
+@pytest.mark.parametrize(
+    "versions", [(3, 0), (0, 3), (3,)], ids=["passes first", "read first", "passes"]
+)
+def test_requests_of_several_kinds_are_handled_in_their_order_before_the_end(
+    served: tuple[Broker, Gateway], versions: tuple[int, ...]
+) -> None:
+    """One that has to be read waits until those that pass have been answered."""
+    broker, running = served
+    before = len(values(broker))
+    wanted = [b"%d of %s" % (n, bytes(versions)) for n in range(MANY)]
+    requests = b""
+    for n, value in enumerate(wanted):
+        version = versions[n % len(versions)]
+        body = produce_body(message_set(0 if version == 0 else 2, value), 1)
+        request = frame(ApiKey.Produce, version, body)
+        requests += LENGTH.pack(len(request)) + request
+    with Wire(running.address) as client:
+        first = frame(ApiKey.Produce, 3, produce_body(message_set(2, b"first"), 1))
+        client.socket.sendall(LENGTH.pack(len(first)) + first)
+        client.receive()  # its kind is known from here on
+        client.socket.sendall(requests)
+    wait_for(lambda: len(values(broker)) == before + 1 + MANY)
+    assert values(broker)[before + 1 :] == wanted

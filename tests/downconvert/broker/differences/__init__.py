@@ -1,8 +1,10 @@
 """The same requests to Kafka 3.9.1 and to `serve --writable`, kept in step: do they answer alike?
 
+Or to Kafka and to the gateway in front of Kafka 4.4.0.
+
 - `identities.py`: what each server calls the same thing
 - `operations.py`: requests, made from the definitions of the messages
 - `servers.py`: the two servers, and the connections to them
 - `answers.py`: answers as they are compared
-- `may_differ.py`: where they may differ, and why
+- `may_differ.py`, `gateway_may_differ.py`: where they may differ, and why
 - `run.py`: a run of operations, and what differed"""

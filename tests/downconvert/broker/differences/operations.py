@@ -85,7 +85,7 @@ def creation(topic: str, partitions: int) -> Operation:
         name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
     )
     body = Message(topics=[asked], timeout_ms=10_000, validate_only=False)
-    return Operation(ApiKey.CreateTopics, 5, body, 0)
+    return Operation(ApiKey.CreateTopics, 4, body, 0)
 
 
 def _message(fields: tuple[Field, ...], version: int, focus: Focus) -> Message:
@@ -146,6 +146,8 @@ def _value(field: Field, version: int, focus: Focus) -> Any:
 def _element(field: Field, version: int, focus: Focus) -> Any:
     if field.type == "struct":
         return _message(field.fields, version, focus)
+    if field.type == "records":
+        return focus.records(version)
     value = focus.value("topic" if field.name == "resource_name" else field.name, field.type)
     if value is not None or field.name in ("group_instance_id", "committed_metadata"):
         return value if version in field.nullable or value is not None else ""
@@ -158,7 +160,5 @@ def _element(field: Field, version: int, focus: Focus) -> Any:
             return b""
         case "uuid":
             return bytes(16)
-        case "records":
-            return None
         case _:
             return focus.random.choice((0, 0, 1, -1))

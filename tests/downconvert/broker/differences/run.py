@@ -15,6 +15,7 @@ from typing import Any, Final
 from downconvert.protocol.schemas import ApiKey, Message
 
 from .answers import Place, differences, learn, plain
+from .gateway_may_differ import GATEWAY_MAY_DIFFER
 from .identities import KAFKA, OURS, SIDES, Identities
 from .may_differ import MAY_DIFFER
 from .operations import Operation, creation, operation
@@ -86,10 +87,7 @@ class Run:
     is_in_step: bool = True  # in this block
 
     def __post_init__(self) -> None:
-        theirs, ours = (self.servers.versions(side) for side in SIDES)
-        self.versions = {
-            api: _common(theirs[api], ours[api]) for api in ApiKey if api in theirs and api in ours
-        }
+        self.versions = self.servers.versions()
 
     def run(self, operations: int) -> Iterator[Difference]:
         done = block = 0
@@ -126,7 +124,7 @@ class Run:
                 pair.close()
 
     def may_differ(self, asked: Operation, place: Place) -> bool:
-        for one in MAY_DIFFER:
+        for one in GATEWAY_MAY_DIFFER if self.servers.is_gateway else MAY_DIFFER:
             if one.applies(asked, place):
                 self.allowed[one.asked] += 1
                 self.is_in_step = self.is_in_step and one.keeps_step
@@ -147,7 +145,7 @@ class _Block:
             bodies = [self.identities.render(asked.body, side) for side in SIDES]
             if again:  # what Kafka does behind an answer takes it a moment
                 time.sleep(PAUSE)
-                pair.send_again(bodies[KAFKA])
+                pair.send_again(bodies, SIDES if self.run.servers.is_gateway else (KAFKA,))
             else:
                 pair.send(asked.api, asked.version, asked.body, bodies)
             heard = pair.hear(MOMENT if asked.api in WAITING else PATIENCE)
@@ -172,7 +170,7 @@ class _Block:
                     yield from self._compared(other, number, earlier)
                 else:
                     yield Difference(number, earlier, "answered", *heard)
-        if asked.api in ADMIN:
+        if asked.api in ADMIN and self.run.is_in_step:
             yield from self._settled(number, asked)
         if asked.api in (ApiKey.EndTxn, ApiKey.InitProducerId):
             ids = Message(transactional_ids=self.known.transactional_ids())
@@ -273,7 +271,3 @@ def _may_be_asked_again(asked: Operation) -> bool:
     if asked.api is ApiKey.Fetch:
         return asked.version < SESSIONS_SINCE or asked.body.session_epoch == -1
     return asked.api in READING
-
-
-def _common(theirs: range, ours: range) -> range:
-    return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))

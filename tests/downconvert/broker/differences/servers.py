@@ -1,4 +1,6 @@
-"""Kafka 3.9.1 and `serve --writable` side by side, with connections to both.
+"""Two servers side by side, with connections to both: Kafka, and what answers as it does.
+
+That is `serve --writable` beside Kafka 3.9.1, or the gateway in front of Kafka 4.4.0.
 
 A request of a client goes to both servers at once. One that waits for others, as a group's members
 do, leaves its client waiting; it is used again when both have answered."""
@@ -19,10 +21,11 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.talking import Talk
+from tests.downconvert.gateway.serving import gateway
 from tests.downconvert.storage.logs import UNSYNCED
-from tests.kafka_server import running
+from tests.kafka_server import NEW, running
 
-from .identities import KAFKA, OURS, SIDES
+from .identities import SIDES
 
 Address = tuple[str, int]
 PROPERTIES: Final = {
@@ -33,6 +36,17 @@ PROPERTIES: Final = {
 PATIENCE: Final = 20.0  # seconds for an answer that has to come
 MOMENT: Final = 0.15  # in which an answer comes that does not wait for another client
 SETTLE: Final = 10.0
+KNOWN: Final = set(ApiKey)
+# What brokers of two versions are both asked, so that there is something to read. Version 5 of
+# CreateTopics tells settings, and each has its own.
+PREPARING: Final = {
+    ApiKey.CreateTopics: range(2, 5),
+    ApiKey.Produce: range(10),
+    ApiKey.SyncGroup: range(6),
+    ApiKey.DescribeConfigs: range(0),
+}
+# Kafka 4.4.0 says that it takes Produce 0 to 2, for a client that asks no more, and does not.
+TAKEN: Final = {ApiKey.Produce: range(3, 100)}
 
 
 class Pair:
@@ -59,12 +73,13 @@ class Pair:
         for talk, one in zip(self._talks, bodies, strict=True):
             talk.send(api, version, one)
 
-    def send_again(self, body: Any) -> None:
-        """To Kafka only; the other answer is the one that came before."""
+    def send_again(self, bodies: list[Any], sides: tuple[int, ...]) -> None:
+        """To these servers only; the other answer is the one that came before."""
         assert self._last is not None
         api, version, _ = self.asked = self._last
-        self._heard[KAFKA] = None
-        self._talks[KAFKA].send(api, version, body)
+        for side in sides:
+            self._heard[side] = None
+            self._talks[side].send(api, version, bodies[side])
 
     def hear(self, seconds: float) -> list[bool]:
         """Which servers have answered, or ended the connection, within that time."""
@@ -90,6 +105,15 @@ class Pair:
         return [_read(api, version, heard) if heard else None for heard in self._heard]
 
 
+def _versions(talk: Talk) -> dict[int, range]:
+    answer = talk.ask(ApiKey.ApiVersions, 2, Message())
+    return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
+
+
+def _common(theirs: range, ours: range) -> range:
+    return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
+
+
 def _read(api: ApiKey, version: int, heard: bytes) -> Message:
     try:
         return parsed(api, version, heard)
@@ -98,18 +122,40 @@ def _read(api: ApiKey, version: int, heard: bytes) -> Message:
 
 
 class Servers:
-    """Both servers, and what is asked of them beside the operations."""
+    """Both servers, and what is asked of them beside the operations.
 
-    def __init__(self, addresses: tuple[Address, Address]) -> None:
+    cluster: the broker behind the gateway, where Kafka is of an older version. Versions that it
+    takes are not compared then, as brokers of two versions differ in them."""
+
+    def __init__(
+        self,
+        addresses: tuple[Address, Address],
+        *,
+        is_gateway: bool = False,
+        cluster: Address | None = None,
+    ) -> None:
         self.addresses = addresses
+        self.is_gateway = is_gateway
         self._talks = [Talk(address, seconds=PATIENCE) for address in addresses]
+        self._cluster = cluster
 
     def ask(self, side: int, api: ApiKey, version: int, body: Any) -> Message:
         return self._talks[side].ask(api, version, body)
 
-    def versions(self, side: int) -> dict[int, range]:
-        answer = self.ask(side, ApiKey.ApiVersions, 2, Message())
-        return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
+    def versions(self) -> dict[ApiKey, range]:
+        """Those that are compared."""
+        theirs, ours = (_versions(talk) for talk in self._talks)
+        common = {api: _common(theirs[api], ours[api]) for api in theirs.keys() & ours.keys()}
+        if self._cluster is not None:
+            with Talk(self._cluster, seconds=PATIENCE) as talk:
+                taken = _versions(talk)
+            for api in common.keys() & taken.keys():
+                old = common[api]
+                former = range(old.start, min(old.stop, taken[api].start))
+                common[api] = _common(old, PREPARING[api]) if api in PREPARING else former
+        elif self.is_gateway:
+            common |= {api: _common(common[api], taken) for api, taken in TAKEN.items()}
+        return {ApiKey(api): common[api] for api in sorted(common) if api in KNOWN}
 
     def close(self) -> None:
         for talk in self._talks:
@@ -121,13 +167,16 @@ class Servers:
             body = Message(key="warm", key_type=kind)
             self.until(partial(self._is_told, ApiKey.FindCoordinator, 2, body))
         asked = Message(group_id="warm", topics=[])
-        self.until(lambda: self.ask(KAFKA, ApiKey.OffsetFetch, 5, asked).error_code == 0)
+        self.until(partial(self._is_told, ApiKey.OffsetFetch, 5, asked))
         producer = Message(transactional_id="warm", transaction_timeout_ms=1000)
-        self.until(lambda: self.ask(KAFKA, ApiKey.InitProducerId, 1, producer).error_code == 0)
-        self.ask(OURS, ApiKey.InitProducerId, 1, producer)
+        for side in SIDES:
+            self.until(partial(self._has_begun, side, producer))
 
     def _is_told(self, api: ApiKey, version: int, body: Message) -> bool:
         return all(self.ask(side, api, version, body).error_code == 0 for side in SIDES)
+
+    def _has_begun(self, side: int, producer: Message) -> bool:
+        return bool(self.ask(side, ApiKey.InitProducerId, 1, producer).error_code == 0)
 
     def until(self, holds: Callable[[], bool]) -> bool:
         """Whether it holds before long."""
@@ -151,6 +200,24 @@ def side_by_side() -> Iterator[Servers]:
         Server(Broker(log_dir, config)) as server,
     ):
         servers = Servers((("127.0.0.1", kafka.ports[0]), server.address))
+        try:
+            servers.wake()
+            yield servers
+        finally:
+            servers.close()
+
+
+@contextmanager
+def in_front(version: str) -> Iterator[Servers]:
+    """Kafka of a version, and the gateway in front of Kafka 4.4.0."""
+    with (
+        running(version, properties=PROPERTIES) as kafka,
+        running(NEW, properties=PROPERTIES) as cluster,
+        gateway(*cluster.ports) as front,
+    ):
+        behind = None if version == NEW else ("127.0.0.1", cluster.ports[0])
+        addresses = ("127.0.0.1", kafka.ports[0]), (front.address.host, front.address.port)
+        servers = Servers(addresses, is_gateway=True, cluster=behind)
         try:
             servers.wake()
             yield servers

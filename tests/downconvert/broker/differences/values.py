@@ -3,7 +3,7 @@
 Not here: which requests there are (operations.py)."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, Final
 
@@ -11,7 +11,7 @@ from downconvert.broker.topic_settings import SETTINGS, ConfigType
 from downconvert.protocol.consumer_protocol import Subscription, write_subscription
 from downconvert.protocol.schemas import Message
 from records import Codec, Record, TimestampType, build
-from records.formats import V2
+from records.formats import V0, V1, V2
 
 from .identities import Rendered, Token
 
@@ -194,8 +194,6 @@ class Focus:
                 return METADATA
             case "key" | "coordinator_keys":
                 return random.choice((self.group, self.transactional_id or ""))
-            case "records":
-                return self.records()
         return None
 
     def _odd(self, name: str, kind: str) -> Any:
@@ -237,8 +235,8 @@ class Focus:
         values = (setting.default, *VALUES[setting.type])
         return name, self.random.choice(values)
 
-    def records(self) -> Rendered:
-        """A batch: of the producer in focus, or of none."""
+    def records(self, version: int) -> Rendered:
+        """A batch for this version of Produce: of the producer in focus, or of none."""
         random = self.random
         count = random.choice((1, 2, 3))
         codec = random.choice(tuple(Codec))
@@ -247,6 +245,14 @@ class Focus:
         now = int(time.time() * 1000)
         times = [-1 if age < 0 else now - age] * count
         records = [Record(i, times[i], TimestampType.CREATE, key, b"v%d" % i) for i in range(count)]
+        magic = (V0, V0, V1, V2)[min(version, 3)] if random.random() < 0.9 else V2
+        if magic < V2:
+            codecs = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
+            codec = codec if codec in codecs[: 4 if magic == V1 else 3] else Codec.NONE
+            return Rendered(
+                f"{count} messages of v{magic}, {codec.name}, key {key!r}, age {age}",
+                lambda _: build(_of_format(records, magic), magic=magic, codec=codec),
+            )
         token, epoch = self.producer
         if not isinstance(token, Token) or random.random() < 0.3:
             return Rendered(
@@ -273,3 +279,10 @@ class Focus:
             topic=self.topic,
             end=sequence + count,
         )
+
+
+def _of_format(records: list[Record], magic: int) -> list[Record]:
+    """As old messages have them: those of v0 have no time."""
+    if magic == V1:
+        return records
+    return [replace(one, timestamp=-1, timestamp_type=TimestampType.NONE) for one in records]

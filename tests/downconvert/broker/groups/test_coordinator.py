@@ -11,6 +11,9 @@ from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Field, Message, schema
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin, frame, someone
+from tests.downconvert.broker.offset_logs import commit, fetch
+from tests.downconvert.broker.transacting import Producing
+from tests.downconvert.broker.writable import writable_broker
 
 ASKED = [
     ApiKey.FindCoordinator,
@@ -146,3 +149,95 @@ def test_a_protocol_that_is_offered_twice_counts_once(broker: Broker) -> None:
     joined = answer(waiting)
     assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
     assert [bytes(one.metadata) for one in joined.members] == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "code"),
+    [
+        (5_999, ErrorCode.INVALID_SESSION_TIMEOUT),
+        (6_000, ErrorCode.MEMBER_ID_REQUIRED),
+        (20_000, ErrorCode.MEMBER_ID_REQUIRED),
+        (20_001, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ],
+)
+def test_sessions_are_neither_shorter_nor_longer_than_the_broker_says(
+    tmp_path: Path, milliseconds: int, code: ErrorCode
+) -> None:
+    config = BrokerConfig(group_min_session_timeout_ms=6_000, group_max_session_timeout_ms=20_000)
+    broker = Broker(LogDir.open(tmp_path), config)
+    assert join(broker, "g", session_timeout_ms=milliseconds).error_code == code
+
+
+def test_the_id_of_a_group_has_so_many_bytes(broker: Broker) -> None:
+    assert join(broker, "ü" * 0x4000).error_code == ErrorCode.INVALID_GROUP_ID
+    assert join(broker, "x" * 0x7FFF).error_code == ErrorCode.MEMBER_ID_REQUIRED
+
+
+def committed(broker: Broker, group: str, generation: int) -> int:
+    partition = Message(partition_index=0, committed_offset=1, committed_metadata="")
+    topics = [Message(name="t", partitions=[partition])]
+    body = Message(
+        group_id=group,
+        generation_id_or_member_epoch=generation,
+        member_id="m" if generation >= 0 else "",
+        topics=topics,
+    )
+    (topic,) = ask(broker, ApiKey.OffsetCommit, 8, body, now=1000.0).topics
+    code: int = topic.partitions[0].error_code
+    return code
+
+
+def test_a_commit_of_a_member_makes_no_group_and_one_of_nobody_does(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", groups_max=1) as broker:
+        assert committed(broker, "g", 3) == ErrorCode.ILLEGAL_GENERATION
+        assert broker.groups.ids() == []
+        assert committed(broker, "g", -1) == ErrorCode.NONE
+        assert committed(broker, "h", -1) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert broker.groups.ids() == ["g"]
+
+
+def test_the_group_without_a_name_has_offsets_and_none_of_a_transaction(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        assert commit(broker, 3, group="") == ErrorCode.NONE
+        producer = Producing(broker)
+        producer.begin()
+        assert producer.commit_offset(4, group="") is ErrorCode.INVALID_GROUP_ID
+
+
+def test_groups_are_known_after_a_restart_by_their_offsets_alone(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        commit(broker, 3, group="g")
+        commit(broker, 4, group="h")
+    with writable_broker(tmp_path) as broker:
+        assert fetch(broker, "h") == (4, 0)
+        assert broker.groups.ids() == ["g", "h"]
+        assert sorted(broker.groups.positions()) == [("g", "t", 0, 3), ("h", "t", 0, 4)]
+
+
+def test_a_group_that_was_stored_and_is_deleted_is_gone(tmp_path: Path) -> None:
+    options = {"group_initial_rebalance_delay_ms": 0}
+
+    def state(broker: Broker) -> str:
+        found = ask(broker, ApiKey.DescribeGroups, 4, Message(groups=["g"]), now=2.0).groups
+        said: str = found[0].group_state
+        return said
+
+    with writable_broker(tmp_path, **options) as broker:
+        first = join(broker, "g")
+        again = join(broker, "g", member_id=first.member_id)
+        assert again.generation_id == 1
+        ask(broker, ApiKey.LeaveGroup, 1, Message(group_id="g", member_id=first.member_id))
+    with writable_broker(tmp_path, **options) as broker:
+        assert state(broker) == "Empty"
+        deleting = Message(groups_names=["g"])
+        (told,) = ask(broker, ApiKey.DeleteGroups, 2, deleting, now=2.0).results
+        assert (told.error_code, state(broker), broker.groups.ids()) == (0, "Dead", [])
+
+
+def test_a_client_that_was_given_an_id_may_come_though_a_topic_is_deleted(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", group_initial_rebalance_delay_ms=0) as broker:
+        first = join(broker, "g")
+        assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+        ask(broker, ApiKey.DeleteTopics, 1, Message(topic_names=["t"], timeout_ms=1000))
+        again = join(broker, "g", member_id=first.member_id)
+        assert (again.error_code, again.generation_id) == (0, 1)

@@ -3,6 +3,7 @@
 Sans I/O: the exchanges are stepped, and the cluster's answers made by hand."""
 
 from collections.abc import Generator
+from io import BytesIO
 from typing import Any
 
 import pytest
@@ -12,8 +13,10 @@ from downconvert.gateway.session import fetching, producing, recoding
 from downconvert.gateway.session.exchanges import Ask, Turn
 from downconvert.gateway.session.fetching import ANSWER_MAX
 from downconvert.gateway.session.translation import translate
+from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from records import MemoryRecords
+from downconvert.serving.buffered_send import MemoryBudget
+from records import MemoryRecords, read
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
 from tests.downconvert.storage.logs import batch
 
@@ -100,6 +103,95 @@ def test_no_more_is_asked_of_the_cluster_than_an_answer_may_have(fetch: Any) -> 
     body.max_bytes = 1000
     _, asked = fetch(body, answer(part(0, batch(0), 1)))
     assert [one.max_bytes for one in bodies(asked)] == [1000]
+
+
+def refused(index: int, code: int) -> Message:
+    one = part(index, b"", -1)
+    one.error_code = code
+    return one
+
+
+def offsets_of(told: Message, index: int = 0) -> list[int]:
+    channel = BytesIO()
+    send = told.responses[0].partitions[index].records
+    while send and not send.completed:
+        send.write_to(channel)
+    return [record.offset for record in read(MemoryRecords(channel.getvalue()))]
+
+
+def test_an_error_behind_records_is_left_to_the_next_fetch() -> None:
+    told, asked = old_fetch(
+        fetch_body(0), answer(part(0, batch(0), 9)), answer(refused(0, ErrorCode.CORRUPT_MESSAGE))
+    )
+    (one,) = told.responses[0].partitions
+    assert (one.error_code, offsets_of(told), len(asked)) == (0, [0], 2)
+
+
+def test_an_answer_that_fails_as_a_whole_is_told_of_each_partition_without_records() -> None:
+    """Also of those that had records before: their next fetch gets it."""
+    failed = Message(error_code=-1, throttle_time_ms=0, session_id=0, responses=[])
+    told, _ = old_fetch(fetch_body(0, 0), failed)
+    assert [one.error_code for one in told.responses[0].partitions] == [-1, -1]
+    told, _ = old_fetch(fetch_body(0), answer(part(0, batch(0), 9)), failed)
+    assert [one.error_code for one in told.responses[0].partitions] == [0]
+    assert offsets_of(told) == [0]
+
+
+def test_what_follows_and_is_larger_than_the_rest_of_the_limit_is_left_to_the_next_fetch() -> None:
+    limit = 20_000
+    for size, found in ((limit, [0]), (limit // 2, [0, 1])):
+        told, asked = old_fetch(
+            fetch_body(0, max_bytes=limit, wait=500),
+            answer(part(0, batch(0), 2)),
+            answer(part(0, batch(1, size=size), 2)),
+        )
+        assert (offsets_of(told), len(asked)) == (found, 2)
+        assert bodies(asked)[1].topics[0].partitions[0].partition_max_bytes == limit - len(batch(0))
+        assert [(one.max_wait_ms, one.min_bytes) for one in bodies(asked)] == [(500, 1), (0, 0)]
+
+
+def test_a_committed_fetch_of_an_old_client_ends_at_the_last_stable_offset() -> None:
+    policy, room = ConversionPolicy(isolation="read_committed"), MemoryBudget(1 << 20)
+    steps = fetching.fetch(fetch_body(0), 2, SERVED, lambda _topic: policy, room)
+    told, asked = drive(steps, answer(part(0, batch(0), end=9, stable=1)))
+    assert (offsets_of(told), len(asked)) == ([0], 1)
+    assert told.responses[0].partitions[0].high_watermark == 9
+
+
+def test_a_fetch_is_committed_if_any_of_its_topics_is() -> None:
+    policies = {"t": ConversionPolicy(), "u": ConversionPolicy(isolation="read_committed")}
+    room = MemoryBudget(1 << 20)
+    for names, level in ((["t"], 0), (["u"], 1), (["t", "u"], 1)):
+        body = fetch_body(0)
+        body.topics = [Message(topic=name, partitions=body.topics[0].partitions) for name in names]
+        steps = fetching.fetch(body, 2, SERVED, policies.__getitem__, room)
+        ends = [Message(topic=name, partitions=[part(0, b"", 0)]) for name in names]
+        _, asked = drive(steps, Message(**{**vars(answer()), "responses": ends}))
+        assert [one.isolation_level for one in bodies(asked)] == [level]
+
+
+@pytest.mark.parametrize(
+    ("other", "waits"),
+    [
+        (part(1, b"", 0), [(500, 1), (500, 1)]),  # nothing for the client: it waits, once more
+        (refused(1, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), [(500, 1)]),
+        (part(1, batch(0), 1), [(500, 1)]),
+    ],
+    ids=["nothing", "an error", "records"],
+)
+def test_a_fetch_waits_again_only_if_all_it_found_was_nothing_for_the_client(
+    other: Message, waits: list[tuple[int, int]]
+) -> None:
+    first = answer(part(0, skipped(5), 5), other)
+    again = answer(part(0, b"", 5), part(1, b"", 0))
+    _, asked = old_fetch(fetch_body(1, 0, wait=500), first, again)
+    assert [(one.max_wait_ms, one.min_bytes) for one in bodies(asked)] == waits
+
+
+def test_a_fetch_at_the_end_asks_once() -> None:
+    told, asked = old_fetch(fetch_body(5, wait=500), answer(part(0, b"", 5)))
+    assert len(asked) == 1
+    assert told.responses[0].partitions[0].records == b""
 
 
 def test_a_session_that_is_left_names_no_partition_to_forget() -> None:

@@ -185,3 +185,11 @@ def test_offsets_that_come_again_are_no_part_of_a_copy(tmp_path: Path) -> None:
         (0, 3, 0, size),
         (3, 5, size + len(again), size + len(again) + len(batch(3, 4))),
     ]
+
+
+def test_offsets_that_are_missing_after_a_cut_segment_are_reported_once(tmp_path: Path) -> None:
+    indexed_segment(tmp_path / "a-0", 0, *BATCHES[:6])
+    indexed_segment(tmp_path / "a-0", 100, *BATCHES[10:12])
+    for size in (len(BATCHES[0]), 2 * len(BATCHES[0]), 10_000):
+        (reason,) = reasons(tmp_path, maxPartitionBytes=size)
+        assert "60 up to 100" in reason

@@ -126,6 +126,8 @@ def _lost_notes(
         # Nothing else shows that a later leader truncated what another copy has, and the messages
         # of old formats have no epoch.
         lost.pop(LEADER_EPOCHS, None)
+    if any(piece.is_gone for piece in copy.pieces):
+        lost.pop(CLEANER_POINTS, None)  # nothing else distinguishes it from a cleaned segment
     if is_refused:
         lost.pop(PARTITION_METADATA, None)
     if LOG_STARTS in lost:

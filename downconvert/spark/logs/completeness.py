@@ -26,6 +26,7 @@ from downconvert.storage.errors import StorageError
 from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
+from records.batches.reader import read_batch
 from records.checksum import verify_checksum
 from records.formats import ENTRY_HEAD_SIZE, V2
 
@@ -265,10 +266,10 @@ def _scanned(
             if following is None:
                 break
             position = first = following.position
-            if at < following.base_offset < end:
-                yield Stretch(at, following.base_offset, State.DAMAGED, epoch, file)
-            at = max(at, following.base_offset)
-            after = following.base_offset
+            after = first_offset(records, following)
+            if at < after < end:
+                yield Stretch(at, after, State.DAMAGED, epoch, file)
+            at = max(at, after)
             continue
         if header.last_offset < at:
             first = position + header.size
@@ -300,6 +301,15 @@ def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | Non
     at = found.boundaries().from_position(position + 1)
     following = None if at is None else _header_at(records, at)
     return None if following is None or following.base_offset < after else following
+
+
+def first_offset(records: Records, header: BatchHeader, size_max: int | None = None) -> int:
+    """The first offset of a batch. Only the first record of compressed messages of v0 and v1 has
+    it; if that is damaged, the result is the last offset. `size_max`: of a record, in bytes."""
+    if header.magic != V2 and header.codec is not Codec.NONE:
+        with suppress(RecordsError):
+            return next(read_batch(records, header, record_size_max=size_max)).offset
+    return header.base_offset
 
 
 def _header_at(records: Records, position: int) -> BatchHeader | None:

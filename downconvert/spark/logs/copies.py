@@ -157,16 +157,16 @@ def _looked_at(
 def look(log: PartitionLog) -> Copy:
     """How far a copy goes, by its last batch and its checkpoints. If a batch is damaged, those
     behind it count, too. FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    with staged(_with_sides(log, {LEADER_EPOCHS, PARTITION_METADATA}), ()) as directory:
+        epochs = tuple(leader_epochs(directory))
+        topic_id = topic_id_of(str(directory))
     last, damaged = None, None
     for file in reversed([file for file in log.segments if file.size]):
         last, is_damaged = last_batch(file)
         damaged = file if is_damaged and damaged is None else damaged
-        if last is not None or not log.is_mounted:
+        if last is not None or (epochs and not log.is_mounted):
             break
     end = log.segments[-1].base_offset if log.segments else 0
-    with staged(_with_sides(log, {LEADER_EPOCHS, PARTITION_METADATA}), ()) as directory:
-        epochs = tuple(leader_epochs(directory))
-        topic_id = topic_id_of(str(directory))
     latest = [entry.epoch for entry in epochs]
     if last is not None:
         end = max(end, last.last_offset + 1)

@@ -115,9 +115,25 @@ def _indexed(log: PartitionLog) -> _Indexed:
                 open_ = [one for one in found.producers() if one.transaction_start >= 0]
                 stable = min((*(one.transaction_start for one in open_), *late), default=end)
                 goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
-                is_decided = stable == end and found.damage is None and not goes_further
-                return _Indexed(stable, aborted, is_decided, open_)
+                is_sound = found.damage is None and _is_sound(found)
+                is_decided = stable == end and is_sound and not goes_further
+                return _Indexed(stable if is_sound else 0, aborted, is_decided, open_)
     return _Indexed()
+
+
+def _is_sound(log: Log) -> bool:
+    """Whether headers lead to the end of each segment after the last snapshot of producers. Behind
+    damage, transactions were not followed."""
+    for segment in reversed(log.segments):
+        end = log.end_of(segment)
+        try:
+            for _ in segment.slice(0, end).batches():
+                pass
+        except CorruptRecordsError:
+            return False
+        if segment.path(Kind.SNAPSHOT).exists():
+            break
+    return True
 
 
 def _has_indexes(log: Log) -> bool:

@@ -21,6 +21,7 @@ from downconvert.spark.logs.completeness import (
     State,
     Stretch,
     cleaned_until,
+    first_offset,
     is_indexed_beyond,
     is_last,
     is_unwritten,
@@ -31,10 +32,9 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
-from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
-from records.batches.reader import read_batch
+from records import BatchHeader, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
-from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE, V2
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
 from .checksums import is_sound
 
@@ -260,12 +260,9 @@ class Entries:
             header = self.header(position)
         except CorruptRecordsError:
             return None
-        if header is None or header.magic == V2 or header.codec is Codec.NONE:
-            return None if header is None else header.base_offset
-        with suppress(RecordsError):  # only its first record has it
-            size_max = self.options.max_record_bytes
-            return next(read_batch(self.records, header, record_size_max=size_max)).offset
-        return None
+        if header is None:
+            return None
+        return first_offset(self.records, header, self.options.max_record_bytes)
 
     def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
         """The offset after the last complete entry that ends at or before `end`, and where that

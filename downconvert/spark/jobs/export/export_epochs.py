@@ -57,7 +57,7 @@ def known_epoch(log: PartitionLog, facts: Facts, offset: int) -> int:
     Compaction may have removed the record. Then the epoch is from the broker's checkpoint.
     StoreError."""
     for file in (file for copy in (log, *log.others) for file in copy.segments):
-        if file.base_offset < offset <= file.next_offset and file.size:
+        if file.base_offset < offset <= min(file.next_offset, file.valid_until) and file.size:
             found = header_of(file, offset - 1)
             if found is not None:
                 return found.leader_epoch

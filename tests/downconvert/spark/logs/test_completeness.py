@@ -5,8 +5,11 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, DataLossError, MissingOffsetsError
+from downconvert.spark.logs.completeness import State, Stretch, scan
 from downconvert.spark.logs.places import Json
-from downconvert.storage.names import Kind, file_name
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.storage.names import OFFSET_MAX, Kind, file_name
+from downconvert.storage.names import State as FileState
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
@@ -155,3 +158,38 @@ def test_available_now_fails_where_offsets_are_missing(tmp_path: Path) -> None:
     with pytest.warns(RuntimeWarning, match="30 up to 50"):
         found = available_now(tmp_path, failOnDataLoss=False)
     assert found == [f"a-0:{offset}" for offset in [*range(30), *range(50, 70)]]
+
+
+def scanned(directory: Path, start: int, *batches: bytes) -> list[Stretch]:
+    segment(directory, 0, *batches)
+    size = sum(map(len, batches))
+    file = SegmentFile(str(directory), 0, FileState.LIVE, size, OFFSET_MAX)
+    return list(scan(file, start, OFFSET_MAX))
+
+
+def test_the_checksum_of_a_batch_counts_for_its_last_offset_too(tmp_path: Path) -> None:
+    damaged = bytearray(batch(0, 1, 2))
+    damaged[-1] ^= 1
+    found = scanned(tmp_path, 2, bytes(damaged), batch(3, 4))
+    assert [(one.start, one.end, one.state) for one in found] == [
+        (2, 3, State.DAMAGED),
+        (3, 5, State.WHOLE),
+    ]
+
+
+def test_offsets_that_come_again_are_no_part_of_a_copy(tmp_path: Path) -> None:
+    again = batch(2)
+    found = scanned(tmp_path, 0, batch(0, 1, 2), again, batch(3, 4))
+    size = len(batch(0, 1, 2))
+    assert [(one.start, one.end, one.first, one.last) for one in found] == [
+        (0, 3, 0, size),
+        (3, 5, size + len(again), size + len(again) + len(batch(3, 4))),
+    ]
+
+
+def test_offsets_that_are_missing_after_a_cut_segment_are_reported_once(tmp_path: Path) -> None:
+    indexed_segment(tmp_path / "a-0", 0, *BATCHES[:6])
+    indexed_segment(tmp_path / "a-0", 100, *BATCHES[10:12])
+    for size in (len(BATCHES[0]), 2 * len(BATCHES[0]), 10_000):
+        (reason,) = reasons(tmp_path, maxPartitionBytes=size)
+        assert "60 up to 100" in reason

@@ -17,7 +17,7 @@ from downconvert.storage.producers.producer_state import (
 )
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage import brokers
-from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment
+from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
 
 COMMITTED = [dump for dump in brokers.dumps() if dump.committed and dump.directory == "log"]
 BESIDE = (".index", ".timeindex", ".txnindex", ".snapshot")
@@ -84,3 +84,35 @@ def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
         write_snapshot(UNSYNCED, directory / file_name(6, Kind.SNAPSHOT), states)
     (log,) = find_partitions([str(packed(directory.parent) if is_elsewhere else directory.parent)])
     assert committed_of(log, lambda _: 0).end == 1
+
+
+def test_a_transaction_behind_damage_is_open(tmp_path: Path) -> None:
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    batches = [batch(0), batch(1), batch(2), batch(3, transactional=True, **fields), batch(4)]
+    indexed_segment(tmp_path / "a-0", 0, *batches)
+    path = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    data = bytearray(path.read_bytes())
+    size = len(batches[0])
+    data[size : 2 * size] = bytes(size)
+    path.write_bytes(data)
+    (log,) = find_partitions([str(tmp_path)])
+    assert committed_of(log, lambda _: 0).end == 3
+
+
+def test_an_open_transaction_that_only_another_copy_has_holds_back_what_follows(
+    tmp_path: Path,
+) -> None:
+    """A DeleteRecords request has removed its records from the leader's copy."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "leader_epoch": 0}
+    earlier = [batch(0, 1, transactional=True, **fields), batch(2, 3, leader_epoch=0)]
+    later = [batch(4, 5, leader_epoch=0), batch(6, 7, leader_epoch=0)]
+    segment(_broker(tmp_path, "b1") / "a-0", 4, *later)
+    (tmp_path / "b1" / "log-start-offset-checkpoint").write_text("0\n1\na 0 5\n")
+    segment(_broker(tmp_path, "b2") / "a-0", 0, *earlier, later[0])
+    assert [row["offset"] for row in rows(tmp_path)] == [5, 6, 7]
+    assert rows(tmp_path, isolation="read_committed") == []
+
+
+def _broker(path: Path, name: str) -> Path:
+    (path / name).mkdir()
+    return path / name

@@ -30,6 +30,8 @@ def test_offsets_choose_whole_batches(tmp_path: Path) -> None:
     partition(tmp_path, batch(0, 1, 2) + batch(3, 4) + batch(5, 6) + batch(7))
     bounds = {"startingOffsets": '{"topic":{"0":4}}', "endingOffsets": '{"topic":{"0":6}}'}
     assert [row["baseOffset"] for row in rows(tmp_path, level="batch", **bounds)] == [3, 5]
+    until = {"endingOffsets": '{"topic":{"0":5}}'}  # where a batch begins
+    assert [row["baseOffset"] for row in rows(tmp_path, level="batch", **until)] == [0, 3]
 
 
 def test_more_batches_than_are_collected_at_once_all_come(

@@ -1,0 +1,54 @@
+"""Batch boundaries that an index leads to."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.logs.boundaries import boundaries_of
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+BATCHES = [batch(*range(base, base + 4)) for base in range(0, 24, 4)]
+SIZE = len(BATCHES[0])
+
+
+def made(directory: Path, data: bytes | None = None) -> SegmentFile:
+    """Six batches of four records, with an index entry for each but the first."""
+    indexed_segment(directory, 0, *BATCHES)
+    log = directory / file_name(0, Kind.LOG)
+    log.write_bytes(b"".join(BATCHES) if data is None else data)
+    return SegmentFile(str(directory), 0, State.LIVE, log.stat().st_size, OFFSET_MAX)
+
+
+def test_a_boundary_after_an_offset_is_after_its_whole_batch(tmp_path: Path) -> None:
+    boundaries = boundaries_of(made(tmp_path))
+    for offset in range(24):
+        after = boundaries.after_offset(offset)
+        assert after is None or after >= SIZE * -(-offset // 4)
+        assert boundaries.before_offset(offset) <= SIZE * (offset // 4)
+    assert boundaries.after_offset(5) is not None
+    boundaries.close()
+
+
+@pytest.mark.parametrize("what", ["zeros", "cut"])
+def test_a_sound_batch_before_damage_is_a_boundary(tmp_path: Path, what: str) -> None:
+    data = bytearray(b"".join(BATCHES))
+    data[2 * SIZE : 3 * SIZE] = bytes(SIZE)
+    if what == "zeros":
+        data[4 * SIZE :] = bytes(len(data) - 4 * SIZE)
+    else:
+        del data[4 * SIZE + 20 :]
+    boundaries = boundaries_of(made(tmp_path, bytes(data)))
+    assert boundaries.from_position(2 * SIZE + 1) == 3 * SIZE
+    boundaries.close()
+
+
+def test_a_damaged_batch_before_damage_is_none(tmp_path: Path) -> None:
+    data = bytearray(b"".join(BATCHES))
+    data[2 * SIZE : 3 * SIZE] = bytes(SIZE)
+    data[4 * SIZE - 1] ^= 1
+    del data[4 * SIZE + 20 :]
+    boundaries = boundaries_of(made(tmp_path, bytes(data)))
+    assert boundaries.from_position(2 * SIZE + 1) is None
+    boundaries.close()

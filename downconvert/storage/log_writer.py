@@ -8,7 +8,6 @@ Not here: the active segment's files (segment_writer.py), the other segments' fi
 (segment_directory.py), finding old segments (retention.py)."""
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Final
 
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
@@ -24,7 +23,7 @@ from .disk.fence import FencedFiles
 from .disk.open_files import OpenFiles
 from .errors import StorageError
 from .producers.producer_state import ProducerState
-from .producers.producers import Producers
+from .producers.producers import PRODUCER_ID, Producers
 from .recovery import RecoveredLog
 from .segment_directory import SegmentDirectory
 from .segments.appended import check_appended, first_offset
@@ -34,7 +33,6 @@ from .segments.tail import Tail
 from .segments.write_guard import WriteGuard
 
 LOG: Final = log_of(__name__)
-PRODUCER_ID: Final = attrgetter("producer_id")
 
 
 class LogWriter:

@@ -193,6 +193,8 @@ class ClientCensus:
 
     def _known(self, key: ClientKey) -> ClientUse:
         """The counts that a key belongs to by now."""
+        if (found := self._old.get(key)) is not None:
+            return found
         for table in (self._old, self._current):
             for one in (key, _by_pattern(key), _by_prefix(key)):
                 if one in table:

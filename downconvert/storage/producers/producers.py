@@ -4,7 +4,9 @@ Not here: the effect of a batch on a producer's state (producer_state.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
+from typing import Final
 
 from downconvert.storage.errors import CorruptFileError, StorageError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
@@ -14,6 +16,8 @@ from downconvert.storage.segments.segments import Segments
 from records import BatchHeader, CorruptRecordsError, Records
 
 from .producer_state import ProducerStates, read_marker, read_snapshot
+
+PRODUCER_ID: Final = attrgetter("producer_id")
 
 
 class Producers:

@@ -76,7 +76,7 @@ def test_fetches_are_measured_kept_and_converted_in_the_pool(
 ) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, *(dense(n, codec) for n in range(count)))
-        threads.watch(turns, "to_send")
+        threads.watch(LazyDownConvertRecords, "to_send")
         threads.watch(LazyDownConvertSend, "write_to")
         with Wire(running.address) as client:
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
@@ -92,7 +92,7 @@ def test_a_small_fetch_is_converted_by_the_event_loop(
     monkeypatch.setattr(delivery, "SOON", 60.0)
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, dense(0, codec, 10_000))
-        threads.watch(turns, "to_send")
+        threads.watch(LazyDownConvertRecords, "to_send")
         threads.watch(LazyDownConvertSend, "write_to")
         with Wire(running.address) as client:
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0))

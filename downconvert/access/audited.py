@@ -1,6 +1,6 @@
 """The changes and denials of a request, as an audit names them: each resource with its outcome.
 
-Not here: who has asked, and where the lines go (the gateway's audit.py)."""
+Not here: the client, and where the lines go (the gateway's audit.py)."""
 
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias

@@ -19,13 +19,13 @@ def hide(group: Message, access: Access) -> None:
     for member in getattr(group, "members", ()) if access.is_closed else ():
         metadata, assignment = member.member_metadata, member.member_assignment
         is_known = group.protocol_type == CONSUMERS
-        if not (is_known and _may_be_seen(access, _subscribed, metadata)):
+        if not (is_known and _may_be_described(access, _subscribed, metadata)):
             member.member_metadata = b""
-        if not (is_known and _may_be_seen(access, _assigned, assignment)):
+        if not (is_known and _may_be_described(access, _assigned, assignment)):
             member.member_assignment = b""
 
 
-def _may_be_seen(
+def _may_be_described(
     access: Access, topics_of: Callable[[memoryview], Iterable[str]], data: memoryview
 ) -> bool:
     try:

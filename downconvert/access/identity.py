@@ -53,7 +53,7 @@ class Identified(Generic[C]):
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRule(Generic[C]):
-    """Which clients match, and their rights. An unset field matches any client.
+    """The clients that match, and their rights. An unset field matches any client.
 
     `user`, `group` and `certificate` are shell patterns for the SASL user, for any of the groups
     in its token, and for the common name of the certificate; a client without one does not match.

@@ -16,7 +16,9 @@ import cryptography  # noqa: F401 - PyJWT checks no signature of these without i
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from jwt import PyJWK, PyJWS, PyJWTError
 
-DOCUMENT_MAX: Final = 512 * 1024  # bytes
+from records.units import KiB
+
+DOCUMENT_MAX: Final = 512 * KiB  # bytes
 KEYS_MAX: Final = 256
 RSA_BITS: Final = range(2048, 16_384 + 1)
 RSA: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512")

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, HTTPSHandler, build_opener
 
 from records.logged import log_of, with_log_fields
+from records.units import KiB
 
 from .jwks import DOCUMENT_MAX, Jwks, JwksError
 from .rights import ConfigError
@@ -25,7 +26,7 @@ LOG: Final = log_of(__name__)
 HTTPS: Final = "https"
 SILENCE_MAX: Final = 5.0  # seconds without a byte
 TRANSFER_MAX: Final = 15.0  # seconds for a document
-PIECE_SIZE: Final = 64 * 1024
+PIECE_SIZE: Final = 64 * KiB
 RETRY_MAX: Final = 60.0  # seconds until the next attempt
 UNKNOWN_SECONDS: Final = 60.0  # between two renewals because of unknown keys
 

@@ -1,4 +1,4 @@
-"""Which parts of a request may go to the cluster, and which parts of the response to the client.
+"""The parts of a request that may go to the cluster, and of its response that the client may see.
 
 A listener with lists of names offers only the APIs whose names are known (names.py), and refuses
 others. A name that a client may not use is removed from its request and never reaches the cluster.
@@ -271,7 +271,9 @@ class Permission:
         names = self._names
         if names is not None:
             answered = [
-                one for one in getattr(answer, names.response, ()) if self._may_see(names, one)
+                one
+                for one in getattr(answer, names.response, ())
+                if self._may_be_described(names, one)
             ]
             setattr(answer, names.response, [*answered, *self._refused])
 
@@ -281,7 +283,7 @@ class Permission:
         if answered != NOT_ASKED:
             setattr(element, AUTHORIZED[kind], answered & self._access.operations(kind, name))
 
-    def _may_see(self, names: Names, element: Message) -> bool:
+    def _may_be_described(self, names: Names, element: Message) -> bool:
         if not hasattr(element, names.response_name):  # by id only
             return not self._access.is_closed
         return allows(self._access, names.kind_of(element), getattr(element, names.response_name))

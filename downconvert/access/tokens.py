@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
+from records.units import KiB
+
 from .rights import ConfigError
 
 if TYPE_CHECKING:
     from .jwks import Jwks
 
-TOKEN_MAX: Final = 16 * 1024  # bytes
+TOKEN_MAX: Final = 16 * KiB  # bytes
 NAME_MAX: Final = 256  # characters of a name in a token
 GROUPS_MAX: Final = 1000
 KEY_WAIT: Final = 5.0  # seconds for a key that was just published
@@ -24,7 +26,7 @@ KEY_WAIT: Final = 5.0  # seconds for a key that was just published
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenSettings:
-    """Which tokens are accepted. ConfigError: impossible settings.
+    """Conditions for accepting a token. ConfigError: impossible settings.
 
     jwks: the file or the https URL of the keys. audience: a token must have one of these; scope: it
     must have all of these."""

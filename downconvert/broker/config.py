@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from downconvert import ConversionPolicy
 from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
+from records.units import MiB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +26,7 @@ class BrokerConfig:
     topics: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     fetch_max_bytes: int = 57_671_680
     # Converted records kept for further clients and for slow ones; 0: always convert lazily.
-    conversions_kept_bytes: int = 16 * 1024 * 1024
+    conversions_kept_bytes: int = 16 * MiB
     message_max_bytes: int = 1_048_588
     socket_request_max_bytes: int = 104_857_600
     min_insync_replicas: int = 1
@@ -53,8 +54,8 @@ class BrokerConfig:
     cleans_up: bool = True  # False: no retention, no cleaner, no rolling by age
     log_initial_task_delay_ms: int = 30_000
     log_retention_check_interval_ms: int = 300_000
-    log_cleaner_dedupe_buffer_size: int = 128 * 1024 * 1024
+    log_cleaner_dedupe_buffer_size: int = 128 * MiB
     # Kafka has no limit. Here the cleaner shares a lock with the threads that serve clients.
-    log_cleaner_io_max_bytes_per_second: float = 10 * 1024 * 1024
+    log_cleaner_io_max_bytes_per_second: float = 10 * MiB
     producer_id_expiration_ms: int = 86_400_000
     producer_id_expiration_check_interval_ms: int = 600_000

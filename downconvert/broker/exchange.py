@@ -140,9 +140,9 @@ class Exchange:
 
     def wake(self) -> None:
         """The owner runs the paused step, if there is one. Thread-safe."""
-        self.post(self._go_on)
+        self.post(self._resume)
 
-    def _go_on(self, now: float) -> None:
+    def _resume(self, now: float) -> None:
         step, self._paused = self._paused, None
         if step is not None:
             step(now)

@@ -15,6 +15,7 @@ from downconvert.storage import Log, StorageError
 from records import Columns, RecordsError, build
 from records.formats import V2
 from records.logged import EscapedLog, log_of
+from records.units import MiB
 
 from .config import BrokerConfig
 from .partition import CheckBatch, Partition
@@ -24,7 +25,7 @@ from .topic_configs import append_config
 from .topics import Topic, Topics
 
 LOG: Final = log_of(__name__)
-CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
+CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * MiB)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
 KAFKA_COUNT: Final = 50  # partitions of each such topic, by default
 CONFIGS_MAX: Final = 8  # that are remembered: one for each such topic, and its earlier ones

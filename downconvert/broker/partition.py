@@ -262,7 +262,7 @@ class Partition:
         except ValueError as error:  # larger than a segment
             raise ApiError(ErrorCode.RECORD_LIST_TOO_LARGE, str(error)) from error
         if batch.producer_id >= 0 and batch.base_sequence >= 0:
-            self.sequences.note(batch, base_offset)
+            self.sequences.add_batch(batch, base_offset)
         return Appended(base_offset, end_offset - 1, prepared.log_append_time)
 
     def follower_fetched(

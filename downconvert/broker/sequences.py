@@ -107,8 +107,8 @@ class Sequences:
             )
         return None
 
-    def note(self, header: BatchHeader, base_offset: int) -> None:
-        """Notes that a producer's batch was appended at this offset."""
+    def add_batch(self, header: BatchHeader, base_offset: int) -> None:
+        """Adds a producer's batch that was appended at this offset."""
         recent = self._recent.pop(header.producer_id, None) or deque(maxlen=BATCHES_KEPT)
         recent.append(
             KnownBatch(

@@ -112,7 +112,7 @@ class Topics(Mapping[str, Topic]):
             found: defaultdict[str, dict[int, Partition]] = defaultdict(dict)
             for name in self.log_dir.logs:
                 known = self.partition(name.topic, name.partition)
-                if known is None or self._may_be_back(known):
+                if known is None or self._may_be_repaired(known):
                     try:
                         known = self._open(name)
                     except KeyError:  # removed since it was listed
@@ -135,7 +135,7 @@ class Topics(Mapping[str, Topic]):
         with self.lock:
             self.configs.replace(name, own)
             self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
-            _say(name, "made", partitions=count)
+            _log_change(name, "made", partitions=count)
             return self._topics[name]
 
     def add_partitions(self, name: str, indices: Iterable[int]) -> None:
@@ -144,7 +144,7 @@ class Topics(Mapping[str, Topic]):
             topic = self._topics[name]
             missing = [index for index in indices if index not in topic.partitions]
             self._make(name, missing, UUID(bytes=topic.id))
-            _say(name, "given more partitions", partitions=len(topic.partitions))
+            _log_change(name, "given more partitions", partitions=len(topic.partitions))
 
     def delete(self, name: str) -> None:
         """Removes a topic and all its records. Errors as those of `create`; then some partitions
@@ -164,7 +164,7 @@ class Topics(Mapping[str, Topic]):
             self._by_id.pop(topic.id, None)
             self._rewrites = None
             self.configs.forget(name)
-            _say(name, "deleted")
+            _log_change(name, "deleted")
 
     def configure(self, name: str, own: Mapping[str, str]) -> None:
         """Replaces a topic's own settings. Errors as those of `create`."""
@@ -178,7 +178,7 @@ class Topics(Mapping[str, Topic]):
                 if partition.log.is_writable:
                     with partition.lock:
                         partition.log.writer.configure(config)
-            _say(name, "configured", config=dict(own))
+            _log_change(name, "configured", config=dict(own))
 
     def _make(self, name: str, indices: Iterable[int], topic_id: UUID) -> None:
         """Creates all of these partitions, or none. None of them exists yet."""
@@ -214,7 +214,7 @@ class Topics(Mapping[str, Topic]):
         self._by_id[topic.id] = topic
         self._rewrites = None
 
-    def _may_be_back(self, partition: Partition) -> bool:
+    def _may_be_repaired(self, partition: Partition) -> bool:
         """Whether to open an offline partition again: another process writes there, and may have
         repaired it."""
         return not self._config.is_writable and partition.log.offline_reason is not None
@@ -231,7 +231,7 @@ class Topics(Mapping[str, Topic]):
         return Topic(name, _read_id(name, partitions), partitions, self.configs.of(name))
 
 
-def _say(topic: str, what: str, **fields: object) -> None:
+def _log_change(topic: str, what: str, **fields: object) -> None:
     """Logs a change that a client requested."""
     message = "".join(f", {name} {value}" for name, value in fields.items())
     LOG.info("topic %s is %s%s", topic, what, message, extra={"fields": {"topic": topic} | fields})

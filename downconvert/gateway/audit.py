@@ -1,4 +1,4 @@
-"""The audit: who has logged in, was refused or denied something, or has changed something.
+"""The audit: logins, refusals, denials and changes, with the client of each.
 
 Its lines go to a logger of their own. Changes are always written. Refusals and denials are limited:
 anybody can cause them, and must not be able to fill the disk.
@@ -33,7 +33,7 @@ class Audit:
         return AUDIT.isEnabledFor(logging.INFO)
 
     def logged_in(self, who: Mapping[str, Any]) -> None:
-        """A client has proved who it is. `who`: fields of the client, here and below."""
+        """A client has proved its identity. `who`: fields of the client, here and below."""
         text = "client %s: has logged in as %r"
         fields = {"event": "logged_in", **who}
         AUDIT.info(text, who["client"], who["principal"], extra={"fields": fields})

@@ -28,7 +28,7 @@ ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
 FIRST: Final = 0  # the number of the parent's first question
 LOOK_SECONDS: Final = 1.0  # between two checks whether it still serves
-Configure = Callable[[], Callable[[], object]]  # sets up logging; what it returns ends that
+Configure = Callable[[], Callable[[], object]]  # sets up logging; the result ends it
 
 
 class HandedListeners:

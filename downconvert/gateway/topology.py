@@ -15,7 +15,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 
 from .advertised import PORT_MAX, Advertised
 
-RECENT: Final = 1.0  # seconds in which clients that connect get what a broker told others
+RECENT: Final = 1.0  # seconds for which a broker's answer to one client is given to others
 BOOTSTRAP: Final = -1  # the "node" of the listener that clients bootstrap from
 
 
@@ -31,7 +31,7 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Which port stands for which broker."""
+    """The ports of the brokers."""
 
     first: int
     pinned: Mapping[int, int]  # node id: port
@@ -47,7 +47,7 @@ class Ports:
 
 
 class Topology:
-    """The brokers of a cluster, as of the last response. Thread-safe."""
+    """The brokers of a cluster in the last response. Thread-safe."""
 
     def __init__(self, bootstrap: Iterable[Address], ports: Ports) -> None:
         self.bootstrap = tuple(bootstrap)

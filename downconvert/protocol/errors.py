@@ -98,7 +98,7 @@ class BadRequestError(BrokerError):
 
 
 class FailedLoginError(BadRequestError):
-    """A client that is not who it says, or that has not said who it is."""
+    """A client whose login failed, or that has not logged in."""
 
 
 class ExpiredSessionError(BadRequestError):

@@ -70,14 +70,14 @@ def hard_size(
     return max(limit, PREFIX.size + first_size)
 
 
-def joins_more(used: int, room: int) -> bool:
+def may_join_next(used: int, room: int) -> bool:
     """Whether a range that is completely in the response is joined with the next range.
 
     used: bytes of the log in the response so far. room: bytes of the log that still fit."""
     return used <= JOINED_SIZE_MAX and room > 0
 
 
-class FirstOfUse(NamedTuple):
+class FirstVisible(NamedTuple):
     """header: of the first batch that has something for the client. None: no batch has. end: the
     offset after the last batch before it. None: there is none. looked_at: batches checked."""
 
@@ -86,7 +86,7 @@ class FirstOfUse(NamedTuple):
     looked_at: int
 
 
-def first_of_use(records: Records, offset: int, *, wants_markers: bool) -> FirstOfUse:
+def first_visible(records: Records, offset: int, *, wants_markers: bool) -> FirstVisible:
     """The first batch of a range that has a record at or after `offset`, has a marker if markers
     are wanted, or is damaged. Batches below v2 count as having a record.
 
@@ -98,12 +98,12 @@ def first_of_use(records: Records, offset: int, *, wants_markers: bool) -> First
         looked_at += 1
         is_marker = header.is_control and wants_markers
         if header.magic < V2 or is_marker or has_record_from(records, header, offset):
-            return FirstOfUse(header, end, looked_at)
+            return FirstVisible(header, end, looked_at)
         end = header.last_offset + 1
-    return FirstOfUse(None, end, looked_at)
+    return FirstVisible(None, end, looked_at)
 
 
-def is_of_use(header: BatchHeader, offset: int) -> bool:
+def has_visible_record(header: BatchHeader, offset: int) -> bool:
     """Whether the header alone shows that a batch has a record at or after `offset`. That is true
     for nearly every fetched batch."""
     if header.magic < V2:

@@ -78,7 +78,7 @@ def _read(file: Path, name: str) -> bytes:
 
 
 def _instead(data: bytes, wanted: str) -> str:
-    """What is in a file that has no PEM of that kind."""
+    """Describes a file that has no PEM of that kind."""
     if not data.strip():
         return "the file is empty"
     if data.startswith(DER):

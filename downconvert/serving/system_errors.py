@@ -1,6 +1,6 @@
-"""What the operating system says, for one line of a log or an error.
+"""The operating system's words for an error, for one line of a log.
 
-Python adds numbers and addresses to it, which stand in the line already."""
+Python adds numbers and addresses, which the line has already."""
 
 import os
 

@@ -226,7 +226,9 @@ class FetchSessions:
             self._partitions += len(session.partitions)
             return id_
 
-    def told(self, session: Session, epoch: int, results: list[Message]) -> list[Message]:
+    def changed_results(
+        self, session: Session, epoch: int, results: list[Message]
+    ) -> list[Message]:
         """The results that are due. Partitions with records move to the end, so that each is read
         first at some time. Raises ApiError if the session advanced without this request."""
         with self._lock:
@@ -309,7 +311,7 @@ class Incremental:
 
     def answer(self, results: list[Message], _now: float) -> Message:
         try:
-            due = self._sessions.told(self._session, self._epoch, results)
+            due = self._sessions.changed_results(self._session, self._epoch, results)
         except ApiError as error:
             return Message(error_code=error.code, session_id=self._session.id, results=[])
         return Message(session_id=self._session.id, results=due)

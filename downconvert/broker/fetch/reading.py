@@ -9,7 +9,7 @@ from typing import Final
 
 from downconvert import LazyRecodedRecords
 from downconvert.broker.partition import Partition
-from downconvert.serving.fetch_assembly import first_of_use, is_of_use
+from downconvert.serving.fetch_assembly import first_visible, has_visible_record
 from records import FileRecords
 
 from .contribution import Contribution, FetchPause, Reading, ReadLimits, Turns, nothing
@@ -37,7 +37,7 @@ def read_as_is(
     UnsupportedCodecError if the first batch has a refused codec."""
     records = partition.read(offset, limits.max_bytes, up_to)
     first = records.first
-    if not (is_follower or (first is not None and is_of_use(first, offset))):
+    if not (is_follower or (first is not None and has_visible_record(first, offset))):
         records = yield from _from_a_record_on(
             partition, records, offset, up_to, limits, wants_markers=is_committed
         )
@@ -86,7 +86,7 @@ def _from_a_record_on(
     """Begins with the first batch that has something for the client."""
     looked_at = 0
     while True:
-        first = first_of_use(records, offset, wants_markers=wants_markers)
+        first = first_visible(records, offset, wants_markers=wants_markers)
         looked_at += first.looked_at
         if first.header is not None:
             if not first.header.position:

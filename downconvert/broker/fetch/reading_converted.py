@@ -23,7 +23,7 @@ from downconvert.serving.fetch_assembly import (
     hard_size,
     has_record_from,
     head_of,
-    joins_more,
+    may_join_next,
 )
 from downconvert.serving.planning_slots import PlanningSlots, Wake
 from downconvert.storage import StorageError
@@ -194,7 +194,7 @@ class _Conversion:
         size = used = records.size
         size_max, room = self.limits.max_bytes, self.limits.room
         try:
-            while joins_more(used, size_max - used):
+            while may_join_next(used, size_max - used):
                 end, end_of = end_of(records), end_offset_of
                 if end is None or end >= self.up_to:
                     break

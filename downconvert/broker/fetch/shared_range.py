@@ -37,7 +37,7 @@ PLACES_MAX: Final = 1024  # places that are noted for one request
 
 
 class Ends(Enum):
-    """What comes after the chunks that were taken."""
+    """The part after the chunks that were taken."""
 
     ALL = auto()  # nothing: the range ends
     LATER = auto()  # a chunk that takes another turn, or belongs to the next fetch

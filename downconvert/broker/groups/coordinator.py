@@ -69,7 +69,7 @@ class Groups:
         if code:
             reply(Joined(member_id=join.member_id, code=code))
             return
-        with self._visit(group_id, now, create=not join.member_id) as group:
+        with self._locked_group(group_id, now, create=not join.member_id) as group:
             if group is not None:
                 group.join(join, now, reply)
         if group is None:
@@ -93,7 +93,7 @@ class Groups:
         if code:
             reply(Synced(code=code))
             return
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             if group is not None:
                 group.sync(
                     identity,
@@ -110,7 +110,7 @@ class Groups:
         code = self._check(group_id)
         if code:
             return code
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             if group is None:
                 return ErrorCode.UNKNOWN_MEMBER_ID
             return group.heartbeat(identity, now)
@@ -123,7 +123,7 @@ class Groups:
         code = self._check(group_id)
         if code:
             return code, []
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             if group is None:
                 return ErrorCode.NONE, [ErrorCode.UNKNOWN_MEMBER_ID for _ in leaving]
             codes = [group.leave(member_id, instance, now) for member_id, instance in leaving]
@@ -133,7 +133,7 @@ class Groups:
 
     @property
     def partitions_count(self) -> int:
-        """Of `__consumer_offsets`."""
+        """The partitions of `__consumer_offsets`."""
         return self._offsets.topic.count
 
     def partition_of(self, group_id: str) -> int:
@@ -154,7 +154,7 @@ class Groups:
         self, group_id: str, now: float
     ) -> tuple[Mapping[Partition, Committed], Collection[Partition]]:
         """The group's committed offsets, and the partitions with offsets in an open transaction."""
-        with self._visit(group_id, now):
+        with self._locked_group(group_id, now):
             return self._offsets.of(group_id), self._offsets.pending(group_id)
 
     def commit(
@@ -171,7 +171,7 @@ class Groups:
         code = self._check(group_id, may_be_empty=producer is None)
         if code:
             return code
-        with self._visit(group_id, now, create=identity.generation < 0) as group:
+        with self._locked_group(group_id, now, create=identity.generation < 0) as group:
             if group is None:
                 is_full = identity.generation < 0
                 return (
@@ -206,7 +206,7 @@ class Groups:
         code = self._check(group_id)
         if code:
             return code, {}
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             if group is None or group.state is State.DEAD:
                 return ErrorCode.GROUP_ID_NOT_FOUND, {}
             read: Collection[str] | None = ()
@@ -223,7 +223,7 @@ class Groups:
             free = [partition for partition, code in codes.items() if not code]
             code = self._offsets.remove(group_id, free, now)
             if free and not code:
-                code = self._end_if_over(group, now)
+                code = self._end_if_unused(group, now)
             return code, codes
 
     def forget_topics(self, names: Collection[str], now: float) -> None:
@@ -238,7 +238,7 @@ class Groups:
         for group_id in changed:
             self._expire_group(group_id, now, expires=False)
 
-    def forget_groups_that_are_over(self, now: float) -> None:
+    def forget_dead_groups(self, now: float) -> None:
         """Forgets all groups that have neither members nor offsets, as Kafka does when it deletes
         a topic."""
         for group_id in self.ids():
@@ -261,7 +261,7 @@ class Groups:
 
     def look(self, group_id: str, now: float, show: Callable[[Group], Message]) -> Message | None:
         """The description of a group that `show` makes; None: there is no such group."""
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             return None if group is None else show(group)
 
     def delete(self, group_id: str, now: float) -> ErrorCode:
@@ -269,7 +269,7 @@ class Groups:
         code = self._check(group_id, may_be_empty=True)
         if code:
             return code
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             if group is None:
                 return ErrorCode.GROUP_ID_NOT_FOUND
             if group.state is not State.EMPTY:
@@ -287,7 +287,7 @@ class Groups:
     # --- how
 
     def _expire_group(self, group_id: str, now: float, *, expires: bool = True) -> None:
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             if group is None:
                 return
             if expires:
@@ -297,12 +297,12 @@ class Groups:
                 old = [at for at in old if at not in pending]
                 if old and not self._offsets.remove(group_id, old, now):
                     LOG.info("group %s: %d offsets have expired", group_id, len(old))
-            self._end_if_over(group, now)
+            self._end_if_unused(group, now)
 
-    def _end_if_over(self, group: Group, now: float) -> ErrorCode:
+    def _end_if_unused(self, group: Group, now: float) -> ErrorCode:
         """Forgets a group if it has neither members nor offsets any more."""
-        is_over = group.state is State.EMPTY and not self._offsets.has(group.id)
-        if not is_over or not group.generation:
+        is_unused = group.state is State.EMPTY and not self._offsets.has(group.id)
+        if not is_unused or not group.generation:
             return ErrorCode.NONE
         code = self._offsets.delete(group, now)
         if not code:
@@ -315,7 +315,7 @@ class Groups:
             if self._deadlines.get(group_id) != deadline:
                 return  # an earlier deadline was set since, and its call has run the timers
             del self._deadlines[group_id]
-        with self._visit(group_id, now) as group:
+        with self._locked_group(group_id, now) as group:
             if group is not None:
                 group.advance(now)
 
@@ -342,7 +342,9 @@ class Groups:
             self._arm(now)
 
     @contextmanager
-    def _visit(self, group_id: str, now: float, *, create: bool = False) -> Iterator[Group | None]:
+    def _locked_group(
+        self, group_id: str, now: float, *, create: bool = False
+    ) -> Iterator[Group | None]:
         """The group, with the lock held; None: there is none, and it may not be made."""
         with self._lock:
             group = self._groups.get(group_id) or self._open(group_id, now, create)

@@ -101,7 +101,7 @@ class Group:
             return ErrorCode.NONE
         code = self.members.check(member_id, instance_id)
         if not code:
-            self._rebalance.expel(self.members[member_id], now)
+            self._rebalance.remove_member(self.members[member_id], now)
         return code
 
     def check_commit_in_transaction(self, identity: MemberIdentity) -> ErrorCode:

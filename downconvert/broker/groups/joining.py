@@ -38,7 +38,7 @@ class Joining:
         if not self._has_room(join):
             member = rebalance.members.get(join.member_id)
             if member is not None:
-                rebalance.expel(member, now)
+                rebalance.remove_member(member, now)
             rebalance.pending.pop(join.member_id, None)
             return ErrorCode.GROUP_MAX_SIZE_REACHED, ""
         if not self._supports(join):

@@ -1,4 +1,4 @@
-"""Which committed offsets of a group have expired [KIP-211, GroupMetadata].
+"""Finds the committed offsets of a group that have expired [KIP-211, GroupMetadata].
 
 The retention of a group without members begins when its last member left. In a group of consumers,
 that of a topic that no member reads begins at the commit, and so does that of an offset committed

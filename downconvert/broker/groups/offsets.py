@@ -67,7 +67,7 @@ class Offsets:
         self._strays: defaultdict[str, set[int]] = defaultdict(set)
         self.stored: dict[str, StoredGroup] = {}  # groups without a request yet
         found_in = self._read_all()
-        self._say_what_is_odd(found_in)
+        self._log_problems(found_in)
 
     def partitions_added(self, before: int, groups: Iterable[str]) -> None:
         """`before`: the number of partitions when these groups, and those with offsets, last wrote
@@ -153,12 +153,14 @@ class Offsets:
         """Forgets a group, with its committed and pending offsets."""
         assert group.state is State.EMPTY
         keys = [RecordKey(group.id, at) for at in self._kept.partitions(group.id)]
-        return self._bury([*keys, RecordKey(group.id)], now)
+        return self._write_tombstones([*keys, RecordKey(group.id)], now)
 
     def remove(self, group_id: str, partitions: Iterable[Partition], now: float) -> ErrorCode:
         """Forgets a group's committed and pending offsets in some partitions."""
         there = set(self._kept.partitions(group_id))
-        return self._bury([RecordKey(group_id, at) for at in partitions if at in there], now)
+        return self._write_tombstones(
+            [RecordKey(group_id, at) for at in partitions if at in there], now
+        )
 
     def forget_topics(self, names: Collection[str], now: float) -> set[str]:
         """Forgets offsets in topics that are deleted, or about to be created: a group must not
@@ -167,17 +169,17 @@ class Offsets:
 
         If the tombstones cannot be written, that is logged, and memory forgets all the same."""
         keys = self._kept.of_topics(names)
-        if self._bury(keys, now):
+        if self._write_tombstones(keys, now):
             LOG.warning("offsets of deleted topics stay in %s, as it takes none", OFFSETS_TOPIC)
             self._drop(keys)
         return {key.group_id for key in keys}
 
     # --- how
 
-    def _bury(self, keys: list[RecordKey], now: float) -> ErrorCode:
+    def _write_tombstones(self, keys: list[RecordKey], now: float) -> ErrorCode:
         code = ErrorCode.NONE
         if self._is_writable:
-            code = self.topic.bury(keys, now, self._strays)
+            code = self.topic.write_tombstones(keys, now, self._strays)
         if not code:
             self._drop(keys)
         return code
@@ -256,7 +258,7 @@ class Offsets:
     def _end(self, index: int, producer_id: int, committed: bool) -> None:
         self._kept.end((index, producer_id), committed=committed)
 
-    def _say_what_is_odd(self, found_in: Mapping[str, int]) -> None:
+    def _log_problems(self, found_in: Mapping[str, int]) -> None:
         """Logs which partitions of the topic are missing, and which transactions are open."""
         count, missing = self.topic.count, self.topic.missing
         if missing:

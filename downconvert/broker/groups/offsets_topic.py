@@ -57,7 +57,7 @@ class OffsetsTopic(InternalTopic):
         index = self.partition_of(group_id)
         return self._append(index, records, now, producer=producer, check=check)
 
-    def bury(
+    def write_tombstones(
         self, keys: Iterable[RecordKey], now: float, strays: Mapping[str, Collection[int]]
     ) -> ErrorCode:
         """Writes tombstones, in order for each group. Returns the first error; the tombstones of
@@ -68,8 +68,8 @@ class OffsetsTopic(InternalTopic):
             for index in (self.partition_of(key.group_id), *strays.get(key.group_id, ())):
                 by_partition[index].append(key)
         first_code = ErrorCode.NONE
-        for index, buried in by_partition.items():
-            rest = iter(buried)
+        for index, of_partition in by_partition.items():
+            rest = iter(of_partition)
             while some := [(key, None) for key in islice(rest, TOMBSTONES_MAX)]:
                 code, _ = self._append(index, some, now)
                 first_code = first_code or code
@@ -104,7 +104,7 @@ def _read(index: int, log: Log, take: TakeRecord, end: TakeEnd) -> None:
 
 
 def _kind(header: BatchHeader) -> tuple[int, int]:
-    """What batches that are read together have in common: a transaction, or none. Control batches
+    """The common part of batches that are read together: a transaction, or none. Control batches
     are read one by one."""
     if header.is_control:
         return header.base_offset, header.producer_id

@@ -91,13 +91,13 @@ class Rebalance:
             if member.deadline is None or member.deadline > now or member.id not in self.members:
                 continue
             if member.join_reply is None or member.is_new:
-                self.expel(member, now)
+                self.remove_member(member, now)
             else:
                 member.deadline = None
         if self._sync_deadline is not None and self._sync_deadline <= now:
             self._sync_deadline = None
             for member in [one for one in self.members.values() if one.id in self.unsynced]:
-                self.expel(member, now)
+                self.remove_member(member, now)
         if self._join_deadline is not None and self._join_deadline <= now:
             self.complete_join(now)
         self.maybe_complete_join(now)
@@ -189,7 +189,7 @@ class Rebalance:
 
     # --- members
 
-    def expel(self, member: Member, now: float) -> None:
+    def remove_member(self, member: Member, now: float) -> None:
         """Removes a member; the others join again."""
         self._remove(member)
         if self.state in (State.STABLE, State.COMPLETING):

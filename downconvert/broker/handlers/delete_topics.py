@@ -38,7 +38,7 @@ def _answer(
         gone = {answer.name for answer in answers if not answer.error_code}
         if gone:
             broker.groups.forget_topics(gone, now)
-            broker.groups.forget_groups_that_are_over(now)
+            broker.groups.forget_dead_groups(now)
     return Message(responses=answers)
 
 

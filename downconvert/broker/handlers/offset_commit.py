@@ -45,7 +45,9 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
                     partitions=[
                         Message(
                             partition_index=partition.partition_index,
-                            error_code=told(refused.get((name, partition.partition_index)), code),
+                            error_code=reply_code(
+                                refused.get((name, partition.partition_index)), code
+                            ),
                         )
                         for partition in topic.partitions
                     ],
@@ -56,7 +58,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     )
 
 
-def told(refused: ErrorCode | None, code: ErrorCode) -> ErrorCode:
+def reply_code(refused: ErrorCode | None, code: ErrorCode) -> ErrorCode:
     """The error of a partition. `code`: of the whole commit, checked before metadata."""
     if refused is None or (code and refused is ErrorCode.OFFSET_METADATA_TOO_LARGE):
         return code

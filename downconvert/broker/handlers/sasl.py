@@ -133,14 +133,15 @@ class _Attempt:
         Raises AuthenticationError."""
         client, broker = self.exchange.client, self.broker
         time_of_day = broker.time_of_day.at(now)
-        taken = self.login.take(self.token, now, time_of_day, self._let_in)
+        taken = self.login.take(self.token, now, time_of_day, self._authenticated_as)
         client.refusal = self.login.refusal or client.refusal
         if not isinstance(taken, Proved):
             return None if taken is None else (taken, 0)
         return taken.answer, session_lifetime_ms(taken, time_of_day)
 
-    def _let_in(self, proved: Proved) -> None:
-        """Lets the client in. Raises AuthenticationError if it matches no rule."""
+    def _authenticated_as(self, proved: Proved) -> None:
+        """Takes the identity that the client has proved. AuthenticationError: no rule
+        matches it."""
         client = self.exchange.client
         proved.check_same(client.proved)
         found = self.broker.guard.find(

@@ -14,7 +14,7 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import Message
 from downconvert.storage import TopicPartition
 
-from .offset_commit import check_partition, told
+from .offset_commit import check_partition, reply_code
 
 ABORTABLE_VERSION: Final = 4  # the first version with TRANSACTION_ABORTABLE
 
@@ -42,7 +42,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             partitions=[
                 Message(
                     partition_index=one.partition_index,
-                    error_code=told(refused.get((topic.name, one.partition_index)), code),
+                    error_code=reply_code(refused.get((topic.name, one.partition_index)), code),
                 )
                 for one in topic.partitions
             ],

@@ -18,7 +18,7 @@ class Handshake:
         self._limits = serving.limits
         self._served = served
 
-    def go_on(self, connection: Connection) -> bool:
+    def advance(self, connection: Connection) -> bool:
         """Takes the next step of TLS. Returns whether it is done. Raises OSError if it failed."""
         try:
             connection.channel.do_handshake()
@@ -28,7 +28,7 @@ class Handshake:
             connection.waits_to_write = True
         else:
             connection.waits_to_write = connection.in_handshake = False
-            self._see_certificate(connection)
+            self._take_certificate(connection)
             if not connection.authenticates:
                 connection.request_started = None
         self._served.watch(connection)
@@ -41,7 +41,7 @@ class Handshake:
         connection.incoming.size_max = self._limits.request_size
         connection.place.settle()
 
-    def _see_certificate(self, connection: Connection) -> None:
+    def _take_certificate(self, connection: Connection) -> None:
         """A client with a certificate that matches a rule need not log in."""
         client = connection.client
         client.certificate = common_name(connection.channel.getpeercert())

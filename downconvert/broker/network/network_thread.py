@@ -4,8 +4,7 @@ A connection's thread owns its exchange from the request's last byte to the resp
 events of an exchange to it. In each turn it handles posted events for a bounded time. It makes one
 write for each response under way, and looks for new requests in between.
 
-Not here: listening and the number of threads (server.py), a connection's end
-(served_connections.py), start (handshake.py) and state (connection.py), requests (broker.py)."""
+Not here: a connection's start (handshake.py) and end (served_connections.py), listening."""
 
 import selectors
 from collections import deque
@@ -21,6 +20,7 @@ from downconvert.broker.operating.request_log import log_answer
 from downconvert.broker.owner import Owner
 from downconvert.serving.tls import has_pending
 from records.logged import log_of
+from records.units import KiB
 
 from .connection import Connection
 from .handshake import Handshake
@@ -31,8 +31,8 @@ from .wake import Wake
 
 LOG: Final = log_of(__name__)
 SWEEP: Final = 1.0  # seconds between checks for connections that have taken too long
-WRITE_BUDGET: Final = 128 * 1024  # bytes of a response written before the clock is read again
-TURN_SIZE_MAX: Final = 256 * 1024  # the same if that takes a small part of a turn
+WRITE_BUDGET: Final = 128 * KiB  # bytes of a response written before the clock is read again
+TURN_SIZE_MAX: Final = 256 * KiB  # the same if that takes a small part of a turn
 TURN: Final = 0.0005  # seconds of sending, or of working, before looking for new requests
 SOON: Final = 0.002  # seconds: selectors wait for whole milliseconds, too long for shorter waits
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is tried again
@@ -234,7 +234,7 @@ class NetworkThread:
         if connection.exchange is not None or connection.is_muted:
             self._read_ahead(connection)
             return
-        if connection.in_handshake and not self._handshake.go_on(connection):
+        if connection.in_handshake and not self._handshake.advance(connection):
             return
         try:
             frame = connection.read()

@@ -27,6 +27,7 @@ from downconvert.storage.cleaning import maintenance as storage
 from downconvert.storage.config import COMPACT
 from records import RecordsError
 from records.logged import log_of
+from records.units import KiB, MiB
 
 from .metrics import PREFIX
 
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     from downconvert.broker.broker import Broker
 
 LOG: Final = log_of(__name__)  # its lines are shown by default
-STEP: Final = 256 * 1024  # bytes that a step reads: about 30 ms of work
+STEP: Final = 256 * KiB  # bytes that a step reads: about 30 ms of work
 SLEEP_MIN: Final = 0.001  # seconds, so that threads with waiting clients come first
 AFTER_DEFECT: Final = 1.0  # seconds
 
 COMPACTED: Final = set(INTERNAL_TOPICS)
 METADATA: Final = "__cluster_metadata"  # a controller's. It removes what its snapshots contain
-INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
+INTERNAL: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * MiB)}
 OURS: Final = 5  # the version of ids of topics created here. Kafka's brokers use version 4
 CLEANS_UP: Final = {"cleanup.policy", "retention.ms", "retention.bytes"}
 
@@ -164,7 +165,7 @@ class Maintenance:
             work.close()  # it was deleted
             return False, 0
         if not is_known(topic):
-            self._say_unknown(topic)
+            self._log_unknown(topic)
             return False, 0
         config = log_config(topic, self._broker.topics.log_dir.logs.config)
         if name in self._unclean:
@@ -202,7 +203,7 @@ class Maintenance:
                 LOG.error("%s is not cleaned any more: %s", partition.name, error)
             self._unclean[partition.name] = str(error)
 
-    def _say_unknown(self, topic: Topic) -> None:
+    def _log_unknown(self, topic: Topic) -> None:
         if topic.name not in self._unknown and topic.name != METADATA:
             self._unknown.add(topic.name)
             LOG.warning(

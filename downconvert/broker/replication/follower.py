@@ -20,6 +20,7 @@ from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from downconvert.storage import StorageError
 from downconvert.storage.names import OFFSET_MAX
 from records import RecordsError
+from records.units import MiB
 
 from .leader_epochs import NO_EPOCH, EpochEnd, epochs_of, latest
 
@@ -59,7 +60,7 @@ class Follower:
         *,
         broker_epoch: int = -1,
         max_wait_ms: int = 500,
-        max_bytes: int = 10 * 1024 * 1024,
+        max_bytes: int = 10 * MiB,
     ) -> None:
         self.leader = leader
         self._broker = broker

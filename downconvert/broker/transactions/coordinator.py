@@ -74,7 +74,7 @@ class Transactions:
         self._stuck: set[str] = set()  # their markers cannot be written, which is logged
         self.on_change: Callable[[float], None] = lambda _: None  # called when there is something
         counts.watch(lambda: sum(one.is_open for one in self.all().values()))
-        self._say_what_is_open()
+        self._log_open()
 
     # --- state
 
@@ -87,7 +87,7 @@ class Transactions:
 
     @property
     def partitions_count(self) -> int:
-        """Of `__transaction_state`."""
+        """The partitions of `__transaction_state`."""
         return self._topic.count
 
     def refusal(self) -> str | None:
@@ -326,13 +326,13 @@ class Transactions:
                 else:
                     self._store(one.completed(time), now)
         except ApiError as error:
-            self._say_stuck(one, f"it cannot be noted: {error.code.name}")
+            self._log_stuck(one, f"it cannot be noted: {error.code.name}")
             return
         finally:
             self._ending.discard(transactional_id)
         if failed:
             name = min(failed)
-            self._say_stuck(one, f"{len(failed)} partitions take no marker; {name}: {failed[name]}")
+            self._log_stuck(one, f"{len(failed)} partitions take no marker; {name}: {failed[name]}")
         else:
             self._stuck.discard(transactional_id)
 
@@ -343,12 +343,12 @@ class Transactions:
             raise ApiError(code)
         self._kept[one.transactional_id] = one
 
-    def _say_stuck(self, one: Transaction, why: str) -> None:
+    def _log_stuck(self, one: Transaction, why: str) -> None:
         if one.transactional_id not in self._stuck:
             self._stuck.add(one.transactional_id)
             LOG.warning("transactional id %s: %s; it is tried again", _short(one), why)
 
-    def _say_what_is_open(self) -> None:
+    def _log_open(self) -> None:
         prepared = sum(one.is_prepared for one in self._kept.values())
         ongoing = sum(one.state is State.ONGOING for one in self._kept.values())
         if prepared or ongoing:

@@ -1,4 +1,4 @@
-"""What of transactions is counted, for the broker's operator.
+"""The counts of transactions, for the broker's operator.
 
 Not here: how it is served (broker/operating/metrics.py)."""
 
@@ -37,7 +37,7 @@ class Counts:
         )
 
     def watch(self, count: Callable[[], int]) -> None:
-        """What says how many are open, when it is asked for."""
+        """Sets the function that counts the open ones at each scrape."""
         self._open.set_function(count)
 
     def begun(self) -> None:

@@ -83,7 +83,7 @@ def _key_of(record: Record) -> str | None:
     try:
         return read_key(record.key or b"")
     except UnreadableRecordError as error:
-        _say_damaged(record, error)
+        _log_damaged(record, error)
         return None
 
 
@@ -94,9 +94,9 @@ def _take(transactional_id: str, record: Record, found: dict[str, Transaction]) 
     try:
         found[transactional_id] = read_value(transactional_id, record.value)
     except UnreadableRecordError as error:
-        _say_damaged(record, error)
+        _log_damaged(record, error)
 
 
-def _say_damaged(record: Record, error: UnreadableRecordError) -> None:
+def _log_damaged(record: Record, error: UnreadableRecordError) -> None:
     message = "%s: the record at %d is damaged: %s"
     LOG.warning(message, TRANSACTIONS_TOPIC, record.offset, error)

@@ -11,12 +11,13 @@ from downconvert.gateway.config import Limits
 from downconvert.gateway.session.headers import parse
 from downconvert.protocol.errors import BadRequestError
 from downconvert.serving.limits import RequestMemory
+from records.units import KiB
 
 from .streams import Stream
 
 LENGTH: Final = Struct(">i")
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is read on
-PREFIX_SIZE: Final = 16 * 1024  # bytes of a request that are examined before it is forwarded
+PREFIX_SIZE: Final = 16 * KiB  # bytes of a request that are examined before it is forwarded
 
 
 class ClientRequest:

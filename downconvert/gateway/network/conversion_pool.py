@@ -2,11 +2,11 @@
 
 A turn (exchanges.py) is short. If another job waits for a thread, an unfinished job queues again
 after its turn. So a client waits for at most one turn of each other converting client. If no job
-waits, the job goes on at once. If there is no room for a conversion's buffers between two turns
+waits, the job continues at once. If there is no room for a conversion's buffers between two turns
 (turns.py), it runs to its end in one long turn. The native calls of a conversion run without the
 interpreter's lock.
 
-A job runs on one thread at a time, and the event loop hears of its end only."""
+A job runs on one thread at a time. Only its end is reported to the event loop."""
 
 import asyncio
 import os

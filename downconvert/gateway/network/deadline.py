@@ -65,7 +65,7 @@ class Deadline:
             self._set(self._limit)
 
     def close(self) -> None:
-        """Cancels the timer. A current wait goes on without a limit."""
+        """Cancels the timer. A current wait continues without a limit."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,8 @@
 """Sends answers to clients. A large one stays in one thread, from the cluster's response on.
 
 That thread receives the response, advances the exchange and writes to the client, in one call.
-Between plain sockets the event loop hears of it at its end. A socket that keeps the thread waiting
-for longer than a moment goes back to the event loop, so a slow client holds no thread.
+Between plain sockets only its end is reported to the event loop. A socket that keeps the thread
+waiting for longer than a moment goes back to the event loop, so a slow client holds no thread.
 
 Over TLS the event loop receives and sends. A thread makes the answer, a piece at a time."""
 

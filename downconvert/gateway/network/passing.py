@@ -315,10 +315,10 @@ class Passing:
         if self._left:
             self._move(now + self._limits.request_timeout)
         elif self._failure is None:
-            self._go_on(now)
+            self._continue(now)
 
-    def _go_on(self, now: float) -> None:
-        """Goes on after a whole answer was sent."""
+    def _continue(self, now: float) -> None:
+        """Continues after a whole answer was sent."""
         client = self._client
         if self._asked:
             self._expect(now)
@@ -356,7 +356,7 @@ class Passing:
             self._left = 0
             self._answered(self._monotonic())
         self._waits_for_client = False
-        self._go_on(self._monotonic())
+        self._continue(self._monotonic())
         self._upstream.stream.look_again()
 
     def _hand_over(self) -> Translation:

@@ -6,7 +6,9 @@ from collections import deque
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-PIPE_SIZE: Final = 256 * 1024  # bytes that are moved at a time
+from records.units import KiB
+
+PIPE_SIZE: Final = 256 * KiB  # bytes that are moved at a time
 KEPT_MAX: Final = 16  # free pipes of a process
 _free = deque["Pipe"]()
 

@@ -4,9 +4,11 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from records.units import KiB
+
 from .ended import ConnectionEndedError
 
-SCRATCH_SIZE: Final = 256 * 1024  # bytes that a thread has for reading
+SCRATCH_SIZE: Final = 256 * KiB  # bytes that a thread has for reading
 
 
 class _Scratch(threading.local):

@@ -197,7 +197,7 @@ class Reception:
 
     def _hear(self, _: object, name: str | None, __: object) -> int | None:
         """Called during a handshake with the requested server name. Returns the alert that ends
-        the handshake; None: it goes on."""
+        the handshake; None: it continues."""
         greeting, gateway = GREETING.get(), self._gateway
         greeting.take_server_name(name, gateway.config, gateway.topology.nodes)
         return ssl.ALERT_DESCRIPTION_UNRECOGNIZED_NAME if greeting.refusal else None

@@ -8,14 +8,15 @@ import os
 from typing import Final
 
 from records.files.sends import NOTHING
+from records.units import KiB, MiB
 
 from . import pipes
 from .event_loop import READABLE, WRITABLE, EventLoop
 from .tcp import unsent
 
 IS_POSSIBLE: Final = hasattr(os, "splice")
-WORTHWHILE: Final = 128 * 1024  # bytes: below that, a pipe costs more than the copies
-TURN_SIZE: Final = 1024 * 1024  # bytes, until others have their turn
+WORTHWHILE: Final = 128 * KiB  # bytes: below that, a pipe costs more than the copies
+TURN_SIZE: Final = MiB  # bytes, until others have their turn
 ROUNDS: Final = 16  # likewise, if each round moves few bytes
 WAIT_MS: Final = 1  # milliseconds that a turn waits for more, while the loop is idle
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from records.files.sends import NOTHING
+from records.units import KiB
 
 from . import splicing
 from .deadline import Deadline, wake
@@ -17,9 +18,9 @@ from .ended import ConnectionEndedError
 from .receiver import SCRATCH_SIZE, Receiver, scratch
 from .tcp import keep_alive, unsent
 
-BUFFER_SIZE: Final = 16 * 1024  # received bytes that wait for their reader
-PIECE_SIZE: Final = 64 * 1024  # bytes that are sent at a time, and so may be queued
-WRITE_MAX: Final = 32 * 1024  # bytes that may wait to be written before the writer has to wait
+BUFFER_SIZE: Final = 16 * KiB  # received bytes that wait for their reader
+PIECE_SIZE: Final = 64 * KiB  # bytes that are sent at a time, and so may be queued
+WRITE_MAX: Final = 32 * KiB  # bytes that may wait to be written before the writer has to wait
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
 LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent

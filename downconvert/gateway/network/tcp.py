@@ -1,4 +1,4 @@
-"""What the operating system does for a connection and knows about it.
+"""The operating system's settings and figures of a connection.
 
 It notices that the other side has vanished (keep-alive). It counts the written bytes that the other
 side has not taken. It reports a socket as writable when a third of its buffer is free, which may be

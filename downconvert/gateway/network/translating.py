@@ -4,7 +4,7 @@ Its exchange translates it. If the client repeats a fetch, the saved results of 
 suffice (repeated.py). The connection's task takes over if an answer is large, if conversion takes
 more than a moment, or if the exchange ends in anything but an answer.
 
-Not here: when a translation begins (passing.py), how the task goes on (connection.py)."""
+Not here: when a translation begins (passing.py), how the task continues (connection.py)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -69,7 +69,7 @@ class Translation:
 
     @property
     def is_for_task(self) -> bool:
-        """Whether the task has to go on with it."""
+        """Whether the task has to continue it."""
         return self.correlation_id is None or self.is_large
 
     @property

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from records.units import KiB
 
 from .headers import Header
 from .spool import Spool
@@ -75,7 +76,7 @@ class Turn:
 
 
 TURN: Final = Turn()
-TURN_SIZE: Final = 256 * 1024  # bytes of the log: 20 ms of gzip, the slowest codec
+TURN_SIZE: Final = 256 * KiB  # bytes of the log: 20 ms of gzip, the slowest codec
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from downconvert.protocol.fetch_versions import (
 )
 from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.fetch_assembly import error_code_of, joins_more
+from downconvert.serving.fetch_assembly import error_code_of, may_join_next
 from records import FileRecords, MemoryRecords, RecordsError
 from records.files.sends import Send
 
@@ -45,7 +45,7 @@ class Found:
     topic: str
     version: int  # of the client's fetch
     request: Message  # of the partition
-    offset: int  # where reading goes on
+    offset: int  # where reading continues
     answer: Message | None = None  # the cluster's last one
     sends: list[Send] = field(default_factory=list)  # converted records
     used: int = 0  # bytes of the log that they come from
@@ -87,7 +87,7 @@ class Found:
             yield from converted.convert(parts, magic, asked, policy, aborted, limit)
             self.used += records.size
             self.sends += converted.sends
-            if self.sends and not (converted.is_whole and joins_more(self.used, self.room)):
+            if self.sends and not (converted.is_whole and may_join_next(self.used, self.room)):
                 self.is_done = True
                 return
             following = parts.following

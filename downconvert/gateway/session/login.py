@@ -1,4 +1,4 @@
-"""SASL at the gateway's own listener: a client says who it is before it may ask anything else.
+"""SASL at the gateway's own listener: a client logs in before it may ask anything else.
 
 PLAIN, SCRAM and OAUTHBEARER, in all versions of SaslHandshake and SaslAuthenticate, and tokens
 without a header after a handshake of version 0. The order of responses is Kafka's. A client whose

@@ -19,7 +19,7 @@ from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE, SESSIONS_SINCE
 from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.conversions import zstd_recode
-from downconvert.serving.fetch_assembly import error_code_of, first_of_use
+from downconvert.serving.fetch_assembly import error_code_of, first_visible
 from records import Codec, FileRecords, RecordsError
 from records.files.sends import Send
 
@@ -90,7 +90,9 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
             bound = part.last_stable_offset if is_committed else part.high_watermark
             yield TURN
             try:
-                first = first_of_use(part.records, request.fetch_offset, wants_markers=is_committed)
+                first = first_visible(
+                    part.records, request.fetch_offset, wants_markers=is_committed
+                )
             except RecordsError:
                 break  # the client gets the damaged batch
             if first.header is not None:

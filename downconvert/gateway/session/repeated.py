@@ -23,7 +23,7 @@ from downconvert.protocol.encoder import Parts
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.fetch_versions import FIRST_BATCH_WHOLE_SINCE, magic_of
 from downconvert.protocol.schemas import Message
-from downconvert.serving.fetch_assembly import hard_size, joins_more
+from downconvert.serving.fetch_assembly import hard_size, may_join_next
 from downconvert.serving.series import NAME_MAX
 from records import MemoryRecords, RecordsError
 from records.formats import V2
@@ -180,7 +180,7 @@ class RepeatedFetch:
         following = _following(records)
         if following is None:
             return None
-        if joins_more(size, self._limit - size) and offset < following < bound:
+        if may_join_next(size, self._limit - size) and offset < following < bound:
             return None  # more is asked for
         log = MemoryRecords(records)
         converter = Converter(log, Request(self._magic, offset, self._policy))

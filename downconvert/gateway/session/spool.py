@@ -16,8 +16,9 @@ from downconvert.protocol.schemas import Message
 from downconvert.serving.buffered_send import MemoryBudget
 from records import FileRecords, MemoryRecords
 from records.files.file_records import SharedFile
+from records.units import KiB
 
-MEMORY_MAX: Final = 64 * 1024  # bytes of a response that needs no budget
+MEMORY_MAX: Final = 64 * KiB  # bytes of a response that needs no budget
 
 
 class Spool:

@@ -150,7 +150,7 @@ def test_producers_are_forgotten_that_were_silent_for_longest() -> None:
     sequences = Sequences()
     header = next(MemoryRecords(batch(0)).batches())
     for producer in range(PRODUCERS_MAX + 10):
-        sequences.note(header._replace(producer_id=producer), 2 * producer)
+        sequences.add_batch(header._replace(producer_id=producer), 2 * producer)
     assert len(sequences) == PRODUCERS_MAX
 
 
@@ -164,7 +164,7 @@ def test_a_batch_that_was_cut_off_is_not_known_by_the_offset_that_another_has_no
         assert partition is not None
         writer = partition.log.writer
         writer.append(data)
-        partition.sequences.note(header, 0)
+        partition.sequences.add_batch(header, 0)
         assert partition.sequences.duplicate_of(header, writer.producers) is not None
         partition.restart_at(0)
         writer.append(batch(7))

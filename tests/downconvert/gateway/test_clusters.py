@@ -72,6 +72,13 @@ def test_each_section_has_its_settings_and_those_at_the_top_that_it_leaves_out()
     assert [len(one.identities.rules) for one in (east, west)] == [1, 0]
 
 
+def test_one_cluster_may_have_two_listeners_such_as_one_with_old_tls() -> None:
+    files = 'tls_cert = "c"\ntls_key = "k"\ntls_min_version = "1.0"\n'
+    clusters = built(TWO.replace("west:9092", "east:9092") + files)
+    assert clusters["east"].bootstrap == clusters["west"].bootstrap
+    assert [one.takes_old_tls for one in clusters.values()] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("text", "section", "said"),
     [

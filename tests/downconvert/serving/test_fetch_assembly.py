@@ -11,10 +11,10 @@ from downconvert.serving.fetch_assembly import (
     JOINED_SIZE_MAX,
     end_offset_of,
     error_code_of,
-    first_of_use,
+    first_visible,
     hard_size,
     head_of,
-    joins_more,
+    may_join_next,
 )
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import (
@@ -121,7 +121,7 @@ MARKER = build_marker(ControlRecordType.COMMIT, offset=20, timestamp=0, producer
 def test_an_answer_begins_with_the_first_batch_that_has_something_for_the_client(
     data: bytes, offset: int, wants_markers: bool, base_offset: int | None, end: int | None
 ) -> None:
-    found = first_of_use(MemoryRecords(data), offset, wants_markers=wants_markers)
+    found = first_visible(MemoryRecords(data), offset, wants_markers=wants_markers)
     assert (found.header and found.header.base_offset) == base_offset
     assert found.end == end
 
@@ -131,7 +131,7 @@ def test_an_answer_begins_with_the_first_batch_that_has_something_for_the_client
     [(0, 1, True), (JOINED_SIZE_MAX, 1, True), (JOINED_SIZE_MAX + 1, 1, False), (100, 0, False)],
 )
 def test_little_is_joined_with_what_follows(used: int, room: int, joins: bool) -> None:
-    assert joins_more(used, room) is joins
+    assert may_join_next(used, room) is joins
 
 
 def test_a_hard_limit_is_known_without_a_look_where_batches_are_small_and_plain() -> None:

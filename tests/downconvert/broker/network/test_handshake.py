@@ -73,14 +73,14 @@ def test_it_waits_for_what_tls_wants_to_do_next() -> None:
     steps = (ssl.SSLWantReadError, ssl.SSLWantWriteError, ssl.SSLWantReadError, None)
     one = connection(Channel(*steps), authenticates=True)
     made = handshake(served)
-    assert [made.go_on(one) for _ in steps] == [False, False, False, True]
+    assert [made.advance(one) for _ in steps] == [False, False, False, True]
     assert served.watched == [False, True, False, False]
 
 
 @pytest.mark.parametrize("authenticates", [False, True])
 def test_who_has_to_log_in_has_no_more_time_for_it_than_before(authenticates: bool) -> None:
     one = connection(Channel(None), authenticates=authenticates)
-    assert handshake(Served()).go_on(one)
+    assert handshake(Served()).advance(one)
     assert one.request_started == (5.0 if authenticates else None)
     assert one.authenticates is authenticates
     assert (one.incoming.size_max, one.place.is_settled) == (100, False)
@@ -91,7 +91,7 @@ def test_a_certificate_that_a_rule_names_is_a_login(
     rules: dict[str, object], is_known: bool
 ) -> None:
     one = connection(Channel(None, certificate=NAMED), authenticates=True)
-    assert handshake(Served(), **rules).go_on(one)
+    assert handshake(Served(), **rules).advance(one)
     assert one.client.certificate == "ann"
     assert one.authenticates is not is_known
     assert one.place.is_settled is is_known

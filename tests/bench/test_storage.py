@@ -30,7 +30,7 @@ def test_lookups_are_compared_with_a_plain_search(lookups: tuple[str, Path, Path
     assert "time index, anywhere" in output
 
 
-def test_pages_are_counted_where_a_disk_lets_go_of_them(lookups: tuple[str, Path, Path]) -> None:
+def test_pages_are_counted_if_the_disk_can_evict_them(lookups: tuple[str, Path, Path]) -> None:
     output, found, picture = lookups
     if "pages are not counted" in output:  # a file system in memory
         assert not picture.exists()
@@ -61,7 +61,7 @@ def test_a_log_of_many_segments_stays_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["machine", "process"])
-def test_logs_die_and_lose_nothing(way: str) -> None:
+def test_crashed_logs_lose_nothing(way: str) -> None:
     output = run(crash, "--deaths", 4, "--seed", 3, "--way", way)
     assert f"{way}: died 4 times" in output
 

@@ -89,7 +89,7 @@ def test_a_record_outlives_what_it_was_read_from() -> None:
     assert [record.value for record in found] == [record.value for record in all_records(GAPS)]
 
 
-def test_the_collector_has_nothing_to_do_with_records_that_were_read() -> None:
+def test_the_garbage_collector_does_not_track_read_records() -> None:
     if Record is python_record.Record:
         pytest.skip("the records are Python's")
     assert not any(map(gc.is_tracked, all_records(GAPS)))

@@ -175,7 +175,7 @@ def test_both_encode_the_same(
     size=st.integers(0, 300),
     value=st.integers(0, 2**32 - 1),
 )
-def test_both_sum_up_the_same(
+def test_both_kernels_compute_the_same_checksums(
     twin: ModuleType, data: bytes, start: int, size: int, value: int
 ) -> None:
     start = min(start, len(data))
@@ -229,7 +229,9 @@ def test_what_columns_find_encode_writes(
 
 @each_kernel
 @given(log=raw.logs(), first_offset=st.sampled_from([0, 1, 6]))
-def test_to_v0_by_way_of_v1_is_to_v0(kernel: ModuleType, log: bytes, first_offset: int) -> None:
+def test_converting_through_v1_to_v0_equals_converting_to_v0(
+    kernel: ModuleType, log: bytes, first_offset: int
+) -> None:
     def converted(data: bytes, to_magic: int) -> Trace:
         job = Job(to_magic=to_magic, first_offset=first_offset, allows=[False])
         return trace(kernel.Transcoder, job, data)

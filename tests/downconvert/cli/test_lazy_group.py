@@ -59,7 +59,7 @@ def completed(shell: str, *words: str, at: int | None = None) -> list[str]:
         ("fish", "plain,doctor\tFind the clients that Kafka 4 would break."),
     ],
 )
-def test_a_shell_completes_the_name_of_a_subcommand(shell: str, line: str) -> None:
+def test_a_shell_completes_names_of_subcommands(shell: str, line: str) -> None:
     assert line in completed(shell, "downconvert", "do")
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_shell_is_an_error(monkeypatch: pytest.MonkeyPatch, command: 
     assert command().code == 1
 
 
-def test_a_closed_standard_output_is_no_error(segment: Path, tmp_path: Path) -> None:
+def test_a_closed_standard_output_is_not_an_error(segment: Path, tmp_path: Path) -> None:
     for words in ("--version", f"dump {segment}", f"convert {segment} {tmp_path}/out --to-magic 1"):
         ran = subprocess.run(
             f"{sys.executable} -m downconvert {words} >&-",

@@ -71,7 +71,7 @@ def test_a_batch_that_expands_to_anything_grows_the_process_by_8_mib_at_most(bom
 
 @in_a_process
 @pytest.mark.parametrize("policy", ["kafka", "none"])
-def test_so_does_it_in_one_wrapper_and_without_any(bombs, policy):
+def test_a_bomb_in_one_wrapper_or_none_grows_the_process_by_8_mib_at_most(bombs, policy):
     measured = grown(bombs(Codec.GZIP, EXPANDED, MB), policy=policy, how="convert")
     assert measured["grown"] <= GROWTH_MAX
 

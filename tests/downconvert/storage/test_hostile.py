@@ -60,7 +60,7 @@ def only_our_errors(act: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_only_this_projects_errors_come_out_of_a_directory(
+def test_any_directory_content_raises_only_this_projects_errors(
     real: Path, tmp_path: Path, seed: int
 ) -> None:
     random = Random(seed)

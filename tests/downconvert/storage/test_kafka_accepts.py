@@ -206,7 +206,7 @@ def test_kafka_accepts_upgraded_logs(
         assert_accepted(*verdicts[name])
 
 
-def test_kafka_knows_the_same_transactions_as_aborted(
+def test_kafka_finds_the_same_aborted_transactions(
     verdicts: dict[str, tuple[Verdict, Path]],
 ) -> None:
     verdict, path = verdicts["transactions-0"]

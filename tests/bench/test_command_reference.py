@@ -1,4 +1,4 @@
-"""The command reference is what the command says of itself."""
+"""The command reference matches the command's own help."""
 
 from bench.command_reference import PAGE, reference
 from downconvert.cli.app import COMMANDS

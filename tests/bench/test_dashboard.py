@@ -1,4 +1,4 @@
-"""The picture of the dashboard: what is asked of Prometheus, and what becomes of its answers."""
+"""The picture of the dashboard: queries to Prometheus, and drawing its answers."""
 
 import json
 from pathlib import Path

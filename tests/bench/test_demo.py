@@ -1,4 +1,4 @@
-"""What `make demo` shows of an old client before Kafka 4."""
+"""The output of `make demo` about an old client and Kafka 4."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The soak on clocks that are handed in: a short one, and what it finds."""
+"""A short soak on simulated clocks, and its findings."""
 
 from collections import deque
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What sends hold: one case in a process of its own. `make bench-smoke` runs them all."""
+"""The memory of sends: one case in a separate process. `make bench-smoke` runs all cases."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""Mutation testing: which lines it looks at, and which tests it runs. The tools are not needed."""
+"""Mutation testing: the chosen lines and tests. The tools are not needed."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A few of the million damaged segments, and what is said when one gets through."""
+"""A few of the million damaged segments, and the report of a failure."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""The benchmarks of the log on disk, at a small size: they run, and what they measure is right."""
+"""The benchmarks of the log on disk, at a small size: they run, and their results are right."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def run(module, *arguments):
 
 @pytest.fixture(scope="module")
 def lookups(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
-    """What one small run prints, and where its figures and its picture are."""
+    """The output of one small run, and the paths of its figures and its picture."""
     directory = tmp_path_factory.mktemp("lookups")
     found, picture = directory / "found.json", directory / "pages.svg"
     options = ("--smoke", "--dir", directory, "--json", found, "--plot", picture)

@@ -1,4 +1,4 @@
-"""What is known of files without opening them, by both kernels: what os.stat says."""
+"""Metadata of files without opening them. Both kernels return what os.stat returns."""
 
 import os
 from pathlib import Path

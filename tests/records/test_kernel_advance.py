@@ -1,5 +1,5 @@
-"""`advance`: from a file to a channel, the same bytes as transcode makes, however far a call
-goes."""
+"""`advance` from a file to a channel makes the same bytes as transcode, whatever a call's
+limits."""
 
 import errno
 import fcntl

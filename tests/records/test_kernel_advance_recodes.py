@@ -1,4 +1,4 @@
-"""`advance` of compressed batches: what is recoded on the way, held back, or left alone."""
+"""`advance` of compressed batches: recoding them, or leaving them to the caller."""
 
 import select
 import socket

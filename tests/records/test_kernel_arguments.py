@@ -1,4 +1,4 @@
-"""What kernels refuse to be asked: ValueErrors of the caller's making, before anything is read."""
+"""Invalid arguments of kernels: they raise ValueError before anything is read."""
 
 from mmap import mmap
 from types import ModuleType

@@ -1,6 +1,6 @@
-"""Each way in which a kernel may find bytes damaged: what it says, and where.
+"""Every kind of damage that a kernel finds: its reason and its position.
 
-What is good before the damage is converted first, and the damage is found behind it."""
+Good records before the damage are converted first."""
 
 from types import ModuleType
 

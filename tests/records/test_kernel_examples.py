@@ -1,4 +1,4 @@
-"""What kernels make of the examples that Kafka's own classes wrote and converted."""
+"""Kernels convert examples that Kafka's own classes wrote and converted."""
 
 from types import ModuleType
 

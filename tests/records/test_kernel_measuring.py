@@ -1,4 +1,4 @@
-"""What is measured from a file is what measuring all of it says."""
+"""Measuring from a file gives the same result as measuring all of it in memory."""
 
 import os
 from pathlib import Path

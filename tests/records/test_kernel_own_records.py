@@ -1,4 +1,4 @@
-"""Records that the caller converts itself: what the kernel says of them, and how they count."""
+"""Records that the caller converts itself: their heads, and how they count."""
 
 from types import ModuleType
 

@@ -1,4 +1,4 @@
-"""`recode`: a compressed entry to compressed messages at once is what it becomes as a stream."""
+"""`recode` makes the same messages of a compressed entry at once as streaming does."""
 
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -56,7 +56,7 @@ def compressed_message(
 
 @dataclass(frozen=True)
 class Job:
-    """What a transcoder is made for, and the codec of a recode."""
+    """The parameters of a transcoder, and the codec of a recode."""
 
     to_magic: int = V1
     first_offset: int = 0
@@ -80,7 +80,7 @@ class Job:
 
 @dataclass
 class Opened:
-    """A compressed message: the fields around what is inside, and that."""
+    """A compressed message: its own fields, and its content."""
 
     offset: int
     magic: int
@@ -110,7 +110,7 @@ def opened(data: bytes) -> list[Opened]:
 
 
 def streamed(kernel: ModuleType, job: Job, entry: bytes) -> list[Opened] | None:
-    """The same by the other jobs of the kernel, from the decompressed bytes. None: damage."""
+    """The same by the kernel's other methods, from the decompressed bytes. None at damage."""
     magic = entry[MAGIC_AT]
     transcoder = job.transcoder(kernel)
     try:

@@ -52,7 +52,7 @@ def columns(
     offsets: tuple[int, int] = EVERY,
     timestamps: tuple[int, int] = EVERY,
 ) -> list[Any]:
-    """What is taken of columns each time that they are full, and at the end."""
+    """The columns taken each time that they are full, and at the end."""
     columns = kernel.ArrowColumns(rows_max, bytes_max, *wanted, offsets, timestamps)
     taken, at = [], 0
     while True:
@@ -72,7 +72,7 @@ def plain(taken: Any) -> Any:
 
 
 def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
-    """What it makes of rows; where it refuses them, that."""
+    """The results for rows, or the refusals."""
 
     def made(base_sequence: int) -> list[Record]:
         return looked_at(kernel.make_records(rows, 0, len(rows), source, 5, base_sequence))

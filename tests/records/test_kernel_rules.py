@@ -1,4 +1,4 @@
-"""What kernels take, drop, ask about, and refuse to be asked."""
+"""The rules of kernels: entries that are taken, dropped, or need a decision."""
 
 from types import ModuleType
 
@@ -21,7 +21,7 @@ SKIPS = (False,)
 
 
 def outcome_of(kernel: ModuleType, job: Job, log: bytes, *, allow: bool = False) -> Outcome:
-    """What one call with a window of all of the log comes back with."""
+    """The outcome of one call with a window of the whole log."""
     transcoder = kernel.Transcoder(
         job.to_magic, job.first_offset, job.pass_codecs, job.stop_transactional
     )

@@ -1,6 +1,6 @@
-"""What the native kernel alone has: buffers of every kind, threads, and codecs in one go.
+"""Features of the native kernel alone: buffers of every kind, threads, and codecs at once.
 
-Not here: that it does what the reference does (test_twins.py, test_kernel_*.py)."""
+Not here: equality with the reference (test_twins.py, test_kernel_*.py)."""
 
 import gzip
 import mmap

@@ -1,5 +1,5 @@
-"""Reading is one, whichever kernel reads: the native one, many batches at once, or the reference,
-each batch step by step."""
+"""Both kernels read the same records: the native one many batches at once, and the reference each
+batch step by step."""
 
 from random import Random
 
@@ -29,7 +29,7 @@ def native() -> None:
 
 
 def outcome(kernel: str, data: Buffer, *, verify: bool, size_max: int | None) -> Outcome:
-    """What is read, and the error that ends it."""
+    """The records read, and the error at the end."""
     found: list[Record] = []
     log = MemoryRecords(bytes(9) + bytes(data)).slice(9, len(data))
     with running_on(kernel):

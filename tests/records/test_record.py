@@ -1,4 +1,4 @@
-"""The compiled class Record is the one in Python, in all that can be seen of it."""
+"""The compiled class Record behaves like the one in Python."""
 
 import copy
 import gc

@@ -1,7 +1,7 @@
-"""The kernels are one: native and reference say the same, whatever they are given, and however.
+"""Native kernel and reference give the same results for any input and any windows.
 
-And each of them is one with itself: to measure is to convert without the bytes, windows do not
-matter, and what columns find encode writes."""
+Each kernel is also consistent: measure gives the size of a conversion, windows do not matter, and
+encode writes the rows of columns."""
 
 from dataclasses import replace
 from types import ModuleType
@@ -33,7 +33,7 @@ def twin() -> ModuleType:
 
 
 def both(twin: ModuleType, task: Task) -> Trace:
-    """What both have said, with other bytes around their windows."""
+    """The trace of both, with different guard bytes around their windows."""
     job, data = task
     expected = trace(reference.Transcoder, job, data, guard=0x00)
     assert trace(twin.Transcoder, job, data, guard=0xFF) == expected

@@ -34,7 +34,7 @@ def zipped(target: Path, *, kernel: bool) -> Path:
 
 
 def shown(path: Path, home: Path) -> list[str]:
-    """Which kernel runs, and where the package is, of a Python that finds it in a path."""
+    """The kernel and the package's location, for a Python that finds it in a path."""
     environment = os.environ | {"PYTHONPATH": str(path), "TMPDIR": str(home)}
     environment.pop("LAZY_DOWNCONVERT_BACKEND", None)
     command = [sys.executable, "-c", SHOWN]

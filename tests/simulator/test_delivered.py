@@ -1,4 +1,4 @@
-"""What a client reads from an answer."""
+"""The records that a client reads from an answer."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Segments that are made up: real ones, the same for the same line."""
+"""Generated segments are valid, and the same line makes the same ones."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Rounds: what is made of several, and who begins which."""
+"""Rounds: their summary, and the order of modes."""
 
 import pytest
 

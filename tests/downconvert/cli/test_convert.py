@@ -1,4 +1,5 @@
-"""`downconvert convert`: the bytes of the library in a file; of a damaged segment the good part."""
+"""`downconvert convert` writes the library's bytes to a file, and only the good part of a damaged
+segment."""
 
 import json
 import os

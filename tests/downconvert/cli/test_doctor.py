@@ -1,4 +1,4 @@
-"""`downconvert doctor`: what it says, its exit codes, and following."""
+"""`downconvert doctor`: its output, its exit codes, and following."""
 
 import json
 import os

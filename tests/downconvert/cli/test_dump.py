@@ -1,4 +1,4 @@
-"""`downconvert dump`: the words of Kafka's own tool, JSON lines, and what is damaged."""
+"""`downconvert dump`: lines like those of Kafka's tool, JSON lines, and damage."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is installed with which extra, and what is said where it is not."""
+"""The packages of each extra, and the messages if they are missing."""
 
 import ast
 import sys

@@ -1,4 +1,4 @@
-"""What an error is called, in one line; and wrong invocations, one after the other."""
+"""Errors in one line, and wrong invocations."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`downconvert gateway --check`: what is printed for right settings, and for wrong ones."""
+"""`downconvert gateway --check`: its output for valid and for wrong settings."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""When can the gateway be removed? As its operator asks it, over restarts and of several."""
+"""When can the gateway be removed? The history, across restarts and for several gateways."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""`downconvert gateway --report`, and what a gateway shows over HTTP."""
+"""`downconvert gateway --report`, and a gateway's pages over HTTP."""
 
 import json
 from collections.abc import Iterator

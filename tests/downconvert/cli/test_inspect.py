@@ -1,4 +1,5 @@
-"""`downconvert inspect`: what a directory is made of, and what its old clients would miss."""
+"""`downconvert inspect`: the contents of a directory, and the features that old clients would
+miss."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Groups that load no subcommand to say what there is, and what a shell is told to complete."""
+"""Groups list their subcommands without loading them, and shells complete them."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def test_a_summary_names_the_extra_only_where_it_is_missing() -> None:
 
 
 def completed(shell: str, *words: str, at: int | None = None) -> list[str]:
-    """What a shell is told may stand in place of the last word."""
+    """The completions of the last word."""
     place = len(words) - 1 if at is None else at
     asked = {
         "_DOWNCONVERT_COMPLETE": f"{shell}_complete",

@@ -1,4 +1,4 @@
-"""What servers' commands show of their logs."""
+"""The log lines of servers' commands."""
 
 import json
 import logging

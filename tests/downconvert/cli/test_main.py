@@ -1,4 +1,4 @@
-"""The command as a whole: help, usage errors, Ctrl-C, and nobody reading."""
+"""The command as a whole: help, usage errors, Ctrl-C, and a closed output."""
 
 import time
 from collections.abc import Iterator

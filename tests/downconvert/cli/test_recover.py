@@ -1,4 +1,4 @@
-"""`downconvert recover`: what would be cut off, and what is."""
+"""`downconvert recover`: planned and real cuts."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which team is still old: rows of a census in groups."""
+"""Grouping the rows of a census, to find the teams with old clients."""
 
 import math
 from typing import Any

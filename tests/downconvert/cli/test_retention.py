@@ -1,4 +1,4 @@
-"""`downconvert retention`: old segments go, and it is said which."""
+"""`downconvert retention` removes old segments and names them."""
 
 import json
 import time

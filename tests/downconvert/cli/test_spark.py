@@ -1,6 +1,6 @@
-"""`downconvert spark`: its help, and what is said before Spark is started.
+"""`downconvert spark`: its help, and errors before Spark is started.
 
-What the jobs do on Spark is in tests/downconvert/spark."""
+tests/downconvert/spark has the tests of the jobs on Spark."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is said beside the output: that the reference runs."""
+"""The notice that the reference runs, beside the output."""
 
 import json
 from pathlib import Path

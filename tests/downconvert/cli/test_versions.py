@@ -1,4 +1,4 @@
-"""`downconvert --version`: what to put into a report of a defect."""
+"""`downconvert --version`: the facts for a report of a defect."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whether a log is as its plan wants it, before it is judged."""
+"""Comparing a log with its plan before it is judged."""
 
 from types import SimpleNamespace
 from typing import Any

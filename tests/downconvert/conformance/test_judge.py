@@ -1,4 +1,4 @@
-"""What the judge finds in answers that are wrong, rule by rule."""
+"""The judge's findings in wrong answers, rule by rule."""
 
 from collections.abc import Callable
 from dataclasses import replace

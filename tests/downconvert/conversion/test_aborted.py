@@ -1,4 +1,4 @@
-"""Whose data is aborted, as Kafka's consumers find out."""
+"""Aborted data, by the rules of Kafka's consumers."""
 
 from itertools import permutations
 

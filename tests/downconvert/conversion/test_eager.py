@@ -1,4 +1,4 @@
-"""All of it at once, or some chunks at a time, is made by few calls of the kernel."""
+"""Converting everything at once, or some chunks at a time, takes few calls of the kernel."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What went wrong once stays wrong: no filler, no end, no rest of something else."""
+"""An error is permanent: no filler, no end and no other data follows it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def bad(offset):
 
 
 def marker():
-    """What converts to nothing, and is as large as what is missing."""
+    """A batch that converts to nothing and has the size of the missing bytes."""
     empty = build_empty(base_offset=100, last_offset=100)
     return empty * (len(good(0) + good(100)) // len(empty))
 

@@ -1,4 +1,4 @@
-"""Records larger than a window are converted as any others, and never held."""
+"""Records larger than a window are converted like any others, and never held."""
 
 import pytest
 

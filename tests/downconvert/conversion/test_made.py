@@ -1,4 +1,4 @@
-"""Of what is compressed again only that is promised which has been made, and it is made once."""
+"""Only recompressed messages that have been made are promised, and they are made once."""
 
 import gc
 import random
@@ -65,7 +65,7 @@ def offsets(data):
 
 
 def answer(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **options):
-    """What is sent, and its send."""
+    """The sent bytes, and the send."""
     lazy = LazyDownConvertRecords(MemoryRecords(data), to_magic, first_offset, policy, **options)
     send = lazy.to_send()
     written = sent(send, channel)
@@ -124,7 +124,7 @@ def test_messages_made_early_are_sent_and_not_made_again(monkeypatch):
 
 
 def repetitive(offset):
-    """What zstd makes small and gzip, which does not look as far back, does not."""
+    """Data that zstd compresses well, but gzip does not, because it does not look as far back."""
     far = random.Random(8).randbytes(40_000)
     records = [Record(offset=offset + n, timestamp=0, value=far) for n in range(8)]
     return build(records, magic=2, codec=Codec.ZSTD)

@@ -1,4 +1,4 @@
-"""What a conversion holds does not depend on what is in a batch."""
+"""The memory of a conversion does not depend on the contents of a batch."""
 
 import gc
 import json
@@ -26,7 +26,7 @@ in_a_process = pytest.mark.parametrize("way", ["read"], indirect=True)
 
 
 def grown(path, *, to_magic=1, policy="default", how="estimate"):
-    """What converting a segment does to a process of its own."""
+    """The growth of a separate process that converts a segment."""
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""A policy says what it allows, and refuses what makes no sense."""
+"""A policy's defaults, its rules for codecs, and the options that it refuses."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""What is promised and how it is kept, seen from outside: through LazyDownConvertRecords alone."""
+"""Promised sizes are kept, tested only through LazyDownConvertRecords."""
 
 import random
 import tracemalloc

@@ -1,4 +1,4 @@
-"""Batches of v2 in another codec, for clients that know v2 and not all of its codecs."""
+"""Recoding v2 batches for clients that know v2 but not all of its codecs."""
 
 import tracemalloc
 from io import BytesIO

@@ -1,4 +1,4 @@
-"""Which batches are kept, converted, dropped and refused, and what becomes of their codec."""
+"""The rules: batches that are kept, converted, dropped or refused, and their new codecs."""
 
 import pytest
 

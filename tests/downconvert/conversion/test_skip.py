@@ -1,4 +1,4 @@
-"""What converts to nothing is gone over, and no more than that."""
+"""Exactly the batches that convert to nothing are skipped."""
 
 from random import Random
 

@@ -1,4 +1,5 @@
-"""A send that waits for its channel holds what the channel has not taken, and no buffers."""
+"""A send that waits for its channel holds only the bytes that the channel has not taken, and no
+buffers."""
 
 import gc
 import random

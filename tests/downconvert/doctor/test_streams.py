@@ -1,4 +1,4 @@
-"""Reassembly: whatever happens to segments, a request is seen once or not at all, and as it was."""
+"""Reassembly: whatever happens to segments, a request is seen unchanged, and at most once."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What all reports have: a conclusion, where they come from, and a layout for every screen."""
+"""The common parts of reports: a conclusion, their origin, and a layout for every screen."""
 
 import re
 from datetime import UTC, datetime

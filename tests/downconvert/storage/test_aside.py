@@ -1,4 +1,4 @@
-"""What recovery takes out of a log is kept, and found to hold batches or not."""
+"""Bytes that recovery removes are kept, and are searched for batches."""
 
 from pathlib import Path
 from random import Random

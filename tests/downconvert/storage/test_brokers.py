@@ -1,4 +1,4 @@
-"""Directories that brokers from 0.8 to 3.9 wrote: every record is what their consumers read."""
+"""Directories that brokers from 0.8 to 3.9 wrote: we read the same records as their consumers."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever a log was doing when it died: what was flushed is there, and nothing is torn."""
+"""After a crash at any moment, flushed records are there, and no record is torn."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""Whatever a broker does to a directory while it is read, what is read is right."""
+"""A reader gets the right records, whatever a broker does to the directory meanwhile."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Anything may be in a directory: what reads it gives records, or this project's errors."""
+"""Directories with any content give records, or this project's errors."""
 
 import shutil
 from collections.abc import Callable

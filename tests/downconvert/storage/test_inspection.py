@@ -1,4 +1,4 @@
-"""What a log is made of."""
+"""Counting the contents of a log."""
 
 from pathlib import Path
 

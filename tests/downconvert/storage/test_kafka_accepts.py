@@ -1,4 +1,4 @@
-"""What we write, a broker of Kafka 3.9.1 reads without a complaint: in all formats and codecs."""
+"""A broker of Kafka 3.9.1 reads our logs without complaint, in all formats and codecs."""
 
 import shutil
 from collections.abc import Callable

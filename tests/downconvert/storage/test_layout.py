@@ -1,4 +1,4 @@
-"""Which files count, whatever a crash interrupted: Kafka's rules."""
+"""The files that make up a log, whatever a crash interrupted: Kafka's rules."""
 
 from pathlib import Path
 

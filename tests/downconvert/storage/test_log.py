@@ -1,4 +1,4 @@
-"""The log of a partition: what a fetch is given, where records are, what is committed."""
+"""The log of a partition: reads, searches, and committed records."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a log is after it was cut at one of its ends, and what the next opening finds."""
+"""The state of a log that was cut at one of its ends, before and after it is opened again."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""A broker's directory: which logs there are, opened when they are asked for."""
+"""A broker's directory: its logs, which are opened on request."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""A log that is written: what it takes, when it rolls, what it lets go."""
+"""A log that is written: appends, rolls, truncation and removal."""
 
 from pathlib import Path
 

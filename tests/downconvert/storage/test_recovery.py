@@ -1,4 +1,4 @@
-"""A directory is brought into order before it is written to, and no further."""
+"""Recovery of a directory before it is written to."""
 
 from pathlib import Path
 

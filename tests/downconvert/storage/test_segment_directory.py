@@ -1,4 +1,4 @@
-"""A log's files: what goes first, what comes last, and what is left where there is no room."""
+"""The files of a log: the order of removals and renames, and the result on a full disk."""
 
 from collections.abc import Iterator
 from pathlib import Path

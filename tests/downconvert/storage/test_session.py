@@ -1,4 +1,4 @@
-"""One writer at a time, and what the last one left."""
+"""One writer at a time, and the mark of a clean shutdown."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Indexes against their logs: no complaint of a good one, and none missing of a bad one."""
+"""Verifying indexes: good ones have no problems, and every problem of a bad one is reported."""
 
 from pathlib import Path
 from struct import Struct

@@ -1,4 +1,4 @@
-"""A batch that is compressed as its records come is the batch that is built of all of them."""
+"""A batch that is compressed record by record equals one built from all records."""
 
 from dataclasses import replace
 from random import Random

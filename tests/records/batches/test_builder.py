@@ -1,4 +1,4 @@
-"""Building batches: what Kafka's own builder writes is what ours writes."""
+"""Building batches: our builder writes the same bytes as Kafka's."""
 
 import gzip
 from operator import attrgetter
@@ -49,7 +49,7 @@ def only_header(entry: bytes) -> BatchHeader:
 
 
 def compressed_part(entry: bytes) -> bytes:
-    """What is compressed in the only entry, decompressed."""
+    """The decompressed content of the only entry."""
     header = only_header(entry)
     start = BATCH_HEADER_SIZE if header.magic == V2 else MESSAGE_OVERHEAD[header.magic]
     data = decompress(header.codec, entry[start:], limit=2**20, magic=header.magic)
@@ -201,7 +201,8 @@ def test_every_batch_of_kafka_can_be_rebuilt(name: str) -> None:
 
 
 def told(entry: bytes) -> dict[str, Any]:
-    """What a header says, but for what depends on compressed bytes, and on unseen timestamps."""
+    """The fields of a header, without those that depend on compressed bytes or on unseen
+    timestamps."""
     fields = only_header(entry)._asdict()
     return fields | dict.fromkeys(("position", "size", "crc", "base_timestamp"), 0)
 

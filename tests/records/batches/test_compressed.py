@@ -1,4 +1,4 @@
-"""What is compressed in an entry: where it lies, and how it is opened."""
+"""The compressed bytes of an entry: their position, and opening them."""
 
 import random
 from typing import Final

@@ -1,4 +1,4 @@
-"""Offsets inside of compressed messages, and what old producers made of them."""
+"""Offsets inside compressed messages, including those of old producers."""
 
 import pytest
 

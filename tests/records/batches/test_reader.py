@@ -1,4 +1,4 @@
-"""Reading records of every format: what Kafka reads is what we read."""
+"""Reading records of every format: we read the same records as Kafka."""
 
 import contextlib
 import os

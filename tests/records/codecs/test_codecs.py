@@ -1,5 +1,5 @@
-"""What all codecs promise: round trips, streams, limits, damage, and what other clients make of
-it."""
+"""The promises of all codecs: round trips, streams, limits, damage, and exchange with other
+clients."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The deflate libraries: which one does what, and that all do the same."""
+"""The deflate libraries: the choice between them, and their equal results."""
 
 import zlib
 from typing import NoReturn

@@ -1,4 +1,4 @@
-"""lz4: Kafka's frame, what its reader takes and refuses, and the wrong checksum of v0.
+"""lz4: Kafka's frame, the data that its reader accepts and refuses, and the wrong checksum of v0.
 
 The tests of Kafka's Lz4CompressionTest are here, for what exists here: neither levels nor block
 checksums are written."""

@@ -1,4 +1,4 @@
-"""snappy: xerial's framing, raw blocks, and what snappy-java takes and refuses."""
+"""snappy: xerial's framing, raw blocks, and the data that snappy-java accepts and refuses."""
 
 import struct
 

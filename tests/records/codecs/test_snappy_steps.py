@@ -1,4 +1,5 @@
-"""Steps through a snappy block: each kind of element, and each way to lie, against the library."""
+"""Decompressing a snappy block in steps: every kind of element and of false claim, compared with
+the library."""
 
 import cramjam
 import pytest
@@ -159,7 +160,7 @@ def test_any_block_is_decompressed_as_by_the_library(
 
 
 def made(body: bytes) -> int:
-    """How many bytes the elements make, as far as they can be told from each other."""
+    """The number of bytes that the recognizable elements make."""
     at = size = 0
     while at < len(body):
         tag = body[at]

@@ -120,7 +120,7 @@ def test_an_empty_target_consumes_nothing() -> None:
 
 
 class Memory:
-    """What a codec holds while it decodes."""
+    """Stands for the memory that a codec holds while it decodes."""
 
 
 def test_memory_is_freed_immediately_after_damage() -> None:

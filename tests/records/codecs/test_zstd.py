@@ -1,4 +1,4 @@
-"""zstd: frames by the library and by hand, and each of their claims lying."""
+"""zstd: frames by the library and by hand, and frames with each kind of false claim."""
 
 import pytest
 import xxhash
@@ -36,7 +36,7 @@ def frame(*blocks: bytes, descriptor: int = 0, fields: bytes = b"\x58") -> bytes
 
 
 def streamed(data: bytes, **parameters: int) -> bytes:
-    """As Kafka writes it: the frame does not say how much it holds."""
+    """A stream as Kafka writes it: the frame does not state its content size."""
     settings = zstandard.ZstdCompressionParameters.from_level(3, **parameters)
     stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     return stream.compress(data) + stream.flush()

@@ -17,7 +17,7 @@ DATA = memoryview(bytes(range(256)))
 
 
 class Channel:
-    """Answers as it is told to, or raises it."""
+    """Returns the given answers, or raises them."""
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer

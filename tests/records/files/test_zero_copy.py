@@ -1,4 +1,4 @@
-"""A range of a file, sent as it is."""
+"""Sends of an unchanged range of a file."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 class Taking:
-    """Takes as many bytes at a time as it is told, and nothing in between."""
+    """Takes the given number of bytes at a time, and nothing in between."""
 
     def __init__(self, sizes: random.Random | int) -> None:
         self._sizes = sizes

@@ -1,4 +1,4 @@
-"""`downconvert simulate`: the main job, small."""
+"""`downconvert simulate` at a small size."""
 
 import json
 import re

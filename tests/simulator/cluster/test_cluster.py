@@ -1,4 +1,4 @@
-"""Replicated brokers under faults: promises hold, and a simulation sees it where they do not."""
+"""Replicated brokers under faults: promises hold, and a simulation detects broken ones."""
 
 from collections.abc import Callable
 from dataclasses import replace

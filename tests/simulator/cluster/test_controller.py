@@ -1,4 +1,4 @@
-"""The simulated controller: who leads, who is in sync, who may lead when nobody is."""
+"""The simulated controller: leaders, replicas in sync, and eligible replicas."""
 
 import pytest
 

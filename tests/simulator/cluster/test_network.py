@@ -1,4 +1,4 @@
-"""Simulated time and network: what comes when, what comes at all."""
+"""Simulated time and network: the order of events, and lost data."""
 
 from random import Random
 from typing import Any, cast
@@ -13,7 +13,7 @@ HOST = "client"
 
 
 class Machine:
-    """What connections lead to: it keeps what it is sent."""
+    """The target of connections. It keeps received data."""
 
     host = "broker-0"
 

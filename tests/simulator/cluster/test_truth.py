@@ -1,4 +1,4 @@
-"""What is true of a simulated cluster: what contradicts it is said."""
+"""The invariants of a simulated cluster: contradictions are reported."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A consumer's way through the log, and what it must be given."""
+"""A consumer's fetches through the log, and the expected answers."""
 
 from pathlib import Path
 from random import Random

@@ -1,4 +1,4 @@
-"""What is made of measurements: failures, words, tables, and the page."""
+"""Results of measurements: failures, words, tables, and the page."""
 
 from dataclasses import replace
 from io import StringIO

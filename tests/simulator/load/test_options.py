@@ -1,4 +1,4 @@
-"""Options of a simulation over TCP: what is read from a command line, and what is refused."""
+"""Options of a simulation over TCP: parsing, and refused values."""
 
 from dataclasses import replace
 

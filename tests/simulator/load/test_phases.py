@@ -1,4 +1,4 @@
-"""Of what a conversion consists."""
+"""The phases of a conversion."""
 
 from dataclasses import astuple, replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What lazy costs beside eager: against what is wanted, and where nothing can be said."""
+"""The cost of lazy conversion compared with eager: goals, and inconclusive results."""
 
 from dataclasses import dataclass
 

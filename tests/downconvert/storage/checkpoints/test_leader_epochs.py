@@ -1,4 +1,4 @@
-"""The epochs of a log: which of them count, and that the file says so."""
+"""The epochs of a log, in memory and in the file."""
 
 from pathlib import Path
 

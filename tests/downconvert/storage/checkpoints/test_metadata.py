@@ -1,4 +1,4 @@
-"""Whose a directory is, as brokers of all versions wrote it."""
+"""The owner of a directory, as brokers of all versions wrote it."""
 
 from pathlib import Path
 from uuid import UUID

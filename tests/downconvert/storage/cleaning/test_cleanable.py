@@ -1,4 +1,4 @@
-"""Which part of a log is dirty, and when it is cleaned: Kafka's rules."""
+"""The dirty part of a log, and the time when it is cleaned: Kafka's rules."""
 
 from collections.abc import Iterator
 from dataclasses import replace

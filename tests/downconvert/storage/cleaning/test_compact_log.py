@@ -1,4 +1,4 @@
-"""A log is compacted while it is open; readers and crashes may come in between."""
+"""Compaction of an open log, with readers and crashes in between."""
 
 import shutil
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Which records a cleaner leaves: Kafka's rules."""
+"""The records that a cleaner keeps: Kafka's rules."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What is due to a log is done in small steps, while it is read and written."""
+"""The maintenance of a log is done in small steps, while the log is read and written."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Old segments go by Kafka's rules."""
+"""Old segments are removed by Kafka's rules."""
 
 import os
 from pathlib import Path

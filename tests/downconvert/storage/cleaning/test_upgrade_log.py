@@ -1,4 +1,4 @@
-"""Directories of old formats become directories of v2, or stay what they were."""
+"""Directories of old formats become directories of v2, or stay unchanged."""
 
 from itertools import count
 from pathlib import Path

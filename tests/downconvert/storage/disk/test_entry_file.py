@@ -1,4 +1,4 @@
-"""Files of entries: how many there are, whoever left them and however."""
+"""Files of entries: the number of entries, whoever wrote the file."""
 
 from pathlib import Path
 

@@ -1,4 +1,5 @@
-"""After a disk has failed nothing is written to it, and nothing counts that may be lost."""
+"""After a disk has failed, nothing is written to it, and data that may be lost does not count as
+flushed."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""Changes to a disk: all or nothing, and a full disk is told as such."""
+"""Changes to a disk: all or nothing, and a full disk has its own error."""
 
 import os
 import resource

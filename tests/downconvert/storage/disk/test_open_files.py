@@ -1,4 +1,5 @@
-"""No more segments have files open than may; those that were not read for longest close theirs."""
+"""The number of segments with open files is limited. The least recently read ones close their
+files."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What is known of producers is what is in the log now, whatever was there before."""
+"""The producers' states follow the current log, whatever was there before."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which transactions were aborted in a range of offsets, and which batches are theirs."""
+"""Aborted transactions in a range of offsets, and their batches."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What may be appended: sound batches above what is there."""
+"""Only valid batches above the log's end may be appended."""
 
 import pytest
 

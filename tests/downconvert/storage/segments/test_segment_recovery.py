@@ -1,4 +1,4 @@
-"""What is good of a segment after a crash, and its indexes made again."""
+"""The good part of a segment after a crash, and its rebuilt indexes."""
 
 from pathlib import Path
 from random import Random

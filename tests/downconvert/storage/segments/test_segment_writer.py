@@ -1,4 +1,4 @@
-"""The active segment: what Kafka's tests of a segment ask of one that is written."""
+"""The active segment: the promises of Kafka's own tests of a segment, and ours."""
 
 import shutil
 from contextlib import suppress

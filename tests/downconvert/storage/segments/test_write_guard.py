@@ -1,4 +1,4 @@
-"""A log whose active file is not where it was is offline."""
+"""A log goes offline if its active file is moved or replaced."""
 
 from pathlib import Path
 

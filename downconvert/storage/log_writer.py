@@ -61,8 +61,7 @@ class LogWriter:
         self._active = self._open_segment(self.segments[-1], log.position, log.end_offset)
         self._opened_at = self.end_offset
         self._flushed = 0
-        # Changes when other records may have replaced those of rolled segments: at a truncation, or
-        # when the log is closed.
+        # Changes at a truncation and when the log is closed: rolled segments may be others then.
         self.generation = 0
         self.is_closed = False
         start = max(checkpoints.start_offset, self.segments[0].base_offset)
@@ -272,8 +271,7 @@ class LogWriter:
     def truncate_to(self, offset: int) -> None:
         """Removes every batch with a record at or above `offset`, and every epoch from there on.
 
-        ValueError: the offset is before the log. DiskFullError: batches at the end may be removed
-        already; the call may be repeated."""
+        ValueError: the offset is before the log. DiskFullError: the call may be repeated."""
         self._guard.check(self._active)
         if offset >= self.end_offset:
             # An epoch without records may begin at the end.
@@ -356,8 +354,8 @@ class LogWriter:
     def replace_segments(self, group: Sequence[Segment], cleaned: Segment) -> None:
         """Replaces neighbouring segments, none of them the active one, by one `cleaned` segment.
 
-        The files of `cleaned` have the suffix `.cleaned`, and are flushed. DiskFullError: the log
-        is valid after any step, with the old records or the new ones."""
+        Its files have the suffix `.cleaned`, and are flushed. DiskFullError: the log is valid, with
+        the old records or the new ones."""
         self._guard.check(self._active)
         self._directory.replace(group, cleaned)
 

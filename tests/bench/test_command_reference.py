@@ -1,11 +1,11 @@
-"""The command reference is what the command says of itself."""
+"""The command reference matches the command's own help."""
 
 from bench.command_reference import PAGE, reference
 from downconvert.cli.app import COMMANDS
 from downconvert.cli.spark import JOBS
 
 
-def test_the_page_is_what_the_command_says() -> None:
+def test_the_page_equals_the_commands_help() -> None:
     text = PAGE.read_text()
     assert text == reference(), "run: python -m bench.command_reference"
 

@@ -46,7 +46,7 @@ def test_the_reference_is_not_timed_unless_it_is_asked_for():
     assert "--reference" in done.stderr
 
 
-def test_where_java_is_missing_it_says_so_and_goes_on(tmp_path):
+def test_missing_java_is_reported_and_the_rest_is_measured(tmp_path):
     arguments = ("--smoke", "--reference", "--shape", "none-100", "--segments", str(tmp_path))
     done = run(*arguments, PATH=str(tmp_path))
     assert done.returncode == 0, done.stderr
@@ -54,7 +54,7 @@ def test_where_java_is_missing_it_says_so_and_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("size", ["", "16 KiB", "-1", "16kb", "many"])
-def test_what_is_no_size_is_refused(size):
+def test_invalid_sizes_are_refused(size):
     done = CliRunner().invoke(main, ("--chunk", size, "--reference", "--no-kafka"))
     assert done.exit_code == 2
     assert "is not a size such as 16KiB" in done.output

@@ -1,4 +1,4 @@
-"""The picture of the dashboard: what is asked of Prometheus, and what becomes of its answers."""
+"""The picture of the dashboard: queries to Prometheus, and drawing its answers."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_every_panel_is_asked_for_as_grafana_does() -> None:
     )
 
 
-def test_series_are_named_by_their_legend_and_what_is_no_number_is_no_point() -> None:
+def test_series_are_named_by_their_legend_and_nan_is_no_point() -> None:
     values = [[100.0, "1"], [105.0, "NaN"], [110.0, "2.5"]]
     result = [{"metric": {"api": "Fetch", "x": "y"}, "values": values}]
     result.append({"metric": {}, "values": [[100.0, "NaN"]]})

@@ -1,4 +1,4 @@
-"""What `make demo` shows of an old client before Kafka 4."""
+"""The output of `make demo` about an old client and Kafka 4."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_a_line_names_client_cluster_and_records() -> None:
     ]
 
 
-def test_memory_is_shown_of_both_modes() -> None:
+def test_memory_is_shown_for_both_modes() -> None:
     lazy, eager = memory_lines("record=100,size=1MiB,seed=1")
     assert lazy.startswith("lazy conversion ")
     assert eager.startswith("eager conversion ")

@@ -1,4 +1,4 @@
-"""The soak on clocks that are handed in: a short one, and what it finds."""
+"""A short soak on simulated clocks, and its findings."""
 
 from collections import deque
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_nothing_grows_with_time_alone(tmp_path: Path) -> None:
     assert len(list(report(found))) > 10
 
 
-def test_every_table_is_found_whoever_has_written_it() -> None:
+def test_tables_of_all_packages_are_found() -> None:
     ledger, places = OwnLedger(), Places()
     ledger.change("a", lambda _: Entry(1.0, 1))
     places.take("b", 1, 1)

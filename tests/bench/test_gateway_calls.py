@@ -1,4 +1,4 @@
-"""What a large fetch of an old client costs the gateway at the most."""
+"""The maximum number of calls in the gateway for a large fetch of an old client."""
 
 from typing import Final
 

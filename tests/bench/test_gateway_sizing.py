@@ -1,4 +1,4 @@
-"""The sizing measures each kind of work, and its plan is what follows from the measurements."""
+"""The sizing measures each kind of work, and computes its plan from the measurements."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What sends hold: one case in a process of its own. `make bench-smoke` runs them all."""
+"""The memory of sends: one case in a separate process. `make bench-smoke` runs all cases."""
 
 import pytest
 from click.testing import CliRunner
@@ -18,7 +18,7 @@ def test_every_codec_is_among_the_cases(tmp_path):
         assert any(name.startswith(f"{codec}, one record") for name in names)
 
 
-def test_a_case_ends_and_says_what_it_held(tmp_path):
+def test_a_case_reports_the_memory_that_it_held(tmp_path):
     warm_up = segment(SHAPES["lz4-100"], size=64 * KiB, directory=tmp_path)
     path = segment(SHAPES["lz4-100"], size=256 * KiB, directory=tmp_path)
     found = in_child("lz4-100", warm_up, path)

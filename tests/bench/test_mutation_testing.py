@@ -1,4 +1,4 @@
-"""Mutation testing: which lines it looks at, and which tests it runs. The tools are not needed."""
+"""Mutation testing: the chosen lines and tests. The tools are not needed."""
 
 import subprocess
 from pathlib import Path
@@ -39,10 +39,10 @@ def test_a_files_tests_are_those_of_its_name_and_some_that_import_it() -> None:
     assert "tests/downconvert/broker/handlers/test_describe_configs.py" in found
 
 
-def test_of_a_small_folder_all_tests_are_run() -> None:
+def test_all_tests_of_a_small_folder_are_run() -> None:
     found = own_tests("downconvert/broker/transactions/coordinator.py")
     assert "tests/downconvert/broker/transactions/test_between_steps.py" in found
 
 
-def test_a_file_without_tests_of_its_own_has_those_of_its_folder() -> None:
+def test_a_file_without_own_tests_gets_those_of_its_folder() -> None:
     assert own_tests("records/no_such_file.py") == ["tests/records"]

@@ -1,4 +1,4 @@
-"""A few of the million damaged segments, and what is said when one gets through."""
+"""A few of the million damaged segments, and the report of a failure."""
 
 import pytest
 from click.testing import CliRunner
@@ -42,9 +42,7 @@ def test_a_failure_ends_with_the_command_that_shows_it_again(
 
 @pytest.mark.skipif(len(NAMES) < 2, reason="compares both kernels")
 @pytest.mark.parametrize("is_inside", [True, False])
-def test_only_what_compressors_make_may_differ(
-    is_inside: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_compressed_bytes_may_differ(is_inside: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def other_bytes(_: object, guard: int) -> tuple[None, int, int]:
         return (None, 10, guard)  # which each kernel has its own of
 
@@ -68,7 +66,7 @@ def test_only_what_compressors_make_may_differ(
         assert run() == 1
 
 
-def test_what_is_sent_begins_like_what_is_converted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sent_bytes_begin_like_converted_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     mutants = map(Mutants(7).__getitem__, range(100))
     mutant = next(each for each in mutants if trials.send_all(each, 0)[1])
     _, converted = trials.what_is_inside(mutant, 0)

@@ -1,4 +1,4 @@
-"""Servers as processes of their own: they start, say where they listen, are measured, and end."""
+"""Servers as separate processes: they start, print their address, are measured, and end."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A few of the hundred thousand cases, and what is said when one breaks a promise."""
+"""A few of the hundred thousand cases, and the report of a broken promise."""
 
 import pytest
 from click.testing import CliRunner

@@ -1,4 +1,4 @@
-"""The reference pages are what the code says."""
+"""The reference pages match the code."""
 
 import pytest
 
@@ -8,6 +8,6 @@ GENERATORS = (error_reference, metrics_reference, settings_reference)
 
 
 @pytest.mark.parametrize("generator", GENERATORS, ids=lambda one: one.PAGE.name)
-def test_a_reference_page_is_what_the_code_says(generator):
+def test_reference_pages_are_up_to_date(generator):
     said = generator.PAGE.read_text()
     assert said == generator.reference(), f"run: python -m {generator.__name__}"

@@ -24,7 +24,9 @@ def client() -> Iterator[SmallClient]:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
-def test_it_asks_as_often_as_it_says(client: SmallClient, tmp_path: Path, shape: Shape) -> None:
+def test_the_client_sends_the_requested_number_of_requests(
+    client: SmallClient, tmp_path: Path, shape: Shape
+) -> None:
     with serving(tmp_path) as server:
         port = server.address[1]
         with Wire(server.address) as wire:

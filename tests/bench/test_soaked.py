@@ -1,4 +1,4 @@
-"""What counts as growth in a soak, and what does not."""
+"""The definition of growth in a soak."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What a relay passes on, both ways, and until when."""
+"""A relay passes on all bytes and the end, both ways."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""The benchmarks of the log on disk, at a small size: they run, and what they measure is right."""
+"""The benchmarks of the log on disk, at a small size: they run, and their results are right."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ def run(module, *arguments):
 
 @pytest.fixture(scope="module")
 def lookups(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, Path]:
-    """What one small run prints, and where its figures and its picture are."""
+    """The output of one small run, and the paths of its figures and its picture."""
     directory = tmp_path_factory.mktemp("lookups")
     found, picture = directory / "found.json", directory / "pages.svg"
     options = ("--smoke", "--dir", directory, "--json", found, "--plot", picture)
@@ -30,7 +30,7 @@ def test_lookups_are_compared_with_a_plain_search(lookups: tuple[str, Path, Path
     assert "time index, anywhere" in output
 
 
-def test_pages_are_counted_where_a_disk_lets_go_of_them(lookups: tuple[str, Path, Path]) -> None:
+def test_pages_are_counted_if_the_disk_can_evict_them(lookups: tuple[str, Path, Path]) -> None:
     output, found, picture = lookups
     if "pages are not counted" in output:  # a file system in memory
         assert not picture.exists()
@@ -61,7 +61,7 @@ def test_a_log_of_many_segments_stays_small(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("way", ["machine", "process"])
-def test_logs_die_and_lose_nothing(way: str) -> None:
+def test_crashed_logs_lose_nothing(way: str) -> None:
     output = run(crash, "--deaths", 4, "--seed", 3, "--way", way)
     assert f"{way}: died 4 times" in output
 

@@ -56,7 +56,7 @@ def send(
     chunk_size: int = CHUNK,
     drains: int = MiB,
 ) -> tuple[int, Outcome]:
-    """Calls until something else than room or budget is missing."""
+    """Calls `advance` until it ends for another reason than room or budget."""
     position = 0
     while True:
         consumed, written, outcome, rest, error = transcoder.advance(

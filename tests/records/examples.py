@@ -1,7 +1,7 @@
 """Small entries of every format, and the vocabulary of damage.
 
-The hexadecimal ones are what Kafka's own classes wrote. The rest is put together here, and shares
-with what it tests nothing but the tables in formats.py."""
+Kafka's own classes wrote the hexadecimal ones. The rest is built here, and shares only the tables
+in formats.py with the tested code."""
 
 import gzip
 import zlib
@@ -120,7 +120,7 @@ def record(
 
 
 def batch(*records: bytes, compressed: bytes | None = None, **fields: int) -> bytes:
-    """A v2 batch. `compressed` stands in the records' place; fields are those of formats.py."""
+    """A v2 batch. `compressed` replaces the records. Fields are those of formats.py."""
     body = b"".join(records) if compressed is None else compressed
     values = {
         "base_offset": 0,

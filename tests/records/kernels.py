@@ -1,4 +1,4 @@
-"""The kernels that there are, for tests of what each of them does."""
+"""The available kernels, for tests of each of them."""
 
 import os
 from types import ModuleType

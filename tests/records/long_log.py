@@ -1,4 +1,4 @@
-"""A log of many batches, read from a file, and what a kernel has to ask about behind it."""
+"""A log of many batches in a file, followed by a batch that needs a decision."""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,6 @@
 """Hypothesis strategies for bytes that kernels read: good ones, odd ones, and damaged ones.
 
-They are put together from the layouts in formats.py alone, so that what writes records here shares
-nothing with what is tested.
+They are built only from the layouts in formats.py, so they share nothing else with the tested code.
 
 Not here: segments as builders write them (tests/strategies.py)."""
 
@@ -123,12 +122,12 @@ def entries(draw: DrawFn) -> bytes:
 
 
 def maybe_damaged(data: SearchStrategy[bytes]) -> SearchStrategy[bytes]:
-    """As they are, or damaged."""
+    """Unchanged or damaged data."""
     seeds = st.integers(0, 2**32)
     return data | st.builds(lambda data, seed: mutated(data, Random(seed)), data, seeds)
 
 
-# --- what is asked of them
+# --- tasks
 
 sizes = st.lists(st.integers(1, 300), min_size=1, max_size=4)
 windows = st.just([MiB]) | st.just([1]) | sizes

@@ -52,7 +52,7 @@ def test_without_the_native_kernel_the_reference_runs() -> None:
     assert chosen(MISSING + ASK, None).startswith("reference records.reference")
 
 
-def test_to_force_the_native_kernel_where_it_is_missing_says_how_to_build_it() -> None:
+def test_forcing_a_missing_native_kernel_explains_how_to_build_it() -> None:
     said = error(MISSING + ASK, NATIVE)
     assert said.startswith("ImportError: the native kernel is not there")
     assert "pip install ." in said

@@ -68,14 +68,14 @@ def test_a_compressed_message_names_only_its_last_offset() -> None:
     assert (header.base_offset, header.last_offset) == (19, 19)
 
 
-def test_bits_that_only_v2_has_say_nothing_in_older_messages() -> None:
+def test_attribute_bits_of_v2_are_ignored_in_older_messages() -> None:
     header = parse(message(V1, 9, attributes=0x70))
     assert not header.is_transactional
     assert not header.is_control
     assert not header.has_delete_horizon
 
 
-def test_the_base_timestamp_is_the_delete_horizon_where_there_is_one() -> None:
+def test_the_base_timestamp_is_the_delete_horizon_if_the_flag_is_set() -> None:
     header = parse(DELETE_HORIZON)
     assert header.has_delete_horizon
     assert header.base_timestamp == 100
@@ -114,7 +114,7 @@ def test_a_last_offset_beyond_all_offsets_wraps_as_in_java() -> None:
         (message(V0, 0, attributes=6), "unknown codec"),
     ],
 )
-def test_a_header_that_no_batch_has_is_an_error_at_its_position(entry: bytes, reason: str) -> None:
+def test_an_invalid_header_is_an_error_at_its_position(entry: bytes, reason: str) -> None:
     with pytest.raises(CorruptRecordsError, match=reason) as caught:
         BatchHeader.parse(bytes(5) + entry, 5, 100, origin=1000)
     assert (caught.value.reason, caught.value.position) == (reason, 1100)
@@ -123,7 +123,7 @@ def test_a_header_that_no_batch_has_is_an_error_at_its_position(entry: bytes, re
 @pytest.mark.parametrize(
     ("entry", "head_size"), [(message(V0, 0), 18), (message(V1, 0), 26), (GAPS, 61)]
 )
-def test_the_head_is_all_that_is_needed_and_all_of_it_is(entry: bytes, head_size: int) -> None:
+def test_parsing_needs_exactly_the_head(entry: bytes, head_size: int) -> None:
     assert parse(entry[:head_size]) == parse(bytearray(entry)) == parse(memoryview(entry))
     for size in range(head_size):
         with pytest.raises(ValueError, match="not whole"):

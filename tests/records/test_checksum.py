@@ -28,7 +28,7 @@ def verify(entry: Buffer) -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
-def test_good_entries_have_the_checksum_that_they_say(entry: bytes) -> None:
+def test_good_entries_have_the_stated_checksum(entry: bytes) -> None:
     verify(entry)
 
 
@@ -42,14 +42,14 @@ def test_a_bit_flipped_anywhere_in_the_body_is_found(entry: bytes) -> None:
         assert caught.value.position == 100
 
 
-def test_the_offset_is_not_covered_nor_the_leader_epoch() -> None:
+def test_the_checksum_covers_neither_offset_nor_leader_epoch() -> None:
     verify(b"\x01" + ENTRIES["v0"][1:])
     verify(b"\x01" + ENTRIES["v1"][1:])
     verify(b"\x01" + GAPS[1:12] + b"\x01" + GAPS[13:])
 
 
 @pytest.mark.parametrize("entry", [GAPS, message(V0, 0), message(V1, 0, None, b"value")])
-def test_an_entry_that_is_gone_in_part_is_truncated_and_not_wrong(entry: bytes) -> None:
+def test_a_partly_missing_entry_is_reported_as_truncated(entry: bytes) -> None:
     header = next(MemoryRecords(entry).batches())
     for size in (len(entry) - 1, 20):
         with pytest.raises(CorruptRecordsError, match=TRUNCATED):

@@ -5,7 +5,7 @@ from records.crc32c import crc32c
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_it_is_the_packages_own(kind: type) -> None:
+def test_the_function_is_that_of_the_package(kind: type) -> None:
     assert crc32c(kind(b"123456789")) == package.crc32c(b"123456789") == 0xE3069283
 
 

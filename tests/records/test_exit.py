@@ -1,7 +1,7 @@
-"""A process ends as it should while daemon threads of it are inside of the kernel.
+"""A process ends cleanly while its daemon threads are inside the kernel.
 
-Where Python calls back from there, the thread must not be unwound through the kernel's frames: that
-is an abort (SIGABRT) in the place of the process's own end."""
+If the kernel calls back into Python, the thread must not be unwound through the kernel's frames.
+That would abort the process (SIGABRT)."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What is known of files without opening them, by both kernels: what os.stat says."""
+"""Metadata of files without opening them. Both kernels return what os.stat returns."""
 
 import os
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_an_inaccessible_path_has_a_stamp_of_its_own(
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_a_file_from_before_the_epoch_is_one(kernel: ModuleType, tmp_path: Path) -> None:
+def test_a_file_older_than_the_epoch_has_a_stamp(kernel: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "old").write_bytes(b"")
     os.utime(tmp_path / "old", ns=(0, -1_500_000_000))
     stamp = kernel.file_stamps([os.fsencode(tmp_path / "old")])

@@ -1,5 +1,5 @@
-"""`advance`: from a file to a channel, the same bytes as transcode makes, however far a call
-goes."""
+"""`advance` from a file to a channel makes the same bytes as transcode, whatever a call's
+limits."""
 
 import errno
 import fcntl
@@ -30,7 +30,7 @@ channel = pytest.fixture(params=advancing.KINDS)(advancing.channel)
 @each_kernel
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("chunk_size", [128, 1024, 100_000])
-def test_what_arrives_is_what_transcode_makes(
+def test_advance_sends_the_bytes_that_transcode_makes(
     kernel: ModuleType, tmp_path: Path, channel: Channel, mapped: bool, chunk_size: int
 ) -> None:
     with opened(tmp_path / "log", LOG, mapped=mapped) as source:
@@ -63,7 +63,7 @@ def test_a_budget_ends_a_call_and_nothing_else(
 
 @each_kernel
 @pytest.mark.parametrize("room", [0, 1, 1000, 30_000])
-def test_not_a_byte_more_than_room_is_written(
+def test_at_most_room_bytes_are_written(
     kernel: ModuleType, tmp_path: Path, channel: Channel, room: int
 ) -> None:
     with opened(tmp_path / "log", LOG) as source:
@@ -81,7 +81,9 @@ def test_not_a_byte_more_than_room_is_written(
 
 
 @each_kernel
-def test_what_a_full_channel_left_of_a_chunk_comes_back(kernel: ModuleType, tmp_path: Path) -> None:
+def test_the_part_of_a_chunk_that_a_full_channel_left_is_returned(
+    kernel: ModuleType, tmp_path: Path
+) -> None:
     channel = Channel("pipe")
     try:
         if hasattr(fcntl, "F_SETPIPE_SZ"):
@@ -136,7 +138,7 @@ def test_a_socket_with_room_gets_several_chunks_at_once_and_leaves_at_most_one(
 
 
 @each_kernel
-def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
+def test_a_closed_channel_is_an_error_and_the_chunk_is_returned(
     kernel: ModuleType, tmp_path: Path, channel: Channel
 ) -> None:
     os.close(channel.reader)
@@ -155,7 +157,7 @@ def test_a_channel_that_is_gone_is_an_error_and_keeps_the_chunk(
 @each_kernel
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("what", DECISIONS)
-def test_what_has_to_be_decided_comes_back_where_it_is(
+def test_a_batch_that_needs_a_decision_ends_the_call_at_its_position(
     kernel: ModuleType, tmp_path: Path, channel: Channel, what: str, mapped: bool
 ) -> None:
     entry, outcome, inside = DECISIONS[what]
@@ -176,7 +178,7 @@ def test_what_has_to_be_decided_comes_back_where_it_is(
 
 
 @each_kernel
-def test_a_file_that_has_become_shorter_asks_for_what_is_missing(
+def test_a_shortened_file_ends_the_call_with_source(
     kernel: ModuleType, tmp_path: Path, channel: Channel
 ) -> None:
     with opened(tmp_path / "log", LOG) as source:
@@ -188,7 +190,7 @@ def test_a_file_that_has_become_shorter_asks_for_what_is_missing(
 
 
 @each_kernel
-def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
+def test_invalid_arguments_are_refused(kernel: ModuleType) -> None:
     good = (LOG, 0, len(LOG), CHUNK, 1, False, 0, 0)
     for at, wrong in [
         *((0, -1), (0, "text"), (1, -1), (1, len(LOG) + 1), (2, len(LOG) + 1), (3, 0)),
@@ -213,7 +215,7 @@ def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
     budget=st.integers(1, 3000),
     kind=st.sampled_from(["pipe", "socket"]),
 )
-def test_any_log_goes_as_far_as_transcode_does(
+def test_any_log_is_converted_as_far_as_by_transcode(
     kernel: ModuleType, tmp_path: Path, log: bytes, chunk_size: int, budget: int, kind: str
 ) -> None:
     channel = Channel(kind)

@@ -1,4 +1,4 @@
-"""`advance` of compressed batches: what is recoded on the way, held back, or left alone."""
+"""`advance` of compressed batches: recoding them, or leaving them to the caller."""
 
 import select
 import socket
@@ -48,7 +48,7 @@ def compressed(codec: Codec, size: int = 0, **fields: int) -> bytes:
 @each_kernel
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("budget", [1, EVERYTHING])
-def test_compressed_batches_are_recoded_on_the_way(
+def test_compressed_batches_are_recoded(
     kernel: ModuleType, tmp_path: Path, channel: Channel, mapped: bool, budget: int
 ) -> None:
     entries = [compressed(codec) for codec in (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)]
@@ -108,9 +108,7 @@ def test_messages_of_several_batches_are_written_at_once(
 @pytest.mark.skipif(sys.platform != "linux", reason="the option is Linux's")
 @each_kernel
 @pytest.mark.parametrize("chunk_size", [CHUNK, 128 * KiB])
-def test_nothing_is_lost_if_a_channel_takes_less_than_it_could(
-    kernel: ModuleType, chunk_size: int
-) -> None:
+def test_a_short_write_loses_nothing(kernel: ModuleType, chunk_size: int) -> None:
     """As with net.ipv4.tcp_notsent_lowat: what was made as a write fell short comes back, too."""
     entry = compressed(Codec.LZ4, size=20_000)
     log, made = entry * 400, recoded(kernel, entry, RECODES) * 400
@@ -169,7 +167,7 @@ def test_memory_takes_everything(kernel: ModuleType, tmp_path: Path, budget: int
 
 
 @each_kernel
-def test_what_is_not_to_be_recoded_comes_back(
+def test_batches_without_a_target_codec_are_left_to_the_caller(
     kernel: ModuleType, tmp_path: Path, channel: Channel
 ) -> None:
     good = compressed(Codec.GZIP)
@@ -214,7 +212,7 @@ def test_a_compressed_batch_becomes_the_messages_of_an_uncompressed_one(
 
 
 @each_kernel
-def test_a_batch_that_is_larger_than_the_room_for_its_messages_is_left(kernel: ModuleType) -> None:
+def test_a_batch_without_room_for_its_messages_is_left_to_the_caller(kernel: ModuleType) -> None:
     entry = compressed(Codec.GZIP)
     recodes = RECODES._replace(codecs=bytes([0, PLAIN]))
     for room, is_done in [(EVERYTHING, True), (1_000, False)]:

@@ -1,4 +1,4 @@
-"""What kernels refuse to be asked: ValueErrors of the caller's making, before anything is read."""
+"""Invalid arguments of kernels: they raise ValueError before anything is read."""
 
 from mmap import mmap
 from types import ModuleType
@@ -30,28 +30,28 @@ def transcoder_of(kernel: ModuleType, to_magic: int = V1) -> Any:
 
 @each_kernel
 @pytest.mark.parametrize("to_magic", [-1, 3, 256])
-def test_there_are_three_formats_to_convert_to(kernel: ModuleType, to_magic: int) -> None:
+def test_only_three_target_formats_are_accepted(kernel: ModuleType, to_magic: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         transcoder_of(kernel, to_magic)
 
 
 @each_kernel
 @pytest.mark.parametrize("to_magic", [-1, 2, 256])
-def test_entries_become_messages_of_two_formats(kernel: ModuleType, to_magic: int) -> None:
+def test_entries_convert_only_to_v0_and_v1(kernel: ModuleType, to_magic: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         transcoder_of(kernel).enter_entries(to_magic, 0, None)
 
 
 @each_kernel
 @pytest.mark.parametrize("at", [-1, 1, 61, 1000])
-def test_a_header_is_whole(kernel: ModuleType, at: int) -> None:
+def test_an_incomplete_header_is_refused(kernel: ModuleType, at: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         transcoder_of(kernel).enter_batch(LOG[:BATCH_HEADER_SIZE], at)
 
 
 @each_kernel
 @bad_windows
-def test_a_window_is_inside_of_its_buffer(
+def test_a_window_outside_its_buffer_is_refused(
     kernel: ModuleType, start: int, end: int, remaining: int
 ) -> None:
     window = (LOG, start, end, remaining)
@@ -69,7 +69,7 @@ def test_a_window_is_inside_of_its_buffer(
 
 @each_kernel
 @bad_targets
-def test_room_is_inside_of_its_buffer(kernel: ModuleType, at: int, limit: int) -> None:
+def test_room_outside_its_buffer_is_refused(kernel: ModuleType, at: int, limit: int) -> None:
     window = (LOG, 0, SIZE, SIZE)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder_of(kernel).transcode(*window, bytearray(100), at, limit)
@@ -80,13 +80,13 @@ def test_room_is_inside_of_its_buffer(kernel: ModuleType, at: int, limit: int) -
 
 
 @each_kernel
-def test_room_is_not_negative(kernel: ModuleType) -> None:
+def test_negative_room_is_refused(kernel: ModuleType) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         transcoder_of(kernel).measure(LOG, 0, SIZE, SIZE, -1)
 
 
 @each_kernel
-def test_source_and_target_do_not_overlap(kernel: ModuleType) -> None:
+def test_overlapping_source_and_target_are_refused(kernel: ModuleType) -> None:
     source = bytearray(LOG)
     for target in (source, memoryview(source)[10:]):
         with pytest.raises(ValueError, match=r"\w"):
@@ -96,7 +96,7 @@ def test_source_and_target_do_not_overlap(kernel: ModuleType) -> None:
 
 
 @each_kernel
-def test_records_of_a_batch_become_no_messages_of_magic_2(kernel: ModuleType) -> None:
+def test_converting_records_of_a_batch_to_v2_is_refused(kernel: ModuleType) -> None:
     transcoder = transcoder_of(kernel, V2)
     transcoder.enter_batch(LOG, 0)
     window = (record(0), 0, len(record(0)), len(record(0)))
@@ -110,7 +110,7 @@ def test_records_of_a_batch_become_no_messages_of_magic_2(kernel: ModuleType) ->
 
 
 @each_kernel
-def test_only_records_of_a_batch_have_heads(kernel: ModuleType) -> None:
+def test_record_head_is_refused_outside_of_a_batch(kernel: ModuleType) -> None:
     transcoder = transcoder_of(kernel)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.record_head(LOG, 0, SIZE, SIZE)
@@ -120,7 +120,7 @@ def test_only_records_of_a_batch_have_heads(kernel: ModuleType) -> None:
 
 
 @each_kernel
-def test_only_what_is_next_is_converted_by_the_caller(kernel: ModuleType) -> None:
+def test_record_converted_is_refused_for_any_but_the_next_item(kernel: ModuleType) -> None:
     transcoder = transcoder_of(kernel)
     with pytest.raises(ValueError, match=r"\w"):
         transcoder.record_converted(10, 0, 0, 30)
@@ -161,7 +161,7 @@ def encoded(kernel: ModuleType, rows: bytes, magic: int, source: bytes = b"01234
 
 @each_kernel
 @pytest.mark.parametrize("magic", [-1, 3])
-def test_there_are_three_formats_to_encode(kernel: ModuleType, magic: int) -> None:
+def test_only_three_formats_can_be_encoded(kernel: ModuleType, magic: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         encoded(kernel, b"", magic)
 
@@ -179,7 +179,7 @@ def test_rows_are_whole(kernel: ModuleType, start: int, end: int) -> None:
     ("at", "size"), [(-1, 1), (10, 1), (0, 11), (2**63 - 1, 1), (1, 2**63 - 1), (-(2**63), 0)]
 )
 @pytest.mark.parametrize("field", ["key", "value"])
-def test_keys_and_values_are_in_the_source(
+def test_keys_and_values_outside_the_source_are_refused(
     kernel: ModuleType, magic: int, field: str, at: int, size: int
 ) -> None:
     with pytest.raises(ValueError, match=r"\w"):
@@ -191,7 +191,7 @@ def test_keys_and_values_are_in_the_source(
     ("at", "size", "count"),
     [(-1, 1, 0), (10, 1, 0), (11, 0, 0), (0, -1, 0), (0, 0, -1), (0, 0, 2**31)],
 )
-def test_headers_are_in_the_source_and_only_v2_looks(
+def test_headers_outside_the_source_are_refused_only_for_v2(
     kernel: ModuleType, at: int, size: int, count: int
 ) -> None:
     odd = row(headers_at=at, headers_size=size, headers_count=count)
@@ -201,14 +201,14 @@ def test_headers_are_in_the_source_and_only_v2_looks(
 
 
 @each_kernel
-def test_where_null_is_does_not_matter(kernel: ModuleType) -> None:
+def test_the_position_of_a_null_does_not_matter(kernel: ModuleType) -> None:
     null = row(key_at=-(2**63), key_size=-(2**63), value_at=2**63 - 1, value_size=-7)
     assert encoded(kernel, null, V0) == message(V0, 0, None, None)
     assert encoded(kernel, null, V2) == record(0, None, None)
 
 
 @each_kernel
-def test_v2_offset_deltas_are_32_bit_integers(kernel: ModuleType) -> None:
+def test_v2_offset_deltas_above_32_bits_are_refused(kernel: ModuleType) -> None:
     for offset in (2**31 - 1, -(2**31)):
         assert encoded(kernel, row(offset=offset), V2) == record(offset, None, None)
     for offset in (2**31, -(2**31) - 1, 2**63 - 1):
@@ -218,7 +218,7 @@ def test_v2_offset_deltas_are_32_bit_integers(kernel: ModuleType) -> None:
 
 @each_kernel
 @pytest.mark.parametrize("magic", [V0, V1, V2])
-def test_sizes_are_32_bit_integers(kernel: ModuleType, magic: int) -> None:
+def test_sizes_above_32_bits_are_refused(kernel: ModuleType, magic: int) -> None:
     with mmap(-1, 2**30) as source:  # of which no byte is ever there
         huge = row(key_size=2**30, value_size=2**30)
         with pytest.raises(ValueError, match=r"\w"):
@@ -226,7 +226,7 @@ def test_sizes_are_32_bit_integers(kernel: ModuleType, magic: int) -> None:
 
 
 @each_kernel
-def test_the_append_time_is_an_attribute_of_v1_alone(kernel: ModuleType) -> None:
+def test_only_v1_has_the_attribute_of_append_time(kernel: ModuleType) -> None:
     appended = row(timestamp=9, timestamp_type=1)
     assert encoded(kernel, appended, V0) == message(V0, 0, None, None)
     expected = message(V1, 0, None, None, timestamp=9, attributes=0x08)
@@ -239,6 +239,6 @@ def test_the_append_time_is_an_attribute_of_v1_alone(kernel: ModuleType) -> None
 
 @each_kernel
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (0, 4), (2, 1), (4, 4)])
-def test_what_is_summed_up_is_in_the_source(kernel: ModuleType, start: int, end: int) -> None:
+def test_a_checksum_outside_the_source_is_refused(kernel: ModuleType, start: int, end: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         kernel.crc32(b"abc", start, end)

@@ -1,6 +1,6 @@
-"""Each way in which a kernel may find bytes damaged: what it says, and where.
+"""Every kind of damage that a kernel finds: its reason and its position.
 
-What is good before the damage is converted first, and the damage is found behind it."""
+Good records before the damage are converted first."""
 
 from types import ModuleType
 
@@ -177,7 +177,7 @@ def test_columns_find_the_same_damage(kernel: ModuleType, reason: str, data: byt
 
 @each_kernel
 @each(MISFITS)
-def test_columns_show_what_could_not_become_messages(
+def test_columns_include_records_that_cannot_become_messages(
     kernel: ModuleType, reason: str, data: bytes
 ) -> None:
     found = trace(kernel.Transcoder, Job("columns"), batch(record(0), data))
@@ -234,14 +234,14 @@ def test_damage_in_a_compressed_message_is_found_at_its_entry(
 
 
 @each_kernel
-def test_bytes_behind_the_value_of_a_message_are_left_out(kernel: ModuleType) -> None:
+def test_bytes_after_the_value_of_a_message_are_ignored(kernel: ModuleType) -> None:
     padded = damaged(message(V1, 1) + b"??", field="size", to=len(message(V1, 1)) - 10)
     found = trace(kernel.Transcoder, Job(to_magic=V0), padded)
     assert found.output == message(V0, 1)
 
 
 @each_kernel
-def test_checksums_are_not_the_kernels_to_verify(kernel: ModuleType) -> None:
+def test_the_kernel_does_not_compare_checksums(kernel: ModuleType) -> None:
     good = trace(kernel.Transcoder, Job(), GOOD)
     assert trace(kernel.Transcoder, Job(), flipped(GOOD, 17 * 8)).output == good.output
 

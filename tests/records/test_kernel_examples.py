@@ -1,4 +1,4 @@
-"""What kernels make of the examples that Kafka's own classes wrote and converted."""
+"""Kernels convert examples that Kafka's own classes wrote and converted."""
 
 from types import ModuleType
 
@@ -74,7 +74,7 @@ def converted(kernel: ModuleType, data: bytes, job: Job) -> bytes:
 
 @each_kernel
 @each_format
-def test_offsets_timestamps_and_nulls_stay_and_headers_go(
+def test_offsets_timestamps_and_nulls_are_kept_and_headers_are_dropped(
     kernel: ModuleType, to_magic: int
 ) -> None:
     found = trace(kernel.Transcoder, Job(to_magic=to_magic), GAPS)
@@ -94,7 +94,7 @@ def test_the_first_offset_cuts_an_uncompressed_batch(kernel: ModuleType, to_magi
 
 @each_kernel
 @each_format
-def test_a_log_append_time_becomes_every_messages(kernel: ModuleType, to_magic: int) -> None:
+def test_every_message_gets_the_log_append_time(kernel: ModuleType, to_magic: int) -> None:
     assert converted(kernel, APPENDED, Job(to_magic=to_magic)) == APPENDED_CONVERTED[to_magic]
 
 
@@ -114,7 +114,7 @@ def test_offsets_in_a_wrapper_are_relative_in_v1_and_absolute_in_v0(
 
 
 @each_kernel
-def test_timestamps_count_from_a_delete_horizon_where_there_is_one(kernel: ModuleType) -> None:
+def test_timestamps_are_relative_to_a_delete_horizon(kernel: ModuleType) -> None:
     rows = converted(kernel, DELETE_HORIZON, Job("columns"))
     assert [row[1] for row in ROW.iter_unpack(rows)] == [50, 150]
 
@@ -128,7 +128,7 @@ def test_a_v1_message_becomes_one_of_v0_from_the_first_offset_on(kernel: ModuleT
 
 @each_kernel
 @each_format
-def test_kafkas_two_records_become_what_kafka_writes(kernel: ModuleType, to_magic: int) -> None:
+def test_kafkas_two_records_are_converted_as_by_kafka(kernel: ModuleType, to_magic: int) -> None:
     expected = TWO_RECORDS[to_magic, "none"]
     assert converted(kernel, TWO_RECORDS[V2, "none"], Job(to_magic=to_magic)) == expected
     assert kernel.crc32(expected, 16, len(expected) // 2) == CHECKSUMS[to_magic, "none"]
@@ -136,9 +136,7 @@ def test_kafkas_two_records_become_what_kafka_writes(kernel: ModuleType, to_magi
 
 @each_kernel
 @pytest.mark.parametrize("magic", [V0, V1, V2])
-def test_kafkas_two_records_are_written_as_kafka_writes_them(
-    kernel: ModuleType, magic: int
-) -> None:
+def test_kafkas_two_records_are_encoded_as_by_kafka(kernel: ModuleType, magic: int) -> None:
     rows = converted(kernel, TWO_RECORDS[V2, "none"], Job("columns"))
     expected = TWO_RECORDS[magic, "none"][BATCH_HEADER_SIZE if magic == V2 else 0 :]
     base_timestamp = 283843 if magic == V2 else 0

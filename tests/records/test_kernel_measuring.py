@@ -1,4 +1,4 @@
-"""What is measured from a file is what measuring all of it says."""
+"""Measuring from a file gives the same result as measuring all of it in memory."""
 
 import os
 from pathlib import Path
@@ -19,7 +19,7 @@ from .long_log import CHUNK, DECISIONS, EVERYTHING, LOG, SHORT_LOG, converted, o
 @pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("what", [None, *DECISIONS])
 @pytest.mark.parametrize(("chunk_size", "budget"), [(CHUNK, EVERYTHING), (3000, 5000)])
-def test_what_is_measured_from_a_file_is_what_measure_says(
+def test_measuring_from_a_file_gives_the_result_of_measure(
     kernel: ModuleType,
     tmp_path: Path,
     mapped: bool,
@@ -52,7 +52,7 @@ def test_what_is_measured_from_a_file_is_what_measure_says(
 
 @each_kernel
 @pytest.mark.parametrize("less", [0, 1])
-def test_measuring_from_a_file_stops_where_there_is_no_room(
+def test_measuring_from_a_file_stops_without_room(
     kernel: ModuleType, tmp_path: Path, less: int
 ) -> None:
     room = len(converted(kernel, LOG)) // 2 - less
@@ -79,7 +79,7 @@ def test_a_file_that_has_become_shorter_is_not_measured_further(
 
 
 @each_kernel
-def test_compressed_batches_are_not_made_to_be_measured(kernel: ModuleType) -> None:
+def test_compressed_batches_are_not_recoded_for_measuring(kernel: ModuleType) -> None:
     entry = build([Record(0, 0, value=b"v" * 99)], magic=2, codec=Codec.GZIP)
     recodes = Recodes(bytes([0, 3, 2, 3, 1]), body_size_max=128 * KiB, inner_size_max=MiB)
     transcoder = kernel.Transcoder(V1, 0, 1, False, recodes)

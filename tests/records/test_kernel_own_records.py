@@ -1,4 +1,4 @@
-"""Records that the caller converts itself: what the kernel says of them, and how they count."""
+"""Records that the caller converts itself: their heads, and how they count."""
 
 from types import ModuleType
 
@@ -48,7 +48,7 @@ def test_any_negative_size_of_a_key_in_a_head_is_null(kernel: ModuleType, size: 
         (b"\x02\x00\x00", "record ends before its fields"),
     ],
 )
-def test_a_head_is_checked_as_far_as_it_is_there(
+def test_the_available_part_of_a_head_is_checked(
     kernel: ModuleType, data: bytes, reason: str
 ) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
@@ -74,7 +74,7 @@ def test_a_record_is_at_most_as_large_as_a_message_may_be(
 
 
 @each_kernel
-def test_what_the_caller_converts_counts_as_what_the_kernel_does(kernel: ModuleType) -> None:
+def test_records_converted_by_the_caller_count_like_the_kernels(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
     source, at = GOOD, BATCH_HEADER_SIZE
     left = len(source) - at
@@ -88,7 +88,7 @@ def test_what_the_caller_converts_counts_as_what_the_kernel_does(kernel: ModuleT
 
 
 @each_kernel
-def test_what_the_caller_drops_does_not_count(kernel: ModuleType) -> None:
+def test_records_dropped_by_the_caller_do_not_count(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 1, EVERY_CODEC, False)
     transcoder.enter_batch(GOOD, 0, True)
     transcoder.record_converted(len(record(0)), 0, 1000, 0)

@@ -1,4 +1,4 @@
-"""`recode`: a compressed entry to compressed messages at once is what it becomes as a stream."""
+"""`recode` makes the same messages of a compressed entry at once as streaming does."""
 
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -56,7 +56,7 @@ def compressed_message(
 
 @dataclass(frozen=True)
 class Job:
-    """What a transcoder is made for, and the codec of a recode."""
+    """The parameters of a transcoder, and the codec of a recode."""
 
     to_magic: int = V1
     first_offset: int = 0
@@ -80,7 +80,7 @@ class Job:
 
 @dataclass
 class Opened:
-    """A compressed message: the fields around what is inside, and that."""
+    """A compressed message: its own fields, and its content."""
 
     offset: int
     magic: int
@@ -110,7 +110,7 @@ def opened(data: bytes) -> list[Opened]:
 
 
 def streamed(kernel: ModuleType, job: Job, entry: bytes) -> list[Opened] | None:
-    """The same by the other jobs of the kernel, from the decompressed bytes. None: damage."""
+    """The same by the kernel's other methods, from the decompressed bytes. None at damage."""
     magic = entry[MAGIC_AT]
     transcoder = job.transcoder(kernel)
     try:
@@ -173,7 +173,7 @@ def last_entry(body: bytes) -> int:
 @pytest.mark.parametrize("source", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("to_magic", [V0, V1])
 @pytest.mark.parametrize("fast", [True, False])
-def test_a_batch_becomes_what_it_becomes_as_a_stream(
+def test_a_batch_is_recoded_to_the_same_messages_as_by_streaming(
     kernel: ModuleType, codec: Codec, source: Codec, to_magic: int, fast: bool
 ) -> None:
     job = Job(to_magic=to_magic, codec=codec, fast=fast)
@@ -188,7 +188,7 @@ def test_a_batch_becomes_what_it_becomes_as_a_stream(
 @each_kernel
 @pytest.mark.parametrize("split_at_gaps", [True, False])
 @pytest.mark.parametrize("first_offset", [0, 101, 104, 106, 107])
-def test_gaps_and_the_first_offset_cut_as_in_a_stream(
+def test_gaps_and_the_first_offset_cut_as_in_streaming(
     kernel: ModuleType, split_at_gaps: bool, first_offset: int
 ) -> None:
     job = Job(first_offset=first_offset, split_at_gaps=split_at_gaps)
@@ -205,7 +205,7 @@ def test_gaps_and_the_first_offset_cut_as_in_a_stream(
 @pytest.mark.parametrize(("magic", "to_magic"), [(V0, V0), (V1, V0), (V1, V1), (V0, V1)])
 @pytest.mark.parametrize("attributes", [0, LOG_APPEND_TIME])
 @pytest.mark.parametrize("offset", [9, 0])
-def test_a_compressed_message_becomes_what_it_becomes_as_a_stream(
+def test_a_compressed_message_is_recoded_to_the_same_messages_as_by_streaming(
     kernel: ModuleType, codec: Codec, magic: int, to_magic: int, attributes: int, offset: int
 ) -> None:
     job = Job(to_magic=min(to_magic, magic), codec=codec)
@@ -220,7 +220,9 @@ def test_a_compressed_message_becomes_what_it_becomes_as_a_stream(
 
 
 @each_kernel
-def test_nothing_is_made_of_what_is_empty_or_below_the_first_offset(kernel: ModuleType) -> None:
+def test_empty_entries_and_those_below_the_first_offset_make_no_messages(
+    kernel: ModuleType,
+) -> None:
     for entry in (
         compressed_batch(Codec.GZIP),
         compressed_batch(Codec.GZIP, *RECORDS, last_offset_delta=6),
@@ -232,7 +234,7 @@ def test_nothing_is_made_of_what_is_empty_or_below_the_first_offset(kernel: Modu
 
 
 @each_kernel
-def test_the_account_holds_the_entry_and_the_wrappers_and_goes_on(kernel: ModuleType) -> None:
+def test_totals_include_the_entry_and_the_wrappers(kernel: ModuleType) -> None:
     job = Job()
     transcoder = job.transcoder(kernel)
     entry = compressed_batch(Codec.GZIP, *RECORDS)
@@ -282,7 +284,7 @@ def entries_for_a_stream() -> dict[str, bytes]:
 
 @each_kernel
 @pytest.mark.parametrize("what", entries_for_a_stream())
-def test_what_is_damaged_is_left_to_the_stream_and_nothing_has_happened(
+def test_damaged_entries_are_left_to_streaming_and_nothing_changes(
     kernel: ModuleType, what: str
 ) -> None:
     transcoder = Job().transcoder(kernel)
@@ -295,7 +297,7 @@ def test_what_is_damaged_is_left_to_the_stream_and_nothing_has_happened(
 
 @each_kernel
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_what_decompresses_to_more_than_the_limit_is_left_to_the_stream(
+def test_entries_that_expand_beyond_the_limit_are_left_to_streaming(
     kernel: ModuleType, codec: Codec
 ) -> None:
     large = record(0, None, bytes(300_000))
@@ -321,7 +323,7 @@ def test_messages_many_times_as_large_as_their_records_are_made(kernel: ModuleTy
 
 
 @each_kernel
-def test_what_cannot_be_asked_is_refused(kernel: ModuleType) -> None:
+def test_invalid_arguments_are_refused(kernel: ModuleType) -> None:
     entry = compressed_batch(Codec.GZIP, *RECORDS)
     for codec in Codec.NONE, Codec.ZSTD, 5, 255:
         with pytest.raises(ValueError, match=r"\w"):
@@ -375,7 +377,7 @@ def tasks(draw: st.DrawFn) -> tuple[Job, bytes]:
 
 
 @given(task=tasks())
-def test_both_recode_the_same(task: tuple[Job, bytes]) -> None:
+def test_both_kernels_recode_to_the_same_messages(task: tuple[Job, bytes]) -> None:
     if len(KERNELS) == 1:
         pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
     job, entry = task

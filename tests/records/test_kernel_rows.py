@@ -52,7 +52,7 @@ def columns(
     offsets: tuple[int, int] = EVERY,
     timestamps: tuple[int, int] = EVERY,
 ) -> list[Any]:
-    """What is taken of columns each time that they are full, and at the end."""
+    """The columns taken each time that they are full, and at the end."""
     columns = kernel.ArrowColumns(rows_max, bytes_max, *wanted, offsets, timestamps)
     taken, at = [], 0
     while True:
@@ -72,7 +72,7 @@ def plain(taken: Any) -> Any:
 
 
 def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
-    """What it makes of rows; where it refuses them, that."""
+    """The results for rows, or the refusals."""
 
     def made(base_sequence: int) -> list[Record]:
         return looked_at(kernel.make_records(rows, 0, len(rows), source, 5, base_sequence))
@@ -101,7 +101,9 @@ def answers(kernel: ModuleType, rows: bytes, source: bytes) -> list[Any]:
 
 
 @given(segment=segments(contents=SMALL_CONTENTS))
-def test_both_make_the_same_of_rows(twin: ModuleType, segment: Segment) -> None:
+def test_both_kernels_make_the_same_records_and_columns_of_rows(
+    twin: ModuleType, segment: Segment
+) -> None:
     source = segment.data
     rows = rows_of(source)
     assert answers(twin, rows, source) == answers(reference, rows, source)
@@ -114,14 +116,16 @@ NUMBERS = st.sampled_from([-(2**63), -1, 0, 1, 2, 60, 61, 100, 2**31, 2**63 - 1]
     rows=st.lists(st.lists(NUMBERS, min_size=10, max_size=10), min_size=1, max_size=3),
     source=st.sampled_from([GAPS, message(1, 0) + message(0, 1), b""]),
 )
-def test_both_refuse_the_same_rows(twin: ModuleType, rows: list[list[int]], source: bytes) -> None:
+def test_both_kernels_refuse_the_same_rows(
+    twin: ModuleType, rows: list[list[int]], source: bytes
+) -> None:
     packed = b"".join(ROW.pack(*row) for row in rows)
     assert answers(twin, packed, source) == answers(reference, packed, source)
 
 
 @each_kernel
 @pytest.mark.parametrize(("start", "end"), [(0, 81), (-1, 80), (80, 0), (0, 2**40), (1, 80)])
-def test_rows_are_whole_and_inside_of_their_buffer(
+def test_incomplete_rows_and_rows_outside_their_buffer_are_refused(
     kernel: ModuleType, start: int, end: int
 ) -> None:
     rows = rows_of(GAPS)[: 2 * ROW_SIZE]
@@ -136,7 +140,7 @@ def test_rows_are_whole_and_inside_of_their_buffer(
 
 @each_kernel
 @pytest.mark.parametrize(("rows_max", "bytes_max"), [(0, 1), (1, 2**31), (-1, 1), (1, -1)])
-def test_columns_have_rows_and_no_more_bytes_than_arrows(
+def test_columns_without_rows_or_above_arrows_limit_are_refused(
     kernel: ModuleType, rows_max: int, bytes_max: int
 ) -> None:
     with pytest.raises(ValueError, match=r"\w"):
@@ -144,7 +148,7 @@ def test_columns_have_rows_and_no_more_bytes_than_arrows(
 
 
 @each_kernel
-def test_a_row_that_is_refused_leaves_columns_as_they_were(kernel: ModuleType) -> None:
+def test_a_refused_row_leaves_columns_unchanged(kernel: ModuleType) -> None:
     rows = rows_of(GAPS)
     bad = ROW.pack(1, 1, 0, 0, 0, 0, 0, 0, 1, 1)  # with half a header
     columns = kernel.ArrowColumns(9, 99, True, True, True, EVERY, EVERY)
@@ -239,7 +243,7 @@ def fields(column: Any) -> list[bytes | None]:
 
 @each_kernel
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 3), (0, len(GAPS) + 1)])
-def test_entries_are_inside_of_their_buffer(kernel: ModuleType, start: int, end: int) -> None:
+def test_entries_outside_their_buffer_are_refused(kernel: ModuleType, start: int, end: int) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         kernel.read_entries(GAPS, start, end, True, False, 100)
     columns = kernel.ArrowColumns(9, 9, True, True, True, EVERY, EVERY)

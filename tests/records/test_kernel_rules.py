@@ -1,4 +1,4 @@
-"""What kernels take, drop, ask about, and refuse to be asked."""
+"""The rules of kernels: entries that are taken, dropped, or need a decision."""
 
 from types import ModuleType
 
@@ -21,7 +21,7 @@ SKIPS = (False,)
 
 
 def outcome_of(kernel: ModuleType, job: Job, log: bytes, *, allow: bool = False) -> Outcome:
-    """What one call with a window of all of the log comes back with."""
+    """The outcome of one call with a window of the whole log."""
     transcoder = kernel.Transcoder(
         job.to_magic, job.first_offset, job.pass_codecs, job.stop_transactional
     )
@@ -39,7 +39,7 @@ def outcome_of(kernel: ModuleType, job: Job, log: bytes, *, allow: bool = False)
 
 
 @each_kernel
-def test_what_is_old_enough_is_copied_as_it_is(kernel: ModuleType) -> None:
+def test_entries_that_are_old_enough_are_copied_unchanged(kernel: ModuleType) -> None:
     log = message(V0, 5) + message(V1, 6, attributes=1) + message(V0, 7, timestamp=-9)
     found = trace(kernel.Transcoder, Job(to_magic=V1, first_offset=100), log)
     assert found.output == log
@@ -47,7 +47,7 @@ def test_what_is_old_enough_is_copied_as_it_is(kernel: ModuleType) -> None:
 
 
 @each_kernel
-def test_everything_is_old_enough_for_v2(kernel: ModuleType) -> None:
+def test_a_conversion_to_v2_copies_everything(kernel: ModuleType) -> None:
     log = GOOD + MARKER + GZIP + TRANSACTION + message(V0, 5)
     job = Job(to_magic=V2, first_offset=100, stop_transactional=True)
     assert trace(kernel.Transcoder, job, log).output == log
@@ -55,7 +55,7 @@ def test_everything_is_old_enough_for_v2(kernel: ModuleType) -> None:
 
 @each_kernel
 @pytest.mark.parametrize("codec", range(8))
-def test_a_codec_that_may_not_pass_is_asked_about(kernel: ModuleType, codec: int) -> None:
+def test_a_codec_outside_pass_codecs_needs_a_decision(kernel: ModuleType, codec: int) -> None:
     log = message(V1, 0, attributes=codec)
     for allowed in range(8):
         outcome = outcome_of(kernel, Job(pass_codecs=1 << allowed), log)
@@ -68,9 +68,7 @@ def test_a_codec_that_may_not_pass_is_asked_about(kernel: ModuleType, codec: int
 
 @each_kernel
 @pytest.mark.parametrize("log", [batch(), batch(last_offset_delta=7), MARKER, batch(base_offset=9)])
-def test_batches_without_records_and_control_batches_become_nothing(
-    kernel: ModuleType, log: bytes
-) -> None:
+def test_empty_batches_and_control_batches_are_dropped(kernel: ModuleType, log: bytes) -> None:
     found = trace(kernel.Transcoder, Job(), log)
     assert (found.outcome, found.reached, found.produced) == (Outcome.END, len(log), 0)
     assert found.said[0] == (0, 0, 0, 0, 0)
@@ -84,7 +82,7 @@ def test_a_batch_below_the_first_offset_is_dropped_unread(kernel: ModuleType) ->
 
 
 @each_kernel
-def test_what_is_dropped_need_not_be_in_the_window(kernel: ModuleType) -> None:
+def test_dropped_entries_need_not_be_in_the_window(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 5, EVERY_CODEC, False)
     window = (GOOD, 0, BATCH_HEADER_SIZE, len(GOOD))
     consumed, _, outcome = transcoder.measure(*window, 100)
@@ -95,7 +93,7 @@ def test_what_is_dropped_need_not_be_in_the_window(kernel: ModuleType) -> None:
 @pytest.mark.parametrize("work", ["transcode", "columns"])
 @pytest.mark.parametrize("allow", [False, True])
 @pytest.mark.parametrize("log", [GZIP, message(V1, 0, attributes=1)])
-def test_compressed_batches_are_always_asked_about(
+def test_compressed_batches_always_need_a_decision(
     kernel: ModuleType, log: bytes, allow: bool, work: str
 ) -> None:
     job = Job(to_magic=V0, work="columns" if work == "columns" else "transcode")
@@ -104,7 +102,7 @@ def test_compressed_batches_are_always_asked_about(
 
 @each_kernel
 @pytest.mark.parametrize("log", [MARKER, TRANSACTION])
-def test_transactional_batches_are_asked_about_where_that_is_wanted(
+def test_transactional_batches_need_a_decision_with_stop_transactional(
     kernel: ModuleType, log: bytes
 ) -> None:
     assert outcome_of(kernel, Job(), log) == Outcome.END
@@ -114,13 +112,13 @@ def test_transactional_batches_are_asked_about_where_that_is_wanted(
 
 
 @each_kernel
-def test_columns_ask_about_control_batches_and_read_them_if_allowed(kernel: ModuleType) -> None:
+def test_columns_read_control_batches_only_if_allowed(kernel: ModuleType) -> None:
     assert outcome_of(kernel, Job("columns"), MARKER) == Outcome.BATCH
     assert trace(kernel.Transcoder, Job("columns"), MARKER).produced == ROW_SIZE
 
 
 @each_kernel
-def test_an_admission_is_for_one_entry(kernel: ModuleType) -> None:
+def test_allow_next_lasts_for_one_entry(kernel: ModuleType) -> None:
     log = TRANSACTION + TRANSACTION
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
     transcoder.allow_next()
@@ -133,7 +131,7 @@ def test_an_admission_is_for_one_entry(kernel: ModuleType) -> None:
 
 @each_kernel
 @pytest.mark.parametrize("withdraw", ["leave", "enter_batch", "enter_entries"])
-def test_entering_and_leaving_withdraw_an_admission(kernel: ModuleType, withdraw: str) -> None:
+def test_entering_and_leaving_withdraw_allow_next(kernel: ModuleType, withdraw: str) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
     transcoder.allow_next()
     if withdraw == "enter_batch":
@@ -150,7 +148,7 @@ def test_entering_and_leaving_withdraw_an_admission(kernel: ModuleType, withdraw
 
 @each_kernel
 @pytest.mark.parametrize("to_magic", [V0, V1])
-def test_each_record_takes_its_key_its_value_and_the_same_overhead(
+def test_each_message_takes_its_key_its_value_and_a_fixed_overhead(
     kernel: ModuleType, to_magic: int
 ) -> None:
     log = batch(record(0, b"key", b"value"), record(1, None, None), record(2, b"", b""))
@@ -164,7 +162,7 @@ def test_each_record_takes_its_key_its_value_and_the_same_overhead(
 
 
 @each_kernel
-def test_an_empty_target_is_enough_for_what_becomes_nothing(kernel: ModuleType) -> None:
+def test_dropped_records_need_no_room_in_the_target(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 1, EVERY_CODEC, False)
     log = batch(record(0), record(1))
     consumed, _, outcome = transcoder.transcode(log, 0, len(log), len(log), bytearray(), 0, 0)
@@ -179,7 +177,7 @@ def test_v0_entries_become_v1_ones_without_a_timestamp(kernel: ModuleType) -> No
 
 
 @each_kernel
-def test_what_entries_say_of_append_time_does_not_count(kernel: ModuleType) -> None:
+def test_the_append_time_attribute_of_inner_entries_is_ignored(kernel: ModuleType) -> None:
     entry = message(V1, 3, timestamp=7, attributes=LOG_APPEND_TIME)
     found = trace(kernel.Transcoder, Job(entered=Entered()), entry)
     assert found.output == message(V1, 3, timestamp=7)
@@ -198,7 +196,7 @@ def test_the_append_time_of_a_wrapper_is_that_of_all_its_entries(
 
 
 @each_kernel
-def test_a_row_says_where_everything_is(kernel: ModuleType) -> None:
+def test_a_row_has_the_positions_of_all_fields(kernel: ModuleType) -> None:
     headers = [(b"h", b"x"), (b"", None)]
     log = batch(record(4, b"key", None, timestamp_delta=5, headers=headers), base_offset=10)
     row = ROW.unpack(trace(kernel.Transcoder, Job("columns"), log).output)
@@ -249,7 +247,7 @@ def test_the_row_of_a_v0_message_has_no_timestamp(kernel: ModuleType) -> None:
 
 @each_kernel
 @pytest.mark.parametrize("to_magic", [V0, V1])
-def test_a_v1_wrapper_ends_at_a_gap_where_that_is_wanted(kernel: ModuleType, to_magic: int) -> None:
+def test_a_v1_wrapper_ends_at_a_gap_with_split_at_gaps(kernel: ModuleType, to_magic: int) -> None:
     body = [record(0), record(1), record(5), record(6)]
     entered = Entered(batch(*body), wrapper=True, split_at_gaps=True)
     found = trace(kernel.Transcoder, Job(to_magic=to_magic, entered=entered), b"".join(body))
@@ -276,7 +274,7 @@ def test_gaps_do_not_matter_elsewhere(
 
 @each_kernel
 @pytest.mark.parametrize("trim", [False, True])
-def test_decompressed_records_are_cut_where_that_is_wanted(kernel: ModuleType, trim: bool) -> None:
+def test_decompressed_records_are_trimmed_with_trim(kernel: ModuleType, trim: bool) -> None:
     body = [record(0), record(1), record(2)]
     entered = Entered(batch(*body), wrapper=True, trim=trim)
     found = trace(kernel.Transcoder, Job(first_offset=1, entered=entered), b"".join(body))
@@ -287,7 +285,7 @@ def test_decompressed_records_are_cut_where_that_is_wanted(kernel: ModuleType, t
 
 
 @each_kernel
-def test_it_knows_whether_a_record_is_next(kernel: ModuleType) -> None:
+def test_in_batch_tells_whether_a_record_is_next(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
     assert not transcoder.in_batch
     log = batch(record(0), attributes=LOG_APPEND_TIME, max_timestamp=555) + GOOD
@@ -330,14 +328,14 @@ def test_the_last_offset_and_the_wrapper_outlive_their_batch(kernel: ModuleType)
 
 
 @each_kernel
-def test_columns_keep_no_account(kernel: ModuleType) -> None:
+def test_columns_do_not_count_in_totals(kernel: ModuleType) -> None:
     entered = Entered(GOOD, wrapper=True)
     found = trace(kernel.Transcoder, Job("columns", entered=entered), record(0) + record(1))
     assert found.said[:3] == ((0, 0, 0, 0, 0), (0, -1, -1, -1, 0), -1)
 
 
 @each_kernel
-def test_damage_is_told_until_the_next_call(kernel: ModuleType) -> None:
+def test_damage_is_available_until_the_next_call(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
     bad = bytes(20)
     assert transcoder.measure(bad, 0, 20, 20, 100) == (0, 0, Outcome.DAMAGE)
@@ -347,7 +345,7 @@ def test_damage_is_told_until_the_next_call(kernel: ModuleType) -> None:
 
 
 @each_kernel
-def test_a_window_ends_with_what_remains(kernel: ModuleType) -> None:
+def test_window_bytes_after_remaining_are_ignored(kernel: ModuleType) -> None:
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
     log = GOOD + GOOD
     consumed, _, outcome = transcoder.measure(log, 0, len(log), len(GOOD), 1000)

@@ -16,7 +16,7 @@ MAKERS = {"logged.py", "logs.py"}
 EVIL = "t\n2026-01-01 00:00:00,000 all is well\r\x1b[2J\x9b31m\u2028\u202e"
 
 
-def test_text_that_harms_no_line_is_shown_as_it_is() -> None:
+def test_harmless_text_is_logged_unchanged() -> None:
     assert shown("orders of größe 5 \N{SNOWMAN}") == "orders of größe 5 \N{SNOWMAN}"
 
 
@@ -54,7 +54,7 @@ def test_the_records_of_a_thread_and_of_those_that_it_starts_have_its_fields(
     }
 
 
-def test_a_message_is_one_line_whatever_it_tells(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_message_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     log = log_of("downconvert.test")
     error = ValueError(EVIL * 1000)
     log.warning("topic %s of %d: %s", EVIL, 5, error, extra={"fields": {"topic": EVIL * 1000}})
@@ -99,7 +99,7 @@ def test_an_exception_goes_with_its_message(caplog: pytest.LogCaptureFixture) ->
     assert (record.levelno, record.exc_info is not None) == (logging.ERROR, True)
 
 
-def test_nothing_is_logged_but_through_it() -> None:
+def test_all_modules_log_through_log_of() -> None:
     """Or somebody's text goes into a line as it is."""
     for package in (records, downconvert):
         for path in Path(package.__path__[0]).rglob("*.py"):

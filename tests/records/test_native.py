@@ -1,6 +1,6 @@
-"""What the native kernel alone has: buffers of every kind, threads, and codecs in one go.
+"""Features of the native kernel alone: buffers of every kind, threads, and codecs at once.
 
-Not here: that it does what the reference does (test_twins.py, test_kernel_*.py)."""
+Not here: equality with the reference (test_twins.py, test_kernel_*.py)."""
 
 import gzip
 import mmap
@@ -95,14 +95,14 @@ def test_other_objects_than_buffers_are_refused(
         native.Transcoder(1, 0, 0xFF, False).transcode(source, 0, 9, 9, target, 0, 9)
 
 
-def test_a_buffer_is_given_back_after_each_call(native: ModuleType) -> None:
+def test_a_buffer_is_released_after_each_call(native: ModuleType) -> None:
     source, target = bytearray(LOG), bytearray(1000)
     converted(native, source, target)
     source.clear()  # a BufferError as long as something holds it
     target.clear()
 
 
-def test_numbers_that_no_index_can_be_are_refused(native: ModuleType) -> None:
+def test_numbers_that_cannot_be_indices_are_refused(native: ModuleType) -> None:
     transcoder = native.Transcoder(1, 0, 0xFF, False)
     for wrong in -1, len(LOG) + 1, 2**63, -(2**70), 2**70:
         with pytest.raises(ValueError, match="outside"):
@@ -112,7 +112,7 @@ def test_numbers_that_no_index_can_be_are_refused(native: ModuleType) -> None:
 # --- threads
 
 
-def test_other_threads_run_while_the_kernel_does(native: ModuleType) -> None:
+def test_other_threads_run_during_a_call_of_the_kernel(native: ModuleType) -> None:
     data = bytes(1 << 28)
     running = threading.Event()
     done = threading.Event()
@@ -132,7 +132,7 @@ def test_other_threads_run_while_the_kernel_does(native: ModuleType) -> None:
     assert turns > 1000
 
 
-def test_each_thread_compresses_for_itself(native: ModuleType) -> None:
+def test_threads_compress_independently(native: ModuleType) -> None:
     contents = [random.Random(seed).randbytes(500) * 40 for seed in range(8)]
     results: dict[int, bytes | None] = {}
 
@@ -211,13 +211,13 @@ def test_gzip_that_is_damaged_is_left_to_the_stream(native: ModuleType, data: by
 
 
 @pytest.mark.parametrize("level", [-1, 13])
-def test_there_are_levels_that_do_not_exist(native: ModuleType, level: int) -> None:
+def test_unknown_compression_levels_are_refused(native: ModuleType, level: int) -> None:
     with pytest.raises(ValueError, match="level"):
         native.gzip_compress(b"", 0, 0, level)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, 5, 255])
-def test_there_are_codecs_that_do_not_exist(native: ModuleType, codec: int) -> None:
+def test_unknown_codecs_are_refused(native: ModuleType, codec: int) -> None:
     assert native.decompress(codec, b"data", 0, 4, V2, 100) is None
 
 

@@ -15,7 +15,7 @@ def test_an_empty_path_is_refused() -> None:
     assert named(".") == Path()
 
 
-def test_a_file_has_its_name_when_all_of_it_is_there(tmp_path: Path) -> None:
+def test_a_file_gets_its_name_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "f"
     for content in (b"first", b"another"):
         with whole_file(path) as file:
@@ -68,7 +68,7 @@ def make_link_to_itself(path: Path) -> None:
 @pytest.mark.parametrize(
     "make", [make_link, make_dangling_link, make_link_to_itself, os.mkfifo, Path.mkdir]
 )
-def test_nothing_but_a_regular_file_is_replaced(
+def test_only_a_regular_file_is_replaced(
     tmp_path: Path, make: Callable[[Path], None], when: str
 ) -> None:
     path, target = tmp_path / "f", tmp_path / "target"
@@ -82,7 +82,7 @@ def test_nothing_but_a_regular_file_is_replaced(
     assert {one.name for one in tmp_path.iterdir()} == {"f", "target"}
 
 
-def test_what_is_not_replaced_is_named_for_what_it_is(tmp_path: Path) -> None:
+def test_the_error_names_the_kind_of_the_existing_file(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     for name, what in (("link", "is a link, which"), ("pipe", "is no regular file, which")):

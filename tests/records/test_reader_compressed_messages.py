@@ -49,7 +49,7 @@ def test_offsets_beyond_all_offsets_wrap_as_in_java() -> None:
     assert offsets(wrapper(V1, 2**62, inner)) == [2**62 - 2**63 + 1, 2**62]
 
 
-def test_under_log_append_time_the_compressed_message_says_when() -> None:
+def test_under_log_append_time_the_timestamp_is_the_compressed_messages() -> None:
     inner = message(V1, 0, timestamp=1) + message(V1, 1, timestamp=2, attributes=LOG_APPEND)
     found = all_records(wrapper(V1, 5, inner, timestamp=777, attributes=LOG_APPEND))
     assert [record.timestamp for record in found] == [777, 777]
@@ -130,7 +130,7 @@ def test_damage_inside_a_compressed_message_names_both_places(
         ),
     ],
 )
-def test_a_compressed_message_of_no_use_is_damage(
+def test_an_invalid_compressed_message_is_damage(
     magic: int, entry: dict[str, Any], reason: str
 ) -> None:
     count, error = until_damage(message(magic, 0, **entry))
@@ -138,9 +138,7 @@ def test_a_compressed_message_of_no_use_is_damage(
 
 
 @pytest.mark.parametrize(("magic", "key_size_at"), [(V0, 18), (V1, 26)])
-def test_sizes_that_a_compressed_message_does_not_hold_are_damage(
-    magic: int, key_size_at: int
-) -> None:
+def test_sizes_beyond_a_compressed_message_are_damage(magic: int, key_size_at: int) -> None:
     good = wrapper(magic, 0, message(magic, 0))
     for at, to, reason in (
         (key_size_at, len(good), "key runs past its message"),
@@ -171,7 +169,7 @@ def test_a_compressed_message_larger_than_a_window_is_read(magic: int) -> None:
     assert [record.offset for record in found] == list(range(100, 1100))
 
 
-def test_what_an_error_leaves_behind_can_be_collected() -> None:
+def test_an_error_keeps_no_memory_alive() -> None:
     second = bytearray(message(V1, 1))
     second[-1] ^= 1
     entry = wrapper(V1, 21, message(V1, 0) + second + message(V1, 2))

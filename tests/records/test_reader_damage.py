@@ -1,4 +1,4 @@
-"""Reading hostile bytes: whatever they are, the only error is that they are no records."""
+"""Reading hostile bytes raises only errors about invalid records."""
 
 import gzip
 import random

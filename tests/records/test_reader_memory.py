@@ -1,4 +1,4 @@
-"""What reading costs in memory: a record and a window, never a batch."""
+"""The memory of reading: a record and a window, never a batch."""
 
 import subprocess
 import sys

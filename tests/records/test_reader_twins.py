@@ -1,5 +1,5 @@
-"""Reading is one, whichever kernel reads: the native one, many batches at once, or the reference,
-each batch step by step."""
+"""Both kernels read the same records: the native one many batches at once, and the reference each
+batch step by step."""
 
 from random import Random
 
@@ -29,7 +29,7 @@ def native() -> None:
 
 
 def outcome(kernel: str, data: Buffer, *, verify: bool, size_max: int | None) -> Outcome:
-    """What is read, and the error that ends it."""
+    """The records read, and the error at the end."""
     found: list[Record] = []
     log = MemoryRecords(bytes(9) + bytes(data)).slice(9, len(data))
     with running_on(kernel):
@@ -62,7 +62,7 @@ def batch_outcomes(kernel: str, data: Buffer) -> list[Outcome]:
 
 
 @given(segment=segments(), size_max=st.sampled_from([None, None, 40_000]))
-def test_a_log_is_read_the_same(segment: Segment, size_max: int | None) -> None:
+def test_both_kernels_read_a_log_the_same(segment: Segment, size_max: int | None) -> None:
     found = outcome("native", segment.data, verify=True, size_max=size_max)
     assert found == outcome("reference", segment.data, verify=True, size_max=size_max)
     if size_max is None:
@@ -74,7 +74,7 @@ def test_a_log_is_read_the_same(segment: Segment, size_max: int | None) -> None:
     seed=st.integers(0, 2**32),
     verify=st.booleans(),
 )
-def test_damage_is_found_the_same(segment: Segment, seed: int, verify: bool) -> None:
+def test_both_kernels_find_the_same_damage(segment: Segment, seed: int, verify: bool) -> None:
     data = mutated(segment.data, Random(seed))
     found = outcome("native", data, verify=verify, size_max=None)
     assert found == outcome("reference", data, verify=verify, size_max=None)
@@ -83,7 +83,7 @@ def test_damage_is_found_the_same(segment: Segment, seed: int, verify: bool) -> 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 @pytest.mark.parametrize("count", [511, 512, 1024, 1025])
-def test_as_many_records_as_one_call_makes_and_more(codec: Codec, count: int) -> None:
+def test_logs_larger_than_one_call_are_read_the_same(codec: Codec, count: int) -> None:
     small = [Record(number, number, value=b"%d" % number) for number in range(count)]
     log = build(small, magic=2, codec=codec) + GAPS
     found = outcome("native", log, verify=True, size_max=None)

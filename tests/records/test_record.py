@@ -1,4 +1,4 @@
-"""The compiled class Record is the one in Python, in all that can be seen of it."""
+"""The compiled class Record behaves like the one in Python."""
 
 import copy
 import gc
@@ -89,7 +89,7 @@ def test_a_record_outlives_what_it_was_read_from() -> None:
     assert [record.value for record in found] == [record.value for record in all_records(GAPS)]
 
 
-def test_the_collector_has_nothing_to_do_with_records_that_were_read() -> None:
+def test_the_garbage_collector_does_not_track_read_records() -> None:
     if Record is python_record.Record:
         pytest.skip("the records are Python's")
     assert not any(map(gc.is_tracked, all_records(GAPS)))

@@ -1,7 +1,7 @@
-"""The kernels are one: native and reference say the same, whatever they are given, and however.
+"""Native kernel and reference give the same results for any input and any windows.
 
-And each of them is one with itself: to measure is to convert without the bytes, windows do not
-matter, and what columns find encode writes."""
+Each kernel is also consistent: measure gives the size of a conversion, windows do not matter, and
+encode writes the rows of columns."""
 
 from dataclasses import replace
 from types import ModuleType
@@ -33,7 +33,7 @@ def twin() -> ModuleType:
 
 
 def both(twin: ModuleType, task: Task) -> Trace:
-    """What both have said, with other bytes around their windows."""
+    """The trace of both, with different guard bytes around their windows."""
     job, data = task
     expected = trace(reference.Transcoder, job, data, guard=0x00)
     assert trace(twin.Transcoder, job, data, guard=0xFF) == expected
@@ -175,7 +175,7 @@ def test_both_encode_the_same(
     size=st.integers(0, 300),
     value=st.integers(0, 2**32 - 1),
 )
-def test_both_sum_up_the_same(
+def test_both_kernels_compute_the_same_checksums(
     twin: ModuleType, data: bytes, start: int, size: int, value: int
 ) -> None:
     start = min(start, len(data))
@@ -229,7 +229,9 @@ def test_what_columns_find_encode_writes(
 
 @each_kernel
 @given(log=raw.logs(), first_offset=st.sampled_from([0, 1, 6]))
-def test_to_v0_by_way_of_v1_is_to_v0(kernel: ModuleType, log: bytes, first_offset: int) -> None:
+def test_converting_through_v1_to_v0_equals_converting_to_v0(
+    kernel: ModuleType, log: bytes, first_offset: int
+) -> None:
     def converted(data: bytes, to_magic: int) -> Trace:
         job = Job(to_magic=to_magic, first_offset=first_offset, allows=[False])
         return trace(kernel.Transcoder, job, data)

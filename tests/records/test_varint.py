@@ -109,13 +109,13 @@ def test_a_number_is_too_long_whether_or_not_more_bytes_follow(read: Read, size_
 
 
 @EACH_READ
-def test_a_number_does_not_go_on_behind_the_end(read: Read, size_max: int) -> None:
+def test_a_number_that_runs_past_the_end_is_cut(read: Read, size_max: int) -> None:
     for size in range(size_max):
         with pytest.raises(VarintCutError):
             read(b"\xff" * size + b"\x01", 0, size)
 
 
-def test_a_last_bytes_bits_too_many_are_shifted_out() -> None:
+def test_excess_bits_of_the_last_byte_are_dropped() -> None:
     assert read_varint(bytes.fromhex("ffffffff7f"), 0, 5) == (-(2**31), 5)
     assert read_varlong(bytes.fromhex("ffffffffffffffffff7f"), 0, 10) == (-(2**63), 10)
 

@@ -34,7 +34,7 @@ def zipped(target: Path, *, kernel: bool) -> Path:
 
 
 def shown(path: Path, home: Path) -> list[str]:
-    """Which kernel runs, and where the package is, of a Python that finds it in a path."""
+    """The kernel and the package's location, for a Python that finds it in a path."""
     environment = os.environ | {"PYTHONPATH": str(path), "TMPDIR": str(home)}
     environment.pop("LAZY_DOWNCONVERT_BACKEND", None)
     command = [sys.executable, "-c", SHOWN]
@@ -56,14 +56,14 @@ def test_a_kernel_in_a_zip_runs_and_leaves_no_file(tmp_path: Path) -> None:
     assert not list((tmp_path / "home").iterdir())
 
 
-def test_without_one_the_reference_runs(tmp_path: Path) -> None:
+def test_without_a_kernel_in_the_zip_the_reference_runs(tmp_path: Path) -> None:
     archive = zipped(tmp_path / "package.zip", kernel=False)
     name, place = shown(archive, tmp_path)
     assert name == "reference"
     assert place.startswith(str(archive))
 
 
-def test_where_no_file_can_be_made_the_reference_runs(tmp_path: Path) -> None:
+def test_the_reference_runs_if_no_temporary_file_can_be_made(tmp_path: Path) -> None:
     """As on a machine whose disk is full or read-only."""
     archive = zipped(tmp_path / "package.zip", kernel=False)
     with zipfile.ZipFile(archive, "a") as one:

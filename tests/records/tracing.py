@@ -1,9 +1,9 @@
-"""A kernel driven through windows, with everything noted that it says on the way.
+"""Drives a kernel through windows, and records all its results.
 
-Two kernels are the same where their traces are. Each call gets a buffer of its own, which holds the
-window and guard bytes around it: who reads them, writes them, or makes no progress, fails here.
+Two kernels are equal if their traces are. Each call gets its own buffer with the window and guard
+bytes around it. A kernel that reads or writes the guard bytes, or makes no progress, fails here.
 
-Not here: what is driven (raw.py)."""
+Not here: the data (raw.py)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +21,7 @@ POSITIONS = [ROW_FIELDS.index(name) for name in ("key_at", "value_at", "headers_
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """What is entered before the first call: the records of a batch, or entries of a message."""
+    """The place entered before the first call: the records of a batch, or entries of a message."""
 
     header: bytes | None = None  # of the batch
     to_magic: int = 1  # for entries, as the two that follow
@@ -45,14 +45,14 @@ class Entered:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is asked of a kernel, and how."""
+    """A task for a kernel, and its windows."""
 
     work: Literal["transcode", "measure", "columns"] = "transcode"
     to_magic: int = 1
     first_offset: int = 0
     pass_codecs: int = 0xFF
     stop_transactional: bool = False
-    entered: Entered | None = None  # None: a log
+    entered: Entered | None = None  # None for a log
     windows: Sequence[int] = (MiB,)  # bytes that arrive each time that more are asked for
     rooms: Sequence[int] = (64 * KiB,)  # bytes of each call's target
     allows: Sequence[bool] = (True,)  # what is decided each time that a decision is due
@@ -60,13 +60,13 @@ class Job:
     handles_large: bool = False  # what is not whole in the window the caller converts itself
 
     def whole(self) -> "Job":
-        """The same in one window and with all the room that there may be."""
+        """The same task in one window, with all possible room."""
         return replace(self, windows=(MiB,), rooms=(64 * KiB,))
 
 
 @dataclass(slots=True)
 class Trace:
-    """All that a kernel did and said."""
+    """All results of a kernel."""
 
     steps: list[tuple[Any, ...]] = field(default_factory=list)
     output: bytearray = field(default_factory=bytearray)
@@ -174,7 +174,7 @@ class _Drive:
         return (t.totals, t.wrapper, t.last_offset, t.in_batch, t.append_time)
 
     def _go_on(self, outcome: Outcome) -> None:
-        """Gives the kernel what it asked for."""
+        """Gives the kernel the requested window, room or decision."""
         if outcome == Outcome.SOURCE:
             assert self.arrived < len(self.data), "more is asked for than there is"
             if not self._handle():

@@ -1,4 +1,4 @@
-"""What a client reads from an answer."""
+"""The records that a client reads from an answer."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from .segments import batch, marker
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.SNAPPY])
-def test_records_are_counted_from_the_offset_asked_for(magic: int, codec: Codec) -> None:
+def test_records_are_counted_from_the_fetch_offset(magic: int, codec: Codec) -> None:
     data = batch(range(10), codec, magic) + batch(range(12, 15), codec, magic)
     assert delivered(data, 0) == (13, 14)
     assert delivered(data, 4) == (9, 14)

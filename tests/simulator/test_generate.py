@@ -1,4 +1,4 @@
-"""Segments that are made up: real ones, the same for the same line."""
+"""Generated segments are valid, and the same line makes the same ones."""
 
 from pathlib import Path
 
@@ -30,13 +30,13 @@ def test_the_same_line_gives_the_same_bytes(tmp_path: Path) -> None:
     assert generate(other, tmp_path / "c")[0].read_bytes() != first[0].read_bytes()
 
 
-def test_sizes_are_what_was_asked_for(tmp_path: Path) -> None:
+def test_sizes_are_as_requested(tmp_path: Path) -> None:
     records = made("record=100..200,size=64KiB,keys=0", tmp_path)
     assert all(100 <= len(record.value or b"") <= 200 for record in records)
     assert 64 * KiB <= sum(len(record.value or b"") for record in records) < 65 * KiB
 
 
-def test_shares_are_about_what_was_asked_for(tmp_path: Path) -> None:
+def test_shares_are_about_as_requested(tmp_path: Path) -> None:
     records = made("record=50,size=64KiB,keys=0.5,headers=0.5,nulls=0.2", tmp_path)
     count = len(records)
     assert 0.4 < sum(record.key is not None for record in records) / count < 0.6
@@ -44,14 +44,14 @@ def test_shares_are_about_what_was_asked_for(tmp_path: Path) -> None:
     assert 0.1 < sum(record.value is None for record in records) / count < 0.3
 
 
-def test_offsets_have_gaps_only_where_they_are_asked_for(tmp_path: Path) -> None:
+def test_offsets_have_gaps_only_if_requested(tmp_path: Path) -> None:
     whole = [record.offset for record in made("size=32KiB", tmp_path / "whole")]
     assert whole == list(range(len(whole)))
     holed = [record.offset for record in made("size=32KiB,gaps=0.3", tmp_path / "holed")]
     assert holed[-1] > len(holed)
 
 
-def test_segments_are_named_by_their_first_offset_and_no_larger_than_asked(tmp_path: Path) -> None:
+def test_segments_are_named_by_their_first_offset_and_not_too_large(tmp_path: Path) -> None:
     paths = generate(Workload.parse("size=64KiB,segment=20KiB,batch=4KiB"), tmp_path)
     assert len(paths) > 2
     for path in paths:
@@ -71,7 +71,7 @@ def test_segments_have_indexes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_batches_have_the_codec_and_the_size_that_was_asked_for(codec: str, tmp_path: Path) -> None:
+def test_batches_have_the_requested_codec_and_size(codec: str, tmp_path: Path) -> None:
     path, *_ = generate(Workload.parse(f"codec={codec},size=64KiB,batch=8KiB"), tmp_path)
     with FileRecords.open(path) as log:
         headers = list(log.batches())
@@ -94,13 +94,13 @@ def test_progress_tells_the_bytes_so_far(tmp_path: Path) -> None:
     assert told[-1] >= 64 * KiB
 
 
-def test_segments_that_are_there_are_not_touched(tmp_path: Path) -> None:
+def test_existing_segments_are_not_changed(tmp_path: Path) -> None:
     generate(Workload.parse("size=1KiB"), tmp_path)
     with pytest.raises(FileExistsError, match="holds segments already"):
         generate(Workload.parse("size=1KiB"), tmp_path)
 
 
-def test_a_file_in_the_place_of_the_directory_is_named(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="is not a directory"):
         generate(Workload.parse("size=1KiB"), tmp_path / "file")

@@ -1,4 +1,4 @@
-"""Clocks, memory, and what is made of many measurements."""
+"""Clocks, memory, and statistics of many measurements."""
 
 import os
 

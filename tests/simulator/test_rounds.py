@@ -1,4 +1,4 @@
-"""Rounds: what is made of several, and who begins which."""
+"""Rounds: their summary, and the order of modes."""
 
 import pytest
 
@@ -23,11 +23,11 @@ def test_each_round_begins_with_another() -> None:
     assert rounds[1] == ["eager", "zero-copy", "lazy"]
 
 
-def test_of_two_in_the_middle_one_is_taken_that_was_measured() -> None:
+def test_the_median_of_an_even_count_is_a_measured_value() -> None:
     assert Rounds([1.0, 4.0]).middle(float) == 1.0
     assert Rounds([1.0, 4.0]).middle(float, higher=True) == 4.0
 
 
-def test_documents_of_rounds_become_one() -> None:
+def test_json_of_several_rounds_is_merged() -> None:
     documents = [{"size": n, "times": {"p50": n / 10}, "name": "x"} for n in (3, 1, 2)]
     assert merged(documents) == {"size": 2, "times": {"p50": 0.2}, "name": "x"}

@@ -24,7 +24,7 @@ def test_a_workload_is_printed_as_the_line_that_makes_it(line: str) -> None:
     assert Workload.parse(str(Workload.parse(line))) == Workload.parse(line)
 
 
-def test_nothing_said_is_every_default() -> None:
+def test_an_empty_line_means_all_defaults() -> None:
     assert Workload.parse("") == Workload()
     assert Workload().batch == 16 * KiB
 

@@ -1,11 +1,10 @@
-"""Runs a command, or a broker, on a directory as nobody should find it, and looks at what it did.
+"""Runs a command or a broker on a broken directory, and checks the result.
 
-It may die at any of its operations on the disk, or somebody moves or replaces a file then. After
-it: nothing outside of the log directory has changed; every record of a whole batch is there, or in
-a file that was set aside, unless retention took it from the beginning; and the command has said
-what it did.
+The command may die at any disk operation, or a file may be moved or replaced then. Afterwards
+nothing outside of the log directory has changed. Every record of a whole batch is in a log or in a
+file that was set aside, unless retention removed it. The command has reported its changes.
 
-Not here: the directories (storage/directories.py), how many there are (bench/directories.py)."""
+Not here: the directories (storage/directories.py), their number (bench/directories.py)."""
 
 import gc
 import io
@@ -54,7 +53,7 @@ class Said:
 
 
 def check_case(root: Path, seed: int) -> str:
-    """One case, in an empty directory; returns what was run, and what happened. AssertionError."""
+    """Runs one case in an empty directory. Returns the command and the outcome. AssertionError."""
     random = Random(seed)
     directory = build_directory(root, random)
     outside, before = state_of(directory.outside), state_of(directory.logs)
@@ -204,7 +203,7 @@ def _interfere(directory: Directory, fault: str) -> None:
             path.write_bytes(bytes(100))
 
 
-# --- looking
+# --- checks
 
 
 def _check(directory: Directory, arguments: Sequence[str], outside: State) -> None:
@@ -253,7 +252,7 @@ def _logs_of(state: State) -> State:
     return {name: found for name, found in state.items() if ".log" in name}
 
 
-# --- what is run
+# --- commands
 
 
 def _target(directory: Directory) -> str:

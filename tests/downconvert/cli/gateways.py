@@ -16,7 +16,7 @@ from .running import start
 
 
 class Running:
-    """A gateway that runs, and what it has said."""
+    """A running gateway, and its output."""
 
     def __init__(self, process: "subprocess.Popen[str]", *, as_json: bool) -> None:
         self.process = process
@@ -33,7 +33,7 @@ class Running:
         self._lines = process.stdout
 
     def ready(self) -> str:
-        """What it says once the cluster has answered."""
+        """Its output after the cluster has answered."""
         return self._lines.readline()
 
     def ask(self, api: ApiKey, version: int, body: Message) -> Message:
@@ -41,7 +41,7 @@ class Running:
             return client.ask(api, version, body)
 
     def end(self) -> tuple[int, str]:
-        """Lets it end; its exit code, and all that it said on standard error."""
+        """Ends it. Returns its exit code and its standard error."""
         self.process.terminate()
         _, said = self.process.communicate(timeout=TIMEOUT)
         return self.process.returncode, said

@@ -64,7 +64,7 @@ def interrupt(process: subprocess.Popen[Any]) -> None:
 
 
 def without_notice(err: str) -> str:
-    """What was said on standard error, but for the line that says which kernel runs."""
+    """Standard error without the line that names the kernel."""
     return err.removeprefix(f"{REFERENCE_NOTICE}\n")
 
 

@@ -42,19 +42,19 @@ def test_one_partition_is_compacted(log_dir: Path, command: Command) -> None:
     assert len(offsets(log_dir, "state")) == 20
 
 
-def test_also_the_newest_segment_if_that_is_said(log_dir: Path, command: Command) -> None:
+def test_roll_also_compacts_the_newest_segment(log_dir: Path, command: Command) -> None:
     command("compact", "--roll", log_dir / "prices-0")
     assert offsets(log_dir, "prices") == [18, 19]
 
 
-def test_in_several_passes_if_there_are_more_keys_than_the_buffer_takes(
+def test_more_keys_than_the_buffer_holds_take_several_passes(
     log_dir: Path, command: Command
 ) -> None:
     command("compact", "--buffer", "50B", "--roll", log_dir / "prices-0")
     assert offsets(log_dir, "prices") == [18, 19]
 
 
-def test_of_a_log_directory_the_topics_are_named(log_dir: Path, command: Command) -> None:
+def test_topics_of_a_log_directory_are_chosen_by_name(log_dir: Path, command: Command) -> None:
     assert "say which topics with --topic" in one_line(command("compact", log_dir).err)
     ran = command("compact", "--json", "--topic", "*", log_dir)
     lines = [json.loads(line) for line in ran.out.splitlines()]

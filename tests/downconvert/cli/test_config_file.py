@@ -39,7 +39,7 @@ OPTIONS = {
 }
 
 
-def test_a_file_variables_and_options_mean_the_same(
+def test_a_file_variables_and_options_have_the_same_effect(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     secret = tmp_path / "secret"
@@ -59,7 +59,7 @@ def test_a_file_variables_and_options_mean_the_same(
     assert "correct-horse" not in by_file.out
 
 
-def test_options_go_before_variables_and_these_before_the_file(
+def test_options_override_variables_and_variables_override_the_file(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "serve.toml"
@@ -89,7 +89,7 @@ def test_options_go_before_variables_and_these_before_the_file(
         ("config = 'x'", "'config' is not a setting"),
     ],
 )
-def test_a_line_of_serves_file_that_is_wrong_is_shown(
+def test_a_wrong_line_in_serves_file_is_shown(
     command: Command, tmp_path: Path, line: str, said: str
 ) -> None:
     file = tmp_path / "serve.toml"
@@ -102,7 +102,7 @@ def test_a_line_of_serves_file_that_is_wrong_is_shown(
 
 
 @pytest.mark.parametrize("line", ["workers = 0", "http = [1]", "verbose = 'yes'"])
-def test_a_line_of_the_gateways_file_that_is_wrong_is_shown(
+def test_a_wrong_line_in_the_gateways_file_is_shown(
     command: Command, tmp_path: Path, line: str
 ) -> None:
     file = tmp_path / "gateway.toml"
@@ -123,7 +123,9 @@ def test_rules_may_be_in_serves_file_but_not_in_two(command: Command, tmp_path: 
     assert "leave out --access" in one_line(ran.err)
 
 
-def test_a_reload_says_what_applies_and_what_needs_a_restart(port: int, tmp_path: Path) -> None:
+def test_a_reload_reports_changed_settings_and_those_that_need_a_restart(
+    port: int, tmp_path: Path
+) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text("workers = 1\n[limits]\nmemory = 16777216\n")
     with gateway(port, "--config", file) as running:
@@ -142,7 +144,7 @@ def test_a_reload_says_what_applies_and_what_needs_a_restart(port: int, tmp_path
         wait_for_line(running, "read again: applied: what clients may do, connections")
 
 
-def test_serve_says_what_needs_a_restart(tmp_path: Path) -> None:
+def test_serve_reports_options_that_need_a_restart(tmp_path: Path) -> None:
     file, directory = tmp_path / "serve.toml", tmp_path / "log"
     directory.mkdir()
     file.write_text(f"listen = '{LOOPBACK}:0'\nthreads = 1\n")

@@ -98,7 +98,7 @@ def test_a_broker_with_tls_and_users_is_judged_as_any_other(
         (("--sasl", "PLAIN"), "right", "--sasl needs --username"),
     ],
 )
-def test_who_is_not_let_in_is_told_why(
+def test_a_refused_login_is_reported_with_the_reason(
     command: Command,
     guarded: tuple[str, str],
     options: tuple[str, ...],
@@ -122,7 +122,7 @@ def test_an_address_has_a_port(command: Command, address: str) -> None:
     assert (ran.code, "HOST:PORT" in one_line(ran.err)) == (2, True)
 
 
-def test_a_broker_that_is_not_there_cannot_be_judged(command: Command) -> None:
+def test_a_missing_broker_cannot_be_judged(command: Command) -> None:
     (port,) = free_ports(1)
     ran = command("conformance", f"{LOOPBACK}:{port}")
     assert (ran.code, str(port) in one_line(ran.err)) == (2, True)
@@ -140,7 +140,7 @@ def with_kraft() -> Iterator[int]:
     bool(kafka_server.missing()) and not kafka_server.REQUIRED, reason="there is no Java here"
 )
 @pytest.mark.parametrize("start", [kafka_zookeeper.running, with_kraft], ids=["2.8", "3.9"])
-def test_what_is_known_of_kafka_is_found(
+def test_kafkas_known_faults_are_found(
     command: Command, start: Callable[[], AbstractContextManager[int]]
 ) -> None:
     """Filler, the first batch twice and zstd refused, in old versions; nothing in new ones."""
@@ -190,7 +190,9 @@ def test_a_broker_of_kafka_with_tls_and_users_is_judged(
     ],
     ids=["closed", "negative", "huge", "another", "count", "no versions", "alert"],
 )
-def test_what_is_no_broker_cannot_be_judged(command: Command, answer: bytes, words: str) -> None:
+def test_a_server_that_is_not_a_broker_cannot_be_judged(
+    command: Command, answer: bytes, words: str
+) -> None:
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
             self.request.recv(1000)

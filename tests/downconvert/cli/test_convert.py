@@ -1,4 +1,5 @@
-"""`downconvert convert`: the bytes of the library in a file; of a damaged segment the good part."""
+"""`downconvert convert` writes the library's bytes to a file, and only the good part of a damaged
+segment."""
 
 import json
 import os
@@ -17,9 +18,7 @@ from .conftest import batch
 from .running import Command, one_line, start
 
 
-def test_the_output_is_what_the_library_gives(
-    segment: Path, tmp_path: Path, command: Command
-) -> None:
+def test_the_output_equals_the_librarys(segment: Path, tmp_path: Path, command: Command) -> None:
     target = tmp_path / "old.log"
     ran = command("convert", segment, target, "--to-magic", 1, "--first-offset", 2)
     assert ran.code == 0
@@ -29,7 +28,7 @@ def test_the_output_is_what_the_library_gives(
     assert [record.offset for record in read(MemoryRecords(target.read_bytes()))] == [2, 3, 4, 5]
 
 
-def test_the_policy_is_the_one_that_was_named(tmp_path: Path, command: Command) -> None:
+def test_the_named_policy_is_used(tmp_path: Path, command: Command) -> None:
     source, target = tmp_path / "zstd.log", tmp_path / "old.log"
     source.write_bytes(batch(0, codec=Codec.ZSTD))
     assert command("convert", source, target, "--to-magic=0", "--policy=recode=zstd:none").code == 0
@@ -51,7 +50,7 @@ def test_a_codec_that_the_policy_refuses_is_named_with_the_way_out(
     assert not target.exists()
 
 
-def test_the_summary_is_there_as_json(segment: Path, tmp_path: Path, command: Command) -> None:
+def test_the_summary_can_be_json(segment: Path, tmp_path: Path, command: Command) -> None:
     ran = command("convert", segment, tmp_path / "old.log", "--to-magic=1", "--json")
     assert json.loads(ran.out) == {
         "bytes_in": segment.stat().st_size,
@@ -63,7 +62,7 @@ def test_the_summary_is_there_as_json(segment: Path, tmp_path: Path, command: Co
     }
 
 
-def test_what_is_good_before_a_torn_batch_is_written(
+def test_good_records_before_a_torn_batch_are_written(
     torn: Path, tmp_path: Path, command: Command
 ) -> None:
     target = tmp_path / "old.log"
@@ -76,7 +75,7 @@ def test_what_is_good_before_a_torn_batch_is_written(
     assert len(list(read(MemoryRecords(target.read_bytes())))) == 6
 
 
-def test_what_is_good_before_damage_is_written(
+def test_good_records_before_damage_are_written(
     damaged: Path, tmp_path: Path, command: Command
 ) -> None:
     target = tmp_path / "old.log"
@@ -88,7 +87,9 @@ def test_what_is_good_before_damage_is_written(
     assert len(list(read(MemoryRecords(target.read_bytes())))) == 3
 
 
-def test_what_is_no_segment_makes_no_output(no_log: Path, tmp_path: Path, command: Command) -> None:
+def test_a_file_that_is_not_a_segment_makes_no_output(
+    no_log: Path, tmp_path: Path, command: Command
+) -> None:
     ran = command("convert", no_log, tmp_path / "old.log", "--to-magic", 1)
     assert ran.code == 2
     assert f"{no_log}: " in one_line(ran.err)
@@ -107,7 +108,7 @@ def test_what_is_no_segment_makes_no_output(no_log: Path, tmp_path: Path, comman
         ("00000000000000000000.log", "no/such/old.log", "there is no directory"),
     ],
 )
-def test_paths_that_cannot_be_are_refused(
+def test_impossible_paths_are_refused(
     source: str, target: str, words: str, segment: Path, command: Command
 ) -> None:
     directory = segment.parent
@@ -120,7 +121,7 @@ def test_paths_that_cannot_be_are_refused(
     assert (directory / "there.log").read_text() == "mine"
 
 
-def test_force_writes_over_a_file(segment: Path, tmp_path: Path, command: Command) -> None:
+def test_force_overwrites_a_file(segment: Path, tmp_path: Path, command: Command) -> None:
     target = tmp_path / "there.log"
     target.write_text("old")
     assert command("convert", segment, target, "--to-magic", 1, "--force").code == 0
@@ -141,7 +142,7 @@ def make_link_to_itself(path: Path) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--force"]])
 @pytest.mark.parametrize("make", [make_link, make_dangling_link, make_link_to_itself, os.mkfifo])
-def test_what_is_no_regular_file_is_never_replaced(
+def test_only_regular_files_are_replaced(
     segment: Path,
     tmp_path: Path,
     command: Command,
@@ -159,7 +160,7 @@ def test_what_is_no_regular_file_is_never_replaced(
     assert (tmp_path / "there.log").read_bytes() == b"mine"
 
 
-def test_a_file_that_comes_while_it_is_written_is_left_alone(
+def test_a_file_created_during_the_conversion_is_not_replaced(
     segment: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = tmp_path / "out"

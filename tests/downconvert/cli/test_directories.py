@@ -1,4 +1,5 @@
-"""On whatever directory: nothing outside of it changes, no whole batch is lost, and it is said."""
+"""Commands on any directory change nothing outside of it, lose no whole batch, and report their
+changes."""
 
 from pathlib import Path
 

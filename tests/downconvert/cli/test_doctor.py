@@ -1,4 +1,4 @@
-"""`downconvert doctor`: what it says, its exit codes, and following."""
+"""`downconvert doctor`: its output, its exit codes, and following."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def test_those_that_break_are_named_with_what_to_do(command: Command, log: Path) -> None:
+def test_clients_that_would_break_are_named_with_advice(command: Command, log: Path) -> None:
     ran = command("doctor", log)
     assert ran.code == 1
     assert "Fetch v2" in ran.out
@@ -75,7 +75,7 @@ def test_a_page_is_written_and_harmless(command: Command, log: Path, tmp_path: P
     check_fits_a_phone(page)
 
 
-def test_a_name_does_nothing_to_a_terminal(command: Command, log: Path) -> None:
+def test_control_characters_in_names_are_removed(command: Command, log: Path) -> None:
     log.write_text(json_line("\x1b[2J[bold]\u202e"))
     out = command("doctor", log).out
     assert "\x1b" not in out
@@ -83,7 +83,7 @@ def test_a_name_does_nothing_to_a_terminal(command: Command, log: Path) -> None:
     assert "[bold]" in out
 
 
-def test_several_sources_add_up(command: Command, log: Path, tmp_path: Path) -> None:
+def test_counts_of_several_sources_are_added(command: Command, log: Path, tmp_path: Path) -> None:
     capture = tmp_path / "kafka.pcap"
     stream = api_versions("librdkafka", "1.4.2", "app") + request(2, 0, "app")
     capture.write_bytes(pcap(packets(stream, 100)))
@@ -95,7 +95,7 @@ def test_several_sources_add_up(command: Command, log: Path, tmp_path: Path) -> 
     assert "packet capture" in said["sources"][1]
 
 
-def test_a_time_that_no_calendar_has_is_left_out(command: Command, tmp_path: Path) -> None:
+def test_impossible_times_are_left_out(command: Command, tmp_path: Path) -> None:
     capture = tmp_path / "kafka.pcapng"
     capture.write_bytes(pcapng(packets(request(1, 0), 100), ticks=2**64 - 1).replace(
         b"\x09\0\x01\0\x09", b"\x09\0\x01\0\0"))  # fmt: skip
@@ -103,7 +103,7 @@ def test_a_time_that_no_calendar_has_is_left_out(command: Command, tmp_path: Pat
     assert said["clients"][0]["last_seen"] is None
 
 
-def test_other_ports_are_asked_for(command: Command, tmp_path: Path) -> None:
+def test_other_ports_can_be_chosen(command: Command, tmp_path: Path) -> None:
     capture = tmp_path / "kafka.pcap"
     capture.write_bytes(pcap(packets(request(1, 0), 100, port=19092)))
     nothing = command("doctor", capture)
@@ -114,7 +114,9 @@ def test_other_ports_are_asked_for(command: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"a note\n", b"\xd4\xc3\xb2\xa1", b"[{}]", b"\x1f\x8bnone", b"# HELP a b\n"]
 )
-def test_what_is_no_evidence_is_bad_input(command: Command, tmp_path: Path, data: bytes) -> None:
+def test_a_file_without_evidence_is_bad_input(
+    command: Command, tmp_path: Path, data: bytes
+) -> None:
     path = tmp_path / "evidence"
     path.write_bytes(data)
     ran = command("doctor", path)
@@ -122,7 +124,7 @@ def test_what_is_no_evidence_is_bad_input(command: Command, tmp_path: Path, data
     assert str(path) in one_line(ran.err)
 
 
-def test_a_file_that_is_not_there_is_bad_input(command: Command, tmp_path: Path) -> None:
+def test_a_missing_file_is_bad_input(command: Command, tmp_path: Path) -> None:
     assert "no such file" in one_line(command("doctor", tmp_path / "none").err)
 
 
@@ -181,7 +183,7 @@ def url() -> Iterator[str]:
         thread.join()
 
 
-def test_a_page_of_metrics_is_asked_for(command: Command, url: str) -> None:
+def test_a_page_of_metrics_is_fetched_from_a_url(command: Command, url: str) -> None:
     said = json.loads(command("doctor", "--json", url).out)
     assert said["clients"][0]["software"] == "sarama 1.2"
     assert "followed" in one_line(command("doctor", "--follow", url).err)
@@ -193,7 +195,7 @@ def test_a_url_that_does_not_answer_is_bad_input(command: Command) -> None:
     assert one_line(ran.err).endswith("http://127.0.0.1:1/metrics: Connection refused")
 
 
-def test_a_directory_is_told_what_to_name(command: Command, tmp_path: Path) -> None:
+def test_a_directory_is_refused_with_advice(command: Command, tmp_path: Path) -> None:
     said = one_line(command("doctor", tmp_path).err)
     assert said.endswith(
         f"{tmp_path}: is a directory; name request logs, captures or pages in it, such as "

@@ -1,4 +1,4 @@
-"""`downconvert dump`: the words of Kafka's own tool, JSON lines, and what is damaged."""
+"""`downconvert dump`: lines like those of Kafka's tool, JSON lines, and damage."""
 
 import json
 from pathlib import Path
@@ -57,7 +57,7 @@ def test_old_messages_are_printed_too(
         )
 
 
-def test_a_marker_says_how_its_transaction_ended(tmp_path: Path, command: Command) -> None:
+def test_a_marker_shows_the_outcome_of_its_transaction(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "marker.log"
     path.write_bytes(
         build_marker(
@@ -69,7 +69,7 @@ def test_a_marker_says_how_its_transaction_ended(tmp_path: Path, command: Comman
     assert " endTxnMarker: ABORT coordinatorEpoch: 3\n" in out
 
 
-def test_values_are_text_where_they_are_text_and_cut_where_they_are_long(
+def test_text_values_are_printed_as_text_and_long_values_are_cut(
     tmp_path: Path, command: Command
 ) -> None:
     path = tmp_path / "values.log"
@@ -136,7 +136,7 @@ def test_a_wrong_checksum_is_shown_and_its_records_too(segment: Path, command: C
     assert ran.out.count("\n| offset: ") == 6
 
 
-def test_a_damaged_batch_is_gone_over(damaged: Path, command: Command) -> None:
+def test_a_damaged_batch_is_skipped(damaged: Path, command: Command) -> None:
     damaged.write_bytes(damaged.read_bytes() + batch(6))
     ran = command("dump", damaged, "--json")
     assert ran.code == 2
@@ -147,7 +147,7 @@ def test_a_damaged_batch_is_gone_over(damaged: Path, command: Command) -> None:
     assert f"{damaged}: record runs past its batch, at byte " in damage
 
 
-def test_a_torn_tail_is_named_after_all_that_is_good(torn: Path, command: Command) -> None:
+def test_a_torn_tail_is_reported_after_all_good_batches(torn: Path, command: Command) -> None:
     ran = command("dump", torn)
     assert ran.code == 2
     assert ran.out.count("\n| offset: ") == 6
@@ -157,7 +157,7 @@ def test_a_torn_tail_is_named_after_all_that_is_good(torn: Path, command: Comman
     )
 
 
-def test_many_problems_are_not_many_lines(segment: Path, command: Command) -> None:
+def test_many_problems_are_summarized(segment: Path, command: Command) -> None:
     data = bytearray(batch(0))
     data[-2] ^= 1
     segment.write_bytes(data * 100)
@@ -167,13 +167,15 @@ def test_many_problems_are_not_many_lines(segment: Path, command: Command) -> No
     assert ran.err.count("\n") == 6
 
 
-def test_what_is_no_segment_is_said(no_log: Path, command: Command) -> None:
+def test_a_file_that_is_not_a_segment_is_reported(no_log: Path, command: Command) -> None:
     ran = command("dump", no_log)
     assert ran.code == 2
     assert "is this a segment (a .log file of a Kafka broker)?" in one_line(ran.err)
 
 
-def test_a_missing_file_and_an_empty_directory_are_said(tmp_path: Path, command: Command) -> None:
+def test_a_missing_file_and_an_empty_directory_are_reported(
+    tmp_path: Path, command: Command
+) -> None:
     ran = command("dump", tmp_path / "missing.log")
     assert ran.code == 2
     assert one_line(ran.err) == f"downconvert: {tmp_path / 'missing.log'}: no such file"
@@ -182,7 +184,7 @@ def test_a_missing_file_and_an_empty_directory_are_said(tmp_path: Path, command:
     assert one_line(ran.err) == f"downconvert: {tmp_path} holds no .log file"
 
 
-def test_an_empty_segment_is_nothing_to_complain_about(tmp_path: Path, command: Command) -> None:
+def test_an_empty_segment_is_not_an_error(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "empty.log"
     path.touch()
     ran = command("dump", path)

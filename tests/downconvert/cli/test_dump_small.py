@@ -44,7 +44,7 @@ def test_entries_as_json(partition: Path, command: Command) -> None:
     }
 
 
-def test_of_a_directory_they_are_printed_if_asked_for(partition: Path, command: Command) -> None:
+def test_all_prints_the_small_files_of_a_directory(partition: Path, command: Command) -> None:
     assert "startOffset" not in command("dump", "--batches", partition).out
     ran = command("dump", "--batches", "--all", partition.parent)
     for words in ("startOffset: 0", "timestamp: 1002 offset: 2", "baseOffset: 3"):
@@ -56,7 +56,7 @@ def test_an_index_that_fits_its_log_is_fine(partition: Path, command: Command) -
     assert command("dump", "--verify", partition / "00000000000000000000.index").code == 0
 
 
-def test_an_index_that_misleads_is_told(partition: Path, command: Command) -> None:
+def test_a_misleading_index_is_reported(partition: Path, command: Command) -> None:
     index = partition / "00000000000000000000.index"
     index.write_bytes(pack(">ii", 5, 7))
     for path in (partition, index):
@@ -66,7 +66,7 @@ def test_an_index_that_misleads_is_told(partition: Path, command: Command) -> No
         assert one_line(ran.err) == f"downconvert: {words}"
 
 
-def test_what_is_damaged_is_one_line(tmp_path: Path, command: Command) -> None:
+def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, command: Command) -> None:
     snapshot = tmp_path / "00000000000000000000.snapshot"
     snapshot.write_bytes(bytes(10))
     ran = command("dump", snapshot)

@@ -1,4 +1,4 @@
-"""What is installed with which extra, and what is said where it is not."""
+"""The packages of each extra, and the messages if they are missing."""
 
 import ast
 import sys
@@ -48,20 +48,20 @@ def test_every_package_that_is_imported_has_a_place() -> None:
     )  # whose files are read, and which Spark imports
 
 
-def test_what_is_always_there_is_a_requirement_of_the_distribution() -> None:
+def test_packages_that_are_always_needed_are_requirements() -> None:
     known = brings()
     needed = {known[name] for name in ALWAYS}
     assert needed == distributions(PROJECT["dependencies"])
 
 
-def test_each_extra_brings_what_it_is_said_to_bring() -> None:
+def test_each_extra_installs_the_listed_packages() -> None:
     known = brings()
     for name in EXTRA_OF.keys() - {"py4j"}:  # which pyspark brings
         brought = distributions(PROJECT["optional-dependencies"][EXTRA_OF[name]])
         assert known[name] in brought, name
 
 
-def test_what_nobody_brings_is_a_defect() -> None:
+def test_a_package_without_an_extra_is_a_defect() -> None:
     assert words_for("records.nothing") is None
 
 

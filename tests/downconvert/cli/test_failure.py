@@ -1,4 +1,4 @@
-"""What an error is called, in one line; and wrong invocations, one after the other."""
+"""Errors in one line, and wrong invocations."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from downconvert.cli.failure import in_words, reason, shortened
 from .running import Command, one_line
 
 
-def test_a_package_that_is_missing_is_told_how_to_get() -> None:
+def test_a_missing_package_is_reported_with_how_to_install_it() -> None:
     words = in_words(ModuleNotFoundError(name="kafka.protocol"))
     assert words == (
         "this needs the extra 'broker': pip install 'lazy-downconvert[broker]', or in a clone "
@@ -23,11 +23,11 @@ def test_a_package_that_is_missing_is_told_how_to_get() -> None:
     )
 
 
-def test_a_module_of_our_own_that_is_not_here_is_a_defect() -> None:
+def test_a_missing_module_of_our_own_is_a_defect() -> None:
     assert in_words(ModuleNotFoundError(name="records.nothing")) is None
 
 
-def test_of_many_problems_the_first_are_told() -> None:
+def test_only_the_first_of_many_problems_are_shown() -> None:
     assert shortened(["a", "b", "c"], shown_max=2) == ["a", "b", "1 more like these"]
     assert shortened(["a"], shown_max=2) == ["a"]
 
@@ -103,7 +103,7 @@ def test_help_says_each_default_once(words: tuple[str, ...], command: Command) -
         assert option.count("[default:") <= 1, option
 
 
-def test_a_reason_is_said_without_the_names_of_python() -> None:
+def test_reasons_have_no_python_names() -> None:
     refused = URLError(ConnectionRefusedError(111, "Connection refused"))
     assert reason(refused) == "Connection refused"
     assert reason(HTTPError("http://x", 404, "Not Found", Message(), None)) == (

@@ -26,7 +26,7 @@ SECRET = "correct-horse-battery"
 
 
 @pytest.mark.parametrize("options", [(), ("--json",)])
-def test_it_says_where_clients_connect_and_serves_the_oldest(
+def test_it_prints_the_address_and_serves_the_oldest_clients(
     port: int, options: tuple[str, ...]
 ) -> None:
     with gateway(port, *options) as running:
@@ -44,7 +44,7 @@ def test_it_says_where_clients_connect_and_serves_the_oldest(
     assert "closing" in said
 
 
-def test_settings_come_from_a_file_and_flags_go_before_them(port: int, tmp_path: Path) -> None:
+def test_flags_override_settings_from_a_file(port: int, tmp_path: Path) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(f'bootstrap = "{LOOPBACK}:1"\nread_only = true\n')
     with gateway(port, "--config", file) as running:
@@ -72,7 +72,7 @@ def test_settings_come_from_a_file_and_flags_go_before_them(port: int, tmp_path:
         (("--report", f"{LOOPBACK}:1"), "", "is a gateway running there with --http"),
     ],
 )
-def test_what_makes_no_sense_ends_in_one_line_that_says_what_to_write(
+def test_invalid_settings_end_with_one_line_of_advice(
     command: Command, tmp_path: Path, arguments: tuple[str, ...], text: str, said: str
 ) -> None:
     file = tmp_path / "settings.toml"
@@ -82,7 +82,7 @@ def test_what_makes_no_sense_ends_in_one_line_that_says_what_to_write(
     assert re.search(said, one_line(ran.err))
 
 
-def test_nothing_of_a_command_is_left_in_the_process(command: Command) -> None:
+def test_a_command_leaves_nothing_in_the_process(command: Command) -> None:
     threads = set(threading.enumerate())
     before = [signal.getsignal(number) for number in SIGNALS]
     ran = command("gateway", "--bootstrap", "k:1", "--listen", "192.0.2.1:1")
@@ -93,7 +93,7 @@ def test_nothing_of_a_command_is_left_in_the_process(command: Command) -> None:
     assert (log.handlers, log.level, log.propagate) == ([], logging.NOTSET, True)
 
 
-def test_a_file_that_is_not_there_is_named(command: Command) -> None:
+def test_a_missing_file_is_named(command: Command) -> None:
     ran = command("gateway", "--config", "/no/such.toml")
     assert (ran.code, one_line(ran.err)) == (2, "downconvert: /no/such.toml: no such file")
 
@@ -134,7 +134,7 @@ def test_a_reload_says_that_sections_of_clusters_wait_for_a_restart(
         running.end()
 
 
-def test_a_request_under_way_is_answered_before_the_end(port: int) -> None:
+def test_a_current_request_is_answered_before_the_end(port: int) -> None:
     with gateway(port) as running, Wire(running.address) as client:
         produce(running)
         client.send(ApiKey.Fetch, 1, fetch_body(1, wait=1000))
@@ -148,7 +148,7 @@ def test_a_request_under_way_is_answered_before_the_end(port: int) -> None:
         assert running.process.wait(TIMEOUT) == 0
 
 
-def test_the_secret_is_in_nothing_that_it_says(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_secret_is_never_printed(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SECRET_VARIABLE, SECRET)
     options = ("--sasl", "PLAIN", "--username", "u", "--json")
     with gateway(port, *options) as running:
@@ -162,7 +162,7 @@ def test_the_secret_is_in_nothing_that_it_says(port: int, monkeypatch: pytest.Mo
     assert SECRET not in running.connecting + said
 
 
-def test_a_second_gateway_on_a_port_says_that_it_is_taken(port: int, command: Command) -> None:
+def test_a_second_gateway_on_a_port_reports_that_it_is_in_use(port: int, command: Command) -> None:
     with gateway(port) as running:
         where = str(running.address)
         ran = command("gateway", "--bootstrap", f"{LOOPBACK}:{port}", "--listen", where)
@@ -207,7 +207,7 @@ def test_another_cluster_is_used_after_the_settings_have_been_read_again(
         assert running.ask(ApiKey.Metadata, 1, Message(topics=None)).topics
 
 
-def test_a_port_that_is_taken_for_http_is_named(port: int, command: Command) -> None:
+def test_an_http_port_in_use_is_named(port: int, command: Command) -> None:
     ran: Any = command(
         "gateway",
         "--bootstrap",
@@ -232,7 +232,9 @@ def test_requests_are_in_the_log_if_wanted(port: int) -> None:
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_it_is_ready_only_when_the_cluster_has_answered(tmp_path: Path, as_json: bool) -> None:
+def test_the_gateway_is_ready_only_after_the_cluster_has_answered(
+    tmp_path: Path, as_json: bool
+) -> None:
     """Before that it says what it connects to; clients may come, and wait."""
     directory = tmp_path / "log"
     directory.mkdir()
@@ -272,7 +274,7 @@ def test_brokers_follow_the_port_that_the_system_chose(port: int, workers: str) 
         process.communicate()
 
 
-def test_a_report_says_why_no_gateway_answers(command: Command) -> None:
+def test_a_report_states_why_no_gateway_answers(command: Command) -> None:
     ran = command("gateway", "--report", f"{LOOPBACK}:1")
     assert "Connection refused; is a gateway running there" in one_line(ran.err)
     assert "urlopen" not in ran.err

@@ -1,4 +1,4 @@
-"""Who has logged in, and who was refused? A file of their own says so, as lines of JSON."""
+"""The audit: logins and refusals in a separate file, as lines of JSON."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""`downconvert gateway --check`: what is printed for right settings, and for wrong ones."""
+"""`downconvert gateway --check`: its output for valid and for wrong settings."""
 
 import json
 from pathlib import Path
@@ -78,14 +78,14 @@ def settings(tmp_path: Path, text: str = SETTINGS) -> Path:
     return file
 
 
-def test_each_rule_is_told_in_words(command: Command, tmp_path: Path) -> None:
+def test_each_rule_is_printed_in_words(command: Command, tmp_path: Path) -> None:
     ran = command("gateway", "--config", settings(tmp_path), "--check")
     assert (ran.code, ran.out) == (0, MEANS)
     assert "s3cret" not in ran.out
     assert "r00t" not in ran.out
 
 
-def test_and_as_json(command: Command, tmp_path: Path) -> None:
+def test_each_rule_is_printed_as_json(command: Command, tmp_path: Path) -> None:
     ran = command("gateway", "--config", settings(tmp_path), "--check", "--json")
     told = json.loads(ran.out)
     assert ran.code == 0
@@ -98,7 +98,7 @@ def test_and_as_json(command: Command, tmp_path: Path) -> None:
     assert told["rules"][0]["allows"]["change topics"] == "billing-in-*, of billing-*"
 
 
-def test_without_rules_it_is_told_of_everybody(command: Command) -> None:
+def test_without_rules_one_line_covers_all_clients(command: Command) -> None:
     ran = command("gateway", "--bootstrap", "k:1", "--check", "--read-only")
     assert "no rules: everybody" in ran.out
     assert "all: look at, and neither join nor commit" in ran.out
@@ -106,7 +106,9 @@ def test_without_rules_it_is_told_of_everybody(command: Command) -> None:
     assert "passes through: the cluster decides" in ran.out
 
 
-def test_who_logs_in_without_rules_has_the_rights_of_all(command: Command, tmp_path: Path) -> None:
+def test_users_without_rules_have_the_rights_of_all_clients(
+    command: Command, tmp_path: Path
+) -> None:
     text = 'bootstrap = "k:1"\nusers_file = "{users}"\n'
     ran = command("gateway", "--config", settings(tmp_path, text), "--check")
     assert "no rules: who log in by PLAIN, SCRAM-SHA-256, SCRAM-SHA-512; others are" in ran.out
@@ -119,7 +121,7 @@ def test_a_wrong_line_is_shown(command: Command, tmp_path: Path) -> None:
     assert one_line(ran.err).endswith('(line 10: writen_topics = "billing-in-*")')
 
 
-def test_a_certificate_that_is_none_is_a_wrong_line(command: Command, tmp_path: Path) -> None:
+def test_an_invalid_certificate_is_a_wrong_line(command: Command, tmp_path: Path) -> None:
     text = 'bootstrap = "k:1"\n[cluster]\ntls = true\nca_file = "{users}"\n'
     ran = command("gateway", "--config", settings(tmp_path, text), "--check")
     assert (ran.code, ran.out) == (2, "")

@@ -1,4 +1,4 @@
-"""When can the gateway be removed? As its operator asks it, over restarts and of several."""
+"""When can the gateway be removed? The history, across restarts and for several gateways."""
 
 import json
 import time
@@ -16,7 +16,7 @@ from .running import Command, one_line
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_date_outlives_the_gateway(
+def test_dates_survive_a_restart_of_the_gateway(
     port: int, command: Command, tmp_path: Path, workers: int
 ) -> None:
     file = tmp_path / "history.json"
@@ -54,7 +54,7 @@ def test_the_reports_of_several_gateways_are_one(port: int, command: Command) ->
         assert (group["requests"], group["clients"]) == (2, 1)
 
 
-def test_a_row_has_its_later_date_and_all_have_been_looked_for_since_the_last_began() -> None:
+def test_merged_rows_have_the_latest_date_and_the_latest_beginning() -> None:
     pages = [
         {"since": 10.0, "rows": [["a", "p", 20.0], ["b", "p", 30.0]]},
         {"since": 15.0, "rows": [["a", "p", 25.0]]},
@@ -66,7 +66,7 @@ def test_a_row_has_its_later_date_and_all_have_been_looked_for_since_the_last_be
     assert "when the gateway began to look: 2.0 days." in conclusion(none, 15.0 + 2 * 86_400)
 
 
-def test_a_file_that_is_no_history_is_named(command: Command, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_history_is_named(command: Command, tmp_path: Path) -> None:
     file = tmp_path / "history.json"
     for text in ("[]", "{", '{"since": 1, "rows": [1]}'):
         file.write_text(text)

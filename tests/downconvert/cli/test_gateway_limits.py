@@ -102,7 +102,7 @@ def test_a_principal_has_as_many_connections_as_its_rule_allows(port: int, tmp_p
     assert audited == ["ann", "ann"]
 
 
-def test_a_connection_beyond_the_limit_keeps_no_place_of_others(port: int, tmp_path: Path) -> None:
+def test_a_connection_above_the_limit_takes_no_place_of_others(port: int, tmp_path: Path) -> None:
     limits = "connections = 1\n[limits]\nconnections = 2\n"
     with limited(port, tmp_path, limits) as served, ExitStack() as stack:
         first, beyond = (stack.enter_context(Wire(served.running.address)) for _ in range(2))

@@ -1,4 +1,4 @@
-"""`downconvert gateway --report`, and what a gateway shows over HTTP."""
+"""`downconvert gateway --report`, and a gateway's pages over HTTP."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def got(url: str) -> str:
     return text
 
 
-def test_health_metrics_and_clients_are_told_over_http(observed: tuple[Running, str]) -> None:
+def test_health_metrics_and_clients_are_served_over_http(observed: tuple[Running, str]) -> None:
     _, url = observed
     assert got(f"{url}/healthz") == got(f"{url}/readyz") == "ok\n"
     labels = 'api="Fetch",version="0"'
@@ -70,7 +70,7 @@ def test_the_report_is_a_table_lines_for_programs_and_a_page(
 
 
 @pytest.mark.parametrize(("by", "name"), [("principal", "(none)"), ("prefix", "test")])
-def test_the_report_is_of_groups_too(
+def test_the_report_can_be_grouped(
     observed: tuple[Running, str], command: Command, tmp_path: Path, by: str, name: str
 ) -> None:
     _, url = observed
@@ -86,7 +86,7 @@ def test_the_report_is_of_groups_too(
     check_fits_a_phone(page)
 
 
-def test_what_a_client_calls_itself_does_no_harm(
+def test_client_names_are_escaped_in_the_report(
     observed: tuple[Running, str], command: Command, tmp_path: Path
 ) -> None:
     running, url = observed

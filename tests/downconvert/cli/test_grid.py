@@ -69,7 +69,7 @@ def test_doctor_fits_80_columns_and_leaves_nothing_out(log: Path) -> None:
     assert "what to do" in flat
 
 
-def test_doctor_says_each_thing_in_one_line_of_a_file(log: Path) -> None:
+def test_doctor_writes_one_line_for_each_statement_in_a_file(log: Path) -> None:
     lines = in_a_file("doctor", log).splitlines()
     (refused,) = (n for n, line in enumerate(lines) if "Fetch v2, ListOffsets v0" in line)
     assert lines[refused - 1] == "sarama, Sarama, 10.0.0.2"

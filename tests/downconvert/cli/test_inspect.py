@@ -1,4 +1,5 @@
-"""`downconvert inspect`: what a directory is made of, and what its old clients would miss."""
+"""`downconvert inspect`: the contents of a directory, and the features that old clients would
+miss."""
 
 import json
 import os
@@ -40,13 +41,13 @@ def test_topics_formats_and_codecs(log_dir: Path, command: Command) -> None:
     assert "of zstd, which no client before 2.1 reads" in ran.out
 
 
-def test_headers_are_seen_by_a_deep_look(log_dir: Path, command: Command) -> None:
+def test_deep_counts_records_with_headers(log_dir: Path, command: Command) -> None:
     assert "headers" not in command("inspect", log_dir).out
     ran = command("inspect", "--deep", log_dir)
     assert "b: 1 record with headers, which no format before v2 has\n" in ran.out
 
 
-def test_what_a_conversion_takes(log_dir: Path, command: Command) -> None:
+def test_the_cost_of_a_conversion_is_shown(log_dir: Path, command: Command) -> None:
     found = json.loads(command("inspect", "--json", "--cost-to", "1", log_dir).out)["topics"]
     assert found["a"]["cost"]["toMagic"] == 1
     assert found["a"]["cost"]["recordsConverted"] == 9
@@ -68,7 +69,7 @@ def test_one_partition_alone(log_dir: Path, command: Command) -> None:
     assert found["a"]["records"] == 6
 
 
-def test_damage_is_told_and_the_rest_counted(log_dir: Path, command: Command) -> None:
+def test_damage_is_reported_and_the_rest_is_counted(log_dir: Path, command: Command) -> None:
     log = log_dir / "a-0" / "00000000000000000000.log"
     log.write_bytes(batch(0) + b"x" * 50)
     (log_dir / "a-0" / "00000000000000000009.log").write_bytes(batch(9))
@@ -78,7 +79,7 @@ def test_damage_is_told_and_the_rest_counted(log_dir: Path, command: Command) ->
     assert "a: 50 B after the last good batch" in ran.out
 
 
-def test_a_partition_that_cannot_be_opened_is_told_and_the_others_counted(
+def test_an_unreadable_partition_is_reported_and_the_others_are_counted(
     log_dir: Path, command: Command
 ) -> None:
     bad = log_dir / "b-0"

@@ -1,4 +1,4 @@
-"""Groups that load no subcommand to say what there is, and what a shell is told to complete."""
+"""Groups list their subcommands without loading them, and shells complete them."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def test_a_summary_names_the_extra_only_where_it_is_missing() -> None:
 
 
 def completed(shell: str, *words: str, at: int | None = None) -> list[str]:
-    """What a shell is told may stand in place of the last word."""
+    """The completions of the last word."""
     place = len(words) - 1 if at is None else at
     asked = {
         "_DOWNCONVERT_COMPLETE": f"{shell}_complete",
@@ -59,7 +59,7 @@ def completed(shell: str, *words: str, at: int | None = None) -> list[str]:
         ("fish", "plain,doctor\tFind the clients that Kafka 4 would break."),
     ],
 )
-def test_a_shell_completes_the_name_of_a_subcommand(shell: str, line: str) -> None:
+def test_a_shell_completes_names_of_subcommands(shell: str, line: str) -> None:
     assert line in completed(shell, "downconvert", "do")
 
 
@@ -91,7 +91,7 @@ def test_an_unknown_shell_is_an_error(monkeypatch: pytest.MonkeyPatch, command: 
     assert command().code == 1
 
 
-def test_a_closed_standard_output_is_no_error(segment: Path, tmp_path: Path) -> None:
+def test_a_closed_standard_output_is_not_an_error(segment: Path, tmp_path: Path) -> None:
     for words in ("--version", f"dump {segment}", f"convert {segment} {tmp_path}/out --to-magic 1"):
         ran = subprocess.run(
             f"{sys.executable} -m downconvert {words} >&-",

@@ -1,4 +1,4 @@
-"""What servers' commands show of their logs."""
+"""The log lines of servers' commands."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ def log_some() -> None:
     logging.getLogger(NAME).debug("hidden")
 
 
-def test_lines_are_for_people_or_json_with_the_same_and_fields(
+def test_log_lines_are_text_or_json_with_fields(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     for as_json in (False, True):
@@ -35,7 +35,7 @@ def test_lines_are_for_people_or_json_with_the_same_and_fields(
     assert "ValueError: bad" in second["trace"]
 
 
-def test_nothing_is_left_when_it_ends(capsys: pytest.CaptureFixture[str]) -> None:
+def test_logging_ends_without_leftovers(capsys: pytest.CaptureFixture[str]) -> None:
     log = logging.getLogger(NAME)
     before = (list(log.handlers), log.level, log.propagate)
     show_logs((NAME,), as_json=True, level=logging.DEBUG)()
@@ -44,7 +44,7 @@ def test_nothing_is_left_when_it_ends(capsys: pytest.CaptureFixture[str]) -> Non
     assert not capsys.readouterr().err
 
 
-def test_how_much_is_shown_is_the_operators_choice() -> None:
+def test_verbose_and_quiet_choose_the_level() -> None:
     levels = [
         level_of(verbose=v, quiet=q) for v, q in ((True, False), (False, False), (False, True))
     ]

@@ -1,4 +1,4 @@
-"""The command as a whole: help, usage errors, Ctrl-C, and nobody reading."""
+"""The command as a whole: help, usage errors, Ctrl-C, and a closed output."""
 
 import time
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from downconvert.cli.app import COMMANDS, app
 from .running import Command, interrupt, one_line, start, without_notice
 
 
-def test_without_arguments_it_says_what_there_is(command: Command) -> None:
+def test_without_arguments_it_lists_the_subcommands(command: Command) -> None:
     ran = command()
     assert ran.code == 0
     for name in COMMANDS:
@@ -98,7 +98,7 @@ def test_a_wrong_option_is_one_line_and_exit_code_2(
     assert not ran.out
 
 
-def test_a_kernel_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_kernel_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAZY_DOWNCONVERT_BACKEND", "cobol")
     process = start("dump", "x.log")
     _, err = process.communicate(timeout=60)
@@ -106,7 +106,7 @@ def test_a_kernel_that_cannot_be_is_one_line(monkeypatch: pytest.MonkeyPatch) ->
     assert one_line(err).startswith("downconvert: LAZY_DOWNCONVERT_BACKEND is native or reference")
 
 
-def test_nobody_reading_the_output_is_no_error(segment: Path) -> None:
+def test_a_closed_output_is_not_an_error(segment: Path) -> None:
     segment.write_bytes(segment.read_bytes() * 2000)
     process = start("dump", segment)
     assert process.stdout is not None
@@ -142,9 +142,7 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
         (f"simulate --max-bytes {'9' * 400}", "is larger than any file can be"),
     ],
 )
-def test_a_number_that_cannot_be_is_refused_in_words(
-    line: str, words: str, command: Command
-) -> None:
+def test_an_invalid_number_is_refused_in_words(line: str, words: str, command: Command) -> None:
     ran = command(*line.split())
     assert ran.code == 2
     assert words in one_line(ran.err)

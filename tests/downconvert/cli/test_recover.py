@@ -1,4 +1,4 @@
-"""`downconvert recover`: what would be cut off, and what is."""
+"""`downconvert recover`: planned and real cuts."""
 
 import json
 from pathlib import Path
@@ -30,9 +30,7 @@ def files(path: Path) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(
-    log_dir: Path, command: Command
-) -> None:
+def test_a_dry_run_prints_the_changes_and_makes_none(log_dir: Path, command: Command) -> None:
     before = files(log_dir)
     ran = command("recover", "--dry-run", log_dir)
     assert ran.code == 2
@@ -46,7 +44,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(
     assert files(log_dir) == before
 
 
-def test_a_directory_is_brought_into_order(log_dir: Path, command: Command) -> None:
+def test_a_directory_is_recovered(log_dir: Path, command: Command) -> None:
     ran = command("recover", log_dir)
     assert ran.code == 0
     assert f"set aside: {SECOND}.aside" in ran.out
@@ -60,7 +58,7 @@ def test_a_directory_is_brought_into_order(log_dir: Path, command: Command) -> N
 
 
 @pytest.mark.parametrize("options", [[], ["--dry-run"], ["--json"]])
-def test_a_partition_with_a_link_is_left_as_it_is_and_the_others_are_recovered(
+def test_a_partition_with_a_link_is_unchanged_and_the_others_are_recovered(
     log_dir: Path, command: Command, options: list[str]
 ) -> None:
     outside = log_dir / "outside.bin"
@@ -92,9 +90,7 @@ def test_a_link_to_a_partition_is_not_written_through_even_if_it_is_named(
     assert files(tmp_path) == before
 
 
-def test_a_partition_that_is_left_as_it_is_was_not_recovered_before(
-    log_dir: Path, command: Command
-) -> None:
+def test_a_skipped_partition_is_not_partly_recovered(log_dir: Path, command: Command) -> None:
     (log_dir / "damaged-0" / "partition.metadata").write_bytes(b"no metadata")
     before = files(log_dir / "damaged-0")
     ran = command("recover", log_dir)
@@ -103,7 +99,7 @@ def test_a_partition_that_is_left_as_it_is_was_not_recovered_before(
     assert files(log_dir / "damaged-0") == before
 
 
-def test_a_directory_that_is_no_partitions_is_refused(tmp_path: Path, command: Command) -> None:
+def test_a_directory_without_a_partitions_name_is_refused(tmp_path: Path, command: Command) -> None:
     (tmp_path / FIRST).write_bytes(batch(0) + b"torn")
     (tmp_path / "no partition").mkdir()
     (tmp_path / FIRST).rename(tmp_path / "no partition" / FIRST)
@@ -120,7 +116,7 @@ def test_one_partition_alone(log_dir: Path, command: Command) -> None:
     assert not (log_dir / ".kafka_cleanshutdown").exists()  # of the others nothing is known
 
 
-def test_a_directory_in_use_is_left_alone(log_dir: Path, command: Command) -> None:
+def test_a_directory_in_use_is_not_changed(log_dir: Path, command: Command) -> None:
     lock = DirectoryLock(log_dir)
     before = files(log_dir)
     ran = command("recover", log_dir)

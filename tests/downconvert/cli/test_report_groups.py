@@ -1,4 +1,4 @@
-"""Which team is still old: rows of a census in groups."""
+"""Grouping the rows of a census, to find the teams with old clients."""
 
 import math
 from typing import Any
@@ -37,7 +37,7 @@ def test_clients_are_grouped_by_what_they_have_in_common(by: str, names: list[st
     assert [group.name for group in grouped(ROWS, by)] == names
 
 
-def test_a_group_is_told_with_its_first_and_last_dates() -> None:
+def test_a_group_has_its_first_and_last_dates() -> None:
     first, *others = grouped(ROWS, "principal")
     assert first.figures() == {
         "name": "billing",
@@ -54,7 +54,7 @@ def test_a_group_is_told_with_its_first_and_last_dates() -> None:
     assert all(math.isfinite(one.first_seen) for one in others)
 
 
-def test_rows_of_a_gateway_that_knew_no_principals_are_of_nobody() -> None:
+def test_rows_without_principals_form_their_own_group() -> None:
     old = {name: value for name, value in row("a").items() if name not in ("principal", "rule")}
     assert [group.name for group in grouped([old], "rule")] == ["(none)"]
 

@@ -1,4 +1,4 @@
-"""`downconvert retention`: old segments go, and it is said which."""
+"""`downconvert retention` removes old segments and names them."""
 
 import json
 import time
@@ -31,7 +31,7 @@ def start(log_dir: Path) -> int:
         return opened.logs[TopicPartition("clicks", 0)].start_offset
 
 
-def test_by_age_and_by_size(log_dir: Path, command: Command) -> None:
+def test_segments_are_removed_by_age_and_by_size(log_dir: Path, command: Command) -> None:
     dry = command("retention", "--dry-run", "--retention-ms", 3 * HOUR, log_dir / "clicks-0")
     size = 2 * len(batch(0))
     assert dry.out == f"clicks-0: 2 segments of {size} B to remove (retention.ms=10800000)\n"
@@ -47,5 +47,5 @@ def test_by_age_and_by_size(log_dir: Path, command: Command) -> None:
     assert json.loads(by_size.out)["startOffset"] == start(log_dir) == 4
 
 
-def test_a_limit_must_be_said(log_dir: Path, command: Command) -> None:
+def test_a_limit_is_required(log_dir: Path, command: Command) -> None:
     assert "say one of --retention-ms" in one_line(command("retention", log_dir / "clicks-0").err)

@@ -69,14 +69,14 @@ def test_a_directory_is_served_until_it_is_stopped(log_dir: Path, number: int) -
         assert stopped(process, number)[0] == 0
 
 
-def test_topics_are_listed_and_the_address_is_said(log_dir: Path) -> None:
+def test_topics_and_the_address_are_printed(log_dir: Path) -> None:
     with served(log_dir, json_line=False) as (process, ready):
         assert ready["text"].startswith("ready: clients connect to 127.0.0.1:")
         _, err = stopped(process)
     assert TOPIC in err
 
 
-def test_nothing_is_written_unless_it_is_wanted(log_dir: Path) -> None:
+def test_nothing_is_written_without_writable(log_dir: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in log_dir.rglob("*")}
     with served(log_dir) as (process, ready), Talk(address(ready)) as talk:
         topic = Message(name="new", num_partitions=1, replication_factor=1)
@@ -119,7 +119,7 @@ def test_users_and_metrics(log_dir: Path, tmp_path: Path) -> None:
         assert stopped(process)[0] == 0
 
 
-def test_topics_are_made_for_those_who_ask_if_the_operator_says_so(tmp_path: Path) -> None:
+def test_requested_topics_are_created_with_auto_create_topics(tmp_path: Path) -> None:
     options = ("--writable", "--auto-create-topics", "--default-partitions", 3)
     with served(tmp_path, *options) as (process, ready):
         with Talk(address(ready)) as talk:
@@ -151,7 +151,7 @@ def test_topics_are_made_for_those_who_ask_if_the_operator_says_so(tmp_path: Pat
         (("--access", __file__), "test_serve.py"),
     ],
 )
-def test_wrong_options_are_told_in_one_line(
+def test_wrong_options_are_reported_in_one_line(
     command: Command, log_dir: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     ran = command("serve", log_dir, *arguments)
@@ -159,20 +159,20 @@ def test_wrong_options_are_told_in_one_line(
     assert words in one_line(ran.err)
 
 
-def test_a_directory_that_is_none_is_told(command: Command, tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_directory_is_reported(command: Command, tmp_path: Path) -> None:
     ran = command("serve", tmp_path / "nothing")
     assert ran.code == 2
     assert "log.dirs" in one_line(ran.err)
 
 
-def test_a_port_that_is_taken_is_told(command: Command, log_dir: Path) -> None:
+def test_a_port_in_use_is_reported(command: Command, log_dir: Path) -> None:
     with served(log_dir) as (_, ready):
         ran = command("serve", log_dir, "--listen", f"127.0.0.1:{ready['port']}", "--json")
     assert ran.code == 2
     assert "choose another with --listen" in one_line(ran.err)
 
 
-def test_nothing_of_a_command_is_left_in_the_process(command: Command, log_dir: Path) -> None:
+def test_a_command_leaves_nothing_in_the_process(command: Command, log_dir: Path) -> None:
     threads = set(threading.enumerate())
     ran = command("serve", log_dir, "--listen", "192.0.2.1:1")
     assert ran.code == 2
@@ -207,7 +207,7 @@ def test_topics_settings_are_read() -> None:
             parse_topic_config(unknown)
 
 
-def test_partitions_of_offsets_that_are_missing_are_told(log_dir: Path) -> None:
+def test_missing_partitions_of_consumer_offsets_are_reported(log_dir: Path) -> None:
     for index in (0, 3):
         (log_dir / f"__consumer_offsets-{index}").mkdir()
     for options, count in (((), 50), (("--offsets-partitions", 5), 5)):
@@ -217,7 +217,7 @@ def test_partitions_of_offsets_that_are_missing_are_told(log_dir: Path) -> None:
         assert f"__consumer_offsets: of {count} partitions these are not here: 1, 2, 4" in said
 
 
-def test_a_full_disk_is_said_and_topics_are_deleted_and_the_end_is_no_traceback(
+def test_a_full_disk_is_reported_topics_can_be_deleted_and_the_end_is_clean(
     log_dir: Path,
 ) -> None:
     """No file may grow: that is an error of the same kind, and needs no disk of its own."""
@@ -244,7 +244,7 @@ def test_a_full_disk_is_said_and_topics_are_deleted_and_the_end_is_no_traceback(
         assert stopped(process)[0] == 0
 
 
-def test_one_bad_partition_is_said_and_the_others_are_served(log_dir: Path) -> None:
+def test_one_bad_partition_is_reported_and_the_others_are_served(log_dir: Path) -> None:
     bad = log_dir / f"{TOPIC}-1"
     bad.mkdir()
     os.mkfifo(bad / "00000000000000000000.log")
@@ -256,7 +256,7 @@ def test_one_bad_partition_is_said_and_the_others_are_served(log_dir: Path) -> N
     assert f"{TOPIC}-1 is offline" in err
 
 
-def test_settings_that_somebody_broke_are_named(log_dir: Path, command: Command) -> None:
+def test_invalid_stored_settings_are_named(log_dir: Path, command: Command) -> None:
     (log_dir / "topic-configs.json").write_text("{")
     ran = command("serve", log_dir, *ANY_PORT)
     assert ran.code == 2
@@ -264,7 +264,7 @@ def test_settings_that_somebody_broke_are_named(log_dir: Path, command: Command)
     assert "mend it, or move it away" in one_line(ran.err)
 
 
-def test_its_log_is_json_lines_that_say_what_happened(log_dir: Path) -> None:
+def test_the_log_can_be_json_lines(log_dir: Path) -> None:
     with served(log_dir, "--writable") as (process, ready), Talk(address(ready)) as talk:
         topic = Message(name="new", num_partitions=2, replication_factor=1)
         talk.ask(ApiKey.CreateTopics, 0, Message(topics=[topic], timeout_ms=1000))
@@ -346,7 +346,7 @@ def test_sighup_does_not_end_what_has_nothing_to_read_again(log_dir: Path) -> No
         assert talk.is_served()
 
 
-def test_certificates_of_clients_say_who_they_are(log_dir: Path, tmp_path: Path) -> None:
+def test_client_certificates_determine_the_principal(log_dir: Path, tmp_path: Path) -> None:
     certificate, key = self_signed(tmp_path)
     (tmp_path / "ca").mkdir()
     ca, ca_key = self_signed(tmp_path / "ca")

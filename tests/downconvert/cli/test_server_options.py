@@ -1,4 +1,4 @@
-"""`serve` and `gateway` have the same options where they mean the same."""
+"""Options with the same meaning are the same for `serve` and `gateway`."""
 
 import click
 import pytest

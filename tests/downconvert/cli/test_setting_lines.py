@@ -31,7 +31,7 @@ user = "bob"
         ("nothing that is known", ""),
     ],
 )
-def test_the_line_of_a_setting_that_is_wrong_is_found(message: str, found: str) -> None:
+def test_the_line_of_a_wrong_setting_is_found(message: str, found: str) -> None:
     assert where(TEXT, message) == found
 
 

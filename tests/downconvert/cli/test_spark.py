@@ -1,6 +1,6 @@
-"""`downconvert spark`: its help, and what is said before Spark is started.
+"""`downconvert spark`: its help, and errors before Spark is started.
 
-What the jobs do on Spark is in tests/downconvert/spark."""
+tests/downconvert/spark has the tests of the jobs on Spark."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ JOBS = (
 )
 
 
-def test_the_group_says_what_there_is(command: Command) -> None:
+def test_the_group_lists_its_jobs(command: Command) -> None:
     ran = command("spark", "--help")
     assert ran.code == 0
     for name in JOBS:
@@ -41,7 +41,7 @@ def test_every_job_has_help_with_an_example(name: str, command: Command) -> None
 
 
 @pytest.mark.parametrize("name", sorted({*JOBS} - {"sweep"}))
-def test_a_wrong_path_is_said_before_spark_starts(
+def test_a_wrong_path_is_reported_before_spark_starts(
     name: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark_job, "_open_job", None)
@@ -78,7 +78,7 @@ def test_a_wrong_option_is_one_line_and_exit_code_2(
 
 
 @pytest.mark.parametrize("missing", ["pyspark", "pyarrow"])
-def test_without_its_extra_it_says_how_to_install_it(missing: str, tmp_path: Path) -> None:
+def test_a_missing_extra_is_reported_with_how_to_install_it(missing: str, tmp_path: Path) -> None:
     process = start("spark", "audit", tmp_path, blocked=missing)
     out, err = process.communicate(timeout=600)
     assert (process.returncode, out) == (2, "")

@@ -1,4 +1,4 @@
-"""What is said beside the output: that the reference runs."""
+"""The notice that the reference runs, beside the output."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ KERNEL = "records._kernel records.native"
         "serve {tmp} --listen 999.0.0.1:1",
     ],
 )
-def test_without_the_kernel_each_command_says_so_once(
+def test_each_command_reports_a_missing_kernel_once(
     arguments: str, segment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LAZY_DOWNCONVERT_BACKEND", raising=False)
@@ -47,7 +47,7 @@ def test_a_gateway_logs_it(options: tuple[str, ...], monkeypatch: pytest.MonkeyP
     assert not options or json.loads(line)["level"] == "warning"
 
 
-def test_where_the_reference_was_asked_for_it_says_by_what(
+def test_a_forced_reference_is_reported_with_its_variable(
     segment: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAZY_DOWNCONVERT_BACKEND", "reference")
@@ -55,7 +55,9 @@ def test_where_the_reference_was_asked_for_it_says_by_what(
     assert err.startswith("note: LAZY_DOWNCONVERT_BACKEND=reference")
 
 
-def test_with_the_kernel_nothing_is_said(segment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_kernel_no_notice_is_printed(
+    segment: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("records._kernel")
     monkeypatch.delenv("LAZY_DOWNCONVERT_BACKEND", raising=False)
     _, err = start("dump", segment).communicate(timeout=60)

@@ -40,7 +40,7 @@ def test_into_another_directory(log_dir: Path, tmp_path: Path, command: Command)
     assert (again.code, one_line(again.err)[-16:]) == (2, "is already there")
 
 
-def test_in_place_what_was_there_is_kept(log_dir: Path, command: Command) -> None:
+def test_an_upgrade_in_place_keeps_the_old_directory(log_dir: Path, command: Command) -> None:
     ran = command("upgrade", "--in-place", log_dir / "old-0")
     assert ran.code == 0
     assert f"what was there is in {log_dir / 'old-0.before-upgrade'}" in ran.out
@@ -57,7 +57,7 @@ def test_a_dry_run_writes_nothing(log_dir: Path, command: Command) -> None:
 
 
 @pytest.mark.parametrize("options", [[], ["OUT", "--dry-run"], ["--in-place", "--dry-run"]])
-def test_it_must_be_said_where_to(log_dir: Path, command: Command, options: list[str]) -> None:
+def test_a_target_is_required(log_dir: Path, command: Command, options: list[str]) -> None:
     ran = command("upgrade", log_dir, *options)
     assert ran.code == 2
     assert "say one of OUT, --in-place and --dry-run" in one_line(ran.err)

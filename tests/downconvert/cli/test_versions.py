@@ -1,4 +1,4 @@
-"""`downconvert --version`: what to put into a report of a defect."""
+"""`downconvert --version`: the facts for a report of a defect."""
 
 import pytest
 
@@ -22,6 +22,6 @@ def test_kernel_and_codecs_are_named(command: Command) -> None:
 
 
 @pytest.mark.parametrize(("blocked", "said"), [("isal", "zlib)"), ("", "isal ")])
-def test_gzip_names_the_library_that_is_there(blocked: str, said: str) -> None:
+def test_the_library_for_gzip_is_named(blocked: str, said: str) -> None:
     out, _ = start("--version", blocked=blocked).communicate(timeout=60)
     assert said in out.split("snappy")[0]

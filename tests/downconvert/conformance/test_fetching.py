@@ -1,4 +1,4 @@
-"""Whether a log is as its plan wants it, before it is judged."""
+"""Comparing a log with its plan before it is judged."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -63,7 +63,7 @@ WHOLE = [log(0, *OLDER), log(3, *NEWER), log(6, *NEWER)]
 LEFT = WHOLE[1:]
 
 
-def test_the_cleaner_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_waits_for_the_cleaner(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr("downconvert.conformance.fetching.time.sleep", waited.append)
     assert unlike(COMPACTED, WHOLE, WHOLE, LEFT) == ""
@@ -86,7 +86,7 @@ def test_a_log_that_cannot_be_read_is_an_error() -> None:
         unlike(STORED, [], error_code=6)
 
 
-def test_the_cleaner_leaves_of_the_compacted_topic_batches_of_one_record_and_of_none() -> None:
+def test_compaction_leaves_batches_with_one_record_and_with_none() -> None:
     [plan] = (plan for plan in PLANS if plan.is_compacted)
     latest = plan.latest()
     left = [

@@ -1,4 +1,4 @@
-"""What the judge finds in answers that are wrong, rule by rule."""
+"""The judge's findings in wrong answers, rule by rule."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -106,7 +106,7 @@ def test_a_message_that_is_cut_off_is_right_and_is_sent_again() -> None:
         ("codec", 9, lambda _v, offset, _l: (log(2, offset, codec=Codec.ZSTD), 0)),
     ],
 )  # fmt: skip
-def test_each_rule_that_is_not_kept_is_found(rule: str, version: int, answer: Answer) -> None:
+def test_each_broken_rule_is_found(rule: str, version: int, answer: Answer) -> None:
     assert rule in rules(judged(version, answer))
 
 
@@ -132,7 +132,7 @@ def test_headers_and_times_are_those_that_the_log_has_room_for() -> None:
     assert not rules(next(iter(cases(crooked, written)))) & {"equal"}
 
 
-def test_more_than_the_limit_is_found_and_one_message_is_not() -> None:
+def test_a_broken_limit_is_found_but_one_large_message_is_allowed() -> None:
     crooked: Any = Crooked(1, lambda _v, offset, _l: (log(0, offset), 0))
     smallest = next(case for case in cases(crooked, WRITTEN) if case.limit == "1")
     assert rules(smallest) == {"limit"}

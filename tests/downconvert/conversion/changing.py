@@ -1,4 +1,4 @@
-"""Records that become others after they were measured."""
+"""Records that change after they were measured."""
 
 from collections.abc import Iterator
 

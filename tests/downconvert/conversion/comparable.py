@@ -1,4 +1,4 @@
-"""What of converted bytes does not depend on a compressor, so that conversions can be compared."""
+"""The part of converted bytes that does not depend on a compressor, to compare conversions."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,8 +9,8 @@ from records.formats import MESSAGE_OVERHEAD
 
 
 def comparable(converted: bytes) -> Iterator[tuple[Any, ...]]:
-    """Entry by entry: its bytes; of a compressed message its head, and the bytes inside. Then what
-    is behind the last whole entry."""
+    """Yields each entry's bytes, or for a compressed message its head and the bytes inside. Then
+    yields the bytes after the last whole entry."""
     end = 0
     for header in MemoryRecords(converted).batches():
         end = header.position + header.size

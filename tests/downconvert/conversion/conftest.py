@@ -1,10 +1,10 @@
-"""Everything here holds for records that are held in memory and for records that are read.
+"""All tests here run for records in memory and for records in a file.
 
-Records in memory are converted where they lie; those of a file are read into windows, which is
-another way through the same conversion. So every module's tests run twice.
+Records in memory are converted in place. Records of a file are read into windows, which takes other
+paths through the conversion. So every module's tests run twice.
 
-Small logs are one answer, whatever has to be compressed again. In modules that say so such answers
-end early, as large ones do: after `ENOUGH` bytes, but for tests that ask for `whole`."""
+Small logs are one response, whatever must be compressed again. In modules with `ENOUGH`, responses
+end early after that many bytes, like large ones, except in tests with the fixture `whole`."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Run in a process of its own: how much it grows while it converts a segment, as JSON.
+"""Prints as JSON how much this process grows while it converts a segment.
 
 python -m tests.downconvert.conversion.grown SEGMENT TO_MAGIC POLICY {exact,estimate,convert}"""
 

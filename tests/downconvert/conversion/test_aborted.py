@@ -1,4 +1,4 @@
-"""Whose data is aborted, as Kafka's consumers find out."""
+"""Aborted data, by the rules of Kafka's consumers."""
 
 from itertools import permutations
 
@@ -28,7 +28,7 @@ def test_a_commit_marker_ends_nothing():
     assert aborted.holds(1, 12, 12)
 
 
-def test_a_known_last_offset_ends_it_where_the_marker_is_gone():
+def test_a_known_last_offset_ends_a_transaction_without_a_marker():
     aborted = AbortedTransactions([AbortedTransaction(1, 10, last_offset=20)])
     assert aborted.holds(1, 15, 19)
     assert aborted.holds(1, 20, 20)
@@ -63,13 +63,13 @@ def test_a_damaged_marker_ends_nothing():
     assert aborted.holds(1, 12, 12)
 
 
-def test_a_marker_ends_a_transaction_none_of_whose_data_was_seen():
+def test_a_marker_ends_a_transaction_without_seen_data():
     aborted = AbortedTransactions([AbortedTransaction(1, 10)])
     aborted.marker(1, 20, ABORT)
     assert not aborted.holds(1, 21, 25)
 
 
-def test_a_marker_does_not_end_a_transaction_that_begins_behind_it():
+def test_a_marker_does_not_end_a_later_transaction():
     aborted = AbortedTransactions([AbortedTransaction(1, 10)])
     aborted.marker(1, 9, ABORT)
     assert aborted.holds(1, 10, 12)

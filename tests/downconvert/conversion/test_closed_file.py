@@ -89,7 +89,7 @@ def write_all(send, channel) -> None:
 
 
 @pytest.mark.parametrize("kind", ["exact", "estimate"])
-def test_nothing_is_promised_of_a_closed_file(tmp_path: Path, kind: str) -> None:
+def test_planning_with_a_closed_file_is_an_error(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(segment(b"o", Codec.NONE))
     records = FileRecords.open(path)

@@ -1,4 +1,4 @@
-"""Compressed entries of a log: whichever way they go, the same comes of them."""
+"""Compressed entries of a log: all ways to convert them give the same result."""
 
 import random
 

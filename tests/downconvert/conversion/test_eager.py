@@ -1,4 +1,4 @@
-"""All of it at once, or some chunks at a time, is made by few calls of the kernel."""
+"""Converting everything at once, or some chunks at a time, takes few calls of the kernel."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_more_batches_take_no_more_calls(
 
 @pytest.mark.parametrize("codec", list(Codec))
 @pytest.mark.parametrize("first_offset", [0, 404])
-def test_what_is_converted_by_and_by_is_what_is_converted_at_once(
+def test_stepwise_conversion_makes_the_same_bytes_as_conversion_at_once(
     codec: Codec, first_offset: int, tmp_path: Path
 ) -> None:
     with log_of(tmp_path / "log", codec, 200) as log:
@@ -48,7 +48,7 @@ def test_what_is_converted_by_and_by_is_what_is_converted_at_once(
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_what_was_converted_so_far_is_counted(tmp_path: Path, codec: Codec) -> None:
+def test_the_statistics_cover_the_conversion_so_far(tmp_path: Path, codec: Codec) -> None:
     with log_of(tmp_path / "0.log", codec, 300) as records:
         made, size, seen = convert(records, 1), 0, 0
         for piece in made:

@@ -192,7 +192,7 @@ def test_a_closed_connection_is_the_error_that_it_is_and_loses_nothing(sockets):
     assert sent(send) == sent(lazy.to_send())
 
 
-def test_who_waits_encrypts_or_buffers_is_written_to_by_python(sockets, tmp_path):
+def test_channels_that_wait_encrypt_or_buffer_are_written_to_by_python(sockets, tmp_path):
     ours, theirs = sockets
     assert descriptor_of(ours) == (ours.fileno(), True)
     ours.settimeout(5)
@@ -220,7 +220,7 @@ def test_a_file_that_was_truncated_after_it_was_measured_is_an_error(sockets, tm
             send.write_to(sockets[0], GiB)
 
 
-def test_a_neighbour_that_truncates_a_segment_costs_its_answer_and_no_other(sockets, tmp_path):
+def test_a_truncated_segment_fails_only_its_own_response(sockets, tmp_path):
     """A process that had mapped the file would have been killed."""
     paths = [tmp_path / name for name in ("cut", "whole")]
     for path in paths:
@@ -250,7 +250,7 @@ def test_a_neighbour_that_truncates_a_segment_costs_its_answer_and_no_other(sock
     buffer=st.sampled_from([1, MiB]),
     part=st.sampled_from([0.3, 0.7, 1.0]),
 )
-def test_promised_is_sent_for_any_segment_chunk_and_budget(
+def test_the_promised_size_is_sent_for_any_segment_chunk_and_budget(
     codecs, count, chunk_size, budget, first_offset, buffer, part
 ):
     records = MemoryRecords(segment(*codecs, count=count))

@@ -1,4 +1,4 @@
-"""What went wrong once stays wrong: no filler, no end, no rest of something else."""
+"""An error is permanent: no filler, no end and no other data follows it."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def bad(offset):
 
 
 def marker():
-    """What converts to nothing, and is as large as what is missing."""
+    """A batch that converts to nothing and has the size of the missing bytes."""
     empty = build_empty(base_offset=100, last_offset=100)
     return empty * (len(good(0) + good(100)) // len(empty))
 
@@ -50,7 +50,7 @@ def until_it_fails(send, channel, error):
     return raised.value
 
 
-def test_damage_behind_an_estimate_is_raised_again_and_never_filled_up():
+def test_damage_after_an_estimate_is_raised_again_and_never_filled_up():
     data = good(0) + bad(100) + good(200)
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1, policy=ESTIMATE)
     send, channel = lazy.to_send(), Everything()
@@ -99,7 +99,7 @@ def test_records_that_changed_are_neither_cut_nor_filled_up(size):
     assert not send.completed
 
 
-def test_a_cut_send_is_no_send_that_failed():
+def test_a_cut_send_is_not_a_failed_send():
     lazy = LazyDownConvertRecords(MemoryRecords(good(0)), 1)
     assert sent(lazy.to_send(1000)) == sent(lazy.to_send())[:1000]
 

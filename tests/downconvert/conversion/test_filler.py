@@ -25,7 +25,7 @@ def pieces(remaining):
         (1, "ff"),
     ],
 )
-def test_filler_is_an_entry_head_that_says_more_than_there_is(remaining, expected):
+def test_filler_is_an_entry_head_with_a_size_beyond_the_response(remaining, expected):
     assert b"".join(pieces(remaining)) == bytes.fromhex(expected)
 
 
@@ -41,7 +41,7 @@ def test_long_filler_is_several_pieces_each_with_its_own_head():
 
 
 @pytest.mark.parametrize("remaining", [1, 11, 12, 13, 60, 61, 131071, 131072, 131073, 2**31 - 1])
-def test_filler_declares_more_than_is_left_and_is_never_longer_than_that(remaining):
+def test_filler_claims_more_than_is_left_and_is_never_longer_than_that(remaining):
     piece = filler(remaining)
     assert len(piece) == min(remaining, FILLER_SIZE_MAX)
     if len(piece) >= 12:

@@ -1,4 +1,4 @@
-"""Records larger than a window are converted as any others, and never held."""
+"""Records larger than a window are converted like any others, and never held."""
 
 import pytest
 
@@ -107,7 +107,7 @@ def test_a_large_entry_of_an_older_format_is_copied_as_it_is():
 
 
 @pytest.mark.parametrize("to_magic", [0, 1])
-def test_wrappers_end_where_they_hold_enough(to_magic):
+def test_wrappers_end_at_their_maximum_size(to_magic):
     records = [Record(offset=i, timestamp=i, value=b"v" * 1000) for i in range(200)]
     batch = build(records, magic=2, codec=Codec.GZIP)
     policy = ConversionPolicy(wrapper_size_max=20_000)
@@ -137,7 +137,7 @@ def test_a_record_too_large_for_a_wrapper_gets_its_own_if_it_compresses():
     assert lazy.size == converted.size
 
 
-def test_kafka_makes_one_wrapper_of_a_batch_whatever_is_in_it():
+def test_kafkas_policy_makes_one_wrapper_of_any_batch():
     batch = build(records_of([10, 300_000, 20]), magic=2, codec=Codec.LZ4)
     converted = MemoryRecords(eager(MemoryRecords(batch), 1, 0, ConversionPolicy.kafka()))
     assert len(list(converted.batches())) == 1
@@ -154,7 +154,7 @@ def test_gaps_divide_a_wrapper_and_large_records_stay_in_order():
         assert inside[-1].offset - inside[0].offset == len(inside) - 1
 
 
-def test_a_large_record_behind_a_gap_begins_a_wrapper_also_where_these_are_unlimited():
+def test_a_large_record_after_a_gap_begins_a_wrapper_even_without_a_size_limit():
     records = [
         Record(offset=offset, timestamp=0, value=noise(size, offset))
         for offset, size in ((1, 10), (2, 10), (7, 300_000), (8, 10), (20, 300_000))
@@ -169,7 +169,7 @@ def test_a_large_record_behind_a_gap_begins_a_wrapper_also_where_these_are_unlim
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_the_offset_asked_for_cuts_large_records_too(codec):
+def test_the_fetch_offset_cuts_large_records_too(codec):
     batch = build(records_of(SIZES), magic=2, codec=codec)
     converted = eager(MemoryRecords(batch), 1, 103)
     assert [r.offset for r in read(MemoryRecords(converted))] == list(range(103, 111))
@@ -183,7 +183,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("reason", DAMAGE)
 @pytest.mark.parametrize("chunk_size", [1024, 1024 * KiB])
-def test_damage_in_a_large_record_is_found_in_the_same_words_and_place(reason, chunk_size):
+def test_damage_in_a_large_record_has_the_same_error_and_position(reason, chunk_size):
     records = [
         Record(offset=0, timestamp=0, value=b"good"),
         Record(offset=1, timestamp=0, value=bytes(200_000)),

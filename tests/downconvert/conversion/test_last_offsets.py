@@ -1,5 +1,5 @@
-"""Batches whose offsets are at the edge of 64 bits: compressed or not, and by either kernel, the
-same records come out of them, or the same damage.
+"""Batches with offsets at the edge of 64 bits. Compressed or not, with either kernel, they convert
+to the same records, or give the same damage.
 
 Compaction leaves a batch its last offset, whatever records it takes: base offset and last offset
 delta may add up to more than 2**63 - 1, though no record's offset does."""
@@ -44,7 +44,7 @@ def log_of(codec: Codec, base: int, last_delta: int, records: list[int]) -> Memo
 
 
 def outcome(log: MemoryRecords, first_offset: int, policy: ConversionPolicy) -> tuple[bytes, str]:
-    """What is sent, and what is wrong after that."""
+    """The sent bytes, and the error after them."""
     try:
         lazy = LazyDownConvertRecords(log, V1, first_offset, policy)
     except CorruptRecordsError as error:

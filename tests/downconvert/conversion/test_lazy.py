@@ -70,12 +70,12 @@ def test_a_second_send_begins_again():
 
 
 @pytest.mark.parametrize("policy", [ConversionPolicy(), KAFKA], ids=["default", "kafka"])
-def test_nothing_at_all_is_nothing_promised(policy):
+def test_an_empty_log_promises_no_bytes(policy):
     assert LazyDownConvertRecords(MemoryRecords(b""), 1, policy=policy).size == 0
 
 
 @pytest.mark.parametrize("policy", [ConversionPolicy(), KAFKA], ids=["default", "kafka"])
-def test_a_batch_cut_off_alone_is_nothing_promised(policy):
+def test_a_lone_torn_batch_promises_no_bytes(policy):
     torn = MemoryRecords(one(0)[:-1])
     lazy = LazyDownConvertRecords(torn, 1, policy=policy)
     assert lazy.size == 0
@@ -83,7 +83,7 @@ def test_a_batch_cut_off_alone_is_nothing_promised(policy):
 
 
 @pytest.mark.parametrize("nothing", [marker(7), build_empty(base_offset=7, last_offset=9)])
-def test_where_nothing_is_left_kafka_promises_twelve_bytes_and_we_none(nothing):
+def test_if_all_batches_are_left_out_kafka_promises_twelve_bytes_and_we_none(nothing):
     records = MemoryRecords(nothing)
     assert sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send()) == bytes.fromhex(
         "ffffffffffffffff0000003d"
@@ -91,7 +91,7 @@ def test_where_nothing_is_left_kafka_promises_twelve_bytes_and_we_none(nothing):
     assert LazyDownConvertRecords(records, 1).size == 0
 
 
-def test_the_first_batch_behind_a_marker_is_sent_once():
+def test_the_first_batch_after_a_marker_is_sent_once():
     records = MemoryRecords(marker(7) + one(8) + one(9))
     converted = sent(LazyDownConvertRecords(records, 1, 7, KAFKA).to_send())
     assert len(converted) == records.size
@@ -99,20 +99,20 @@ def test_the_first_batch_behind_a_marker_is_sent_once():
     assert converted[72:84].hex() == "ffffffffffffffff" + (records.size - 72 + 1).to_bytes(4).hex()
 
 
-def test_kafka_refuses_zstd_at_once_where_it_is_first():
+def test_kafkas_policy_refuses_zstd_in_the_first_batch():
     records = MemoryRecords(marker(0) + one(1, Codec.ZSTD) + one(2))
     with pytest.raises(UnsupportedCodecError, match=r"zstd is refused .* at byte 78"):
         LazyDownConvertRecords(records, 1, policy=KAFKA)
 
 
-def test_kafka_fills_up_from_zstd_on_where_it_comes_later():
+def test_kafkas_policy_sends_filler_from_a_later_zstd_batch_on():
     records = MemoryRecords(one(0) + one(1, Codec.ZSTD))
     converted = sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send())
     assert offsets(converted[:36]) == [0]
     assert converted[36:44] == b"\xff" * 8
 
 
-def test_kafka_loses_the_chunk_that_zstd_is_in():
+def test_kafkas_policy_drops_the_chunk_with_the_zstd_batch():
     records = MemoryRecords(one(0) + one(1) + one(2, Codec.ZSTD))
     converted = sent(LazyDownConvertRecords(records, 1, policy=KAFKA).to_send())
     assert offsets(converted[:36]) == [0]
@@ -150,6 +150,6 @@ def test_a_target_that_reads_everything_gets_the_records_as_they_are():
     assert b"".join(convert(MemoryRecords(data + data[:30]), 2)) == data
 
 
-def test_there_is_no_other_target():
+def test_unknown_target_formats_are_refused():
     with pytest.raises(ValueError, match="to_magic is 0, 1 or 2"):
         LazyDownConvertRecords(MemoryRecords(one(0)), 3)

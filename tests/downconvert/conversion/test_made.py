@@ -1,4 +1,4 @@
-"""Of what is compressed again only that is promised which has been made, and it is made once."""
+"""Only recompressed messages that have been made are promised, and they are made once."""
 
 import gc
 import random
@@ -65,7 +65,7 @@ def offsets(data):
 
 
 def answer(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **options):
-    """What is sent, and its send."""
+    """The sent bytes, and the send."""
     lazy = LazyDownConvertRecords(MemoryRecords(data), to_magic, first_offset, policy, **options)
     send = lazy.to_send()
     written = sent(send, channel)
@@ -78,7 +78,7 @@ def answer(data, policy=DEFAULT, to_magic=1, first_offset=0, channel=None, **opt
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("to_magic", [0, 1])
-def test_an_answer_ends_with_the_message_that_makes_it_enough(codec, to_magic):
+def test_a_response_ends_with_the_message_that_reaches_enough(codec, to_magic):
     data = log_of(*[0.5] * 30, codec=codec)
     written, _ = answer(data, to_magic=to_magic)
     assert eager(MemoryRecords(data), to_magic).startswith(written)
@@ -87,7 +87,7 @@ def test_an_answer_ends_with_the_message_that_makes_it_enough(codec, to_magic):
 
 
 @pytest.mark.parametrize("channel", [OneByte, RandomSizes])
-def test_the_bytes_are_the_same_however_the_channel_takes_them(channel):
+def test_every_channel_gets_the_same_bytes(channel):
     data = log_of(0.5, 0.5, 0.6, 0.2)
     assert answer(data, channel=channel())[0] == answer(data, channel=Everything())[0]
 
@@ -105,14 +105,14 @@ def test_an_answer_is_as_large_as_its_own_messages_whatever_the_first_batch_is_l
     assert len(written) < plan.ENOUGH + len(eager_of(repetitive(0)))
 
 
-def test_what_is_left_out_is_for_the_next_fetch():
+def test_the_next_fetch_gets_the_records_left_out():
     data = log_of(0.5, 0.5, codec=Codec.ZSTD) + repetitive(200) + repetitive(300)
     assert not LazyDownConvertRecords(MemoryRecords(data), 1).is_whole
     assert [each.offset for each in fetched(data, 1, 0, DEFAULT)] == offsets(eager_of(data))
 
 
 @pytest.mark.usefixtures("whole")
-def test_what_was_made_is_sent_and_not_made_again(monkeypatch):
+def test_messages_made_early_are_sent_and_not_made_again(monkeypatch):
     data = log_of(0.5, 0.9, 0.1, codec=Codec.ZSTD)
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
     assert lazy.is_whole
@@ -124,7 +124,7 @@ def test_what_was_made_is_sent_and_not_made_again(monkeypatch):
 
 
 def repetitive(offset):
-    """What zstd makes small and gzip, which does not look as far back, does not."""
+    """Data that zstd compresses well, but gzip does not, because it does not look as far back."""
     far = random.Random(8).randbytes(40_000)
     records = [Record(offset=offset + n, timestamp=0, value=far) for n in range(8)]
     return build(records, magic=2, codec=Codec.ZSTD)
@@ -135,7 +135,7 @@ def eager_of(data):
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-def test_whatever_batches_are_like_each_fetch_brings_some_and_all_bring_all(seed):
+def test_every_fetch_returns_records_and_all_fetches_return_all(seed):
     dice = random.Random(seed)
     parts, offset = [], 0
     for _ in range(dice.randrange(1, 25)):
@@ -194,7 +194,7 @@ def test_damage_ends_the_answer_before_it():
 
 
 @pytest.mark.usefixtures("whole")
-def test_damage_that_is_seen_beforehand_is_told():
+def test_damage_found_while_planning_is_reported():
     data = log_of(0.5, 0.5) + batch(200)[:16] + b"\x07" + batch(200)[17:]
     lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
     assert lazy.damage is not None
@@ -223,7 +223,7 @@ def test_a_record_that_is_sent_plainly_is_in_the_answer():
     )
 
 
-def test_batches_that_become_several_messages_may_end_in_their_midst():
+def test_a_response_may_end_between_the_messages_of_one_batch():
     data = b"".join(batch(200 * n, step=3, noise=0.2 + 0.1 * (n % 4)) for n in range(12))
     whole = offsets(eager_of(data))
     written, _ = answer(data)
@@ -244,7 +244,7 @@ def test_aborted_transactions_are_left_out():
     assert {offset // 100 for offset in offsets(written)} == {1, 3, 5, 7, 9}
 
 
-def test_all_is_in_the_answer_where_the_next_cannot_begin_inside_a_batch():
+def test_without_trimming_the_response_has_everything():
     data = log_of(0.1, 0.1, 0.9, 0.5)
     written, _ = answer(data, UNTRIMMED)
     assert written == eager(MemoryRecords(data), 1, 0, UNTRIMMED)
@@ -259,7 +259,7 @@ def test_a_cut_send_is_the_beginning_of_the_whole():
         assert sent(lazy.to_send(size)) == whole[:size]
 
 
-def test_what_is_held_counts_against_a_budget_until_it_is_sent():
+def test_held_messages_count_against_a_budget_until_they_are_sent():
     data = log_of(0.5, 0.5, 0.5)
     gc.collect()  # answers of other tests
     before = made.budget.left

@@ -1,4 +1,4 @@
-"""What a conversion holds does not depend on what is in a batch."""
+"""The memory of a conversion does not depend on the contents of a batch."""
 
 import gc
 import json
@@ -26,7 +26,7 @@ in_a_process = pytest.mark.parametrize("way", ["read"], indirect=True)
 
 
 def grown(path, *, to_magic=1, policy="default", how="estimate"):
-    """What converting a segment does to a process of its own."""
+    """The growth of a separate process that converts a segment."""
     command = [
         sys.executable,
         "-m",
@@ -71,7 +71,7 @@ def test_a_batch_that_expands_to_anything_grows_the_process_by_8_mib_at_most(bom
 
 @in_a_process
 @pytest.mark.parametrize("policy", ["kafka", "none"])
-def test_so_does_it_in_one_wrapper_and_without_any(bombs, policy):
+def test_a_bomb_in_one_wrapper_or_none_grows_the_process_by_8_mib_at_most(bombs, policy):
     measured = grown(bombs(Codec.GZIP, EXPANDED, MB), policy=policy, how="convert")
     assert measured["grown"] <= GROWTH_MAX
 

@@ -97,7 +97,7 @@ def test_no_step_is_longer_for_a_large_batch(
 
 @pytest.mark.parametrize("magic", [1, 2])
 @pytest.mark.parametrize("target_codec", ["none", "gzip"])
-def test_a_small_wrapper_size_makes_steps_small_and_not_dear(
+def test_a_small_wrapper_size_makes_small_and_cheap_steps(
     magic: int, target_codec: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The window over what is decompressed is an eighth of it, and no record here fits in one."""
@@ -177,7 +177,7 @@ def test_a_small_answer_takes_few_calls_of_python(codec: Codec, tmp_path: Path) 
         (b"", EXACT),
     ],
 )  # fmt: skip
-def test_a_small_answer_is_held_also_where_something_has_to_be_decided(
+def test_a_small_response_is_held_even_if_a_decision_is_needed(
     data: bytes, policy: ConversionPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     to_magic = 0 if data[16:17] == b"\1" else 1
@@ -190,7 +190,7 @@ def test_a_small_answer_is_held_also_where_something_has_to_be_decided(
 
 
 @pytest.mark.parametrize("small_size_max", [0, plan.SMALL_SIZE_MAX])
-def test_what_the_kernel_compresses_again_is_work_as_well(
+def test_recompression_by_the_kernel_counts_as_work(
     small_size_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "SMALL_SIZE_MAX", small_size_max)
@@ -212,7 +212,7 @@ def test_damage_ends_a_small_answer_before_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", list(Codec))
-def test_what_becomes_much_more_than_it_is_ends_as_a_large_answer_does(
+def test_a_small_response_that_expands_too_much_ends_like_a_large_one(
     codec: Codec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "ENOUGH", 3_000)
@@ -225,7 +225,7 @@ def test_what_becomes_much_more_than_it_is_ends_as_a_large_answer_does(
         assert sent(small.to_send()) == sent(large.to_send())
 
 
-def test_what_is_not_wanted_any_more_is_closed(tmp_path: Path) -> None:
+def test_an_abandoned_plan_can_be_closed(tmp_path: Path) -> None:
     with log_of(tmp_path / "log", build(MANY, magic=2, codec=Codec.GZIP)) as log:
         making = LazyDownConvertRecords.in_steps(log, 1)
         next(making)

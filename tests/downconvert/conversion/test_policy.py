@@ -1,4 +1,4 @@
-"""A policy says what it allows, and refuses what makes no sense."""
+"""A policy's defaults, its rules for codecs, and the options that it refuses."""
 
 import copy
 import pickle
@@ -59,7 +59,7 @@ def test_kafka_refuses_zstd_and_keeps_the_rest():
     assert [policy.codec_for(codec, 0) for codec in (*KEPT, Codec.LZ4)] == [*KEPT, Codec.LZ4]
 
 
-def test_zstd_without_a_rule_is_refused_since_old_formats_have_none():
+def test_zstd_without_a_rule_is_refused_because_old_formats_lack_it():
     assert ConversionPolicy(recode={}).codec_for(Codec.ZSTD, 1) is None
 
 
@@ -70,7 +70,7 @@ def test_zstd_stays_in_batches_of_v2_which_have_it():
     assert [policy.codec_for(Codec.ZSTD, magic) for magic in (0, 1, 2)] == [None] * 3
 
 
-def test_a_rule_for_one_format_goes_before_the_rule_for_all():
+def test_a_rule_for_one_format_overrides_the_rule_for_all():
     policy = ConversionPolicy(recode={"lz4": "snappy", "lz4:magic0": "none"})
     assert policy.codec_for(Codec.LZ4, 0) is Codec.NONE
     assert policy.codec_for(Codec.LZ4, 1) is Codec.SNAPPY

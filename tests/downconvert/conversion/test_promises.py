@@ -1,4 +1,4 @@
-"""What is promised and how it is kept, seen from outside: through LazyDownConvertRecords alone."""
+"""Promised sizes are kept, tested only through LazyDownConvertRecords."""
 
 import random
 import tracemalloc
@@ -157,7 +157,7 @@ def with_holes(path: Path, pieces: list[tuple[bytes, int]]) -> FileRecords:
     return FileRecords.open(path)
 
 
-def test_plain_records_of_more_than_a_response_may_have_are_promised_up_to_that(
+def test_plain_records_are_promised_up_to_the_maximum_of_a_response(
     tmp_path: Path,
 ) -> None:
     """Three records of 800 MiB, which are measured by their heads."""
@@ -177,7 +177,7 @@ def test_plain_records_of_more_than_a_response_may_have_are_promised_up_to_that(
 
 
 @pytest.mark.parametrize("plain_before", [0, 3])
-def test_what_is_predicted_is_promised_up_to_what_a_response_may_have(
+def test_a_predicted_size_is_promised_up_to_the_maximum_of_a_response(
     tmp_path: Path, plain_before: int
 ) -> None:
     """The first batch shows by how much they grow; of the others only the headers are there."""
@@ -199,7 +199,7 @@ def test_what_is_predicted_is_promised_up_to_what_a_response_may_have(
     assert not lazy.is_whole
 
 
-def test_what_is_compressed_again_after_almost_all_that_a_response_may_have_fits_into_the_rest(
+def test_recompressed_messages_fit_into_the_rest_of_a_nearly_full_response(
     tmp_path: Path,
 ) -> None:
     """Two plain records that leave 100 KiB of it, and half a mebibyte that follows."""
@@ -223,7 +223,7 @@ def test_what_is_compressed_again_after_almost_all_that_a_response_may_have_fits
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("budget", [None, 4 * KiB, MiB])
-def test_each_client_of_a_range_that_goes_on_recompressed_gets_the_same(
+def test_every_client_of_a_partly_recompressed_range_gets_the_same_bytes(
     tmp_path: Path, count: int, budget: int | None
 ) -> None:
     """The kernel converts up to where compressed messages begin. Those were made before."""
@@ -251,7 +251,7 @@ def test_each_client_of_a_range_that_goes_on_recompressed_gets_the_same(
 
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.GZIP])
-def test_a_producers_committed_batches_after_its_aborted_ones_are_sent_and_what_follows_too(
+def test_committed_batches_after_aborted_ones_of_the_same_producer_are_sent(
     codec: Codec,
 ) -> None:
     """Measured on their own, without the marker before them, they would be aborted as well."""

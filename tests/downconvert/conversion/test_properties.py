@@ -1,4 +1,4 @@
-"""What holds of every conversion, whatever is in the log.
+"""Properties of every conversion, whatever is in the log.
 
 The default policy loses nothing, repeats nothing and makes nothing up; every policy promises a size
 and keeps it; and other people's readers find the same records as ours."""
@@ -76,7 +76,7 @@ def found(converted: bytes) -> list[Record]:
 
 
 def expected(log: Segment, to_magic: int) -> Iterator[Record]:
-    """What a client that reads `to_magic` is to find, from the log's beginning."""
+    """The records that a client of `to_magic` must find, from the log's beginning."""
     for batch in log.batches:
         for record in batch.records if not batch.is_control else ():
             yield record if batch.magic <= to_magic else downgraded(record, to_magic)

@@ -1,4 +1,4 @@
-"""Batches of v2 in another codec, for clients that know v2 and not all of its codecs."""
+"""Recoding v2 batches for clients that know v2 but not all of its codecs."""
 
 import tracemalloc
 from io import BytesIO
@@ -84,7 +84,7 @@ def test_a_torn_tail_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("place", [MAGIC_AT, -1], ids=["header", "records"])
-def test_damage_behind_something_good_ends_the_range(place: int) -> None:
+def test_damage_after_good_batches_ends_the_range(place: int) -> None:
     good, bad = batch(0, codec=Codec.ZSTD), batch(1, codec=Codec.ZSTD)
     bad = flipped(bad, 8 * (place % len(bad)))
     lazy = LazyRecodedRecords(MemoryRecords(good + bad), RECODE)
@@ -165,7 +165,7 @@ def test_a_write_makes_no_more_than_some_windows_of_a_large_batch(decompressed: 
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
-def test_what_needs_no_other_codec_says_so(codec: Codec) -> None:
+def test_has_recoded_is_false_if_no_batch_gets_another_codec(codec: Codec) -> None:
     data = batch(0, codec=codec) + batch(1)
     assert not LazyRecodedRecords(MemoryRecords(data), RECODE).has_recoded
     assert LazyRecodedRecords(MemoryRecords(data + batch(2, codec=Codec.ZSTD)), RECODE).has_recoded
@@ -201,7 +201,7 @@ def test_records_that_changed_are_an_error_that_stays_and_never_more_than_promis
     assert not send.completed
 
 
-def test_what_was_flipped_after_it_was_measured_gets_no_good_checksum() -> None:
+def test_bits_flipped_after_measuring_do_not_get_a_valid_checksum() -> None:
     measured = batch(1, 2, 3, codec=Codec.ZSTD)
     records = Changing(measured)
     send = LazyRecodedRecords(records, RECODE).to_send()

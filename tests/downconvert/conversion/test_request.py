@@ -1,4 +1,4 @@
-"""What is asked of a conversion."""
+"""The parameters of a conversion."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which batches are kept, converted, dropped and refused, and what becomes of their codec."""
+"""The rules: batches that are kept, converted, dropped or refused, and their new codecs."""
 
 import pytest
 
@@ -72,7 +72,7 @@ def test_control_batches_and_empty_ones_are_dropped():
     assert offsets(converted(data)) == [0, 1, 2, 10, 11, 12]
 
 
-def test_a_control_batch_of_zstd_is_dropped_before_anyone_refuses_it():
+def test_a_zstd_control_batch_is_dropped_and_not_refused():
     control = build(some(0, 1), magic=2, codec=Codec.ZSTD, control=True)
     assert offsets(converted(control + batch(1), policy=KAFKA)) == [1, 2, 3]
 
@@ -108,14 +108,14 @@ def test_zstd_becomes_gzip(to_magic):
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_none_takes_the_compression_away(codec):
+def test_recoding_to_none_makes_uncompressed_messages(codec):
     policy = ConversionPolicy(recode={codec.name.lower(): "none"})
     records = converted(batch(0, codec), 1, 1, policy)
     assert codecs(records) == [Codec.NONE] * 2
     assert offsets(records) == [1, 2]
 
 
-def test_lz4_of_v0_becomes_gzip_also_where_it_lies_in_the_log_so():
+def test_lz4_of_v0_becomes_gzip_even_if_the_log_has_v0():
     records = converted(batch(0, Codec.LZ4, magic=0) + batch(3, Codec.LZ4), 0)
     assert codecs(records) == [Codec.GZIP] * 2
     assert offsets(records) == [0, 1, 2, 3, 4, 5]
@@ -151,7 +151,7 @@ def test_v2_to_v1_to_v0_is_v2_to_v0(codec):
 
 @pytest.mark.parametrize("codec", OLD_CODECS)
 @pytest.mark.parametrize("to_magic", [0, 1])
-def test_the_offset_asked_for_is_the_first_that_comes(codec, to_magic):
+def test_the_first_record_is_at_the_fetch_offset(codec, to_magic):
     data = batch(0, codec) + batch(3, codec)
     assert offsets(converted(data, to_magic, 4)) == [4, 5]
 
@@ -175,7 +175,7 @@ def test_a_v1_message_has_no_gaps_inside():
     assert [header.last_offset for header in converted(data, 1, 0, KAFKA).batches()] == [100]
 
 
-def test_a_wrapper_takes_the_largest_timestamp_inside_not_the_batchs():
+def test_a_wrapper_has_the_largest_inner_timestamp_and_not_the_batchs():
     data = bytearray(batch(0, Codec.GZIP))
     data[35:43] = (99_999).to_bytes(8)  # what compaction may leave
     (header,) = converted(bytes(data)).batches()
@@ -197,7 +197,7 @@ def end(kind, offset, producer):
 
 @pytest.mark.parametrize("codec", CODECS)
 @pytest.mark.parametrize("last_offset", [None, 7])
-def test_aborted_data_is_left_out_where_the_conversion_knows_of_it(codec, last_offset):
+def test_aborted_data_is_left_out_if_transactions_are_passed_in(codec, last_offset):
     data = (
         transactional(0, 1, codec)
         + transactional(3, 2, codec)

@@ -67,7 +67,7 @@ def test_a_budget_of_many_chunks_is_written_chunk_by_chunk():
     assert channel.largest < 3 * 16_384
 
 
-def test_what_a_failing_channel_did_not_take_is_sent_by_the_next_write():
+def test_bytes_left_by_a_failing_channel_are_sent_by_the_next_write():
     class Broken:
         def write(self, _):
             raise ConnectionResetError
@@ -116,7 +116,7 @@ def test_a_blocked_socket_takes_nothing_and_loses_nothing():
 
 
 @pytest.mark.parametrize(("times", "buffered_min"), [(1, 0), (3, 16_000)])
-def test_the_stats_tell_what_was_done(times, buffered_min):
+def test_the_statistics_count_the_conversion(times, buffered_min):
     records = MemoryRecords(SEGMENT * times)
     send = LazyDownConvertRecords(records, 1).to_send()
     sent(send)
@@ -151,7 +151,7 @@ def test_temporary_bytes_are_kafkas():
         assert send.stats.temporary_bytes == expected
 
 
-def test_a_clock_that_is_handed_in_is_the_one_that_counts():
+def test_an_injected_clock_is_used():
     ticks = iter(range(1000))
     send = LazyDownConvertRecords(
         MemoryRecords(SEGMENT), 1, clock=lambda: float(next(ticks))

@@ -1,4 +1,4 @@
-"""What converts to nothing is gone over, and no more than that."""
+"""Exactly the batches that convert to nothing are skipped."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ def naive(batches: list[bytes], first_offset: int) -> int:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_it_stops_in_front_of_the_first_batch_that_converts_to_something(seed: int) -> None:
+def test_skipping_stops_before_the_first_batch_that_converts_to_something(seed: int) -> None:
     random = Random(seed)
     batches, offset = [], 0
     for _ in range(random.choice((1, 5, 60, 3000))):
@@ -51,14 +51,14 @@ def test_it_stops_in_front_of_the_first_batch_that_converts_to_something(seed: i
     assert skipped.next_offset == (headers[-1].last_offset + 1 if headers else None)
 
 
-def test_what_is_torn_or_damaged_is_something() -> None:
+def test_torn_and_damaged_batches_are_not_skipped() -> None:
     data = marker(0) + marker(1)
     assert skip(MemoryRecords(data + marker(2)[:-1]), 1, 0, POLICY) == (len(data), 2)
     assert skip(MemoryRecords(data + bytes(100)), 1, 0, POLICY) == (len(data), 2)
     assert skip(MemoryRecords(b""), 1, 0, POLICY) == (0, None)
 
 
-def test_what_is_refused_is_something() -> None:
+def test_refused_batches_are_not_skipped() -> None:
     data = marker(0)
     zstd = batch(1, codec=Codec.ZSTD)
     policy = ConversionPolicy(recode={"zstd": "refuse"})

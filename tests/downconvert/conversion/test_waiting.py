@@ -1,4 +1,5 @@
-"""A send that waits for its channel holds what the channel has not taken, and no buffers."""
+"""A send that waits for its channel holds only the bytes that the channel has not taken, and no
+buffers."""
 
 import gc
 import random
@@ -67,7 +68,7 @@ class Sleepy(Everything):
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.GZIP])
-def test_a_thousand_that_wait_hold_4_kib_each_and_what_was_not_taken(codec):
+def test_a_thousand_waiting_sends_hold_4_kib_each_besides_unsent_bytes(codec):
     records = MemoryRecords(log_of(codec))
     lazy = LazyDownConvertRecords(records, 1, 0, ConversionPolicy())
 
@@ -93,7 +94,7 @@ def test_a_thousand_that_wait_hold_4_kib_each_and_what_was_not_taken(codec):
 @pytest.mark.parametrize("policy", POLICIES, ids=["exact", "estimate", "uncompressed"])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4, Codec.ZSTD])
 @pytest.mark.parametrize("size", [10, 3000, 40_000])
-def test_many_that_wait_in_turns_send_what_each_would_alone(policy, codec, size):
+def test_many_sends_that_wait_in_turns_send_the_same_bytes_as_alone(policy, codec, size):
     """They use the same buffers one after the other, and none finds another's bytes."""
     count = min(100, 1_000_000 // size)
     logs = [MemoryRecords(log_of(codec, size, count=count * n)) for n in (1, 2, 3)]
@@ -106,7 +107,7 @@ def test_many_that_wait_in_turns_send_what_each_would_alone(policy, codec, size)
     assert [bytes(channel.taken) for _, channel in sends] == expected
 
 
-def test_what_waits_leaves_its_buffers_to_others():
+def test_a_waiting_send_returns_its_buffers():
     records = MemoryRecords(log_of(Codec.LZ4, 3000, 300))  # batches that the kernel leaves
     lazy = LazyDownConvertRecords(records, 1, policy=POLICIES[-1])
     first, second = lazy.to_send(), lazy.to_send()

@@ -1,4 +1,4 @@
-"""Who would break with which release, and what each is told."""
+"""The clients that would break with each release, and their advice."""
 
 import pytest
 

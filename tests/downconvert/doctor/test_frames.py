@@ -35,7 +35,7 @@ def test_software_is_the_last_name_on_the_connection() -> None:
 
 
 @pytest.mark.parametrize("cut", range(15, 24))
-def test_software_that_is_cut_off_is_none(cut: int) -> None:
+def test_a_cut_off_software_name_is_ignored(cut: int) -> None:
     whole = api_versions("kgo", "1.0")
     found, _ = frames(struct.pack(">i", cut - 4) + whole[4:cut])
     assert len(found) <= 1

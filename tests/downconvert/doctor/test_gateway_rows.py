@@ -23,7 +23,7 @@ def test_a_gateways_counts_are_read() -> None:
 @pytest.mark.parametrize(
     "row", ["1", "null", "{}", '{"api":"Fetch","version":1e999,"requests":1}', "[[[]]]"]
 )
-def test_rows_that_are_none_are_counted(row: str) -> None:
+def test_invalid_rows_are_counted(row: str) -> None:
     rows = GatewayRows()
     assert not read(rows, f"[{row}]".encode())
     assert rows.problems.counts["rows that no gateway --report --json has written"] == 1
@@ -39,13 +39,13 @@ def test_other_data_than_a_report_is_a_problem(text: str) -> None:
 @pytest.mark.parametrize(
     "last_seen", ["1e300", "-1", "NaN", "Infinity", '"now"', "true", "9" * 400]
 )
-def test_a_time_that_is_none_is_left_out(last_seen: str) -> None:
+def test_an_invalid_time_is_left_out(last_seen: str) -> None:
     row = f'{{"api":"Fetch","version":1,"requests":1,"last_seen":{last_seen}}}'
     [found] = read(GatewayRows(), f"[{row}]".encode())
     assert found.when is None
 
 
-def test_a_number_of_any_size_is_one_that_can_be_shown() -> None:
+def test_numbers_of_any_size_can_be_shown() -> None:
     row = f'{{"api":"Fetch","version":1,"requests":{"9" * 4000}}}'
     [found] = read(GatewayRows(), f"[{row}]".encode())
     assert f"{found.requests:,}"

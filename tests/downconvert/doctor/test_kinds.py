@@ -1,4 +1,4 @@
-"""What evidence is, told by its beginning; and that no bytes at all are more than damage."""
+"""The kind of evidence is known by its beginning, and any bytes are at worst damage."""
 
 import gzip
 import json

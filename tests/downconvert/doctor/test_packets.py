@@ -40,7 +40,7 @@ def segment(link_type: int, data: bytes) -> tuple[Segment | None, Problems]:
         (228, FOUR),
     ],
 )
-def test_a_segment_is_found_behind_each_kind_of_link(link_type: int, packet: bytes) -> None:
+def test_a_segment_is_found_after_every_link_header(link_type: int, packet: bytes) -> None:
     found, _ = segment(link_type, packet)
     assert found == Segment(CLIENT, 40_000, BROKER, 9092, 100, 16, b"hello", 5)
 
@@ -65,13 +65,13 @@ def test_bytes_cut_off_by_a_capture_count_as_missing() -> None:
     assert (found.data, found.size) == (b"he", 5)
 
 
-def test_data_begin_after_a_syn() -> None:
+def test_data_begins_after_a_syn() -> None:
     found, _ = segment(101, ipv4(tcp(b"", 100, flags=SYN)))
     assert found is not None
     assert found.sequence == 101
 
 
-def test_a_card_that_cuts_segments_itself_leaves_the_size_to_the_capture() -> None:
+def test_a_missing_ip_size_is_taken_from_the_capture() -> None:
     packet = bytearray(FOUR)
     packet[2:4] = b"\0\0"
     found, _ = segment(101, bytes(packet))

@@ -1,4 +1,4 @@
-"""Reassembly: whatever happens to segments, a request is seen once or not at all, and as it was."""
+"""Reassembly: whatever happens to segments, a request is seen unchanged, and at most once."""
 
 import random
 from collections import Counter
@@ -29,7 +29,7 @@ def seen_in(frames: list[bytes]) -> tuple[list[Seen], Capture]:
 
 
 @given(st.integers(1, 1500), st.integers(0, 2**32 - 1), st.randoms(use_true_random=False))
-def test_in_any_order_and_twice_requests_are_those_that_were_sent(
+def test_reordered_and_repeated_segments_give_the_sent_requests(
     size: int, start: int, chance: random.Random
 ) -> None:
     first, *rest = packets(STREAM, max(size, len(STREAM) // 100), start=start)

@@ -1,4 +1,4 @@
-"""What a bystander sees: requests, TCP segments, packets and capture files, made by hand."""
+"""Captured data made by hand: requests, TCP segments, packets and capture files."""
 
 import struct
 from collections.abc import Iterable, Sequence

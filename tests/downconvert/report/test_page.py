@@ -1,4 +1,4 @@
-"""What all reports have: a conclusion, where they come from, and a layout for every screen."""
+"""The common parts of reports: a conclusion, their origin, and a layout for every screen."""
 
 import re
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ TABLE = (
 )
 
 
-def test_the_conclusion_comes_first_then_when_by_what_and_how() -> None:
+def test_the_conclusion_comes_before_date_version_and_command() -> None:
     page = "".join(
         framed("A title", "It is <so>.", "downconvert x 'a b'", ["<p>parts</p>"], is_good=False)
     )

@@ -1,4 +1,4 @@
-"""What the tests of the log on disk share: directories that real brokers wrote."""
+"""A common fixture for tests of the log on disk: directories that real brokers wrote."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-# Without Java there is nobody to ask. It is said in the head of a run, and an error in CI.
+# Without Java there is no Kafka to ask. The head of a run states this, and it is an error in CI.
 ASKS_KAFKA = "test_kafka_accepts.py"
 collect_ignore = [] if kafka_broker.REQUIRED or not kafka_broker.missing() else [ASKS_KAFKA]
 

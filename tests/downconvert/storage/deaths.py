@@ -1,10 +1,10 @@
-"""Works on a log until it dies, looks at what is left, and goes on with that, again and again.
+"""Works on a log until it dies, checks the remaining records, and continues with them, repeatedly.
 
 Either the machine dies, and what was not synced is lost, or is not (faults.py). Or the process is
 killed by a signal at any moment; then all that it wrote is there, and its history too, in a
 journal. Processes are forked from one that has imported what they need.
 
-Not here: how often (bench/crash.py)."""
+Not here: the number of runs (bench/crash.py)."""
 
 import os
 import pickle
@@ -48,7 +48,7 @@ def machine_dies(path: Path, seed: int, deaths: int) -> None:
 
 
 def process_is_killed(path: Path, seed: int, deaths: int) -> None:
-    """The same of a process that a timer kills."""
+    """As `machine_dies`, for a process that a timer kills."""
     random, history = Random(seed), History()
     directory = path / "log"
     directory.mkdir()
@@ -85,7 +85,7 @@ def read_journal(path: Path) -> History:
 
 
 def work(path: Path, seed: str, seconds: float) -> None:
-    """What the process does that is killed."""
+    """The work of the process that is killed."""
     history = read_journal(path / JOURNAL)
     journal = os.open(path / JOURNAL, os.O_WRONLY | os.O_APPEND)
 

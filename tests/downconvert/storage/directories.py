@@ -1,10 +1,10 @@
-"""Log directories as nobody should find them, from a seed: links that lead out, inwards, to
-themselves and nowhere, pipes, empty files, files of zeros, damage, names that are no names.
+"""Broken log directories from a seed: links that lead out, in, to themselves and nowhere, pipes,
+empty files, files of zeros, damage, and invalid names.
 
-Beside the log directory is one that is none of its business. What was in it, and which whole
-batches were in the logs, is kept, to be compared.
+Beside the log directory is a foreign one. Its contents and the whole batches of the logs are
+remembered for comparison.
 
-Not here: what is done to such a directory (cli/directory_commands.py)."""
+Not here: the commands on such a directory (cli/directory_commands.py)."""
 
 import os
 import shutil

@@ -1,10 +1,10 @@
-"""What was done to a log, kept beside it, and what must therefore be left of it after a crash.
+"""The history of a log, kept beside it, and the records that must therefore remain after a crash.
 
 What is found must be a beginning of the history, at least as long as what was flushed. Where the
 cleaner has been, a record may be missing if a later one has its key, or if its transaction was
 aborted; the last one of each key never.
 
-Not here: doing it (workload.py)."""
+Not here: making changes (workload.py)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -28,7 +28,7 @@ class History:
     flushed: int = 0  # all below this must be there
     cleaned: int = 0  # the cleaner may have been up to here
 
-    # --- what is done
+    # --- changes
 
     def goes_on(self, start: int, end: int) -> None:
         """The log was opened, and this is what is left of it. All of that is safe."""
@@ -74,7 +74,7 @@ class History:
         self.keys = {o: k for o, k in self.keys.items() if o < offset}
         self.batches = [first for first in self.batches if first < offset]
 
-    # --- what must be left
+    # --- checks
 
     def check(self, log: Log) -> None:
         """What is there is a beginning of the history, and all that was flushed."""

@@ -1,4 +1,4 @@
-"""What recovery takes out of a log is kept, and found to hold batches or not."""
+"""Bytes that recovery removes are kept, and are searched for batches."""
 
 from pathlib import Path
 from random import Random
@@ -29,7 +29,7 @@ def test_a_batch_is_found_wherever_it_begins(
 
 
 @pytest.mark.parametrize("size", range(59, 64))
-def test_a_batch_is_found_where_two_windows_meet(
+def test_a_batch_across_two_windows_is_found(
     tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(aside, "WINDOW_SIZE", size)
@@ -39,7 +39,7 @@ def test_a_batch_is_found_where_two_windows_meet(
         made.release()
 
 
-def test_bytes_that_only_look_like_a_batch_are_none(tmp_path: Path) -> None:
+def test_bytes_that_only_look_like_a_batch_do_not_count(tmp_path: Path) -> None:
     good = batch(7, 8, size=100)
     torn, damaged = good[:-1], good[:-1] + b"\xff"
     of_another = batch(3)  # below the segment's offset
@@ -54,13 +54,13 @@ def test_bytes_that_only_look_like_a_batch_are_none(tmp_path: Path) -> None:
     ("offset", "fits"),
     [(4, False), (5, True), (5 + RELATIVE_MAX, True), (6 + RELATIVE_MAX, False)],
 )
-def test_a_batch_of_offsets_that_do_not_fit_the_segment_is_none(
+def test_a_batch_with_offsets_outside_the_segment_does_not_count(
     tmp_path: Path, offset: int, fits: bool
 ) -> None:
     assert holds_batch(segment(tmp_path, 5, b"cut", batch(offset)), 0) is fits
 
 
-def test_the_search_ends_where_too_much_looks_like_batches(
+def test_the_search_ends_after_too_many_false_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     damaged = batch(0)[:-1] + b"\xff"
@@ -71,7 +71,7 @@ def test_the_search_ends_where_too_much_looks_like_batches(
     assert not holds_batch(made, 0)
 
 
-def test_a_copy_is_made_once_and_of_what_follows(tmp_path: Path) -> None:
+def test_the_bytes_after_a_position_are_copied_once(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, b"good", bytes(3 << 20), b"and", bytes(70))
     target = copy_aside(made, 4, UNSYNCED)
     assert target.read_bytes() == bytes(3 << 20) + b"and" + bytes(70)
@@ -92,7 +92,7 @@ def test_files_set_aside_overwrite_nothing(tmp_path: Path) -> None:
     assert (tmp_path / f"{made.path().name}.aside2").read_bytes() == b"old"
 
 
-def test_a_full_disk_leaves_nothing_of_a_copy(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_no_partial_copy(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, b"log")
     disk = FaultyDisk(tmp_path)
     disk.fill_in(3)

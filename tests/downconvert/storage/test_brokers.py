@@ -1,4 +1,4 @@
-"""Directories that brokers from 0.8 to 3.9 wrote: every record is what their consumers read."""
+"""Directories that brokers from 0.8 to 3.9 wrote: we read the same records as their consumers."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ SPARSE_INTERVAL, DENSE_INTERVAL = 4096, 512
 
 
 @pytest.mark.parametrize("dump", brokers.dumps(), ids=str)
-def test_records_are_those_that_a_consumer_of_that_version_read(
+def test_records_equal_those_read_by_a_consumer_of_the_same_version(
     real: Path, dump: brokers.Dump
 ) -> None:
     assert_as_read(real / dump.version / dump.directory, dump)
@@ -110,7 +110,7 @@ def test_the_first_record_of_a_time_is_found_in_every_version(
                     assert log.offset_for(time) == first
 
 
-def test_a_log_starts_where_records_were_deleted_up_to(real: Path) -> None:
+def test_a_log_starts_after_the_deleted_records(real: Path) -> None:
     with LogDir.open(real / "3.9.1" / "log") as log_dir:
         log = log_dir.logs[TopicPartition("trimmed", 0)]
         assert log.segments[0].base_offset == 170

@@ -26,7 +26,7 @@ UNBOUNDED = ("index_interval_bytes", "max_message_bytes")
         ("min_cleanable_dirty_ratio", 0, 1),
     ],
 )
-def test_a_value_is_within_its_limits(name: str, least: int, most: int) -> None:
+def test_values_outside_their_limits_are_refused(name: str, least: int, most: int) -> None:
     for value in (least, most):
         given: dict[str, Any] = {name: value}
         assert getattr(LogConfig(**given), name) == value
@@ -45,7 +45,7 @@ def test_a_policy_is_delete_or_compact_or_both_or_neither() -> None:
         LogConfig(cleanup_policy=frozenset({"delete", "shred"}))
 
 
-def test_a_segment_that_is_to_be_cleaned_gets_no_older_than_the_cleaner_may_wait() -> None:
+def test_segments_of_a_compacted_topic_roll_within_the_maximum_compaction_lag() -> None:
     compacted = LogConfig(
         cleanup_policy=frozenset({"compact"}), segment_ms=70, max_compaction_lag_ms=50
     )
@@ -53,7 +53,7 @@ def test_a_segment_that_is_to_be_cleaned_gets_no_older_than_the_cleaner_may_wait
     assert LogConfig(segment_ms=70, max_compaction_lag_ms=50).roll_ms == 70
 
 
-def test_settings_of_a_topic_go_before_the_defaults_and_strange_ones_are_ignored() -> None:
+def test_settings_of_a_topic_override_defaults_and_unknown_ones_are_ignored() -> None:
     defaults = LogConfig(retention_ms=5, segment_bytes=77)
     settings = {
         "retention.ms": "9",

@@ -1,4 +1,4 @@
-"""Whatever a log was doing when it died: what was flushed is there, and nothing is torn."""
+"""After a crash at any moment, flushed records are there, and no record is torn."""
 
 from pathlib import Path
 from random import Random
@@ -14,19 +14,19 @@ from .workload import Workload
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_log_survives_a_machine_that_dies(tmp_path: Path, seed: int) -> None:
+def test_a_log_survives_a_crash_of_the_machine(tmp_path: Path, seed: int) -> None:
     """`machine_dies` compares the log with its history after each death."""
     machine_dies(tmp_path, seed, deaths=3)
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_log_survives_a_process_that_is_killed(tmp_path: Path, seed: int) -> None:
+def test_a_log_survives_a_killed_process(tmp_path: Path, seed: int) -> None:
     """`process_is_killed` compares the log with its history after each death."""
     process_is_killed(tmp_path, seed, deaths=3)
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_full_disk_is_an_error_and_no_damage(tmp_path: Path, seed: int) -> None:
+def test_a_full_disk_is_an_error_and_damages_nothing(tmp_path: Path, seed: int) -> None:
     random, history = Random(seed), History()
     refusals = 0
     for _ in range(3):

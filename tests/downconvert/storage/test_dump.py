@@ -52,7 +52,7 @@ def test_a_directory_belongs_to_a_broker(real: Path) -> None:
     assert len(str(topic["topicId"])) == 22
 
 
-def test_zeros_of_a_running_broker_are_no_entries(real: Path) -> None:
+def test_zeros_in_a_running_brokers_index_are_not_entries(real: Path) -> None:
     path = real / "3.9.1/log-running/rolled-0/00000000000000000340.index"
     assert path.stat().st_size == 65_536
     assert len(list(dump_entries(path))) == 21

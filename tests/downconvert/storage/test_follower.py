@@ -1,4 +1,4 @@
-"""Whatever a broker does to a directory while it is read, what is read is right."""
+"""A reader gets the right records, whatever a broker does to the directory meanwhile."""
 
 import shutil
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_appends_and_rolls_are_followed(path: Path, broker: Log) -> None:
     assert offsets(log.records()) == list(range(120))
 
 
-def test_a_read_finds_what_was_appended_since(path: Path, broker: Log) -> None:
+def test_a_read_finds_new_appends(path: Path, broker: Log) -> None:
     log = Log.open(path)
     write(broker, 40)
     assert next(log.read(79, 1).batches()).last_offset == 79
@@ -53,7 +53,7 @@ def test_a_read_finds_what_was_appended_since(path: Path, broker: Log) -> None:
         log.read(81, 1)
 
 
-def test_records_end_at_what_was_the_end_when_they_were_asked_for(path: Path, broker: Log) -> None:
+def test_records_end_at_the_end_offset_of_the_request(path: Path, broker: Log) -> None:
     write(broker, 5)
     found = Log.open(path).records()
     write(broker, 5)
@@ -148,7 +148,7 @@ def test_cleaning_is_followed(path: Path) -> None:
     assert offsets(log.records()) == offsets(Log.open(path).records()) == left
 
 
-def test_files_of_a_crash_are_left_alone(path: Path) -> None:
+def test_a_reader_changes_no_files_after_a_crash(path: Path) -> None:
     indexed_segment(path, 0, batch(0))
     for name in (
         file_name(0, Kind.LOG, State.CLEANED),
@@ -162,7 +162,7 @@ def test_files_of_a_crash_are_left_alone(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_reader_beside_a_busy_writer_reads_what_is_there(path: Path, seed: int) -> None:
+def test_a_reader_beside_a_busy_writer_reads_valid_records(path: Path, seed: int) -> None:
     random = Random(seed)
     broker = Log.open(path, writable=True, config=CONFIG, files=UNSYNCED)
     log = Log.open(path)
@@ -195,7 +195,7 @@ OPEN = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
 
 
 @pytest.mark.parametrize("longer", [-1, 0, 1, 5])
-def test_a_truncation_by_another_is_noticed_however_long_the_log_is_again(
+def test_a_truncation_by_another_process_is_noticed_even_if_the_log_grows_again(
     path: Path, broker: Log, longer: int
 ) -> None:
     """The reader has followed producers, of whom the truncation takes one with its transaction."""

@@ -1,4 +1,4 @@
-"""Anything may be in a directory: what reads it gives records, or this project's errors."""
+"""Directories with any content give records, or this project's errors."""
 
 import shutil
 from collections.abc import Callable
@@ -60,7 +60,7 @@ def only_our_errors(act: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_only_this_projects_errors_come_out_of_a_directory(
+def test_any_directory_content_raises_only_this_projects_errors(
     real: Path, tmp_path: Path, seed: int
 ) -> None:
     random = Random(seed)

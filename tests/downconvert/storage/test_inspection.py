@@ -1,4 +1,4 @@
-"""What a log is made of."""
+"""Counting the contents of a log."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from records.formats import Codec
 from .logs import batch, segment
 
 
-def test_a_brokers_directory(real: Path) -> None:
+def test_the_counts_of_a_brokers_directory_are_right(real: Path) -> None:
     """The counts are those of another parser of the same directory."""
     total = Inspection()
     with LogDir.open(real / "2.8.2" / "log") as log_dir:
@@ -23,7 +23,7 @@ def test_a_brokers_directory(real: Path) -> None:
     assert total.tail_bytes == 0
 
 
-def test_formats_codecs_and_times(tmp_path: Path) -> None:
+def test_formats_codecs_and_timestamps_are_counted(tmp_path: Path) -> None:
     parts = [
         batch(0, magic=0),
         batch(1, 2, magic=1, codec=Codec.GZIP),

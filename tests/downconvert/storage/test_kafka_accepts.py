@@ -1,4 +1,4 @@
-"""What we write, a broker of Kafka 3.9.1 reads without a complaint: in all formats and codecs."""
+"""A broker of Kafka 3.9.1 reads our logs without complaint, in all formats and codecs."""
 
 import shutil
 from collections.abc import Callable
@@ -206,7 +206,7 @@ def test_kafka_accepts_upgraded_logs(
         assert_accepted(*verdicts[name])
 
 
-def test_kafka_knows_the_same_transactions_as_aborted(
+def test_kafka_finds_the_same_aborted_transactions(
     verdicts: dict[str, tuple[Verdict, Path]],
 ) -> None:
     verdict, path = verdicts["transactions-0"]

@@ -1,4 +1,4 @@
-"""Which files count, whatever a crash interrupted: Kafka's rules."""
+"""The files that make up a log, whatever a crash interrupted: Kafka's rules."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ def touch(directory: Path, *names: tuple[int, Kind, State]) -> None:
         (directory / file_name(*name)).touch()
 
 
-def test_files_are_sorted_by_what_they_are_for(tmp_path: Path) -> None:
+def test_files_are_sorted_by_purpose(tmp_path: Path) -> None:
     touch(
         tmp_path,
         (100, Kind.LOG, State.LIVE),
@@ -39,7 +39,7 @@ def test_files_are_sorted_by_what_they_are_for(tmp_path: Path) -> None:
     assert [str(name) for name in orphans(layout)] == ["00000000000000000007.index"]
 
 
-def test_a_swap_takes_the_place_of_what_it_was_made_from(tmp_path: Path) -> None:
+def test_a_swap_replaces_its_source_segments(tmp_path: Path) -> None:
     touch(tmp_path, *((base, Kind.LOG, State.LIVE) for base in (0, 100, 200, 300)))
     touch(tmp_path, (100, Kind.LOG, State.SWAP), (100, Kind.OFFSET_INDEX, State.SWAP))
     layout = read_layout(tmp_path)
@@ -53,7 +53,7 @@ def test_without_a_swap_nothing_is_replaced(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("cleaned", "counts"), [(50, False), (100, False), (101, True)])
-def test_a_swap_of_an_unfinished_split_is_of_no_use(
+def test_a_swap_of_an_unfinished_split_does_not_count(
     tmp_path: Path, cleaned: int, counts: bool
 ) -> None:
     touch(tmp_path, (0, Kind.LOG, State.LIVE), (100, Kind.LOG, State.SWAP))

@@ -1,4 +1,4 @@
-"""The log of a partition: what a fetch is given, where records are, what is committed."""
+"""The log of a partition: reads, searches, and committed records."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -41,13 +41,13 @@ def read_offsets_of(log: Log, offset: int, max_bytes: int = 10**6, **options: in
     return [o for h in found.batches() for o in range(h.base_offset, h.last_offset + 1)]
 
 
-def test_it_begins_and_ends(log: Log) -> None:
+def test_a_log_has_a_start_and_an_end_offset(log: Log) -> None:
     assert (log.start_offset, log.end_offset) == (10, 34)
     assert log.topic_partition == TopicPartition("topic", 0)
     assert [made.base_offset for made in log.segments] == [10, 20, 30]
 
 
-def test_a_read_is_of_one_segment_from_the_batch_of_the_offset_on(log: Log) -> None:
+def test_a_read_returns_one_segments_batches_from_the_offset_on(log: Log) -> None:
     assert read_offsets_of(log, 10) == list(range(10, 20))
     assert read_offsets_of(log, 15) == list(range(14, 20))
     assert read_offsets_of(log, 19) == [18, 19]
@@ -97,7 +97,7 @@ def test_a_read_has_at_least_one_batch(log: Log) -> None:
         (30, 100, [30, 31, 32, 33]),
     ],
 )
-def test_a_read_gives_nothing_at_or_above_its_bound(
+def test_a_read_returns_nothing_at_or_above_its_bound(
     log: Log, offset: int, up_to: int, found: list[int]
 ) -> None:
     """A high watermark, or the last stable offset."""
@@ -107,7 +107,7 @@ def test_a_read_gives_nothing_at_or_above_its_bound(
 @pytest.mark.parametrize(
     ("offset", "up_to", "searched"), [(12, 34, 1), (12, 32, 1), (30, 34, 1), (30, 32, 2)]
 )
-def test_the_end_is_searched_only_where_a_bound_is_in_the_same_segment(
+def test_the_end_is_searched_only_if_the_bound_is_in_the_same_segment(
     log: Log, offset: int, up_to: int, searched: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found: list[int] = []
@@ -136,7 +136,7 @@ def test_batches_come_with_the_range_that_they_are_in(log: Log) -> None:
     assert [header.base_offset for _, header in log.batches(13)] == [12, 14, 16, 18, 20, 22, 30, 32]
 
 
-def test_no_batch_comes_twice_if_the_next_segment_is_deleted_while_they_are_read(
+def test_no_batch_is_returned_twice_if_the_next_segment_is_deleted_meanwhile(
     log: Log, path: Path
 ) -> None:
     found: list[int] = []
@@ -156,7 +156,7 @@ def test_times_are_found_across_segments(log: Log) -> None:
     assert log.offset_for(331) is None
 
 
-def test_the_first_record_of_a_time_may_be_in_front_of_younger_ones(path: Path) -> None:
+def test_the_first_record_of_a_timestamp_may_be_before_younger_ones(path: Path) -> None:
     times = [500, 100, 700, 200, 900]
     for number, time in enumerate(times):
         indexed_segment(path, number, batch(number, timestamp=time))
@@ -211,7 +211,7 @@ def test_a_log_for_reading_is_not_written_to(log: Log) -> None:
         log.writer.append(batch(34))
 
 
-def test_all_that_is_good_comes_in_front_of_damage(path: Path) -> None:
+def test_all_good_records_come_before_the_damage(path: Path) -> None:
     data = bytearray(b"".join(batch(n) for n in range(5)))
     data[-3] ^= 1
     segment(path, 0, bytes(data))

@@ -1,4 +1,4 @@
-"""What a log is after it was cut at one of its ends, and what the next opening finds."""
+"""The state of a log that was cut at one of its ends, before and after it is opened again."""
 
 from pathlib import Path
 from random import Random
@@ -38,7 +38,7 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
-def test_two_segments_that_a_recovery_has_read_are_not_read_by_the_next(path: Path) -> None:
+def test_segments_checked_by_a_recovery_are_not_read_by_the_next_one(path: Path) -> None:
     opened(path, 6).abandon()
     (path.parent / POINTS).unlink()
     for bases_read in ([0, 3], [3]):
@@ -47,7 +47,7 @@ def test_two_segments_that_a_recovery_has_read_are_not_read_by_the_next(path: Pa
         log.abandon()
 
 
-def test_no_segment_that_was_truncated_comes_back_behind_what_was_written_after(
+def test_truncated_segments_do_not_come_back_after_new_records(
     tmp_path: Path,
 ) -> None:
     for seed in range(30):
@@ -75,7 +75,7 @@ def test_after_a_truncation_only_remaining_batches_count_as_flushed(path: Path) 
     assert log.writer.flushed_offset == 2
 
 
-def test_a_truncation_of_the_batch_that_the_start_is_in_leaves_an_empty_log_there(
+def test_truncating_the_batch_with_the_start_offset_leaves_an_empty_log(
     path: Path,
 ) -> None:
     with opened(path, 2) as log:
@@ -88,7 +88,7 @@ def test_a_truncation_of_the_batch_that_the_start_is_in_leaves_an_empty_log_ther
         assert (log.start_offset, offsets(log.records())) == (4, [4])
 
 
-def test_a_log_that_starts_again_has_no_snapshot_of_what_was_there(path: Path) -> None:
+def test_a_restarted_log_has_no_old_snapshots(path: Path) -> None:
     with opened(path, 2) as log:
         assert log.writer.producers == {}
     with opened(path) as log:
@@ -98,20 +98,20 @@ def test_a_log_that_starts_again_has_no_snapshot_of_what_was_there(path: Path) -
         assert list(path.glob("*.snapshot")) == []
 
 
-def test_a_log_that_starts_again_lower_has_no_recovery_point_above_its_end(path: Path) -> None:
+def test_a_log_restarted_at_a_lower_offset_has_no_recovery_point_above_its_end(path: Path) -> None:
     log = opened(path, 9)
     log.writer.truncate_fully_and_start_at(2)
     assert read_offsets(path.parent / POINTS).get(PARTITION, 0) <= 2
     log.abandon()
 
 
-def test_a_segment_that_ends_where_the_log_begins_now_is_removed(path: Path) -> None:
+def test_a_segment_that_ends_at_the_new_start_is_removed(path: Path) -> None:
     with opened(path, 9) as log:
         log.writer.delete_records(3)
         assert (log.start_offset, bases(log)) == (3, [3, 6])
 
 
-def test_removing_the_oldest_segment_moves_no_start_back(path: Path) -> None:
+def test_removing_the_oldest_segment_never_lowers_the_start(path: Path) -> None:
     """The start that a broker has noted may be behind segments that are still there."""
     opened(path, 9).close()
     (path.parent / "log-start-offset-checkpoint").write_text("0\n1\ntopic 0 7\n")
@@ -122,7 +122,7 @@ def test_removing_the_oldest_segment_moves_no_start_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize("producer_id", [0, 1])
-def test_before_a_producer_appends_those_before_it_are_known_whatever_its_id(
+def test_earlier_producers_are_known_before_the_first_append(
     tmp_path: Path, producer_id: int
 ) -> None:
     """Also of a log without snapshots that was closed cleanly, as old brokers leave them."""
@@ -154,7 +154,7 @@ def test_after_a_crash_without_snapshots_the_next_segment_begins_with_one(path: 
         assert log.writer.snapshots == [2]
 
 
-def test_epochs_that_there_was_no_room_to_forget_are_forgotten_by_the_next_append(
+def test_epochs_that_a_full_disk_kept_are_removed_by_the_next_append(
     path: Path,
 ) -> None:
     disk = FaultyDisk(path.parent)
@@ -168,7 +168,7 @@ def test_epochs_that_there_was_no_room_to_forget_are_forgotten_by_the_next_appen
         assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
 
 
-def test_an_emptied_segment_is_as_old_as_its_next_append(path: Path) -> None:
+def test_the_age_of_an_emptied_segment_counts_from_its_next_append(path: Path) -> None:
     config = LogConfig(segment_ms=5000)
     with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:
         log.writer.append(batch(0, magic=V0), now=1000)

@@ -1,4 +1,4 @@
-"""A broker's directory: which logs there are, opened when they are asked for."""
+"""A broker's directory: its logs, which are opened on request."""
 
 import logging
 import os
@@ -41,13 +41,13 @@ def test_partitions_that_are_being_deleted_or_moved_are_not_logs(tmp_path: Path)
     assert list(LogDir.open(tmp_path).logs) == [TopicPartition("a", 0)]
 
 
-def test_checkpoints_may_name_partitions_that_are_not_there(real: Path) -> None:
+def test_checkpoints_may_name_missing_partitions(real: Path) -> None:
     with LogDir.open(real / "3.9.1" / "log-killed") as log_dir:
         assert set(log_dir.high_watermarks) > set(log_dir.logs)
         assert log_dir.high_watermarks[TopicPartition("none-ct", 0)] == 262
 
 
-def test_a_log_is_made_and_found_again(tmp_path: Path) -> None:
+def test_a_created_log_is_found_again(tmp_path: Path) -> None:
     partition = TopicPartition("new.topic", 3)
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
         log_dir.logs.create(partition).writer.append(batch(0, 1))
@@ -80,7 +80,7 @@ def test_a_deleted_log_leaves_nothing_and_its_name_can_be_used_again(tmp_path: P
 
 
 @pytest.mark.parametrize("topic", ["", "a/b", "x" * 250, "é"])
-def test_a_name_that_no_topic_has_is_a_value_error(tmp_path: Path, topic: str) -> None:
+def test_an_invalid_topic_name_is_a_value_error(tmp_path: Path, topic: str) -> None:
     with (
         LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir,
         pytest.raises(ValueError, match="name of a partition"),
@@ -88,7 +88,7 @@ def test_a_name_that_no_topic_has_is_a_value_error(tmp_path: Path, topic: str) -
         log_dir.logs.create(TopicPartition(topic, 0))
 
 
-def test_closing_notes_up_to_where_everything_is_safe(tmp_path: Path) -> None:
+def test_closing_writes_the_recovery_points(tmp_path: Path) -> None:
     points = tmp_path / "recovery-point-offset-checkpoint"
     points.write_text("0\n1\nother 0 7\n")
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
@@ -117,7 +117,7 @@ def test_a_missing_directory_is_an_os_error(tmp_path: Path) -> None:
         LogDir.open(tmp_path / "none")
 
 
-def test_an_abandoned_directory_is_as_after_a_kill(tmp_path: Path) -> None:
+def test_an_abandoned_directory_looks_like_after_a_kill(tmp_path: Path) -> None:
     log_dir = LogDir.open(tmp_path, writable=True)
     log_dir.logs.create(TopicPartition("t", 0)).writer.append(batch(0, 1))
     log_dir.abandon()
@@ -155,13 +155,13 @@ def test_partitions_are_deleted_on_a_full_disk_and_do_not_come_back(tmp_path: Pa
     assert read_offsets(tmp_path / "log-start-offset-checkpoint") == {}
 
 
-def test_a_new_partition_does_not_begin_where_another_of_its_name_did(tmp_path: Path) -> None:
+def test_a_new_partition_does_not_inherit_offsets_of_a_deleted_one(tmp_path: Path) -> None:
     (tmp_path / "log-start-offset-checkpoint").write_text("0\n1\nt 0 7\n")
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
         assert log_dir.logs.create(TopicPartition("t", 0)).start_offset == 0
 
 
-def test_a_partition_that_could_not_be_deleted_is_as_it_was(tmp_path: Path) -> None:
+def test_a_failed_deletion_leaves_the_partition_unchanged(tmp_path: Path) -> None:
     class Stubborn(UnsyncedDisk):
         def rename(self, source: Path, target: Path) -> None:
             if target.name.endswith("-delete"):
@@ -178,7 +178,7 @@ def test_a_partition_that_could_not_be_deleted_is_as_it_was(tmp_path: Path) -> N
         assert offsets(log.records()) == [0, 1, 2]
 
 
-def test_a_partition_is_deleted_where_even_a_name_needs_room(tmp_path: Path) -> None:
+def test_a_partition_is_deleted_even_if_a_rename_needs_space(tmp_path: Path) -> None:
     class Full(UnsyncedDisk):
         def rename(self, source: Path, target: Path) -> None:
             if target.name.endswith("-delete"):
@@ -206,7 +206,7 @@ def test_remains_of_deleted_partitions_are_removed_at_the_next_start(tmp_path: P
     assert all((directory / "sub" / "file").exists() for directory in kept)
 
 
-def test_a_directory_that_is_full_as_it_closes_loses_nothing(tmp_path: Path) -> None:
+def test_a_disk_that_is_full_at_close_loses_nothing(tmp_path: Path) -> None:
     disk = FaultyDisk(tmp_path)
     log_dir = LogDir.open(tmp_path, writable=True, files=disk)
     log_dir.logs.create(TopicPartition("t", 0)).writer.append(batch(0, 1))
@@ -221,7 +221,7 @@ def test_a_directory_that_is_full_as_it_closes_loses_nothing(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("writable", [False, True])
-def test_an_empty_path_is_not_the_directory_that_the_process_is_in(
+def test_an_empty_path_is_not_the_current_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writable: bool
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -232,9 +232,7 @@ def test_an_empty_path_is_not_the_directory_that_the_process_is_in(
 
 
 @pytest.mark.parametrize("when", ["first", "at the next start"])
-def test_a_partition_that_is_a_link_is_deleted_without_what_it_leads_to(
-    tmp_path: Path, when: str
-) -> None:
+def test_deleting_a_linked_partition_keeps_the_links_target(tmp_path: Path, when: str) -> None:
     outside, log_dir_path = tmp_path / "outside", tmp_path / "logs"
     outside.mkdir()
     (outside / "precious").write_bytes(b"of somebody else")
@@ -297,7 +295,7 @@ SPOILT = [
 
 @pytest.mark.parametrize("spoil", SPOILT)
 @pytest.mark.parametrize("writable", [False, True])
-def test_a_bad_partition_is_offline_and_the_others_are_not(
+def test_a_bad_partition_is_offline_and_the_others_are_served(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     spoil: Callable[[Path], None],
@@ -325,7 +323,7 @@ def test_a_bad_partition_is_offline_and_the_others_are_not(
             assert list(log_dir.logs) == [good]
 
 
-def test_a_clean_shutdown_does_not_vouch_for_a_partition_that_is_offline(tmp_path: Path) -> None:
+def test_an_offline_partition_prevents_the_mark_of_a_clean_shutdown(tmp_path: Path) -> None:
     for number in range(2):
         (tmp_path / f"t-{number}").mkdir()
     spoil_log(tmp_path / "t-1")

@@ -1,4 +1,4 @@
-"""A log that is written: what it takes, when it rolls, what it lets go."""
+"""A log that is written: appends, rolls, truncation and removal."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def bases(log: Log) -> list[int]:
     return [segment.base_offset for segment in log.segments]
 
 
-def test_appended_records_are_read_also_after_closing(path: Path) -> None:
+def test_appended_records_are_read_before_and_after_closing(path: Path) -> None:
     with opened(path) as log:
         assert log.writer.append(batch(0, 1)) == 2
         assert log.writer.append(batch(5) + batch(6, 9, codec=Codec.LZ4)) == 10
@@ -44,7 +44,7 @@ def test_appended_records_are_read_also_after_closing(path: Path) -> None:
         assert offsets(log.records()) == [0, 1, 5, 6, 9, 10]
 
 
-def test_a_log_whose_oldest_segments_are_gone_starts_at_the_first_that_is_left(path: Path) -> None:
+def test_a_log_without_its_oldest_segments_starts_at_the_first_remaining_one(path: Path) -> None:
     """As after a crash between the removal of a segment and the note of the new start."""
     with opened(path) as log:
         log.writer.append(batch(0, 1))
@@ -72,7 +72,7 @@ def test_a_log_whose_oldest_segments_are_gone_starts_at_the_first_that_is_left(p
         (batch(5)[:16] + b"\x03" + batch(5)[17:], "unknown magic"),
     ],
 )
-def test_damaged_batches_are_refused_and_leave_nothing(
+def test_damaged_batches_are_refused_and_leave_nothing_behind(
     path: Path, data: bytes, reason: str
 ) -> None:
     with opened(path) as log:
@@ -84,7 +84,7 @@ def test_damaged_batches_are_refused_and_leave_nothing(
         log.writer.append(batch(5))
 
 
-def test_nothing_appended_changes_nothing(path: Path) -> None:
+def test_appending_nothing_changes_nothing(path: Path) -> None:
     with opened(path) as log:
         assert log.writer.append(b"") == 0
 
@@ -121,7 +121,7 @@ def test_a_log_rolls_when_an_index_is_full(path: Path) -> None:
         assert bases(log) == [0, 3, 6]
 
 
-def test_a_log_rolls_where_offsets_no_longer_fit_an_index(path: Path) -> None:
+def test_a_log_rolls_if_offsets_no_longer_fit_an_index(path: Path) -> None:
     with opened(path) as log:
         for offset in (0, 2**31 - 1, 2**31, 2**40):
             log.writer.append(batch(offset, timestamp=0))
@@ -129,7 +129,7 @@ def test_a_log_rolls_where_offsets_no_longer_fit_an_index(path: Path) -> None:
         assert bases(log) == [0, 2**31, 2**40, 2**41 - 2**31 + 1]
 
 
-def test_a_rolled_segment_has_trimmed_indexes_and_the_new_one_room(path: Path) -> None:
+def test_rolling_trims_the_old_indexes_and_preallocates_new_ones(path: Path) -> None:
     with opened(path, index_interval_bytes=0, segment_index_bytes=1000) as log:
         for offset in range(4):
             log.writer.append(batch(offset))
@@ -150,7 +150,7 @@ def test_a_rolled_segment_has_trimmed_indexes_and_the_new_one_room(path: Path) -
     assert (path / file_name(4, Kind.OFFSET_INDEX)).stat().st_size == 8
 
 
-def test_producers_are_noted_when_a_log_is_rolled_and_closed(path: Path) -> None:
+def test_snapshots_are_written_when_a_log_is_rolled_and_closed(path: Path) -> None:
     producer = {"producer_id": 3, "producer_epoch": 0}
     with opened(path) as log:
         log.writer.append(batch(0, base_sequence=0, transactional=True, **producer))
@@ -165,7 +165,7 @@ def test_producers_are_noted_when_a_log_is_rolled_and_closed(path: Path) -> None
     ("to", "left"),
     [(100, 12), (12, 12), (11, 10), (10, 10), (9, 8), (7, 6), (6, 6), (5, 4), (1, 0), (0, 0)],
 )
-def test_truncation_leaves_the_batches_below(path: Path, to: int, left: int) -> None:
+def test_truncation_keeps_earlier_batches(path: Path, to: int, left: int) -> None:
     size = 3 * len(batch(0, 1))
     with opened(path, segment_bytes=size, index_interval_bytes=0) as log:
         for offset in range(0, 12, 2):
@@ -180,7 +180,7 @@ def test_truncation_leaves_the_batches_below(path: Path, to: int, left: int) -> 
         assert offsets(log.records()) == list(range(left + 1))
 
 
-def test_truncation_in_front_of_the_log_is_a_value_error(path: Path) -> None:
+def test_truncation_before_the_start_is_a_value_error(path: Path) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, 1) + batch(2, 3))
         log.writer.delete_records(2)
@@ -188,7 +188,7 @@ def test_truncation_in_front_of_the_log_is_a_value_error(path: Path) -> None:
             log.writer.truncate_to(1)
 
 
-def test_truncation_takes_back_what_was_noted_as_flushed(path: Path) -> None:
+def test_truncation_lowers_the_recovery_point(path: Path) -> None:
     """Else what is written in its place would not be looked at after a crash."""
     points = path.parent / "recovery-point-offset-checkpoint"
     with opened(path) as log:
@@ -226,7 +226,7 @@ def test_deleted_records_are_no_longer_part_of_the_log(path: Path) -> None:
         assert (log.start_offset, offsets(log.records())) == (9, [9])
 
 
-def test_the_oldest_segments_go_and_the_last_is_rolled_first(path: Path) -> None:
+def test_the_oldest_segments_are_removed_after_rolling_the_last(path: Path) -> None:
     with opened(path, segment_bytes=3 * len(batch(0))) as log:
         for offset in range(8):
             log.writer.append(batch(offset))
@@ -252,7 +252,7 @@ def test_a_log_is_restarted_at_any_offset(path: Path) -> None:
             assert offsets(log.records()) == [offset, offset + 1]
 
 
-def test_a_log_that_was_to_start_after_its_end_starts_there(path: Path) -> None:
+def test_a_log_with_a_start_after_its_end_starts_there(path: Path) -> None:
     starts = path.parent / "log-start-offset-checkpoint"
     with opened(path) as log:
         log.writer.append(batch(0))
@@ -264,9 +264,7 @@ def test_a_log_that_was_to_start_after_its_end_starts_there(path: Path) -> None:
 
 
 @pytest.mark.parametrize("full_from", range(1, 60))
-def test_an_append_that_finds_the_disk_full_leaves_the_log_as_it_was(
-    path: Path, full_from: int
-) -> None:
+def test_an_append_to_a_full_disk_leaves_the_log_unchanged(path: Path, full_from: int) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, leader_epoch=0))
     disk = FaultyDisk(path.parent, full_from=full_from, full_until=full_from + 1)
@@ -325,7 +323,7 @@ def test_after_a_crash_only_what_was_not_rolled_is_read_again(path: Path) -> Non
         assert log.end_offset == 27
 
 
-def test_a_recovery_does_not_repeat_the_one_before(path: Path) -> None:
+def test_a_recovery_does_not_repeat_the_previous_one(path: Path) -> None:
     points = path.parent / "recovery-point-offset-checkpoint"
     log = opened(path, segment_bytes=3 * len(batch(0)))
     for offset in range(9):
@@ -365,9 +363,7 @@ def test_records_are_deleted_on_a_full_disk(path: Path) -> None:
 
 
 @pytest.mark.parametrize("full_from", range(1, 40))
-def test_a_truncation_that_finds_the_disk_full_is_done_by_the_next(
-    path: Path, full_from: int
-) -> None:
+def test_a_truncation_on_a_full_disk_can_be_repeated(path: Path, full_from: int) -> None:
     disk = FaultyDisk(path.parent)
     producer = {"producer_id": 3, "producer_epoch": 0, "transactional": True}
     log = opened(path, disk, segment_bytes=250)

@@ -16,7 +16,7 @@ from downconvert.storage.names import (
 @pytest.mark.parametrize("kind", Kind)
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("offset", [0, 42, 2**63 - 1])
-def test_a_name_says_what_was_made_of_it(kind: Kind, state: State, offset: int) -> None:
+def test_parsing_and_making_names_are_inverse(kind: Kind, state: State, offset: int) -> None:
     name = file_name(offset, kind, state)
     assert parse_file_name(name) == FileName(offset, kind, state)
     assert str(FileName(offset, kind, state)) == name
@@ -52,7 +52,7 @@ def test_other_files_belong_to_no_offset(name: str) -> None:
         ("a.b_c-10", TopicPartition("a.b_c", 10)),
     ],
 )
-def test_a_partitions_directory(name: str, partition: TopicPartition) -> None:
+def test_the_name_of_a_partitions_directory_is_parsed(name: str, partition: TopicPartition) -> None:
     assert parse_partition(name) == partition
     assert str(partition) == name
 
@@ -71,5 +71,5 @@ def test_a_partitions_directory(name: str, partition: TopicPartition) -> None:
         "remote-log-index-cache",
     ],
 )
-def test_other_directories_are_no_partitions(name: str) -> None:
+def test_other_directories_are_not_partitions(name: str) -> None:
     assert parse_partition(name) is None

@@ -1,4 +1,4 @@
-"""A directory is brought into order before it is written to, and no further."""
+"""Recovery of a directory before it is written to."""
 
 from pathlib import Path
 
@@ -69,7 +69,7 @@ def test_flushed_segments_are_not_read_again(path: Path) -> None:
     assert checked(recover(path, recovery_point=30)) == [20]
 
 
-def test_damage_cuts_the_log_and_removes_the_rest(path: Path) -> None:
+def test_damage_cuts_the_log_and_removes_later_segments(path: Path) -> None:
     damage(path, 10, 2)
     log = recover(path)
     assert (bases(log), log.end_offset) == ([0, 10], 14)
@@ -78,7 +78,7 @@ def test_damage_cuts_the_log_and_removes_the_rest(path: Path) -> None:
     assert [file.name for file in path.glob("*20.*")] == [f"{file_name(20, Kind.LOG)}.aside"]
 
 
-def test_the_segments_after_a_cut_are_set_aside_whole_and_the_last_one_first(path: Path) -> None:
+def test_segments_after_a_cut_are_set_aside_from_the_last_one_on(path: Path) -> None:
     damage(path, 0, 4)  # its last batch: nothing is lost of this one
     before = {base: (path / file_name(base, Kind.LOG)).read_bytes() for base in (10, 20)}
     log = recover(path)
@@ -121,7 +121,7 @@ def test_only_the_unfinished_batch_of_a_crash_is_cut_off(path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [Kind.LOG, Kind.OFFSET_INDEX, Kind.SNAPSHOT])
 @pytest.mark.parametrize("clean", [False, True])
-def test_nothing_is_changed_where_a_file_is_a_link(path: Path, kind: Kind, clean: bool) -> None:
+def test_nothing_is_changed_if_a_file_is_a_link(path: Path, kind: Kind, clean: bool) -> None:
     target = path.parent / f"outside {path.name}"
     target.write_bytes(b"of somebody else")
     (path / file_name(20, kind)).unlink(missing_ok=True)
@@ -134,7 +134,7 @@ def test_nothing_is_changed_where_a_file_is_a_link(path: Path, kind: Kind, clean
 
 
 @pytest.mark.parametrize("kind", [Kind.LOG, Kind.OFFSET_INDEX, Kind.SNAPSHOT])
-def test_nothing_is_changed_where_a_file_is_a_directory(path: Path, kind: Kind) -> None:
+def test_nothing_is_changed_if_a_file_is_a_directory(path: Path, kind: Kind) -> None:
     damage(path, 20, 2)
     (path / file_name(20, kind)).unlink(missing_ok=True)
     (path / file_name(20, kind)).mkdir()
@@ -151,7 +151,7 @@ def test_damage_in_a_directory_that_was_closed_is_found_at_its_end(path: Path) -
     assert (checked(log), log.end_offset) == ([20], 30)
 
 
-def test_a_missing_offset_index_is_made_again(path: Path) -> None:
+def test_a_missing_offset_index_is_rebuilt(path: Path) -> None:
     (path / file_name(10, Kind.OFFSET_INDEX)).unlink()
     assert checked(recover(path, clean=True)) == [10]
     assert (path / file_name(10, Kind.OFFSET_INDEX)).exists()
@@ -184,7 +184,7 @@ def test_a_swap_is_completed(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [bytes(500), batch(3) + b"torn"])
-def test_a_swap_that_is_not_whole_replaces_nothing(path: Path, content: bytes) -> None:
+def test_an_incomplete_swap_replaces_nothing(path: Path, content: bytes) -> None:
     before = (path / file_name(0, Kind.LOG)).read_bytes()
     swap = file_name(0, Kind.LOG, State.SWAP)
     (path / swap).write_bytes(content)
@@ -209,7 +209,7 @@ def test_a_swap_of_other_offsets_is_set_aside(path: Path, base: int) -> None:
     assert log.report.set_aside == [f"{swap}.aside"]
 
 
-def test_a_damaged_swap_whose_segment_is_gone_is_what_there_is(path: Path) -> None:
+def test_a_damaged_swap_is_used_if_its_segment_is_missing(path: Path) -> None:
     whole = batch(3) + batch(17)
     (path / file_name(0, Kind.LOG)).unlink()
     (path / file_name(0, Kind.LOG, State.SWAP)).write_bytes(whole + batch(18)[:-1])
@@ -218,7 +218,7 @@ def test_a_damaged_swap_whose_segment_is_gone_is_what_there_is(path: Path) -> No
     assert (path / file_name(0, Kind.LOG)).read_bytes() == whole
 
 
-def test_a_cut_is_not_safe_before_what_followed_it_is_set_aside(path: Path) -> None:
+def test_later_segments_are_set_aside_before_the_cut_is_synced(path: Path) -> None:
     """Else, after a crash, the next recovery would find nothing wrong but a hole."""
     damage(path, 0, 4)
     done: list[str] = []
@@ -242,7 +242,7 @@ def test_a_cut_is_not_safe_before_what_followed_it_is_set_aside(path: Path) -> N
     assert "sync" in done[last_aside : done.index("cut")]
 
 
-def test_a_swap_that_was_interrupted_between_two_names_is_completed(path: Path) -> None:
+def test_a_swap_interrupted_between_two_renames_is_completed(path: Path) -> None:
     """The old files are gone, and its index has its name already."""
     cleaned = indexed_segment(path.parent / "cleaned", 0, batch(3), batch(17))
     for kind in (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX):
@@ -270,7 +270,7 @@ def test_producers_are_followed_from_the_newest_snapshot(tmp_path: Path) -> None
         assert not (tmp_path / file_name(40, Kind.SNAPSHOT)).exists()
 
 
-def test_leader_epochs_are_found_again(tmp_path: Path) -> None:
+def test_leader_epochs_are_rebuilt(tmp_path: Path) -> None:
     epochs = ((104, 0), (105, 0), (106, 1), (107, 1), (110, 2))
     segment(tmp_path, 104, *(batch(offset, leader_epoch=epoch) for offset, epoch in epochs))
     expected = [EpochEntry(0, 104), EpochEntry(1, 106), EpochEntry(2, 110)]
@@ -278,14 +278,14 @@ def test_leader_epochs_are_found_again(tmp_path: Path) -> None:
     assert read_epochs(tmp_path / "leader-epoch-checkpoint") == expected
 
 
-def test_epochs_after_the_end_are_forgotten_after_a_crash(path: Path) -> None:
+def test_epochs_after_the_end_are_removed_after_a_crash(path: Path) -> None:
     epochs = [EpochEntry(0, 0), EpochEntry(1, 30)]
     write_epochs(DISK, path / "leader-epoch-checkpoint", epochs)
     assert recover(path, clean=True).epochs == epochs  # a leader without a record yet
     assert recover(path, clean=False).epochs == epochs[:1]
 
 
-def test_recovery_is_done_again_if_it_was_interrupted(path: Path) -> None:
+def test_an_interrupted_recovery_is_repeated(path: Path) -> None:
     damage(path, 10, 2)
     recover(path)
     again = recover(path)

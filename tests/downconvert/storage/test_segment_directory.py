@@ -1,4 +1,4 @@
-"""A log's files: what goes first, what comes last, and what is left where there is no room."""
+"""The files of a log: the order of removals and renames, and the result on a full disk."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -62,7 +62,7 @@ def cleaned(path: Path, base: int, data: bytes) -> Segment:
     return Segment(path, base, OpenFiles(), State.CLEANED)
 
 
-def test_nothing_is_left_of_a_segment_that_is_removed(path: Path) -> None:
+def test_a_removed_segment_leaves_no_files(path: Path) -> None:
     directory = opened(path)
     directory.remove(directory.segments[0])
     assert (bases(directory), directory.snapshots) == ([2, 4], [2, 4])
@@ -78,7 +78,7 @@ def test_snapshots_above_an_offset_are_removed(path: Path) -> None:
     assert directory.snapshots == []
 
 
-def test_one_segment_takes_the_place_of_several(path: Path) -> None:
+def test_one_segment_replaces_several(path: Path) -> None:
     directory = opened(path)
     directory.replace(list(directory.segments)[:2], cleaned(path, 0, batch(3)))
     assert (bases(directory), directory.snapshots) == ([0, 4], [0, 4])
@@ -89,7 +89,7 @@ def test_one_segment_takes_the_place_of_several(path: Path) -> None:
 
 
 @pytest.mark.parametrize("full_in", range(4))
-def test_without_room_the_log_has_the_old_records_or_the_new_ones(path: Path, full_in: int) -> None:
+def test_on_a_full_disk_the_log_has_the_old_or_the_new_records(path: Path, full_in: int) -> None:
     """New names need room; the old ones are removed in between."""
     replacement = cleaned(path, 0, batch(3))
     disk = FaultyDisk(path)

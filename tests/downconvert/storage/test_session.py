@@ -1,4 +1,4 @@
-"""One writer at a time, and what the last one left."""
+"""One writer at a time, and the mark of a clean shutdown."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ sys.stdin.read()
 """
 
 
-def test_a_directory_that_a_broker_has_open_is_not_written_to(tmp_path: Path) -> None:
+def test_a_directory_in_use_by_a_broker_is_not_written_to(tmp_path: Path) -> None:
     with subprocess.Popen(
         (sys.executable, "-c", HOLD, str(tmp_path / ".lock")),
         stdin=subprocess.PIPE,
@@ -38,7 +38,7 @@ def test_a_directory_that_a_broker_has_open_is_not_written_to(tmp_path: Path) ->
     LogDir.open(tmp_path, writable=True).close()
 
 
-def test_a_directory_is_written_to_once_at_a_time(tmp_path: Path) -> None:
+def test_a_directory_has_one_writer_at_a_time(tmp_path: Path) -> None:
     lock = DirectoryLock(tmp_path)
     with pytest.raises(LogInUseError):
         Session(tmp_path, DISK)
@@ -54,7 +54,7 @@ def test_a_directory_is_written_to_once_at_a_time(tmp_path: Path) -> None:
     DirectoryLock(tmp_path).release()
 
 
-def test_a_clean_shutdown_is_noted_and_is_gone_before_anything_is_written(tmp_path: Path) -> None:
+def test_the_mark_of_a_clean_shutdown_is_removed_before_the_first_write(tmp_path: Path) -> None:
     log_dir = LogDir.open(tmp_path, writable=True)
     log = log_dir.logs.create(TopicPartition("topic", 0))
     assert not (tmp_path / CLEAN).exists()
@@ -66,7 +66,7 @@ def test_a_clean_shutdown_is_noted_and_is_gone_before_anything_is_written(tmp_pa
         assert log_dir.logs[TopicPartition("topic", 0)].writer.recovery.checked == []
 
 
-def test_one_log_alone_does_not_vouch_for_the_others(tmp_path: Path) -> None:
+def test_closing_one_log_does_not_mark_the_directory_as_clean(tmp_path: Path) -> None:
     path = tmp_path / "topic-0"
     path.mkdir()
     Log.open(path, writable=True, files=UNSYNCED).close()

@@ -1,4 +1,4 @@
-"""Indexes against their logs: no complaint of a good one, and none missing of a bad one."""
+"""Verifying indexes: good ones have no problems, and every problem of a bad one is reported."""
 
 from pathlib import Path
 from struct import Struct
@@ -56,7 +56,7 @@ def set_entry(path: Path, kind: Kind, slot: int, entry: bytes) -> None:
         (8, 100, 9 * ONE, None),  # a lookup through it misses nothing
     ],
 )
-def test_an_offset_entry_that_would_mislead(
+def test_a_misleading_offset_entry_is_reported(
     path: Path, slot: int, offset: int, position: int, reason: str | None
 ) -> None:
     set_entry(path, Kind.OFFSET_INDEX, slot, OFFSET_ENTRY.pack(offset, position))
@@ -78,7 +78,7 @@ def test_an_offset_entry_that_would_mislead(
         (8, 190, 20, "the log ends before that offset"),
     ],
 )
-def test_a_time_entry_that_would_mislead(
+def test_a_misleading_time_entry_is_reported(
     path: Path, slot: int, timestamp: int, offset: int, reason: str
 ) -> None:
     set_entry(path, Kind.TIME_INDEX, slot, TIME_ENTRY.pack(timestamp, offset))
@@ -99,7 +99,9 @@ def test_indexes_of_another_size_or_order_are_reported(path: Path) -> None:
         ((1, 5, 0, 3, 4), "version 1 is not known"),
     ],
 )
-def test_a_transaction_that_was_not_there(path: Path, entry: tuple[int, ...], reason: str) -> None:
+def test_an_entry_without_a_transaction_is_reported(
+    path: Path, entry: tuple[int, ...], reason: str
+) -> None:
     (path / "00000000000000000000.txnindex").write_bytes(Struct(">hqqqq").pack(*entry))
     assert reason in problems(path)[0]
 

@@ -1,6 +1,6 @@
-"""Does things to a log at random, from a seed, and keeps its history.
+"""Makes random changes to a log, from a seed, and keeps its history.
 
-Not here: what the history is good for (history.py), how it is interrupted (faults.py)."""
+Not here: checking the history (history.py), interruptions (faults.py)."""
 
 from collections.abc import Callable
 from contextlib import closing

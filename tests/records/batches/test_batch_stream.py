@@ -1,4 +1,4 @@
-"""A batch that is compressed as its records come is the batch that is built of all of them."""
+"""A batch that is compressed record by record equals one built from all records."""
 
 from dataclasses import replace
 from random import Random
@@ -50,7 +50,7 @@ def streamed(
 @pytest.mark.parametrize("append_time", [None, 5000])
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize(("count", "size"), [(1, 10), (500, 100), (40, 20_000), (3, 2 * CHUNK)])
-def test_it_is_the_batch_that_is_built_at_once(
+def test_a_streamed_batch_equals_one_built_at_once(
     codec: Codec, append_time: int | None, count: int, size: int
 ) -> None:
     records = made_up(Random(count), count, size)
@@ -76,7 +76,7 @@ def test_it_is_the_batch_that_is_built_at_once(
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_one_that_becomes_too_large_is_refused_before_it_is_whole(codec: Codec) -> None:
+def test_a_batch_that_grows_too_large_is_refused_before_it_is_complete(codec: Codec) -> None:
     records = [Record(n, 0, value=Random(n).randbytes(1000)) for n in range(2000)]
     with pytest.raises(RecordTooLargeError):
         streamed(records, codec, size_max=100_000)

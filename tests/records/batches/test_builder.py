@@ -1,4 +1,4 @@
-"""Building batches: what Kafka's own builder writes is what ours writes."""
+"""Building batches: our builder writes the same bytes as Kafka's."""
 
 import gzip
 from operator import attrgetter
@@ -49,7 +49,7 @@ def only_header(entry: bytes) -> BatchHeader:
 
 
 def compressed_part(entry: bytes) -> bytes:
-    """What is compressed in the only entry, decompressed."""
+    """The decompressed content of the only entry."""
     header = only_header(entry)
     start = BATCH_HEADER_SIZE if header.magic == V2 else MESSAGE_OVERHEAD[header.magic]
     data = decompress(header.codec, entry[start:], limit=2**20, magic=header.magic)
@@ -72,7 +72,7 @@ def test_the_first_checksum_is_the_one_that_kafkas_own_test_states(magic: int) -
 
 
 @pytest.mark.parametrize("magic", [V0, V1])
-def test_a_compressed_message_differs_from_kafkas_in_compressed_bytes_at_most(magic: int) -> None:
+def test_a_compressed_message_differs_from_kafkas_only_in_compressed_bytes(magic: int) -> None:
     ours, kafkas = build(PAIR, magic=magic, codec=Codec.LZ4), TWO_RECORDS[magic, "lz4"]
     assert compressed_part(ours) == compressed_part(kafkas)
     head = MESSAGE_OVERHEAD[magic]
@@ -80,7 +80,7 @@ def test_a_compressed_message_differs_from_kafkas_in_compressed_bytes_at_most(ma
     assert list(read(MemoryRecords(ours))) == list(read(MemoryRecords(kafkas)))
 
 
-def test_gaps_nulls_headers_and_time_that_runs_back_are_written_as_kafka_does() -> None:
+def test_gaps_nulls_headers_and_decreasing_timestamps_are_written_as_by_kafka() -> None:
     records = [
         record(10, 100, b"k1", b"v1"),
         record(12, 101, None, b"v2", ("h", b"x")),
@@ -93,7 +93,7 @@ def test_gaps_nulls_headers_and_time_that_runs_back_are_written_as_kafka_does() 
     )
 
 
-def test_a_delete_horizon_is_written_as_kafka_does() -> None:
+def test_a_delete_horizon_is_written_as_by_kafka() -> None:
     records = [record(0, 50, b"0", b"0"), record(1, 150, b"1", None)]
     assert build(records, magic=V2, delete_horizon=100) == bytes.fromhex(
         "0000000000000000 00000042 ffffffff 02 14d46902 0040 00000001 0000000000000064"
@@ -109,7 +109,7 @@ def test_a_delete_horizon_is_written_as_kafka_does() -> None:
         (ControlRecordType.COMMIT, "20000000 08 00000001 0c 000000000000 00"),
     ],
 )
-def test_a_marker_is_written_as_kafka_does(kind: ControlRecordType, expected: str) -> None:
+def test_a_marker_is_written_as_by_kafka(kind: ControlRecordType, expected: str) -> None:
     marker = build_marker(kind, offset=7, timestamp=5, producer_id=3, producer_epoch=1)
     assert len(marker) == 78
     assert marker[BATCH_HEADER_SIZE:] == bytes.fromhex(expected)
@@ -184,7 +184,7 @@ def rebuilt(batch: dict[str, Any], records: list[Record], kafkas: BatchHeader) -
 
 
 @pytest.mark.parametrize("name", corpus.inputs())
-def test_every_batch_of_kafka_is_built_again(name: str) -> None:
+def test_every_batch_of_kafka_can_be_rebuilt(name: str) -> None:
     """Byte for byte, but for compressed data, and for v2 under LogAppendTime, where the producer's
     timestamps are still in Kafka's bytes but no reader sees them."""
     segment = corpus.segment(name)
@@ -201,7 +201,8 @@ def test_every_batch_of_kafka_is_built_again(name: str) -> None:
 
 
 def told(entry: bytes) -> dict[str, Any]:
-    """What a header says, but for what depends on compressed bytes, and on unseen timestamps."""
+    """The fields of a header, without those that depend on compressed bytes or on unseen
+    timestamps."""
     fields = only_header(entry)._asdict()
     return fields | dict.fromkeys(("position", "size", "crc", "base_timestamp"), 0)
 
@@ -221,7 +222,7 @@ def test_under_log_append_time_every_message_of_v1_has_it(codec: Codec) -> None:
     }
 
 
-def test_before_0_11_the_producers_timestamps_stayed_inside_of_compressed_messages() -> None:
+def test_before_0_11_compressed_messages_kept_the_producers_timestamps_inside() -> None:
     wrapper = build(
         SPARSE,
         magic=V1,
@@ -312,7 +313,7 @@ def test_features_that_a_format_lacks_are_refused(options: dict[str, Any], compl
         build(SPARSE, **({"magic": V1} | options))
 
 
-def test_a_batch_of_nothing_is_refused() -> None:
+def test_a_batch_without_records_is_refused() -> None:
     with pytest.raises(ValueError, match="no records"):
         build([], magic=V2)
 
@@ -356,7 +357,7 @@ def test_columns_of_different_lengths_are_refused() -> None:
         Columns([0, 1], [0, 1], [None, None], [None, None], [()])
 
 
-def test_a_range_of_offsets_does_for_a_column() -> None:
+def test_a_range_can_be_the_column_of_offsets() -> None:
     columns = Columns(range(5), [7] * 5, [None] * 5, [b"v"] * 5)
     assert [r.offset for r in read(MemoryRecords(build(columns, magic=V2)))] == [0, 1, 2, 3, 4]
 

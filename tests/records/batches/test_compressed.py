@@ -1,4 +1,4 @@
-"""What is compressed in an entry: where it lies, and how it is opened."""
+"""The compressed bytes of an entry: their position, and opening them."""
 
 import random
 from typing import Final
@@ -45,7 +45,9 @@ def everything(found: CompressedBytes) -> bytes:
 
 @pytest.mark.parametrize("codec", [codec for codec in Codec if codec])
 @pytest.mark.parametrize("magic", [V0, V1, V2])
-def test_all_at_once_and_through_a_window_it_is_the_same(magic: int, codec: Codec) -> None:
+def test_decompressing_at_once_and_through_a_window_gives_the_same_bytes(
+    magic: int, codec: Codec
+) -> None:
     if codec is Codec.ZSTD and magic < V2:
         return
     entry = build([Record(0, 0, value=BODY)], magic=magic, codec=codec)
@@ -65,7 +67,7 @@ def test_only_small_valid_data_is_decompressed_at_once() -> None:
     assert found.at_once(data[:-10], 20_000) is None
 
 
-def test_through_a_window_what_is_good_before_the_damage_comes_first() -> None:
+def test_a_window_yields_the_good_bytes_before_the_damage() -> None:
     entry = bytearray(batch())
     entry[-8] ^= 1  # the checksum of all that was decompressed
     forward = window(compressed(bytes(entry)), size=8000)
@@ -85,7 +87,7 @@ def test_damage_in_decompressed_data_names_its_byte_and_the_batch() -> None:
 
 
 @pytest.mark.parametrize("position", [50, 100, 101, 9000])
-def test_what_is_skipped_is_before_or_after_the_windows_end(position: int) -> None:
+def test_skipped_bytes_may_end_before_or_after_the_windows_end(position: int) -> None:
     found = compressed(batch())
     forward = window(found)
     forward.fill()
@@ -96,7 +98,7 @@ def test_what_is_skipped_is_before_or_after_the_windows_end(position: int) -> No
 
 
 @pytest.mark.parametrize("is_whole", [True, False])
-def test_it_ends_before_the_position_that_is_skipped_to(is_whole: bool) -> None:
+def test_skipping_beyond_the_end_is_damage(is_whole: bool) -> None:
     found = compressed(batch())
     forward = DecompressedWindow(None, BODY, BEFORE) if is_whole else window(found)
     with pytest.raises(CorruptRecordsError, match="record runs past its batch") as caught:
@@ -132,7 +134,9 @@ def test_a_file_that_became_shorter_is_no_damage_to_the_codec() -> None:
         ),
     ],
 )
-def test_what_cannot_be_opened_is_said(entry: bytes, reason: str) -> None:
+def test_entries_without_compressed_bytes_are_refused_with_a_reason(
+    entry: bytes, reason: str
+) -> None:
     with pytest.raises(CorruptRecordsError, match=reason) as caught:
         compressed(entry)
     assert caught.value.position == BEFORE

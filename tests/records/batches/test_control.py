@@ -1,4 +1,4 @@
-"""What the records of control batches say."""
+"""The contents of control records."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Offsets inside of compressed messages, and what old producers made of them."""
+"""Offsets inside compressed messages, including those of old producers."""
 
 import pytest
 
@@ -58,16 +58,16 @@ def test_a_message_cannot_be_at_a_lower_offset_than_its_last() -> None:
 
 @pytest.mark.parametrize("count", [1, 3, ROWS_MAX, ROWS_MAX + 1])
 @pytest.mark.parametrize("size", [200, 100_000])
-def test_the_last_message_has_it_however_many_there_are(count: int, size: int) -> None:
+def test_the_last_offset_is_found_among_any_number_of_messages(count: int, size: int) -> None:
     messages = [message(V1, 2 * n, value=b"v" * 50) for n in range(count)]
     assert last_offset(*messages, size=size) == 2 * (count - 1)
 
 
-def test_it_is_the_last_also_where_offsets_do_not_increase() -> None:
+def test_the_last_offset_is_that_of_the_last_message_even_if_offsets_decrease() -> None:
     assert last_offset(message(V1, 9), message(V1, 9), message(V0, 3)) == 3
 
 
-def test_there_may_be_none() -> None:
+def test_a_message_without_inner_messages_has_no_last_offset() -> None:
     assert last_offset() is None
     assert last_offset(b"\0" * 11) is None  # less than a prefix is ignored
 
@@ -99,7 +99,7 @@ def test_damage_names_the_message_that_is_damaged() -> None:
     assert (caught.value.position, caught.value.inside) == (POSITION, len(first))
 
 
-def test_one_scan_is_for_one_message_after_the_other() -> None:
+def test_one_scan_serves_several_messages_in_turn() -> None:
     scan = OffsetScan()
     found = [
         scan.last_offset(window(*(message(V1, n) for n in range(count))), lambda each: each.fill())

@@ -1,4 +1,4 @@
-"""Reading records of every format: what Kafka reads is what we read."""
+"""Reading records of every format: we read the same records as Kafka."""
 
 import contextlib
 import os
@@ -143,7 +143,7 @@ def test_gaps_in_the_offsets_nulls_and_headers_are_read() -> None:
     ]
 
 
-def test_empty_is_not_null() -> None:
+def test_empty_keys_and_values_are_not_null() -> None:
     (empty,) = all_records(batch(record(0, b"", b"", headers=[(b"", b"")])))
     assert (empty.key, empty.value, empty.headers) == (b"", b"", (("", b""),))
     (null,) = all_records(batch(record(0, None, None, headers=[(b"", None)])))
@@ -156,7 +156,7 @@ def test_header_keys_may_repeat_and_keep_their_order() -> None:
     assert found.headers == (("a", b"1"), ("b", b"2"), ("a", b"3"))
 
 
-def test_a_header_key_that_is_no_text_can_be_had_back() -> None:
+def test_invalid_utf_8_in_a_header_key_can_be_restored() -> None:
     key = "ü".encode() + b"\xff\xfe"
     (found,) = all_records(batch(record(0, headers=[(key, None)])))
     assert found.headers[0][0].encode("utf-8", "surrogateescape") == key
@@ -180,7 +180,7 @@ def test_under_log_append_time_every_record_has_the_brokers_time() -> None:
     assert {record.timestamp_type for record in found} == {TimestampType.LOG_APPEND}
 
 
-def test_timestamps_count_from_the_delete_horizon_where_there_is_one() -> None:
+def test_timestamps_are_relative_to_the_delete_horizon_if_there_is_one() -> None:
     assert [record.timestamp for record in all_records(DELETE_HORIZON)] == [50, 150]
 
 
@@ -198,7 +198,7 @@ def test_a_batch_that_compaction_emptied_has_no_records(attributes: int) -> None
     assert all_records(batch(attributes=attributes, last_offset_delta=4)) == []
 
 
-def test_control_records_are_only_given_by_their_batch() -> None:
+def test_control_records_are_read_only_from_their_own_batch() -> None:
     records = MemoryRecords(GAPS + batch(record(0, b"\0\0\0\1"), attributes=0x30) + GAPS)
     assert len(list(read(records))) == 6
     _, control, _ = records.batches()
@@ -284,7 +284,7 @@ def test_a_wrong_checksum_is_damage_before_the_first_record(entry: bytes) -> Non
 # --- v0 and v1
 
 
-def test_messages_have_the_type_of_time_that_they_say() -> None:
+def test_messages_have_the_timestamp_type_in_their_attributes() -> None:
     (none,) = all_records(message(V0, 3))
     assert (none.offset, none.timestamp, none.timestamp_type) == (3, -1, TimestampType.NONE)
     (create,) = all_records(message(V1, 3, timestamp=4))
@@ -308,7 +308,7 @@ def test_any_negative_size_in_a_message_is_null() -> None:
 @pytest.mark.parametrize(
     ("at", "reason"), [(18, "key runs past its message"), (23, "value runs past its message")]
 )
-def test_a_size_that_the_message_does_not_hold_is_damage(at: int, reason: str) -> None:
+def test_a_size_beyond_the_message_is_damage(at: int, reason: str) -> None:
     count, error = until_damage(GAPS + damaged(message(V0, 0), at=at, bytes=b"\0\0\0\x7f"))
     assert (count, error.reason, error.position) == (3, reason, ORIGIN + len(GAPS))
 
@@ -326,7 +326,7 @@ def log_larger_than_windows(request: pytest.FixtureRequest) -> tuple[bytes, list
     return make(*(record(n, None, value) for n, value in enumerate(values))), values
 
 
-def test_records_lie_across_windows_and_are_larger_than_them(
+def test_records_across_windows_and_larger_than_windows_are_read(
     log_larger_than_windows: tuple[bytes, list[bytes]],
 ) -> None:
     entry, values = log_larger_than_windows
@@ -335,7 +335,7 @@ def test_records_lie_across_windows_and_are_larger_than_them(
     assert [record.value for record in found] == values
 
 
-def test_a_claimed_size_takes_no_memory() -> None:
+def test_a_claimed_size_allocates_no_memory() -> None:
     claims = varint(2**31 - 1) + b"\0\0\0\1" + varint(2**31 - 20) + bytes(100)
     in_v1 = message(V1, 0) + message(V1, 1)[:8] + b"\x7f\xff\xff\xff" + bytes(100)
     entries = [gzipped(claims), batch(claims), wrapper(V1, 0, in_v1)]

@@ -1,4 +1,5 @@
-"""What the tests of codecs share: streams cut into windows, and what decoding them gives."""
+"""Common helpers for tests of codecs: streams cut into windows, and the results of decoding
+them."""
 
 import random
 from collections.abc import Callable, Iterator
@@ -45,8 +46,7 @@ PAYLOADS: Final[dict[str, Callable[[int], bytes]]] = {"noise": noise, "text": te
 
 
 def pull_from(data: bytes, sizes: Iterator[int]) -> Pull:
-    """Windows of these sizes. All are given in the same buffer: who holds on to an old one is
-    wrong."""
+    """Windows of these sizes. All use the same buffer, so keeping an old window is an error."""
     buffer = bytearray()
     at = 0
 
@@ -85,7 +85,7 @@ def decoded(
     windows: Iterator[int] | None = None,
     targets: Iterator[int] | None = None,
 ) -> tuple[bytes, tuple[str, int] | None]:
-    """What a decoder gives of a stream, and the damage that ends it."""
+    """The bytes that a decoder returns, and the damage that ends the stream."""
     decoder = open_decoder(codec, pull_from(data, windows or of(16384)), magic=magic)
     given = bytearray()
     for size in targets or of(16384):
@@ -113,7 +113,7 @@ def damage(codec: Codec, data: bytes, *, magic: int = V2) -> tuple[str, int] | N
 def at_once(
     codec: Codec, data: bytes, *, magic: int = V2
 ) -> tuple[bytes | None, tuple[str, int] | None]:
-    """What `decompress` gives, or the damage that it meets."""
+    """The result of `decompress`, or the damage that it meets."""
     try:
         content = decompress(codec, memoryview(data), limit=ALL, magic=magic)
     except CorruptRecordsError as met:

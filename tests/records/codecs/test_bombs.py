@@ -1,4 +1,4 @@
-"""What decoding costs in memory, whatever the input expands to or claims.
+"""The memory of decoding, whatever the input expands to or claims.
 
 Each test runs in a child process, which may not reserve more than a little beyond what it has."""
 
@@ -69,8 +69,8 @@ print(status("VmHWM") - before)
 def child(
     codec: Codec, bomb: bytes, tmp_path: Path, *, magic: int, limit: int = 0
 ) -> tuple[int, str, int, str]:
-    """Reads a stream. Gives its size, the damage that ended it, growth, and what `decompress`
-    said."""
+    """Reads a stream. Returns its size, the damage that ended it, the growth, and the result of
+    `decompress`."""
     small = open_encoder(codec, magic=magic, compression_level="fast")
     (tmp_path / "small").write_bytes(small.write(RECORD) + small.finish())
     (tmp_path / "bomb").write_bytes(bomb)

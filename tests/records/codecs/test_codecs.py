@@ -1,5 +1,5 @@
-"""What all codecs promise: round trips, streams, limits, damage, and what other clients make of
-it."""
+"""The promises of all codecs: round trips, streams, limits, damage, and exchange with other
+clients."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ def test_data_written_in_parts_is_restored(
 
 
 @each_codec
-def test_one_byte_after_the_other_can_be_written(codec: Codec, magic: int) -> None:
+def test_data_can_be_written_byte_by_byte(codec: Codec, magic: int) -> None:
     data = text(70_000)
     encoder = open_encoder(codec, magic=magic, compression_level="fast")
     compressed = b"".join(encoder.write(data[at : at + 1]) for at in range(len(data)))
@@ -174,7 +174,7 @@ def test_zstd_exists_in_v2_only(magic: int) -> None:
     compression_level=st.sampled_from(["fast", "kafka"]),
     seed=st.integers(0, 2**32),
 )
-def test_anything_comes_back_however_it_is_cut(
+def test_any_data_survives_a_round_trip_whatever_its_windows(
     data: bytes, which: tuple[Codec, int], compression_level: CompressionLevel, seed: int
 ) -> None:
     codec, magic = which
@@ -199,7 +199,7 @@ def test_anything_comes_back_however_it_is_cut(
         max_size=4,
     ),
 )
-def test_a_damaged_stream_is_read_or_is_damage_and_the_same_however_it_is_read(
+def test_a_damaged_stream_has_the_same_outcome_whatever_its_windows(
     size: int, which: tuple[Codec, int], changes: list[tuple[float, str, bytes]]
 ) -> None:
     codec, magic = which

@@ -1,4 +1,4 @@
-"""The deflate libraries: which one does what, and that all do the same."""
+"""The deflate libraries: the choice between them, and their equal results."""
 
 import zlib
 from typing import NoReturn
@@ -31,7 +31,7 @@ class Kernel:
 
 
 @pytest.mark.usefixtures("library")
-def test_each_library_does_the_same() -> None:
+def test_all_libraries_give_the_same_results() -> None:
     for compression_level in "fast", "kafka":
         compressed = compress(DATA, compression_level)
         assert zlib.decompress(compressed, 31) == decompress(compressed, len(DATA)) == DATA
@@ -53,7 +53,7 @@ def test_anything_but_one_good_member_is_left_to_the_stream() -> None:
         assert decompress(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :], 100) is None
 
 
-def test_the_kernel_does_what_it_does_best(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernel_is_used_where_it_is_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Kernel()
     monkeypatch.setattr(deflate, "native", kernel)
     monkeypatch.setattr(deflate, "library", isal_zlib)

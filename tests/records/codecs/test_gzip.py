@@ -145,7 +145,7 @@ def test_a_match_before_the_beginning_is_damage() -> None:
     assert damage(Codec.GZIP, KAFKA_HELLO[:10] + body + bytes(8)) == ("gzip data is damaged", 0)
 
 
-def test_content_larger_than_the_limit_is_not_given_whatever_it_claims() -> None:
+def test_content_above_the_limit_is_not_returned_whatever_size_it_claims() -> None:
     data = text(100_000)
     for size in 0, 10, 99_999, 2**32 - 1:
         compressed = member(data, size=size)
@@ -191,7 +191,7 @@ def test_a_further_member_that_is_damaged_is_damage() -> None:
     assert damage(Codec.GZIP, cut) == ("gzip data ends too early", len(cut))
 
 
-def test_much_content_comes_in_small_pieces_out_of_few_bytes() -> None:
+def test_highly_compressed_content_comes_in_small_pieces() -> None:
     compressed = zlib.compress(bytes(20_000_000), 9, 31)
     decoder = open_decoder(Codec.GZIP, pull_from(compressed, of(ALL)), magic=V1)
     target = memoryview(bytearray(100_000))

@@ -1,4 +1,4 @@
-"""lz4: Kafka's frame, what its reader takes and refuses, and the wrong checksum of v0.
+"""lz4: Kafka's frame, the data that its reader accepts and refuses, and the wrong checksum of v0.
 
 The tests of Kafka's Lz4CompressionTest are here, for what exists here: neither levels nor block
 checksums are written."""
@@ -131,7 +131,7 @@ def test_a_block_that_does_not_shrink_is_stored() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, 98304])
-def test_v0_takes_the_right_checksum_and_the_wrong_one_and_any(size: int) -> None:
+def test_v0_accepts_the_right_and_the_wrong_header_checksum(size: int) -> None:
     data = text(size)
     wrong = compress(Codec.LZ4, data, magic=V0, compression_level="fast")
     right = compress(Codec.LZ4, data, magic=V1, compression_level="fast")
@@ -144,7 +144,7 @@ def test_v0_takes_the_right_checksum_and_the_wrong_one_and_any(size: int) -> Non
 
 @pytest.mark.parametrize("magic", [V1, V2])
 @pytest.mark.parametrize("byte", [0x1A, 0xFF, 0x00])
-def test_v1_and_v2_take_the_right_checksum_only(magic: int, byte: int) -> None:
+def test_v1_and_v2_accept_only_the_right_header_checksum(magic: int, byte: int) -> None:
     compressed = bytearray(compress(Codec.LZ4, b"hello", magic=magic, compression_level="fast"))
     compressed[6] = byte
     said = "lz4 header checksum does not match"
@@ -178,7 +178,7 @@ def test_a_header_that_kafka_refuses_is_damage(header: bytes, said: str) -> None
 
 
 @pytest.mark.parametrize("sizes", [0x40, 0x50, 0x60, 0x70])
-def test_blocks_may_be_as_large_as_the_header_says(sizes: int) -> None:
+def test_blocks_may_be_as_large_as_the_header_allows(sizes: int) -> None:
     size_max = 1 << 8 + 2 * (sizes >> 4)
     data = text(size_max)
     assert decoded(Codec.LZ4, frame(stored(data), END, sizes=sizes)) == (data, None)
@@ -190,7 +190,7 @@ def test_blocks_may_be_as_large_as_the_header_says(sizes: int) -> None:
 
 
 @pytest.mark.parametrize("block", [b"\xff", b"\x00\x00", b"\x10", b"\x1fx\x01\x00" + b"\xff" * 99])
-def test_a_block_that_is_no_lz4_is_damage(block: bytes) -> None:
+def test_a_block_of_invalid_lz4_is_damage(block: bytes) -> None:
     good = squeezed(text(500))
     compressed = frame(good, word(len(block)) + block, END)
     assert decoded(Codec.LZ4, compressed)[0] == text(500)

@@ -1,4 +1,4 @@
-"""snappy: xerial's framing, raw blocks, and what snappy-java takes and refuses."""
+"""snappy: xerial's framing, raw blocks, and the data that snappy-java accepts and refuses."""
 
 import struct
 
@@ -34,7 +34,7 @@ def varint(number: int) -> bytes:
 # --- written
 
 
-def test_hello_is_what_kafka_writes() -> None:
+def test_hello_is_compressed_as_by_kafka() -> None:
     assert compress(Codec.SNAPPY, b"hello", magic=V1, compression_level="kafka") == HELLO
     assert decompress(Codec.SNAPPY, HELLO, limit=5, magic=V1) == b"hello"
 
@@ -67,7 +67,7 @@ def test_blocks_may_be_of_any_size(block_size: int) -> None:
     assert decompress(Codec.SNAPPY, compressed, limit=len(data) - 1, magic=V1) is None
 
 
-def test_a_block_may_hold_nothing() -> None:
+def test_a_block_may_be_empty() -> None:
     compressed = HEADER + block(b"\x00") * 3 + block(raw(b"x")) + block(b"\x00")
     assert decoded(Codec.SNAPPY, compressed) == (b"x", None)
     assert damage(Codec.SNAPPY, compressed) is None
@@ -80,7 +80,7 @@ def test_versions_in_the_first_header_do_not_matter(versions: tuple[int, int]) -
     assert damage(Codec.SNAPPY, compressed) is None
 
 
-def test_further_headers_may_stand_between_blocks() -> None:
+def test_further_headers_are_allowed_between_blocks() -> None:
     compressed = HELLO + HEADER + HELLO + HEADER
     assert decoded(Codec.SNAPPY, compressed) == (b"hellohello", None)
     assert damage(Codec.SNAPPY, compressed) is None
@@ -93,7 +93,7 @@ def test_further_headers_may_stand_between_blocks() -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\x00", b"\xff\xff", b"\x00\x00\x00"])
-def test_one_to_three_bytes_in_the_place_of_a_size_end_the_data(tail: bytes) -> None:
+def test_one_to_three_bytes_in_place_of_a_size_end_the_data(tail: bytes) -> None:
     for compressed, content in (HELLO, b"hello"), (HEADER, b""):
         assert decoded(Codec.SNAPPY, compressed + tail) == (content, None)
         assert damage(Codec.SNAPPY, compressed + tail) is None
@@ -165,7 +165,7 @@ def test_a_raw_block_with_a_false_size_is_damage(compressed: bytes) -> None:
 
 @pytest.mark.parametrize("framed", [False, True])
 @pytest.mark.parametrize("payload", PAYLOADS)
-def test_a_block_larger_than_is_held_is_read_in_steps(framed: bool, payload: str) -> None:
+def test_a_block_too_large_for_memory_is_read_in_steps(framed: bool, payload: str) -> None:
     data = PAYLOADS[payload](snappy.BLOCK_SIZE_MAX + 100_000)
     compressed = HEADER + block(raw(data)) + HELLO[16:] if framed else raw(data)
     content = data + b"hello" if framed else data
@@ -182,7 +182,7 @@ def test_a_block_that_is_larger_only_while_it_is_compressed_is_read_whole() -> N
     assert decoded(Codec.SNAPPY, HEADER + block(raw(data)) * 2) == (data * 2, None)
 
 
-def test_without_room_for_it_any_block_is_read_in_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_block_is_read_in_steps_if_it_does_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snappy, "BLOCK_SIZE_MAX", 10)
     for size in 0, 1, 60, 61, 1000, 65536, 98304:
         for data in noise(size), text(size), bytes(size):

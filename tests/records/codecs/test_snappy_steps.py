@@ -1,4 +1,5 @@
-"""Steps through a snappy block: each kind of element, and each way to lie, against the library."""
+"""Decompressing a snappy block in steps: every kind of element and of false claim, compared with
+the library."""
 
 import cramjam
 import pytest
@@ -52,7 +53,7 @@ def test_each_form_of_a_literal(size_bytes: int, size: int) -> None:
 @pytest.mark.parametrize("offset_bytes", [1, 2, 4])
 @pytest.mark.parametrize("offset", [1, 2, 3, 10, 50])
 @pytest.mark.parametrize("length", [4, 11])
-def test_each_form_of_a_copy_also_of_what_it_makes_itself(
+def test_each_form_of_a_copy_including_overlapping_ones(
     offset_bytes: int, offset: int, length: int
 ) -> None:
     block = bytes([50 + length]) + literal(noise(50)) + copy(length, offset, offset_bytes)
@@ -99,7 +100,7 @@ def test_a_block_with_a_false_size_is_damage(block: bytes) -> None:
     assert str(dripping.value) == str(whole.value)
 
 
-def test_a_literal_does_not_leave_its_block() -> None:
+def test_a_literal_that_runs_past_its_block_is_damage() -> None:
     block = b"\x05" + literal(b"hello")
     with pytest.raises(CorruptRecordsError, match="damaged"):
         steps(block, size=len(block) - 1)
@@ -121,7 +122,7 @@ def test_copies_that_reach_back_too_far_are_refused(monkeypatch: pytest.MonkeyPa
     assert steps(near) == library(near)
 
 
-def test_only_so_much_is_kept_and_it_suffices_for_what_encoders_make() -> None:
+def test_the_kept_history_is_bounded_and_suffices_for_real_encoders() -> None:
     data = text(4_000_000)
     assert steps(bytes(cramjam.snappy.compress_raw(data))) == data
 
@@ -141,7 +142,7 @@ def test_only_so_much_is_kept_and_it_suffices_for_what_encoders_make() -> None:
     claimed=st.integers(0, 4000),
     seed=st.integers(0, 2**32),
 )
-def test_any_block_is_what_the_library_makes_of_it(
+def test_any_block_is_decompressed_as_by_the_library(
     elements: list[bytes], claimed: int, seed: int
 ) -> None:
     # The library takes a long literal for damaged where less than four bytes follow its tag.
@@ -159,7 +160,7 @@ def test_any_block_is_what_the_library_makes_of_it(
 
 
 def made(body: bytes) -> int:
-    """How many bytes the elements make, as far as they can be told from each other."""
+    """The number of bytes that the recognizable elements make."""
     at = size = 0
     while at < len(body):
         tag = body[at]

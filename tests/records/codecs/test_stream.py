@@ -77,7 +77,7 @@ def test_after_the_last_window_none_is_pulled() -> None:
     assert not taken.peek(1)
 
 
-def test_data_that_is_all_there_is_not_copied() -> None:
+def test_complete_data_is_not_copied() -> None:
     data = bytearray(DATA)
     for part in whole(data, "any").peek(len(DATA) + 1), whole(data, "any").some(len(DATA)):
         assert part.obj is data
@@ -94,7 +94,7 @@ def pieces(damage: bool = False) -> Iterator[bytes]:
 
 
 @pytest.mark.parametrize("sizes", [of(1), of(100), of(10_000), between(1, 2000, seed=1)])
-def test_targets_are_filled_as_far_as_there_is_something(sizes: Iterator[int]) -> None:
+def test_targets_are_filled_as_far_as_data_is_available(sizes: Iterator[int]) -> None:
     for damage in False, True:
         decoder = PieceDecoder(pieces(damage))
         given = b""
@@ -113,17 +113,17 @@ def test_targets_are_filled_as_far_as_there_is_something(sizes: Iterator[int]) -
                 assert decoder.read_into(target) == 0
 
 
-def test_a_target_without_room_takes_nothing() -> None:
+def test_an_empty_target_consumes_nothing() -> None:
     decoder = PieceDecoder(pieces())
     assert decoder.read_into(memoryview(bytearray())) == 0
     assert decoder.read_into(memoryview(bytearray(5))) == 5
 
 
 class Memory:
-    """What a codec holds while it decodes."""
+    """Stands for the memory that a codec holds while it decodes."""
 
 
-def test_after_damage_what_decoding_took_is_free_at_once() -> None:
+def test_memory_is_freed_immediately_after_damage() -> None:
     memory = Memory()
 
     def broken(_: Memory) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""zstd: frames by the library and by hand, and each of their claims lying."""
+"""zstd: frames by the library and by hand, and frames with each kind of false claim."""
 
 import pytest
 import xxhash
@@ -36,7 +36,7 @@ def frame(*blocks: bytes, descriptor: int = 0, fields: bytes = b"\x58") -> bytes
 
 
 def streamed(data: bytes, **parameters: int) -> bytes:
-    """As Kafka writes it: the frame does not say how much it holds."""
+    """A stream as Kafka writes it: the frame does not state its content size."""
     settings = zstandard.ZstdCompressionParameters.from_level(3, **parameters)
     stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     return stream.compress(data) + stream.flush()
@@ -97,7 +97,7 @@ def test_frames_one_after_the_other_are_one_content() -> None:
 
 
 @pytest.mark.parametrize("tail", [b"\x00", MAGIC[:3], MAGIC, bytes(100), b"not a frame"])
-def test_nothing_but_a_frame_may_follow_a_frame(tail: bytes) -> None:
+def test_only_a_frame_may_follow_a_frame(tail: bytes) -> None:
     compressed = compress(Codec.ZSTD, b"hello", magic=V2, compression_level="fast")
     assert decoded(Codec.ZSTD, compressed + tail)[0] == b"hello"
     seen = damage(Codec.ZSTD, compressed + tail)
@@ -165,7 +165,7 @@ def test_a_false_content_size_is_damage_and_allocates_nothing(size: int) -> None
 
 
 @pytest.mark.parametrize("descriptor", [0x58, 0x68, 0x69, 0x70, 0x88, 0xF8, 0xFF])
-def test_a_window_however_large_is_no_reason_to_refuse_what_is_small(descriptor: int) -> None:
+def test_small_content_is_read_even_if_its_frame_requires_a_huge_window(descriptor: int) -> None:
     data = text(500_000)
     plain = bytearray(streamed(data, write_content_size=0))
     plain[5] = descriptor
@@ -173,7 +173,7 @@ def test_a_window_however_large_is_no_reason_to_refuse_what_is_small(descriptor:
     assert at_once(Codec.ZSTD, bytes(plain)) == (data, None)
 
 
-def test_a_frame_that_needs_and_holds_more_than_8_mib_is_refused() -> None:
+def test_a_frame_with_a_window_and_content_above_8_mib_is_refused() -> None:
     data = noise(MiB) + bytes(9 * MiB) + noise(MiB)
     large = streamed(data, window_log=24, enable_ldm=1, write_content_size=0)
     content, seen = decoded(Codec.ZSTD, large)

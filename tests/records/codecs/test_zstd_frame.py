@@ -39,7 +39,7 @@ def test_a_dictionary_is_seen() -> None:
 
 
 @pytest.mark.parametrize("window", [0x69, 0x70, 0x88, 0x8F, 0xA0])
-def test_a_window_too_large_is_cut_and_the_rest_kept(window: int) -> None:
+def test_a_window_that_is_too_large_is_cut_and_other_fields_are_kept(window: int) -> None:
     for descriptor, content_size in (0x00, b""), (0x44, b"\x01\x02"), (0xC4, bytes(range(8))):
         header = MAGIC + bytes([descriptor, window]) + content_size
         before = zstandard.get_frame_parameters(header)
@@ -64,7 +64,7 @@ def test_a_single_segment_too_large_gets_a_window(descriptor: int, width: int) -
 
 
 @pytest.mark.parametrize("size", [0, 1, 131_072, 131_073, 1_000_000])
-def test_blocks_bound_what_a_frame_makes(size: int) -> None:
+def test_blocks_bound_the_size_of_a_frames_content(size: int) -> None:
     for checksum in False, True:
         compressor = zstandard.ZstdCompressor(write_checksum=checksum)
         compressed = compressor.compress(bytes(size))

@@ -17,7 +17,7 @@ DATA = memoryview(bytes(range(256)))
 
 
 class Channel:
-    """Answers as it is told to, or raises it."""
+    """Returns the given answers, or raises them."""
 
     def __init__(self, answer: Any) -> None:
         self._answer = answer
@@ -35,7 +35,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
         yield left, right
 
 
-def test_a_socket_takes_what_it_has_room_for_and_then_nothing(
+def test_a_socket_takes_bytes_until_it_is_full(
     pair: tuple[socket.socket, socket.socket],
 ) -> None:
     left, right = pair
@@ -83,7 +83,7 @@ def test_a_full_pipe_takes_nothing() -> None:
         assert write(DATA) == 0
 
 
-def test_a_buffered_file_over_a_full_pipe_says_what_its_buffer_took() -> None:
+def test_a_buffered_file_over_a_full_pipe_reports_the_bytes_in_its_buffer() -> None:
     readable, writable = os.pipe()
     os.set_blocking(writable, False)
     with open(readable, "rb", buffering=0) as reading:  # noqa: PTH123
@@ -109,7 +109,7 @@ def test_a_buffered_file_over_a_full_pipe_says_what_its_buffer_took() -> None:
     [0, None, BlockingIOError(), ssl.SSLWantReadError(), ssl.SSLWantWriteError()],
     ids=repr,
 )
-def test_not_now_is_zero_however_the_channel_says_it(answer: Any) -> None:
+def test_every_form_of_not_now_is_zero(answer: Any) -> None:
     assert writer(Channel(answer))(DATA) == 0
 
 
@@ -118,7 +118,7 @@ def test_not_now_is_zero_however_the_channel_says_it(answer: Any) -> None:
     [BrokenPipeError(), ConnectionResetError(), TimeoutError(), ssl.SSLEOFError()],
     ids=repr,
 )
-def test_a_broken_channel_is_its_callers_to_deal_with(error: Exception) -> None:
+def test_errors_of_a_channel_are_passed_to_the_caller(error: Exception) -> None:
     with pytest.raises(type(error)):
         writer(Channel(error))(DATA)
 
@@ -135,7 +135,7 @@ def test_a_closed_socket_is_an_error(pair: tuple[socket.socket, socket.socket]) 
         writer(pair[0])(DATA)
 
 
-def test_an_asyncio_writer_is_refused_because_it_would_take_everything() -> None:
+def test_an_asyncio_writer_is_refused_because_it_buffers_everything() -> None:
     class StreamWriter:
         def write(self, data: memoryview) -> None: ...
         def write_eof(self) -> None: ...

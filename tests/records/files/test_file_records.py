@@ -81,7 +81,7 @@ def test_a_slice_of_a_slice_counts_from_the_slice(path: Path) -> None:
         assert content(part) == DATA[1050:1100]
 
 
-def test_a_slice_never_reads_behind_its_end(path: Path) -> None:
+def test_a_slice_never_reads_beyond_its_end(path: Path) -> None:
     target = bytearray(100)
     with FileRecords.open(path) as records:
         assert records.slice(10, 20).read_into(memoryview(target), 15) == 5
@@ -97,9 +97,7 @@ def test_a_file_that_shrank_gives_a_short_read(path: Path) -> None:
         assert records.read_into(memoryview(target), 500) == 0
 
 
-def test_a_read_that_the_system_answers_in_pieces_is_put_together(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_short_reads_of_the_system_are_joined(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     preadv = os.preadv  # gives no more than 2 GiB at once
 
     def at_most_100(file: int, targets: tuple[memoryview], position: int) -> int:
@@ -141,7 +139,7 @@ def test_a_pipe_is_refused_instead_of_waited_for(tmp_path: Path) -> None:
         FileRecords.open(pipe)
 
 
-def test_it_is_known_by_the_name_of_its_file(path: Path) -> None:
+def test_its_name_is_the_path_of_its_file(path: Path) -> None:
     with FileRecords.open(path) as records:
         assert records.slice(1, 2).name == str(path)
         assert records.fileno() == records.slice(1, 2).fileno()

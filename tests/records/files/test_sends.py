@@ -31,7 +31,7 @@ def test_bytes_that_a_channel_did_not_take_are_written_first_the_next_time() -> 
     assert (channel.data, channel.writes, bytes(pending.left)) == (b"0123456789", 4, b"")
 
 
-def test_a_write_takes_no_more_than_it_may() -> None:
+def test_a_write_is_limited_to_the_allowed_size() -> None:
     pending, channel = PendingBytes(), Channel()
     pending.left = memoryview(b"01234")
     assert [pending.write_to(channel, 2) for _ in range(3)] == [2, 2, 1]

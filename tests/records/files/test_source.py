@@ -94,11 +94,11 @@ def test_good_data_before_damage_is_returned(opened: Opened) -> None:
     assert caught.value.position == records.origin + 2 * len(GAPS)
 
 
-def test_a_claimed_size_of_two_gigabytes_is_an_entry_to_come(opened: Opened) -> None:
+def test_a_claimed_size_of_two_gigabytes_is_a_torn_entry(opened: Opened) -> None:
     assert list(opened(damaged(GAPS, size=2**31 - 1)).batches()) == []
 
 
-def test_nothing_holds_nothing(opened: Opened) -> None:
+def test_an_empty_source_has_no_batches(opened: Opened) -> None:
     assert list(opened(b"").batches()) == []
 
 
@@ -127,7 +127,7 @@ def test_one_read_serves_many_small_batches() -> None:
     assert len(reads) <= 1000 * len(GAPS) // (WINDOW_SIZE - 61 - len(GAPS)) + 1
 
 
-def test_a_file_that_grows_meanwhile_keeps_the_size_that_it_was_opened_with(tmp_path: Path) -> None:
+def test_a_file_keeps_the_size_that_it_had_when_it_was_opened(tmp_path: Path) -> None:
     path = tmp_path / "a.log"
     path.write_bytes(GAPS * 2)
     with FileRecords.open(path) as records:

@@ -73,7 +73,7 @@ def test_the_end_is_known_once_it_has_been_seen() -> None:
     assert held(window) == DATA[20:50]
 
 
-def test_it_holds_all_until_it_moves_on() -> None:
+def test_a_window_holds_the_whole_stream_until_it_moves() -> None:
     window = Window(Dripping(DATA[:150]), bytearray(100), 0)
     window.fill()
     assert not window.holds_all
@@ -88,14 +88,14 @@ def test_it_holds_all_until_it_moves_on() -> None:
     assert window.holds_all
 
 
-def test_without_a_stream_the_buffer_is_all_there_is() -> None:
+def test_without_a_stream_the_buffer_is_the_whole_content() -> None:
     window = Window(None, DATA, 0)
     assert (window.remaining, window.ended, window.holds_all) == (len(DATA), True, True)
     window.start = len(DATA)
     assert not window.has_more()
 
 
-def test_it_has_more_as_long_as_the_stream_has() -> None:
+def test_a_window_has_more_until_the_stream_ends() -> None:
     window = Window(Dripping(DATA[:101]), bytearray(100), 0)
     sizes = []
     while window.has_more():
@@ -104,7 +104,7 @@ def test_it_has_more_as_long_as_the_stream_has() -> None:
     assert sizes == [100, 1]
 
 
-def test_damage_is_where_it_is_in_the_file() -> None:
+def test_damage_is_reported_at_its_position_in_the_file() -> None:
     window = Window(Dripping(DATA), bytearray(100), 5000)
     window.fill()
     window.start = 40
@@ -119,7 +119,7 @@ def test_a_stretch_is_read_to_its_end_and_not_beyond() -> None:
     assert target[:50] == DATA[200:250]
 
 
-def test_a_stretch_that_its_file_no_longer_has_is_an_error_and_no_end() -> None:
+def test_a_stretch_missing_from_its_file_is_an_error_and_not_the_end() -> None:
     stretch = Stretch(MemoryRecords(DATA).slice(1000, 500), 400, 600)
     target = memoryview(bytearray(1000))
     assert stretch.read_into(target) == 100

@@ -1,4 +1,4 @@
-"""A range of a file, sent as it is."""
+"""Sends of an unchanged range of a file."""
 
 import contextlib
 import os
@@ -42,7 +42,7 @@ def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 class Taking:
-    """Takes as many bytes at a time as it is told, and nothing in between."""
+    """Takes the given number of bytes at a time, and nothing in between."""
 
     def __init__(self, sizes: random.Random | int) -> None:
         self._sizes = sizes
@@ -104,7 +104,7 @@ def received(send: ZeroCopySend, left: socket.socket, right: socket.socket) -> b
     return bytes(got)
 
 
-def test_a_socket_gets_the_range_and_not_a_byte_more(
+def test_a_socket_gets_exactly_the_range(
     send: ZeroCopySend, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     assert send.size == send.remaining == SIZE
@@ -126,15 +126,13 @@ def test_a_socket_that_is_full_takes_nothing(
 
 
 @pytest.mark.parametrize("sizes", [random.Random(2), 4096, GiB])
-def test_any_channel_gets_the_same_bytes_however_it_takes_them(
-    send: ZeroCopySend, sizes: random.Random | int
-) -> None:
+def test_every_channel_gets_the_same_bytes(send: ZeroCopySend, sizes: random.Random | int) -> None:
     channel = Taking(sizes)
     write_all(send, channel)
     assert channel.received == DATA[POSITION : POSITION + SIZE]
 
 
-def test_a_channel_that_takes_one_byte_does_not_make_the_file_be_read_for_each(path: Path) -> None:
+def test_the_file_is_not_read_for_every_byte_that_a_channel_takes(path: Path) -> None:
     with FileRecords.open(path) as records:
         send = records.slice(0, 300).to_send()
         channel = Taking(1)
@@ -185,7 +183,7 @@ def test_half_of_it_may_go_to_another_channel(
 
 
 @pytest.mark.parametrize("kind", ["socket", "channel"])
-def test_a_file_that_shrank_is_an_error_and_no_hang(
+def test_a_shrunken_file_is_an_error_and_not_a_hang(
     path: Path, kind: str, pair: tuple[socket.socket, socket.socket]
 ) -> None:
     with FileRecords.open(path) as records:
@@ -220,7 +218,7 @@ def test_an_empty_range_is_sent_at_once(path: Path) -> None:
         assert send.write_to(Taking(1)) == 0
 
 
-def test_where_sendfile_is_not_to_be_had_the_bytes_are_copied(
+def test_bytes_are_copied_if_sendfile_is_not_supported(
     send: ZeroCopySend,
     pair: tuple[socket.socket, socket.socket],
     monkeypatch: pytest.MonkeyPatch,

@@ -25,7 +25,7 @@ def test_a_directory_with_segments_is_left_alone(segment: Path, command: Command
     assert segment.read_bytes() == before
 
 
-def test_a_file_is_no_directory(no_log: Path, command: Command) -> None:
+def test_a_file_in_place_of_the_directory_is_refused(no_log: Path, command: Command) -> None:
     ran = command("generate", no_log, "size=1KiB")
     assert ran.code == 2
     assert str(no_log) in one_line(ran.err)

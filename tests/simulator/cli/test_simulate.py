@@ -1,4 +1,4 @@
-"""`downconvert simulate`: the main job, small."""
+"""`downconvert simulate` at a small size."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_compressed_segments_are_delivered_whole(codec: str, command: Command) -
     assert result(ran.out)["failures"] == []
 
 
-def test_what_is_run_is_said_first_and_the_table_behind_it(segment: Path, command: Command) -> None:
+def test_the_options_are_printed_before_the_table(segment: Path, command: Command) -> None:
     ran = command("simulate", segment, "--slow", 0, "--rounds", 1)
     assert ran.code == 0
     lines = ran.out.splitlines()
@@ -91,7 +91,7 @@ def test_a_damaged_segment_is_measured_up_to_its_damage(damaged: Path, command: 
     assert result(ran.out)["records"] == 3
 
 
-def test_a_torn_tail_is_nothing_to_complain_about(torn: Path, command: Command) -> None:
+def test_a_torn_tail_is_not_an_error(torn: Path, command: Command) -> None:
     ran = command("simulate", torn, "--slow", 0, "--rounds", 1, "--json")
     assert (ran.code, ran.err) == (0, "")
     assert result(ran.out)["records"] == 6

@@ -11,7 +11,7 @@ from tests.downconvert.cli.running import Command
 from tests.report_pages import check_fits_a_phone
 
 
-def test_options_come_first_and_then_what_was_done(command: Command) -> None:
+def test_options_are_printed_before_the_results(command: Command) -> None:
     ran = command("simulate-cluster", "--seed", "3", "--seconds", "1", "--faults", "none")
     assert ran.code == 0
     lines = ran.out.splitlines()

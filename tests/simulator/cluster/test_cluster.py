@@ -1,4 +1,4 @@
-"""Replicated brokers under faults: promises hold, and a simulation sees it where they do not."""
+"""Replicated brokers under faults: promises hold, and a simulation detects broken ones."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,12 +43,12 @@ def test_followers_agree_with_a_leader_that_led_before_without_records() -> None
     assert cluster_seeds.run(6854).problem == ""
 
 
-def test_a_seed_is_one_course_of_events() -> None:
+def test_a_seed_determines_the_run() -> None:
     options = replace(options_for(9), seconds=4.0)
     assert simulate_cluster(options) == simulate_cluster(options)
 
 
-def test_without_faults_nothing_is_written_twice_and_nobody_else_leads() -> None:
+def test_without_faults_no_record_is_repeated_and_no_leader_changes() -> None:
     outcome = simulate_cluster(replace(options_for(5, faults=()), seconds=4.0))
     assert (outcome.written, outcome.epochs) == (outcome.committed, 1)
     assert outcome.faults == {}

@@ -1,4 +1,4 @@
-"""The simulated controller: who leads, who is in sync, who may lead when nobody is."""
+"""The simulated controller: leaders, replicas in sync, and eligible replicas."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_a_silent_broker_is_fenced_and_another_in_sync_leads() -> None:
     assert said.isr == said.alive == {1, 2}
 
 
-def test_below_the_minimum_those_put_out_may_still_lead() -> None:
+def test_below_the_minimum_removed_replicas_may_still_lead() -> None:
     controller, epochs = started()
     heard(controller, epochs, 3.0, 0, 1)
     heard(controller, epochs, 6.0, 0)
@@ -75,7 +75,7 @@ def test_a_broker_that_lost_unflushed_data_is_neither_in_sync_nor_may_lead() -> 
     assert controller.leadership(NAME).leader is None
 
 
-def test_a_request_to_register_that_comes_again_is_no_other_loss() -> None:
+def test_a_repeated_registration_does_not_count_as_another_loss() -> None:
     controller, epochs = started()
     for _ in range(2):
         epochs[1] = controller.register(1, 0.0, lost=True, incarnation=2)
@@ -100,7 +100,7 @@ def test_a_replica_in_sync_before_its_restart_does_not_join_the_isr() -> None:
 
 
 @pytest.mark.parametrize("stale", ["epoch", "version"])
-def test_a_leader_that_does_not_know_the_news_changes_nothing(stale: str) -> None:
+def test_a_leader_with_an_old_epoch_changes_nothing(stale: str) -> None:
     controller, epochs = started()
     said = controller.leadership(NAME)
     change = IsrChange(

@@ -1,4 +1,4 @@
-"""Simulated time and network: what comes when, what comes at all."""
+"""Simulated time and network: the order of events, and lost data."""
 
 from random import Random
 from typing import Any, cast
@@ -13,7 +13,7 @@ HOST = "client"
 
 
 class Machine:
-    """What connections lead to: it keeps what it is sent."""
+    """The target of connections. It keeps received data."""
 
     host = "broker-0"
 
@@ -55,7 +55,7 @@ def ends() -> Ends:
     return Ends()
 
 
-def test_events_happen_in_their_order_and_ties_as_they_were_asked_for() -> None:
+def test_events_happen_in_order_and_ties_in_insertion_order() -> None:
     timeline, happened = Timeline(5.0), list[str]()
     timeline.after(2, lambda: happened.append("late"))
     timeline.at(6, lambda: happened.append("first"))
@@ -79,7 +79,7 @@ def test_a_connection_keeps_its_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_connections_of_uneven_speed_are_even_once_all_is_well(seed: int) -> None:
+def test_connections_have_even_speed_after_faults_end(seed: int) -> None:
     ends = Ends(seed)
     ends.network.is_uneven = True
     connections = [
@@ -111,7 +111,7 @@ def test_lost_data_breaks_a_connection_silently(ends: Ends) -> None:
     assert (ends.machine.received, ends.closed) == ([], 0)
 
 
-def test_a_way_is_cut_for_a_while(ends: Ends) -> None:
+def test_a_link_is_cut_for_a_while(ends: Ends) -> None:
     heard: list[str] = []
     ends.network.cut("a", "b", 1.0)
     ends.network.message("b", "a", lambda: heard.append("lost"))

@@ -1,4 +1,4 @@
-"""What is true of a simulated cluster: what contradicts it is said."""
+"""The invariants of a simulated cluster: contradictions are reported."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def test_acknowledged_records_are_in_the_log_at_the_end(truth: Truth) -> None:
         truth.check_log(NAME, [OTHER, OTHER])
 
 
-def test_a_leader_s_high_watermark_never_goes_back_for_anybody(truth: Truth) -> None:
+def test_a_leaders_high_watermark_never_decreases_for_any_client(truth: Truth) -> None:
     told(truth, 5, epoch=1)
     told(truth, 4, epoch=1, who="b")  # his answer was longer under way
     with pytest.raises(InvariantError, match="decreases from 5 to 4"):

@@ -47,7 +47,7 @@ def test_every_consumer_reads_every_answer() -> None:
         assert 0 < first <= last < 20
 
 
-def test_slow_consumers_do_not_hold_the_others_up_and_are_left_when_those_are_done() -> None:
+def test_slow_consumers_do_not_delay_others_and_stop_with_them() -> None:
     tally, reading = face_to_face(2, 2, rate=100_000)
     assert reading.seconds < 2  # one of the answers alone takes a slow one four seconds
     assert 10 <= reading.answers < 20
@@ -86,7 +86,7 @@ def test_an_answer_begins_in_the_turn_of_its_request() -> None:
         EXPECTED[1]._replace(digest=digest(b"something else")),
     ],
 )
-def test_an_answer_that_is_not_the_planned_one_is_seen(other: Expected) -> None:
+def test_an_unplanned_answer_is_detected(other: Expected) -> None:
     _, reading = face_to_face(2, 0, [EXPECTED[0], other, *EXPECTED[2:]])
     assert reading.wrong == 2
 
@@ -99,7 +99,7 @@ class _Lying(BytesSend):
         self.size += 10
 
 
-def test_a_promise_that_is_not_kept_is_seen() -> None:
+def test_a_broken_promise_is_detected() -> None:
     ours, theirs = socket.socketpair()
     driver = Driver([ours], FETCHES, lambda fetch: _Lying(ANSWERS[fetch.position]))
     with theirs:

@@ -38,7 +38,7 @@ def test_the_batch_of_an_offset_is_found_also_in_a_gap(tmp_path: Path) -> None:
     assert [index.at_offset(offset, 0) for offset in (0, 1, 2, 5, 6, 8, 9)] == [0, 0, 1, 2, 3, 3, 4]
 
 
-def test_what_is_behind_damage_is_forgotten(tmp_path: Path) -> None:
+def test_batches_after_damage_are_left_out(tmp_path: Path) -> None:
     index = index_of(written(tmp_path, *BATCHES))
     index.end_before(SIZES[0] + SIZES[1] + 5)
     assert len(index) == 2

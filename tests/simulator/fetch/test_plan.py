@@ -1,4 +1,4 @@
-"""A consumer's way through the log, and what it must be given."""
+"""A consumer's fetches through the log, and the expected answers."""
 
 from pathlib import Path
 from random import Random
@@ -121,7 +121,7 @@ def test_a_refused_batch_ends_its_file_with_advice(tmp_path: Path) -> None:
     assert ending.why.endswith("add recode=zstd:gzip")
 
 
-def test_a_file_ends_where_it_ended_for_another_mode(tmp_path: Path) -> None:
+def test_a_file_ends_at_the_same_place_in_every_mode(tmp_path: Path) -> None:
     path = written(tmp_path, batch(range(7)), batch([7], Codec.ZSTD), batch([8]))
     lazy = make_plan("lazy", [path], Options(policy="kafka"))
     assert make_plan("zero-copy", [path], SMALL).records == 9

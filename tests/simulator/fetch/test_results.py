@@ -1,4 +1,4 @@
-"""What is made of measurements: failures, words, tables, and the page."""
+"""Results of measurements: failures, words, tables, and the page."""
 
 from dataclasses import replace
 from io import StringIO
@@ -53,7 +53,7 @@ def printed(result: Result, width: int) -> str:
     return console.file.getvalue()
 
 
-def test_nothing_failed_where_everything_is_true(result: Result) -> None:
+def test_a_correct_run_has_no_failures(result: Result) -> None:
     assert result.failures() == []
 
 
@@ -80,7 +80,7 @@ def test_each_check_that_fails_is_named_with_its_mode(result: Result) -> None:
         ("bytes sent", ("", None)),
     ],
 )
-def test_lazy_beside_eager_is_said_in_words(
+def test_lazy_is_compared_with_eager_in_words(
     label: str, words: tuple[str, bool | None], result: Result
 ) -> None:
     (figure,) = (figure for figure in FIGURES if figure.label == label)

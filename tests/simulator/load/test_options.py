@@ -1,4 +1,4 @@
-"""Options of a simulation over TCP: what is read from a command line, and what is refused."""
+"""Options of a simulation over TCP: parsing, and refused values."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def test_clients_that_make_no_sense_are_refused(text: str, words: str) -> None:
         parse_clients(text)
 
 
-def test_each_age_asks_with_its_own_version() -> None:
+def test_each_release_sends_its_own_version() -> None:
     assert [Group(kind, 1).version for kind in ("0.8", "0.9", "0.10", "0.11")] == [0, 1, 3, 4]
     assert [kind for kind in FETCH_VERSIONS if Group(kind, 1).is_old] == [
         "0.8",
@@ -49,7 +49,7 @@ def test_each_age_asks_with_its_own_version() -> None:
     ]
 
 
-def test_without_conversion_old_clients_ask_as_todays_do() -> None:
+def test_without_conversion_old_clients_send_current_versions() -> None:
     assert Group("0.8", 1).version_in("zero-copy") == Group("3.x", 1).version
     assert Group("0.8", 1).version_in("eager") == 0
     assert Group("0.11", 1).version_in("zero-copy") == 4
@@ -101,7 +101,7 @@ def test_presets_are_the_experiments_of_their_names() -> None:
     assert set(PRESETS) == set(SIZES)
 
 
-def test_the_command_of_options_says_all_of_them() -> None:
+def test_the_repeat_command_has_all_options() -> None:
     words = " ".join(SMALL.arguments())
     assert "--clients 0.8:2,0.10:2,3.x:2" in words
     assert f"--max-bytes {32}KiB" in words

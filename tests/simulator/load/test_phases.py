@@ -1,4 +1,4 @@
-"""Of what a conversion consists."""
+"""The phases of a conversion."""
 
 from dataclasses import astuple, replace
 from pathlib import Path
@@ -21,6 +21,6 @@ def test_shares_make_a_whole(tmp_path: Path, codec: str) -> None:
     assert (found.decompress > 0) is (found.compress > 0) is (codec == "gzip")
 
 
-def test_where_nothing_is_converted_there_are_none(tmp_path: Path) -> None:
+def test_without_conversion_there_are_no_shares(tmp_path: Path) -> None:
     options = replace(SMALL, clients=(Group("3.x", 1),))
     assert shares_of(tmp_path, options) == Shares(0, 0, 0, 0)

@@ -41,7 +41,7 @@ def test_a_scan_reads_every_record_once(directory: Path, kind: str, max_bytes: i
 
 
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
-def test_so_does_one_through_compressed_batches(tmp_path: Path, codec: str) -> None:
+def test_a_scan_of_compressed_batches_reads_every_record_once(tmp_path: Path, codec: str) -> None:
     workload = Workload(codec=codec, size=64 * KiB)
     options = replace(SMALL, workload=workload, partitions=2, modes=("lazy", "zero-copy"))
     topic(tmp_path, options)
@@ -63,7 +63,7 @@ def test_a_client_that_cannot_be_answered_is_an_error(tmp_path: Path) -> None:
         make_scans(tmp_path, options)
 
 
-def test_answers_of_what_is_compressed_again_are_compared_too(tmp_path: Path) -> None:
+def test_recompressed_answers_are_compared_too(tmp_path: Path) -> None:
     options = replace(
         SMALL,
         clients=(Group("0.10", 1),),

@@ -86,7 +86,7 @@ def test_old_clients_take_64_kib_each_besides_what_all_of_them_share(result: Loa
     assert result.modes["lazy"].middle(lambda run: run.peak) <= large + held + 2 * OLD * 64 * KiB
 
 
-def test_todays_clients_are_measured_with_old_ones_and_without(result: LoadResult) -> None:
+def test_current_clients_are_measured_with_and_without_old_ones(result: LoadResult) -> None:
     assert result.alone is not None
     assert set(result.alone.each[0].kinds) == {"3.x"}
     (beside,), (alone,) = result.modes["lazy"].each, result.alone.each
@@ -94,7 +94,7 @@ def test_todays_clients_are_measured_with_old_ones_and_without(result: LoadResul
     assert len(fairness_lines(result)) == 2
 
 
-def test_cpu_time_is_divided_by_what_it_was_for(result: LoadResult) -> None:
+def test_cpu_time_is_divided_by_phase(result: LoadResult) -> None:
     run = result.modes["lazy"].each[0]
     phases = run.cpu(result.shares)
     assert sum(phases.values()) >= run.served.cpu * 0.99

@@ -1,4 +1,4 @@
-"""What lazy costs beside eager: against what is wanted, and where nothing can be said."""
+"""The cost of lazy conversion compared with eager: goals, and inconclusive results."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ def said(found: dict[str, Cost], rounds: int = 3) -> tuple[str, bool | None]:
     return verdict([*found.values()], rounds)
 
 
-def test_all_that_is_wanted_is_met() -> None:
+def test_all_goals_are_met() -> None:
     found = by_label([Round(first=0.009, cpu_per_record=1.05e-6)] * 3, [Round()] * 3)
     assert [cost.is_met for cost in found.values()] == [True] * 4 + [None]
     words, is_met = said(found)

@@ -19,7 +19,7 @@ from downconvert.storage.disk.files import DISK
 OFFSETS = {TopicPartition("a", 0): 5, TopicPartition("b-c", 12): 2**63 - 1}
 
 
-def test_the_text_is_kafkas(tmp_path: Path) -> None:
+def test_a_checkpoint_has_kafkas_text(tmp_path: Path) -> None:
     path = tmp_path / "recovery-point-offset-checkpoint"
     write_offsets(DISK, path, OFFSETS)
     assert path.read_text() == "0\n2\na 0 5\nb-c 12 9223372036854775807\n"
@@ -29,7 +29,7 @@ def test_the_text_is_kafkas(tmp_path: Path) -> None:
     assert read_epochs(tmp_path / "epochs") == [EpochEntry(0, 0), EpochEntry(3, 104)]
 
 
-def test_a_broker_wrote_these(real: Path) -> None:
+def test_checkpoints_of_a_broker_are_read(real: Path) -> None:
     log_dir = real / "3.9.1" / "log"
     assert read_offsets(log_dir / "log-start-offset-checkpoint") == {
         TopicPartition("trimmed", 0): 178
@@ -40,12 +40,12 @@ def test_a_broker_wrote_these(real: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0\n0\n", "0\n0"])
-def test_an_empty_one_has_no_entries(tmp_path: Path, text: str) -> None:
+def test_an_empty_checkpoint_has_no_entries(tmp_path: Path, text: str) -> None:
     (tmp_path / "c").write_text(text)
     assert read_offsets(tmp_path / "c") == {}
 
 
-def test_a_missing_one_has_no_entries(tmp_path: Path) -> None:
+def test_a_missing_checkpoint_has_no_entries(tmp_path: Path) -> None:
     assert read_offsets(tmp_path / "c") == {}
     assert read_epochs(tmp_path / "c") == []
 
@@ -73,14 +73,14 @@ def test_malformed_files_are_errors(tmp_path: Path, text: str, reason: str) -> N
         read_offsets(tmp_path / "c")
 
 
-def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "c").write_bytes(b"0\n1\n\xff 0 5\n")
     with pytest.raises(CorruptFileError, match="is not text"):
         read_offsets(tmp_path / "c")
 
 
 @pytest.mark.parametrize("dies_at", range(1, 8))
-def test_a_crash_leaves_the_old_one_or_the_new_one(tmp_path: Path, dies_at: int) -> None:
+def test_a_crash_leaves_the_old_or_the_new_checkpoint(tmp_path: Path, dies_at: int) -> None:
     for seed in range(20):
         directory = tmp_path / str(seed)
         directory.mkdir()

@@ -12,7 +12,7 @@ from downconvert.storage.names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINT
 from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk
 
 
-def test_each_log_has_its_own_and_they_are_read_again(tmp_path: Path) -> None:
+def test_each_log_has_its_own_checkpoints_and_reads_them_again(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, UNSYNCED)
     one = checkpoints.of(TopicPartition("t", 1))
     one.set_recovery_point(3)

@@ -1,4 +1,4 @@
-"""The epochs of a log: which of them count, and that the file says so."""
+"""The epochs of a log, in memory and in the file."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def opened(path: Path) -> Log:
     return Log.open(path, writable=True, files=UNSYNCED)
 
 
-def test_an_epoch_begins_before_it_has_records_and_is_forgotten_if_it_never_had_any(
+def test_an_epoch_without_records_is_replaced_by_the_next_one(
     path: Path,
 ) -> None:
     with opened(path) as log:
@@ -41,7 +41,7 @@ def test_an_epoch_begins_before_it_has_records_and_is_forgotten_if_it_never_had_
         assert log.writer.epochs == ((1, 0), (4, 2))
 
 
-def test_an_epoch_without_records_is_forgotten_where_another_leaders_are_appended(
+def test_an_epoch_without_records_is_removed_if_older_batches_are_appended(
     path: Path,
 ) -> None:
     """Else its records would seem to be of the epoch that this broker led, and no follower that
@@ -76,7 +76,7 @@ def test_leader_epochs_are_noted_where_they_begin(path: Path) -> None:
         assert read_epochs(path / LEADER_EPOCHS) == expected[:2]
 
 
-def test_without_room_memory_is_right_and_the_next_change_is_written(path: Path) -> None:
+def test_on_a_full_disk_memory_changes_and_the_next_change_is_written(path: Path) -> None:
     disk = FaultyDisk(path)
     epochs = LeaderEpochs(path, disk, [])
     epochs.begin(1, 0)

@@ -1,4 +1,4 @@
-"""Where a log begins is written once for each move, and again where there was no room."""
+"""The start of a log is written once for each move, and later if the disk was full."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""Whose a directory is, as brokers of all versions wrote it."""
+"""The owner of a directory, as brokers of all versions wrote it."""
 
 from pathlib import Path
 from uuid import UUID
@@ -17,7 +17,7 @@ from downconvert.storage.checkpoints.metadata import (
 from downconvert.storage.disk.files import DISK
 
 
-def test_brokers_wrote_these(real: Path) -> None:
+def test_metadata_files_of_brokers_are_read(real: Path) -> None:
     assert LogDir.open(real / "0.8.2.2" / "log").meta is None
     old = LogDir.open(real / "0.10.2.2" / "log").meta
     assert old is not None

@@ -1,4 +1,4 @@
-"""Which part of a log is dirty, and when it is cleaned: Kafka's rules."""
+"""The dirty part of a log, and the time when it is cleaned: Kafka's rules."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -39,7 +39,7 @@ def test_the_share_of_dirty_bytes_decides(log: Log) -> None:
     assert part.is_due(replace(CONFIG, min_cleanable_dirty_ratio=0.3))
 
 
-def test_a_young_record_keeps_its_segment_and_what_follows(log: Log) -> None:
+def test_a_young_record_keeps_its_segment_and_all_later_ones(log: Log) -> None:
     config = replace(CONFIG, min_compaction_lag_ms=50)
     assert [cleanable(log, config, now).end for now in (49, 50, 89, 90, 130, 1000)] == [
         0, 1, 4, 5, 9, 9,
@@ -54,7 +54,7 @@ def test_records_that_are_dirty_for_too_long_are_cleaned_however_few(log: Log) -
     assert cleanable(log, config, now=581).is_due(config)
 
 
-def test_nothing_from_a_bound_on_is_dirty(log: Log) -> None:
+def test_nothing_at_or_above_a_bound_is_dirty(log: Log) -> None:
     assert [cleanable(log, CONFIG, 1000, up_to=n).end for n in (0, 3, 20)] == [0, 3, 9]
 
 
@@ -66,13 +66,13 @@ def test_a_cleaner_point_outside_of_the_log_is_ignored(log: Log) -> None:
     assert cleanable(log, CONFIG, now=1000).first_dirty == 4
 
 
-def test_truncation_takes_the_cleaner_point_along(log: Log) -> None:
+def test_truncation_lowers_the_cleaner_point(log: Log) -> None:
     log.writer.note_cleaner_point(8)
     log.writer.truncate_to(5)
     assert log.writer.cleaner_point == 5
 
 
-def test_nothing_from_the_last_stable_offset_on_is_dirty_whatever_bound_is_given(log: Log) -> None:
+def test_nothing_at_or_above_the_last_stable_offset_is_dirty(log: Log) -> None:
     options = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     log.writer.append(batch(10, **options))
     for offset in range(11, 15):

@@ -1,4 +1,4 @@
-"""A log is compacted while it is open; readers and crashes may come in between."""
+"""Compaction of an open log, with readers and crashes in between."""
 
 import shutil
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def test_the_last_value_of_each_key_is_left(tmp_path: Path) -> None:
         assert log_dir.logs[PARTITION].end_offset == 180
 
 
-def test_a_reader_reads_on_while_the_log_is_compacted(tmp_path: Path) -> None:
+def test_a_reader_continues_while_the_log_is_compacted(tmp_path: Path) -> None:
     with opened(tmp_path) as log_dir:
         log = log_dir.logs.create(PARTITION)
         fill(log, Random(1))
@@ -79,7 +79,7 @@ def test_a_reader_reads_on_while_the_log_is_compacted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dies_at", range(1, 120, 2))
-def test_a_crash_while_compacting_leaves_the_table_as_it_was(tmp_path: Path, dies_at: int) -> None:
+def test_a_crash_during_compaction_changes_no_value(tmp_path: Path, dies_at: int) -> None:
     directory, left = tmp_path / "0", tmp_path / "1"
     directory.mkdir()
     left.mkdir()
@@ -101,7 +101,7 @@ def test_a_crash_while_compacting_leaves_the_table_as_it_was(tmp_path: Path, die
         assert table(recovered.logs[PARTITION]) == expected
 
 
-def test_a_full_disk_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_log_unchanged(tmp_path: Path) -> None:
     with opened(tmp_path) as log_dir:
         log = log_dir.logs.create(PARTITION)
         fill(log, Random(1))
@@ -145,7 +145,7 @@ def test_a_brokers_compacted_logs_are_compacted_again(real: Path, tmp_path: Path
             assert after == before
 
 
-def test_segments_whose_offsets_do_not_fit_one_index_are_not_joined(tmp_path: Path) -> None:
+def test_segments_with_offsets_too_far_apart_are_not_joined(tmp_path: Path) -> None:
     """Compaction leaves few records and wide gaps; an index has 31 bits for an offset."""
     far = 2**29
     with opened(tmp_path) as log_dir:
@@ -169,7 +169,7 @@ def steps_of(one: Compaction, count: int = 10**6) -> int:
 
 @pytest.mark.parametrize("change", ["truncate", "close"])
 @pytest.mark.parametrize("left", [0, 1, 5, 40, 80])
-def test_a_pass_that_is_overtaken_at_any_step_notes_and_puts_back_nothing(
+def test_a_pass_ends_without_changes_if_the_log_changes_at_any_step(
     tmp_path: Path, change: str, left: int
 ) -> None:
     """Also where nothing is left but to note how far it came."""
@@ -215,7 +215,7 @@ class Overtaking:
 
 
 @pytest.mark.parametrize("change", [LogWriter.truncate_to, LogWriter.truncate_fully_and_start_at])
-def test_a_truncation_before_any_step_that_takes_the_lock_breaks_the_pass_off(
+def test_a_truncation_before_any_locked_step_aborts_the_pass(
     tmp_path: Path, change: Callable[[LogWriter, int], None]
 ) -> None:
     """Also between the last segment and the note of the pass."""

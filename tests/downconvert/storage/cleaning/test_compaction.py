@@ -1,4 +1,4 @@
-"""Which records a cleaner leaves: Kafka's rules."""
+"""The records that a cleaner keeps: Kafka's rules."""
 
 from collections.abc import Sequence
 
@@ -130,7 +130,7 @@ def test_a_tombstone_of_an_old_format_stays_until_its_segment_is_old() -> None:
     assert not clean(once, keeps_tombstones=False)[0]  # its segment is old
 
 
-def test_records_beyond_the_offset_map_stay() -> None:
+def test_records_after_the_offset_map_stay() -> None:
     data = keyed(0, (b"a", b"1"), (b"a", b"2")) + keyed(2, (b"a", b"3"), (None, b"4"), (b"a", None))
     assert found(clean(data, end=2)[0]) == [
         (1, b"a", b"2"), (2, b"a", b"3"), (3, None, b"4"), (4, b"a", None),
@@ -163,7 +163,7 @@ def test_a_marker_is_removed_after_its_data_and_its_horizon() -> None:
     assert headers(clean(twice, now=6000)[0]) == [(2, 2, 1)]
 
 
-def test_the_last_batch_of_a_producer_stays_though_it_is_empty() -> None:
+def test_the_last_batch_of_a_producer_stays_even_if_it_is_empty() -> None:
     data = transaction(0, b"a") + transaction(1, b"a") + keyed(2, (b"a", b"2"))
     last = [ProducerState(7, 0, last_offset=1)]
     left, _ = clean(data, producers=last)

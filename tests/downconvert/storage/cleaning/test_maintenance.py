@@ -1,4 +1,4 @@
-"""What is due to a log is done in small steps, while it is read and written."""
+"""The maintenance of a log is done in small steps, while the log is read and written."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -139,7 +139,7 @@ def test_a_compacted_topic_is_not_deleted_from_unless_its_policy_has_both(tmp_pa
         assert Kind.REMOVED in {done.kind for done in run(Maintenance(log), both, now=10**13)}
 
 
-def test_nothing_from_the_bound_on_is_touched(tmp_path: Path) -> None:
+def test_nothing_at_or_above_the_bound_is_changed(tmp_path: Path) -> None:
     with opened(tmp_path, DELETE) as log_dir:
         log = log_dir.logs.create(PARTITION)
         fill(log, Random(1))
@@ -147,7 +147,7 @@ def test_nothing_from_the_bound_on_is_touched(tmp_path: Path) -> None:
         assert not run(Maintenance(log, bound=lambda: 0), COMPACT, now=10**9)
 
 
-def test_one_step_removes_some_segments_and_the_next_ones_the_others(tmp_path: Path) -> None:
+def test_one_step_removes_a_limited_number_of_segments(tmp_path: Path) -> None:
     with opened(tmp_path, DELETE) as log_dir:
         log = log_dir.logs.create(PARTITION)
         for _ in range(REMOVED_MAX + 3):
@@ -159,9 +159,7 @@ def test_one_step_removes_some_segments_and_the_next_ones_the_others(tmp_path: P
 
 @pytest.mark.parametrize("change", ["truncate", "delete", "close"])
 @pytest.mark.parametrize("after", [1, 100, 250])
-def test_a_pass_ends_when_its_segments_are_taken_away(
-    tmp_path: Path, change: str, after: int
-) -> None:
+def test_a_pass_ends_when_its_segments_are_removed(tmp_path: Path, change: str, after: int) -> None:
     log_dir = opened(tmp_path, COMPACT)
     log = log_dir.logs.create(PARTITION)
     fill(log, Random(1))
@@ -192,7 +190,7 @@ def test_a_pass_ends_when_its_segments_are_taken_away(
         assert table(again.logs[PARTITION]) == expected
 
 
-def test_a_full_disk_ends_a_pass_and_leaves_nothing_and_the_next_one_begins_again(
+def test_a_full_disk_ends_a_pass_without_leftovers_and_the_next_one_starts_over(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, COMPACT) as log_dir:
@@ -211,7 +209,7 @@ def test_a_full_disk_ends_a_pass_and_leaves_nothing_and_the_next_one_begins_agai
         assert table(log) == expected
 
 
-def test_damage_is_an_error_and_leaves_the_log_as_it_was(tmp_path: Path) -> None:
+def test_damage_is_an_error_and_leaves_the_log_unchanged(tmp_path: Path) -> None:
     with opened(tmp_path, COMPACT) as log_dir:
         log = log_dir.logs.create(PARTITION)
         fill(log, Random(1))

@@ -8,7 +8,7 @@ from downconvert.storage.cleaning.offset_map import SLOT_SIZE, OffsetMap
 
 
 @given(st.lists(st.binary(max_size=3)), st.integers(2, 300))
-def test_it_is_a_dictionary_until_it_is_full(keys: list[bytes], slots: int) -> None:
+def test_the_map_works_like_a_dictionary_until_it_is_full(keys: list[bytes], slots: int) -> None:
     found, expected = OffsetMap(slots * SLOT_SIZE), dict[bytes, int]()
     for offset, key in enumerate(keys):
         if found.put(key, offset):
@@ -23,7 +23,7 @@ def test_it_is_a_dictionary_until_it_is_full(keys: list[bytes], slots: int) -> N
     found.close()
 
 
-def test_a_full_map_still_takes_the_keys_that_it_has() -> None:
+def test_a_full_map_still_updates_its_keys() -> None:
     found = OffsetMap(3 * SLOT_SIZE)
     assert [found.put(key, at) for at, key in enumerate((b"a", b"b", b"c", b"a"))] == [
         True, True, False, True,
@@ -31,6 +31,6 @@ def test_a_full_map_still_takes_the_keys_that_it_has() -> None:
     assert (found.get(b"a"), found.get(b"b"), found.get(b"c")) == (3, 1, -1)
 
 
-def test_there_must_be_room_for_a_key() -> None:
+def test_a_buffer_without_room_for_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="no room for a key"):
         OffsetMap(SLOT_SIZE)

@@ -1,4 +1,4 @@
-"""Old segments go by Kafka's rules."""
+"""Old segments are removed by Kafka's rules."""
 
 import os
 from pathlib import Path
@@ -34,7 +34,7 @@ def count(segments: list[tuple[int, int]], config: LogConfig, now: int) -> int:
         ([(10, 100), (0, 100)], 1),  # but not where it is empty
     ],
 )
-def test_by_time(segments: list[tuple[int, int]], expected: int) -> None:
+def test_segments_are_removed_by_time(segments: list[tuple[int, int]], expected: int) -> None:
     assert count(segments, LogConfig(retention_ms=100), now=1000) == expected
     compacted = LogConfig(retention_ms=100, cleanup_policy=frozenset({"compact"}))
     assert count(segments, compacted, now=1000) == 0
@@ -43,7 +43,7 @@ def test_by_time(segments: list[tuple[int, int]], expected: int) -> None:
 @pytest.mark.parametrize(
     ("limit", "expected"), [(0, 2), (9, 2), (10, 2), (11, 1), (20, 1), (30, 0)]
 )
-def test_by_size(limit: int, expected: int) -> None:
+def test_segments_are_removed_by_size(limit: int, expected: int) -> None:
     config = LogConfig(retention_ms=-1, retention_bytes=limit)
     assert count([(10, 0), (10, 0), (10, 0)], config, now=10**12) == expected
 
@@ -69,7 +69,7 @@ def test_a_segment_is_as_old_as_its_youngest_record(tmp_path: Path) -> None:
         assert youngest(log, made) == 5
 
 
-def test_a_young_record_keeps_the_active_segment_though_no_index_has_it_yet(
+def test_a_young_record_keeps_the_active_segment_even_before_it_is_indexed(
     tmp_path: Path,
 ) -> None:
     with opened(tmp_path, index_interval_bytes=100) as log:

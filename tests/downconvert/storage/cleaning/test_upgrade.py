@@ -29,7 +29,7 @@ def records_of(data: bytes) -> list[Record]:
 
 
 @given(strategies.segments())
-def test_every_record_is_as_it_was(segment: strategies.Segment) -> None:
+def test_upgrading_changes_no_record(segment: strategies.Segment) -> None:
     made, count = upgrade(segment.data)
     headers = list(MemoryRecords(made).batches())
     assert all(header.magic == V2 for header in headers)
@@ -39,7 +39,7 @@ def test_every_record_is_as_it_was(segment: strategies.Segment) -> None:
 
 
 @given(strategies.segments())
-def test_batches_of_v2_stay_as_they_are(segment: strategies.Segment) -> None:
+def test_batches_of_v2_are_unchanged(segment: strategies.Segment) -> None:
     once, _ = upgrade(segment.data)
     twice, count = upgrade(once)
     assert (twice, count.batches_converted) == (once, 0)
@@ -53,7 +53,7 @@ def test_a_compressed_message_becomes_a_batch_of_its_codec() -> None:
         assert (count.batches_converted, count.records_converted) == (1, 3)
 
 
-def test_single_messages_are_put_together() -> None:
+def test_uncompressed_messages_are_combined() -> None:
     made, count = upgrade(b"".join(batch(n, magic=V0, size=1000) for n in range(40)))
     headers = list(MemoryRecords(made).batches())
     assert [header.base_offset for header in headers] == [0, 16, 32]
@@ -61,7 +61,7 @@ def test_single_messages_are_put_together() -> None:
     assert count.bytes_out < count.bytes_in
 
 
-def test_times_of_one_kind_stay_together() -> None:
+def test_messages_of_one_timestamp_type_are_combined() -> None:
     def message(offset: int, kind: TimestampType, time: int) -> bytes:
         return build([Record(offset, time, kind, None, b"v")], magic=V1, timestamp_type=kind)
 

@@ -1,4 +1,4 @@
-"""Directories of old formats become directories of v2, or stay what they were."""
+"""Directories of old formats become directories of v2, or stay unchanged."""
 
 from itertools import count
 from pathlib import Path
@@ -86,7 +86,7 @@ def test_a_dry_run_writes_nothing(source: Path) -> None:
     assert files(source) == before
 
 
-def test_in_place_the_old_directory_is_kept(source: Path) -> None:
+def test_an_upgrade_in_place_keeps_the_old_directory(source: Path) -> None:
     before = files(source)
     done, kept = upgrade_in_place(source, files=UNSYNCED)
     assert done.total.batches_converted == 10
@@ -103,7 +103,7 @@ def test_a_directory_that_is_in_use_is_not_upgraded_in_place(source: Path) -> No
     lock.release()
 
 
-def test_nothing_is_written_over(source: Path, tmp_path: Path) -> None:
+def test_existing_targets_are_never_overwritten(source: Path, tmp_path: Path) -> None:
     (tmp_path / "out-0").mkdir()
     with pytest.raises(UpgradeError, match="already there"):
         upgrade(source, tmp_path / "out-0", files=UNSYNCED)
@@ -128,7 +128,7 @@ def test_a_difference_between_source_and_result_is_noticed(
         upgrade(source, tmp_path / "out-0", files=UNSYNCED)
 
 
-def test_wherever_the_disk_is_full_the_source_is_as_it_was(source: Path, tmp_path: Path) -> None:
+def test_a_full_disk_at_any_step_leaves_the_source_unchanged(source: Path, tmp_path: Path) -> None:
     before = files(source)
     needing_room = []
     for full_from in count(1):

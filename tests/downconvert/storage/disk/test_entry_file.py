@@ -1,4 +1,4 @@
-"""Files of entries: how many there are, whoever left them and however."""
+"""Files of entries: the number of entries, whoever wrote the file."""
 
 from pathlib import Path
 
@@ -18,14 +18,14 @@ def count(path: Path, entry_size: int = 8) -> int:
 
 
 @pytest.mark.parametrize("used", [0, 1, 2, 3, 500, 1279, 1280])
-def test_zeros_after_the_entries_of_a_running_broker_are_none(tmp_path: Path, used: int) -> None:
+def test_zeros_after_a_running_brokers_entries_are_not_entries(tmp_path: Path, used: int) -> None:
     path = tmp_path / "index"
     path.write_bytes(ENTRY * used + bytes(10240 - 8 * used))
     assert count(path) == used
 
 
 @pytest.mark.parametrize(("entries", "used"), [(1, 1), (2, 2), (3, 3)])
-def test_a_first_entry_of_zeros_counts_where_others_follow(
+def test_a_first_entry_of_zeros_counts_if_others_follow(
     tmp_path: Path, entries: int, used: int
 ) -> None:
     path = tmp_path / "index"
@@ -35,7 +35,7 @@ def test_a_first_entry_of_zeros_counts_where_others_follow(
     assert count(path) == (used if entries > 1 else 0)
 
 
-def test_a_torn_last_entry_is_none(tmp_path: Path) -> None:
+def test_a_torn_last_entry_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(ENTRY * 3 + b"\x01" * 7)
     assert EntryFile.open(path, 8).count == 3
@@ -61,7 +61,7 @@ def test_the_file_of_an_active_segment_is_preallocated_and_then_trimmed(tmp_path
     assert path.read_bytes() == ENTRY
 
 
-def test_an_entry_is_seen_by_those_who_map_the_file(tmp_path: Path) -> None:
+def test_readers_that_map_the_file_see_new_entries(tmp_path: Path) -> None:
     path = tmp_path / "index"
     entries = EntryFile.open_writable(path, 8, DISK, 10240)
     entries.append(ENTRY)
@@ -80,7 +80,7 @@ def test_a_reopened_file_has_its_entries_and_space_after_them(tmp_path: Path) ->
     assert path.stat().st_size == 80
 
 
-def test_a_file_larger_than_it_may_become_is_kept(tmp_path: Path) -> None:
+def test_a_file_above_the_maximum_size_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "index"
     path.write_bytes(ENTRY * 5)
     entries = EntryFile.open_writable(path, 8, DISK, 16)
@@ -130,7 +130,7 @@ def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
         EntryFile.open(tmp_path / "index", 8)
 
 
-def test_a_full_disk_leaves_the_entries_that_there_are(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_existing_entries_unchanged(tmp_path: Path) -> None:
     disk = FaultyDisk(tmp_path)
     entries = EntryFile.open_writable(tmp_path / "index", 8, disk, 80)
     entries.append(ENTRY)

@@ -1,4 +1,5 @@
-"""After a disk has failed nothing is written to it, and nothing counts that may be lost."""
+"""After a disk has failed, nothing is written to it, and data that may be lost does not count as
+flushed."""
 
 import logging
 import os
@@ -66,7 +67,7 @@ def test_data_lost_by_a_failed_flush_never_counts_as_flushed(
         assert offsets(log_dir.logs[ONE].records()) in ([0], [0, 1])  # it is looked at
 
 
-def test_a_log_of_its_own_is_offline_too_and_is_closed(disk: FaultyDisk) -> None:
+def test_a_log_opened_alone_goes_offline_too_and_can_be_closed(disk: FaultyDisk) -> None:
     log = Log.open(disk.root / str(ONE), writable=True, files=disk)
     log.writer.append(batch(1))
     disk.fail_next("sync")
@@ -104,7 +105,7 @@ def test_nothing_is_written_after_a_partial_write_that_cannot_be_undone(
     log_dir.close()
 
 
-def test_a_flush_fails_as_it_closes(disk: FaultyDisk) -> None:
+def test_a_flush_that_fails_during_close_is_reported(disk: FaultyDisk) -> None:
     log_dir, log = opened(disk)
     log.writer.append(batch(1))
     disk.fail_next("sync")
@@ -114,7 +115,7 @@ def test_a_flush_fails_as_it_closes(disk: FaultyDisk) -> None:
     LogDir.open(disk.root, writable=True).close()
 
 
-def test_a_full_disk_is_logged_once_and_counted_and_is_no_failure(
+def test_a_full_disk_is_logged_once_and_does_not_go_offline(
     disk: FaultyDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     log_dir, log = opened(disk)
@@ -160,7 +161,7 @@ class LateDisk(UnsyncedDisk):
 
 
 @pytest.mark.parametrize("refused", ["sync", "truncate"])
-def test_a_disk_that_is_full_where_that_loses_something_is_no_disk_to_write_to(
+def test_a_full_disk_that_loses_data_goes_offline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     """A sync that finds no room may have dropped what it was to write. A truncation that finds none
@@ -179,7 +180,7 @@ def test_a_disk_that_is_full_where_that_loses_something_is_no_disk_to_write_to(
     assert not (tmp_path / CLEAN_SHUTDOWN).exists()
 
 
-def test_room_is_found_where_nobody_writes(
+def test_free_space_is_detected_without_writers(
     disk: FaultyDisk, caplog: pytest.LogCaptureFixture
 ) -> None:
     log_dir, log = opened(disk)
@@ -198,7 +199,7 @@ def test_room_is_found_where_nobody_writes(
     log_dir.close()
 
 
-def test_room_is_looked_for_as_large_as_what_did_not_fit(
+def test_the_probe_is_as_large_as_the_failed_write(
     disk: FaultyDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log_dir, log = opened(disk)
@@ -220,7 +221,7 @@ def test_room_is_looked_for_as_large_as_what_did_not_fit(
     log_dir.close()
 
 
-def test_room_for_one_file_or_for_less_does_not_mean_room_for_another(tmp_path: Path) -> None:
+def test_space_for_one_file_or_fewer_bytes_does_not_mean_space_for_another(tmp_path: Path) -> None:
     files = FencedFiles(tmp_path, UNSYNCED)
     first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     for path, size in ((first, 100), (second, 50)):

@@ -1,4 +1,4 @@
-"""Changes to a disk: all or nothing, and a full disk is told as such."""
+"""Changes to a disk: all or nothing, and a full disk has its own error."""
 
 import os
 import resource
@@ -33,7 +33,7 @@ def test_a_replaced_file_has_all_of_the_new(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_files_and_directories_come_and_go(tmp_path: Path) -> None:
+def test_files_and_directories_are_created_and_removed(tmp_path: Path) -> None:
     DISK.make_directory(tmp_path / "d")
     DISK.make_directory(tmp_path / "d")
     (tmp_path / "d" / "f").touch()
@@ -106,7 +106,7 @@ def test_a_link_to_itself_is_a_damaged_file(tmp_path: Path) -> None:
         read_file(tmp_path / "f")
 
 
-def test_other_errors_stay_what_they_are(tmp_path: Path) -> None:
+def test_other_errors_are_passed_on(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         DISK.open(tmp_path / "none" / "f")
     file = DISK.open(tmp_path / "f")

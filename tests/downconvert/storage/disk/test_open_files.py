@@ -1,4 +1,5 @@
-"""No more segments have files open than may; those that were not read for longest close theirs."""
+"""The number of segments with open files is limited. The least recently read ones close their
+files."""
 
 import gc
 import os
@@ -21,7 +22,7 @@ from records.files.file_records import SharedFile
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 
-def test_an_empty_range_has_an_open_file_also_after_another_was_closed() -> None:
+def test_an_empty_range_has_an_open_file_even_after_another_was_closed() -> None:
     open_files = OpenFiles()
     first = open_files.empty()
     assert open_files.empty() is first
@@ -44,7 +45,7 @@ class Holder:
         self.open_files.released(self)
 
 
-def test_the_one_that_was_used_last_stays_open() -> None:
+def test_the_most_recently_used_segment_stays_open() -> None:
     open_files = OpenFiles(2)
     a, b, c = holders = [Holder(open_files) for _ in range(3)]
     for holder in (a, b, a, c):
@@ -64,7 +65,7 @@ def test_the_one_that_was_used_last_stays_open() -> None:
         (resource.RLIM_INFINITY, OPEN_SEGMENTS_MAX),
     ],
 )
-def test_more_segments_stay_open_where_more_files_may_be(
+def test_a_higher_limit_of_files_keeps_more_segments_open(
     files_max: int, segments: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (files_max, files_max))
@@ -76,7 +77,7 @@ def test_more_segments_stay_open_where_more_files_may_be(
     assert [holder.is_open for holder in holders].count(False) == 1
 
 
-def test_a_file_is_closed_when_no_slice_of_it_is_held(tmp_path: Path) -> None:
+def test_a_file_is_closed_with_its_last_slice(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"data")
     file = SharedFile(str(tmp_path / "f"))
     number = file.fileno()
@@ -92,7 +93,7 @@ def test_a_file_is_closed_when_no_slice_of_it_is_held(tmp_path: Path) -> None:
         os.fstat(number)
 
 
-def test_a_segment_whose_files_are_closed_by_another_thread_is_read_on(tmp_path: Path) -> None:
+def test_a_segment_stays_readable_while_another_thread_closes_its_files(tmp_path: Path) -> None:
     """Logs share the bound, and each is read by another thread."""
     made = [
         indexed_segment(tmp_path / str(number), 0, *(batch(o, size=300) for o in range(50)))

@@ -31,14 +31,14 @@ def entries(index: OffsetIndex | TimeIndex) -> list[tuple[int, int]]:
     return [index.entry(slot) for slot in range(len(index))]
 
 
-def test_the_first_batch_gets_none_and_then_one_for_more_than_the_interval(tmp_path: Path) -> None:
+def test_batches_get_an_entry_after_more_than_the_interval(tmp_path: Path) -> None:
     made = builder(tmp_path, interval=2 * ONE)
     add(made, *(batch(n) for n in range(10)))
     assert entries(made.offsets) == [(3, 3 * ONE), (6, 6 * ONE), (9, 9 * ONE)]
     assert entries(made.times) == [(30, 3), (60, 6), (90, 9)]
 
 
-def test_every_batch_but_the_first_for_an_interval_of_none(tmp_path: Path) -> None:
+def test_an_interval_of_zero_indexes_every_batch_but_the_first(tmp_path: Path) -> None:
     made = builder(tmp_path, interval=0)
     add(made, *(batch(n, n + 1) for n in range(0, 8, 2)))
     assert [offset for offset, _ in entries(made.offsets)] == [3, 5, 7]
@@ -52,7 +52,7 @@ def test_a_time_entry_is_the_highest_timestamp_and_its_first_batch(tmp_path: Pat
     assert entries(made.times) == [(9, 1), (12, 4)]
 
 
-def test_finishing_notes_the_highest_timestamp_and_trims(tmp_path: Path) -> None:
+def test_finishing_adds_the_highest_timestamp_and_trims_the_files(tmp_path: Path) -> None:
     made = builder(tmp_path, interval=10**6)
     add(made, *(batch(n, timestamp=t) for n, t in enumerate((5, 9, 3))))
     assert entries(made.times) == []

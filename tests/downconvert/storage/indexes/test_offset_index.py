@@ -30,7 +30,7 @@ def kafkas(tmp_path: Path) -> OffsetIndex:
     return OffsetIndex.open(tmp_path / KAFKAS, KAFKAS_BASE)
 
 
-def test_lookups_are_answered_as_kafka_answers_them(kafkas: OffsetIndex) -> None:
+def test_lookups_give_kafkas_answers(kafkas: OffsetIndex) -> None:
     lines = corpus.vectors("index-lookups.jsonl").splitlines()
     lookups = [entry for entry in map(json.loads, lines) if entry["lookup"] == "offset"]
     assert len(lookups) == 300
@@ -49,7 +49,7 @@ def test_the_same_appends_make_the_same_file(kafkas: OffsetIndex, tmp_path: Path
     assert path.read_bytes() == corpus.vectors(KAFKAS)
 
 
-def test_nothing_below_the_first_entry(tmp_path: Path) -> None:
+def test_a_lookup_below_the_first_entry_finds_the_beginning(tmp_path: Path) -> None:
     assert empty(tmp_path).lookup(50) == (45, 0)
     index = empty(tmp_path)
     index.append(50, 100)
@@ -91,7 +91,7 @@ def test_truncation_keeps_entries_below_the_offset(tmp_path: Path, offset: int, 
     assert index.lookup(offset) == (offset, 100)
 
 
-def test_an_entry_is_found_that_was_added_after_a_lookup(tmp_path: Path) -> None:
+def test_entries_added_after_a_lookup_are_found(tmp_path: Path) -> None:
     index = filled(tmp_path)
     assert index.lookup(100) == (48, 37)
     index.append(60, 50)
@@ -107,7 +107,7 @@ def test_an_offset_that_does_not_rise_or_fit_is_refused(tmp_path: Path, offset: 
     assert len(index) == 4
 
 
-def test_a_full_index_takes_no_more(tmp_path: Path) -> None:
+def test_a_full_index_refuses_entries(tmp_path: Path) -> None:
     index = empty(tmp_path, base=0, entries_max=3)
     for offset in (1, 2, 3):
         assert not index.is_full
@@ -125,7 +125,7 @@ def test_a_missing_entry_is_an_error(tmp_path: Path) -> None:
             index.entry(slot)
 
 
-def test_the_check_is_kafkas(tmp_path: Path) -> None:
+def test_the_check_follows_kafkas_rules(tmp_path: Path) -> None:
     index = empty(tmp_path, base=45)
     index.append(45, 7)  # the last offset may be the base offset
     index.check()

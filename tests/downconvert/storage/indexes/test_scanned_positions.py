@@ -56,7 +56,9 @@ def test_a_scanned_position_is_found_without_scanning_from_the_beginning(
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_finds_what_a_scan_finds_also_where_offsets_fall(tmp_path: Path, seed: int) -> None:
+def test_it_finds_the_same_batches_as_a_scan_even_if_offsets_decrease(
+    tmp_path: Path, seed: int
+) -> None:
     random = Random(seed)
     bases = [max(0, n * 10 + random.choice((0, 3, -200, 150))) for n in range(60)]
     batches = [batch(base, base + 2, size=random.choice((10, 30 * KiB))) for base in bases]
@@ -88,7 +90,7 @@ def test_positions_of_one_file_do_not_apply_to_another(tmp_path: Path) -> None:
     assert found[1].base_offset == 120
 
 
-def test_there_are_never_more_places_than_there_may_be(tmp_path: Path) -> None:
+def test_the_number_of_positions_is_bounded(tmp_path: Path) -> None:
     path, count = tmp_path / "0.log", 3 * POSITIONS_MAX
     head = bytearray(batch(0)[:HEAD])
     with path.open("wb") as file:  # heads alone, and holes instead of what they announce

@@ -29,7 +29,7 @@ def rising(count: int, seed: int) -> list[int]:
 
 @pytest.mark.parametrize("entry_size", [8, 12])
 @pytest.mark.parametrize("count", [0, 1, 2, 682, 683, 1024, 1025, 1026, 5000, 20000])
-def test_answers_are_those_of_a_plain_binary_search(entry_size: int, count: int) -> None:
+def test_results_equal_those_of_a_plain_binary_search(entry_size: int, count: int) -> None:
     keys = rising(count, count)
     search = search_of(keys, entry_size)
     random = Random(7)
@@ -40,7 +40,7 @@ def test_answers_are_those_of_a_plain_binary_search(entry_size: int, count: int)
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), unique=True), st.data())
-def test_any_keys_are_found(keys: list[int], data: st.DataObject) -> None:
+def test_any_sorted_keys_are_searched_correctly(keys: list[int], data: st.DataObject) -> None:
     keys.sort()
     key = data.draw(st.integers(-(2**63), 2**63 - 1) | st.sampled_from([*keys, 0]))
     for entry_size in ENTRIES:
@@ -71,7 +71,7 @@ def test_a_search_near_the_end_reads_only_the_warm_section() -> None:
         assert search.floor(keys[slot], 5000) == slot
 
 
-def test_entries_that_were_taken_away_are_not_found() -> None:
+def test_removed_entries_are_not_found() -> None:
     keys = rising(5000, 2)
     search = search_of(keys, 8)
     for slot in range(2 * MARKS_AFTER):

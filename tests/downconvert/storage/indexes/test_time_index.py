@@ -30,7 +30,7 @@ def kafkas(tmp_path: Path) -> TimeIndex:
     return TimeIndex.open(tmp_path / KAFKAS, KAFKAS_BASE)
 
 
-def test_lookups_are_answered_as_kafka_answers_them(kafkas: TimeIndex) -> None:
+def test_lookups_give_kafkas_answers(kafkas: TimeIndex) -> None:
     lines = corpus.vectors("index-lookups.jsonl").splitlines()
     lookups = [entry for entry in map(json.loads, lines) if entry["lookup"] == "timestamp"]
     assert len(lookups) == 300
@@ -83,7 +83,7 @@ def test_an_equal_timestamp_adds_nothing_and_a_lower_one_is_refused(tmp_path: Pa
         index.append(200, 45 + 2**31)
 
 
-def test_an_entry_is_found_that_was_added_after_a_lookup(tmp_path: Path) -> None:
+def test_entries_added_after_a_lookup_are_found(tmp_path: Path) -> None:
     index = filled(tmp_path)
     assert index.lookup(1000) == (150, 195)
     index.append(160, 195)
@@ -116,7 +116,7 @@ def test_a_missing_entry_is_an_error(tmp_path: Path) -> None:
         ("0000000000000009fffffffe", "last offset"),
     ],
 )
-def test_the_check_is_kafkas(tmp_path: Path, data: str, reason: str) -> None:
+def test_the_check_follows_kafkas_rules(tmp_path: Path, data: str, reason: str) -> None:
     path = tmp_path / "1.timeindex"
     path.write_bytes(bytes.fromhex(data + "0" * (len(data) % 2)))
     with pytest.raises(CorruptIndexError, match=reason):

@@ -35,7 +35,7 @@ def test_written_entries_are_read(tmp_path: Path) -> None:
     assert len(read_transactions(path, 0)) == 5
 
 
-def test_where_nothing_was_aborted_there_is_no_file(tmp_path: Path) -> None:
+def test_a_segment_without_aborted_transactions_has_no_file(tmp_path: Path) -> None:
     path = tmp_path / "0.txnindex"
     TransactionIndex(path, 0, DISK).close()
     assert not path.exists()
@@ -61,7 +61,9 @@ def test_the_first_batch_of_a_segment_may_be_a_marker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("offset", "left"), [(51, 4), (50, 3), (36, 3), (35, 2), (10, 0)])
-def test_truncation_leaves_what_ended_below(tmp_path: Path, offset: int, left: int) -> None:
+def test_truncation_keeps_transactions_that_ended_earlier(
+    tmp_path: Path, offset: int, left: int
+) -> None:
     path = tmp_path / "0.txnindex"
     index = filled(path)
     index.truncate_to(offset)
@@ -70,7 +72,7 @@ def test_truncation_leaves_what_ended_below(tmp_path: Path, offset: int, left: i
     assert len(read_transactions(path, 0)) == left + 1
 
 
-def test_truncation_does_not_make_a_file(tmp_path: Path) -> None:
+def test_truncation_creates_no_file(tmp_path: Path) -> None:
     path = tmp_path / "0.txnindex"
     TransactionIndex(path, 0, DISK).truncate_to(0)
     assert not path.exists()
@@ -89,7 +91,7 @@ def test_impossible_entries_are_errors(tmp_path: Path) -> None:
         read_transactions(path, 11)
 
 
-def test_a_torn_last_entry_is_none(tmp_path: Path) -> None:
+def test_a_torn_last_entry_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "0.txnindex"
     path.write_bytes(ENTRY.pack(0, *ENTRIES[0]) + bytes(33))
     assert read_transactions(path, 0) == ENTRIES[:1]

@@ -93,7 +93,7 @@ def test_a_marker_that_already_has_the_next_epoch_ends_its_transaction() -> None
     assert states.producers[1] == ProducerState(1, 1, -1, -1, 0, 99, 5, -1)
 
 
-def test_other_control_batches_end_nothing(real: Path) -> None:
+def test_other_control_batches_end_no_transaction(real: Path) -> None:
     path = real / "3.9.1" / "log" / "__cluster_metadata-0" / "00000000000000000000.log"
     records = MemoryRecords(path.read_bytes())
     control = [header for header in records.batches() if header.is_control]
@@ -101,7 +101,7 @@ def test_other_control_batches_end_nothing(real: Path) -> None:
     assert [read_marker(records, header) for header in control] == [None] * len(control)
 
 
-def test_some_can_be_put_back() -> None:
+def test_states_of_some_producers_can_be_restored() -> None:
     states = ProducerStates()
     follow(states, data(0))
     before = dict(states.producers)
@@ -111,7 +111,7 @@ def test_some_can_be_put_back() -> None:
     assert states.producers == before
 
 
-def test_a_snapshot_is_what_a_broker_wrote(real: Path, tmp_path: Path) -> None:
+def test_a_written_snapshot_equals_a_brokers(real: Path, tmp_path: Path) -> None:
     path = real / "3.9.1" / "log" / SNAPSHOT
     states = read_snapshot(path)
     assert len(states.producers) == 2
@@ -168,7 +168,7 @@ def test_the_first_open_transaction_is_found_without_visiting_all_producers() ->
     assert Counted.looks == 0
 
 
-def test_open_transactions_come_back_in_their_order() -> None:
+def test_open_transactions_are_read_back_in_order() -> None:
     opened = [ProducerState(1, 0, transaction_start=9), ProducerState(2, 0, transaction_start=4)]
     states = ProducerStates(opened)
     assert states.first_open_offset == 4

@@ -1,4 +1,4 @@
-"""What is known of producers is what is in the log now, whatever was there before."""
+"""The producers' states follow the current log, whatever was there before."""
 
 import shutil
 from pathlib import Path
@@ -50,7 +50,7 @@ def rewrite(log: Log) -> None:
     log.writer.append(marker(COMMIT, 7, 110, epoch=1))
 
 
-def test_an_aborted_transaction_that_was_truncated_hides_nothing(tmp_path: Path) -> None:
+def test_a_truncated_aborted_transaction_hides_no_records(tmp_path: Path) -> None:
     with written(tmp_path) as log_dir, LogDir.open(tmp_path) as readers:
         log = log_dir.logs.create(PARTITION)
         log.writer.append(batch(*range(50)))
@@ -64,7 +64,7 @@ def test_an_aborted_transaction_that_was_truncated_hides_nothing(tmp_path: Path)
         assert committed(reader) == list(range(110))
 
 
-def test_an_open_transaction_that_was_truncated_holds_nothing_back(tmp_path: Path) -> None:
+def test_a_truncated_open_transaction_does_not_limit_the_stable_offset(tmp_path: Path) -> None:
     with written(tmp_path) as log_dir, LogDir.open(tmp_path) as readers:
         log = log_dir.logs.create(PARTITION)
         log.writer.append(batch(*range(50)))
@@ -75,7 +75,7 @@ def test_an_open_transaction_that_was_truncated_holds_nothing_back(tmp_path: Pat
         assert log.last_stable_offset == reader.last_stable_offset == 111
 
 
-def test_a_log_that_begins_again_has_no_producers(tmp_path: Path) -> None:
+def test_a_restarted_log_has_no_producers(tmp_path: Path) -> None:
     with written(tmp_path) as log_dir:
         log = log_dir.logs.create(PARTITION)
         log.writer.append(transactional(7, 0, 1))

@@ -1,4 +1,4 @@
-"""Which batches are read as one, and in which order damage is raised."""
+"""Batches that are read as one, and the order in which damage is raised."""
 
 from collections.abc import Hashable, Iterator
 from pathlib import Path

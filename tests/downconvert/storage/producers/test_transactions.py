@@ -1,4 +1,4 @@
-"""Which transactions were aborted in a range of offsets, and which batches are theirs."""
+"""Aborted transactions in a range of offsets, and their batches."""
 
 from pathlib import Path
 
@@ -44,13 +44,13 @@ def segments(tmp_path: Path) -> Segments:
         (51, 60, []),
     ],
 )
-def test_those_with_records_in_a_range(
+def test_transactions_with_records_in_a_range_are_found(
     segments: Segments, start: int, end: int, found: list[AbortedTransaction]
 ) -> None:
     assert aborted_between(start, end, segments, []) == found
 
 
-def test_those_that_are_known_from_elsewhere_count_once(segments: Segments) -> None:
+def test_transactions_known_from_two_sources_count_once(segments: Segments) -> None:
     other = AbortedTransaction(9, 40, 60, 61)
     assert aborted_between(0, 100, segments, [other, ENTRIES[1]]) == [*ENTRIES, other]
 

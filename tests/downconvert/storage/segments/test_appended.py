@@ -1,4 +1,4 @@
-"""What may be appended: sound batches above what is there."""
+"""Only valid batches above the log's end may be appended."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from records.formats import V0, V1, Codec
 from tests.downconvert.storage.logs import batch
 
 
-def test_sound_batches_of_any_format_may_follow() -> None:
+def test_valid_batches_of_any_format_may_be_appended() -> None:
     data = batch(5, 9) + batch(10, magic=V0) + batch(11, 12, magic=V1, codec=Codec.LZ4)
     headers = check_appended(data, 5)
     assert [header.last_offset for header in headers] == [9, 10, 12]
@@ -25,7 +25,7 @@ def test_sound_batches_of_any_format_may_follow() -> None:
         (batch(7) + b"\0\0", "bytes left"),
     ],
 )
-def test_others_may_not(data: bytes, reason: str) -> None:
+def test_invalid_batches_may_not_be_appended(data: bytes, reason: str) -> None:
     with pytest.raises(CorruptRecordsError, match=reason):
         check_appended(data, 5)
     headers = list(MemoryRecords(data).batches())  # known headers change nothing about that
@@ -51,5 +51,5 @@ def test_a_checksum_is_compared_unless_it_has_been() -> None:
         (batch(2**40, magic=V0, codec=Codec.GZIP), 2**40 - 2**31 + 1),
     ],
 )
-def test_where_a_segment_begins_that_begins_with_them(data: bytes, first: int) -> None:
+def test_the_base_offset_of_a_new_segment_fits_its_first_batch(data: bytes, first: int) -> None:
     assert first_offset(list(MemoryRecords(data).batches()), 5) == first

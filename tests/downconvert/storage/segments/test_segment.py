@@ -42,7 +42,7 @@ def test_a_read_after_the_last_offset_or_of_an_empty_segment_finds_nothing(
     assert empty.read(40, 300, 0) is None
 
 
-def test_a_read_gives_at_most_max_bytes_but_at_least_one_batch(gap: Segment) -> None:
+def test_a_read_has_at_most_max_bytes_but_at_least_one_batch(gap: Segment) -> None:
     one = gap.size // 2
     for max_bytes, size in ((0, one), (one - 1, one), (one + 3, one + 3), (10**9, 2 * one)):
         found = gap.read(50, max_bytes, gap.size)
@@ -54,7 +54,7 @@ def test_a_read_gives_at_most_max_bytes_but_at_least_one_batch(gap: Segment) -> 
     assert gap.read(60, 10**9, one) is None
 
 
-def test_an_offset_that_was_read_is_found_again_without_a_look_at_the_file(
+def test_a_repeated_read_needs_no_search_in_the_file(
     gap: Segment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = gap.read(51, 300, gap.size)
@@ -71,7 +71,7 @@ def test_an_offset_that_was_read_is_found_again_without_a_look_at_the_file(
         assert first_offset(gap.read(offset, 300, size)) == expected
 
 
-def test_what_was_found_is_forgotten_with_the_file(gap: Segment) -> None:
+def test_remembered_batches_are_dropped_with_the_file(gap: Segment) -> None:
     assert first_offset(gap.read(51, 300, gap.size)) == 50
     assert gap.read(51, 300, 10) is None  # the batch is not whole up to there
     gap.release()
@@ -142,7 +142,7 @@ def test_indexes_with_any_content_mislead_no_reader(tmp_path: Path, seed: int) -
         assert next(records.batches()).last_offset == header.last_offset
 
 
-def test_an_index_that_is_no_multiple_of_an_entry_is_read(gap: Segment) -> None:
+def test_an_index_with_a_torn_entry_is_read(gap: Segment) -> None:
     gap.release()
     path = gap.path(Kind.OFFSET_INDEX)
     path.write_bytes(path.read_bytes() + b"\x01\x02\x03")

@@ -1,4 +1,4 @@
-"""What is good of a segment after a crash, and its indexes made again."""
+"""The good part of a segment after a crash, and its rebuilt indexes."""
 
 from pathlib import Path
 from random import Random
@@ -37,14 +37,14 @@ def files(made: Segment) -> dict[Kind, bytes]:
     return {kind: made.path(kind).read_bytes() for kind in kinds}
 
 
-def test_a_sound_segment_is_good_as_a_whole(tmp_path: Path) -> None:
+def test_an_undamaged_segment_is_good_completely(tmp_path: Path) -> None:
     report = check_segment(segment(tmp_path, 0, *BATCHES))
     assert (report.batches, report.next_offset, report.bytes_cut) == (50, 100, 0)
     assert report.damage is None
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_it_is_cut_in_front_of_the_first_damaged_batch(tmp_path: Path, seed: int) -> None:
+def test_a_segment_is_cut_before_the_first_damaged_batch(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     data = bytearray(b"".join(BATCHES))
     one, damaged = len(BATCHES[0]), random.randrange(50)
@@ -59,7 +59,7 @@ def test_it_is_cut_in_front_of_the_first_damaged_batch(tmp_path: Path, seed: int
 
 
 @pytest.mark.parametrize("left", [1, 11, 17, 18, 60, 100])
-def test_a_torn_batch_is_cut_off_without_being_damage(tmp_path: Path, left: int) -> None:
+def test_a_torn_batch_is_cut_off_and_is_not_damage(tmp_path: Path, left: int) -> None:
     made = segment(tmp_path, 0, *BATCHES[:3], BATCHES[3][:left])
     report = check_segment(made)
     assert (report.next_offset, report.bytes_cut, report.damage) == (6, left, None)
@@ -72,7 +72,7 @@ def test_zeros_at_the_end_are_cut_off(tmp_path: Path) -> None:
     assert made.size == len(BATCHES) * len(BATCHES[0])
 
 
-def test_indexes_are_made_as_they_would_have_been_written(tmp_path: Path) -> None:
+def test_rebuilt_indexes_equal_written_ones(tmp_path: Path) -> None:
     made = indexed_segment(tmp_path, 0, *BATCHES, interval=500)
     expected = files(made)
     for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
@@ -85,9 +85,7 @@ def test_indexes_are_made_as_they_would_have_been_written(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("offset", [39, 40 + 2**31])
-def test_sound_batches_that_do_not_belong_there_are_not_cut_off(
-    tmp_path: Path, offset: int
-) -> None:
+def test_valid_batches_of_another_segment_are_not_cut_off(tmp_path: Path, offset: int) -> None:
     made = segment(tmp_path, 40, batch(40), batch(offset, codec=Codec.GZIP))
     before = made.path().read_bytes()
     with pytest.raises(OffsetOverflowError, match=str(offset)):
@@ -104,7 +102,7 @@ def test_the_last_offset_that_fits_a_segment_is_good(tmp_path: Path) -> None:
     assert check_segment(made) == report
 
 
-def test_offsets_that_go_back_are_indexed_as_far_as_they_rise(tmp_path: Path) -> None:
+def test_a_rebuilt_index_finds_batches_although_offsets_decrease(tmp_path: Path) -> None:
     """Checksums do not cover offsets. Kafka does not compare them either."""
     made = segment(tmp_path, 0, *BATCHES[20:], *BATCHES[:20])
     rebuild(made)

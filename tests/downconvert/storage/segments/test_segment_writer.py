@@ -1,4 +1,4 @@
-"""The active segment: what Kafka's tests of a segment ask of one that is written."""
+"""The active segment: the promises of Kafka's own tests of a segment, and ours."""
 
 import shutil
 from contextlib import suppress
@@ -65,7 +65,7 @@ def test_appended_batches_are_found_at_once(tmp_path: Path) -> None:
         assert found[1].last_offset == offset
 
 
-def test_truncation_takes_its_index_entries_and_timestamps_with_it(tmp_path: Path) -> None:
+def test_truncation_removes_index_entries_and_timestamps(tmp_path: Path) -> None:
     """30 batches and an entry for every other; the highest timestamp is that of the first."""
     size = len(batch(40))
     made = writer(tmp_path, config=LogConfig(index_interval_bytes=2 * size - 1))
@@ -83,7 +83,7 @@ def test_truncation_takes_its_index_entries_and_timestamps_with_it(tmp_path: Pat
     assert made.segment.path(Kind.TIME_INDEX).stat().st_size == 12
 
 
-def test_truncation_may_point_into_a_gap(tmp_path: Path) -> None:
+def test_truncation_may_begin_in_a_gap(tmp_path: Path) -> None:
     made = writer(tmp_path)
     append(made, batch(40, 41))
     append(made, batch(50, 51))
@@ -117,7 +117,7 @@ def open_count(directory: Path) -> int:
     return found
 
 
-def test_files_are_opened_when_there_is_something_to_write(tmp_path: Path) -> None:
+def test_files_are_opened_only_for_writing(tmp_path: Path) -> None:
     size = len(batch(40))
     config = LogConfig(index_interval_bytes=2 * size)
     writer(tmp_path, config=config).close()
@@ -156,7 +156,7 @@ def test_a_released_segment_continues_as_before(tmp_path: Path) -> None:
     assert written[0] == written[1]
 
 
-def test_where_too_many_files_are_open_none_stays_so(tmp_path: Path) -> None:
+def test_files_are_closed_after_each_append_if_too_many_are_open(tmp_path: Path) -> None:
     shared = OpenFiles(written=WrittenFiles(6))
     many = []
     for number in range(5):

@@ -16,14 +16,14 @@ def four(tmp_path: Path) -> list[Segment]:
     return [Segment(tmp_path, base, OpenFiles()) for base in BASES]
 
 
-def test_they_are_in_the_order_of_their_offsets(four: list[Segment]) -> None:
+def test_segments_are_in_the_order_of_their_offsets(four: list[Segment]) -> None:
     segments = Segments(reversed(four))
     assert list(segments) == four
     assert [segments.after(one) for one in four] == [*four[1:], None]
     assert [segments.is_last(one) for one in four] == [False, False, False, True]
 
 
-def test_an_offset_belongs_in_the_last_one_that_does_not_begin_after_it(
+def test_an_offset_belongs_to_the_last_segment_that_begins_at_or_before_it(
     four: list[Segment],
 ) -> None:
     segments = Segments(four[1:])
@@ -33,7 +33,7 @@ def test_an_offset_belongs_in_the_last_one_that_does_not_begin_after_it(
 
 
 @pytest.mark.parametrize("again", range(len(BASES)))
-def test_there_is_one_of_each_offset(four: list[Segment], again: int) -> None:
+def test_two_segments_with_one_base_offset_are_refused(four: list[Segment], again: int) -> None:
     segments = Segments(four)
     with pytest.raises(ValueError, match=f"already is a segment of offset {BASES[again]}"):
         segments.add(four[again])
@@ -41,9 +41,7 @@ def test_there_is_one_of_each_offset(four: list[Segment], again: int) -> None:
 
 
 @pytest.mark.parametrize("number", range(len(BASES)))
-def test_one_that_is_removed_can_be_added_again_in_its_place(
-    four: list[Segment], number: int
-) -> None:
+def test_a_removed_segment_can_be_added_again(four: list[Segment], number: int) -> None:
     segments = Segments(four)
     segments.remove(four[number])
     assert four[number] not in segments
@@ -53,7 +51,7 @@ def test_one_that_is_removed_can_be_added_again_in_its_place(
     assert all(one in segments for one in four)
 
 
-def test_another_one_of_the_same_offset_is_none_of_them(
+def test_another_segment_with_the_same_offset_is_not_contained(
     four: list[Segment], tmp_path: Path
 ) -> None:
     segments = Segments(four)

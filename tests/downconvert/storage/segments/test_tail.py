@@ -13,7 +13,7 @@ from records.formats import V0
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 
-def test_an_empty_segment_ends_where_it_begins(tmp_path: Path) -> None:
+def test_an_empty_segment_ends_at_its_beginning(tmp_path: Path) -> None:
     tail = Tail(segment(tmp_path, 40))
     tail.advance()
     assert (tail.position, tail.next_offset, tail.damage) == (0, 40, None)
@@ -30,7 +30,7 @@ def test_appended_batches_are_seen(tmp_path: Path, magic: int) -> None:
             assert (tail.position, tail.next_offset) == (file.tell(), offset + 1)
 
 
-def test_a_batch_counts_when_it_is_whole(tmp_path: Path) -> None:
+def test_only_whole_batches_count(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, batch(0))
     tail = Tail(made)
     data = batch(1, 2)
@@ -43,7 +43,7 @@ def test_a_batch_counts_when_it_is_whole(tmp_path: Path) -> None:
         assert tail.next_offset == 3
 
 
-def test_only_the_end_is_read_of_a_segment_with_an_index(tmp_path: Path) -> None:
+def test_of_an_indexed_segment_only_the_end_is_read(tmp_path: Path) -> None:
     """All before the last entry is not even a log any more."""
     made = indexed_segment(tmp_path, 0, *(batch(n) for n in range(200)), interval=1000)
     size = made.size
@@ -92,7 +92,7 @@ def test_truncation_is_followed(tmp_path: Path) -> None:
     assert (tail.next_offset, tail.damage) == (6, None)
 
 
-def test_a_look_says_whether_the_log_only_grew(tmp_path: Path) -> None:
+def test_advance_reports_whether_the_log_only_grew(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, batch(0))
     tail = Tail(made)
     assert tail.advance()  # nothing was seen before that could have been truncated

@@ -1,4 +1,4 @@
-"""A log whose active file is not where it was is offline."""
+"""A log goes offline if its active file is moved or replaced."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.downconvert.storage.test_log_writer import opened, path
 __all__ = ["path"]
 
 
-def test_a_log_whose_file_was_moved_away_is_offline(
+def test_a_log_goes_offline_if_its_file_is_moved(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     log_file, elsewhere = path / file_name(0, Kind.LOG), path.parent / "elsewhere"
@@ -41,9 +41,7 @@ def test_a_log_whose_file_was_moved_away_is_offline(
 
 
 @pytest.mark.parametrize("how", ["moved", "replaced", "cut"])
-def test_a_log_whose_files_are_closed_is_not_written_to_under_another_file(
-    path: Path, how: str
-) -> None:
+def test_a_log_with_closed_files_does_not_write_to_a_replaced_file(path: Path, how: str) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, 1))
         log.writer.release()

@@ -14,8 +14,8 @@ KEY = ClientKey("app", "librdkafka 1.4.2", "10.0.0.2", "Fetch", 2)
 
 def test_a_gateways_counts_are_read() -> None:
     census = ClientCensus()
-    census.see(KEY, 100.0, translated=True)
-    census.see(KEY, 200.0, translated=True)
+    census.count(KEY, 100.0, translated=True)
+    census.count(KEY, 200.0, translated=True)
     [found] = read(GatewayRows(), json.dumps(census.rows()).encode(), 10)
     assert found == ("app", "librdkafka 1.4.2", "10.0.0.2", 1, 2, 2, 200.0)
 

@@ -32,7 +32,7 @@ def served(tmp_path: Path) -> Iterator[Gateway]:
         cluster(tmp_path / "log", "t") as (_, port),
         gateway(port, identities=identities(tmp_path)) as running,
     ):
-        wait_for(lambda: running.topology.hello is not None)
+        wait_for(lambda: running.topology.api_versions is not None)
         yield running
 
 

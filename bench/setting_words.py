@@ -70,7 +70,7 @@ LIMITS: Final = {
     "`request.timeout.ms`. The wait that a request itself asks for is added, half an hour at most.",
     "handshake_timeout": "A client's TLS handshake.",
     "drain_timeout": "Requests under way when the gateway ends.",
-    "memory": "Large answers and conversions that wait to be sent, of all clients together.",
+    "memory": "Large answers of the cluster that wait. Conversions that wait have 16 MiB.",
 }
 OAUTH: Final = {
     "jwks": "The issuer's keys: a file or an https URL. Needed.",

@@ -40,7 +40,7 @@ class Limits:
     request_timeout: float = 30.0  # Kafka's request.timeout.ms: for a broker's answer to begin
     handshake_timeout: float = 10.0  # for a client's TLS
     drain_timeout: float = 10.0
-    memory: int = 16_777_216  # for all large responses and conversions that wait to be sent
+    memory: int = 16_777_216  # for all large responses of the cluster that wait
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,9 @@
-"""Converted bytes that stay in memory until they are sent, to one client or to many.
+"""Converted bytes that stay in memory until they are sent to all clients that want them.
 
-A response states its size before its first byte. The size of a batch that is compressed again is
-known only when it has been made. So an exact size would cost the work twice: once to measure, once
-to send. While the budget lasts, the bytes made for measuring are sent. All responses share one
-budget, as a slow client may hold its bytes for long.
+All of them share one budget, as a slow client may hold its bytes for long.
 
-Not here: the cache of chunks (conversion_cache.py), the parts of one response (fetch_assembly.py).
-"""
+Not here: the cache of chunks (conversion_cache.py), what is converted for one client alone
+(downconvert/conversion), the parts of one response (fetch_assembly.py)."""
 
 from collections.abc import Callable, Iterable
 from threading import Lock
@@ -60,11 +57,9 @@ class MemoryBudget:
 
 class KeptBytes:
     """Converted bytes with any number of holders. The last release frees the memory. The first
-    holder is their creator. Thread-safe.
+    holder is their creator. Thread-safe."""
 
-    damage: why they end before the records do."""
-
-    __slots__ = ("_budget", "_held", "_holders", "_lock", "damage", "data", "stats")
+    __slots__ = ("_budget", "_held", "_holders", "_lock", "data", "stats")
 
     def __init__(
         self,
@@ -72,12 +67,10 @@ class KeptBytes:
         budget: MemoryBudget,
         held: int,
         stats: ConversionStats,
-        damage: RecordsError | None = None,
     ) -> None:
         """`held`: bytes of the budget that were taken for them."""
         self.data = data
         self.stats = stats
-        self.damage = damage
         self._budget = budget
         self._held = held
         self._holders = 1
@@ -184,7 +177,7 @@ class BufferedConversion:
         stats = self._conversion.stats
         stats.seconds_converting = self._seconds
         held, self._held = self._held, 0
-        return KeptBytes(bytes(self._data), self._budget, held + overhead, stats, self._damage)
+        return KeptBytes(bytes(self._data), self._budget, held + overhead, stats)
 
     def close(self) -> None:
         """Releases the bytes unsent: they are not needed, or the conversion has failed."""
@@ -208,7 +201,7 @@ class NoMemoryError(Exception):
 class BufferedSend:
     """Sends kept bytes from `start` on. It holds them until they are sent."""
 
-    __slots__ = ("_data", "_kept", "_pending", "damage", "size", "stats")
+    __slots__ = ("_data", "_kept", "_pending", "size", "stats")
 
     def __init__(self, kept: KeptBytes, stats: ConversionStats, start: int = 0) -> None:
         """Takes over its caller's hold of the bytes. `stats`: of this response."""
@@ -216,7 +209,6 @@ class BufferedSend:
         self._data = memoryview(kept.data)[start:]
         self.size = len(self._data)
         self.stats = stats
-        self.damage = kept.damage
         self._pending = PendingBytes(self._data)
 
     def cut(self, size: int) -> None:

@@ -8,7 +8,7 @@ from bench.gateway_calls import measure, per_fetch
 from bench.serving import SHAPES
 from downconvert.gateway.network import delivery
 
-CALLS_MAX: Final = {"none-100": 950, "none-1000": 950, "lz4-100": 1150, "lz4-1000": 1250}
+CALLS_MAX: Final = {"none-100": 930, "none-1000": 930, "lz4-100": 950, "lz4-1000": 970}
 POLLS_MAX: Final = 7.0
 HAND_OVERS_MAX: Final = 1.2
 

@@ -119,9 +119,11 @@ def test_room_comes_back_when_a_connection_ends() -> None:
 def test_what_is_good_in_front_of_damage_is_kept() -> None:
     bad = spliced(batch(2, codec=Codec.LZ4), BATCH_HEADER_SIZE, b"no lz4.", drop=7)
     room = MemoryBudget(1_000_000)
-    kept = kept_of(MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad), room)
-    assert kept.size
-    assert kept.damage is not None
+    records = MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad)
+    keeping = BufferedConversion(records, 1, 0, POLICY, room)
+    keeping.run()
+    assert keeping.damage is not None
+    assert keeping.kept().data
     with pytest.raises(RecordsError):
         kept_of(MemoryRecords(bad), room)
 

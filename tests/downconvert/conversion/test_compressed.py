@@ -6,8 +6,9 @@ import pytest
 
 from downconvert import ConversionPolicy, convert, eager
 from records import Codec, CorruptRecordsError, MemoryRecords, Record, TimestampType, build, read
+from records.codecs import compress
 from records.formats import V1
-from tests.records.examples import message, wrapper
+from tests.records.examples import batch, message, record, wrapper
 
 
 @pytest.mark.parametrize("target_codec", ["none", "snappy"])
@@ -54,3 +55,33 @@ def test_a_compressed_message_of_v0_has_no_time_whatever_its_attributes_say(size
     marked = bytearray(plain)
     marked[17] |= 0x08
     assert eager(MemoryRecords(bytes(marked)), 0) == eager(MemoryRecords(plain), 0)
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+@pytest.mark.parametrize("size", [5, 400_000])
+def test_bytes_after_the_last_record_are_damage_and_after_the_last_message_are_not(
+    size: int, target_codec: str
+) -> None:
+    """A batch states how many records it has; a compressed message does not."""
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    body = record(0, None, bytes(size)) + b"more"
+    data = compress(Codec.GZIP, body, magic=2, compression_level="fast")
+    log = batch(compressed=data, records_count=1, attributes=Codec.GZIP)
+    made: list[bytes] = []
+    with pytest.raises(CorruptRecordsError, match="bytes left after the last record"):
+        made.extend(convert(MemoryRecords(log), 1, policy=policy))
+    assert [len(one.value or b"") for one in read(MemoryRecords(b"".join(made)))] == [size]
+    inner = message(V1, 0, value=bytes(size)) + b"more"
+    found = eager(MemoryRecords(wrapper(V1, 7, inner)), 0, 0, policy)
+    assert [(one.offset, len(one.value or b"")) for one in read(MemoryRecords(found))] == [
+        (7, size)
+    ]
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+def test_a_compressed_batch_without_records_is_nothing(target_codec: str) -> None:
+    """As compaction leaves it for its producer. Nothing is decompressed."""
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    for size in (0, 300_000):
+        log = batch(compressed=bytes(size), records_count=0, attributes=Codec.GZIP)
+        assert eager(MemoryRecords(log), 1, 0, policy) == b""

@@ -99,3 +99,15 @@ def test_a_full_disk_leaves_no_partial_copy(tmp_path: Path) -> None:
     with pytest.raises(DiskFullError):
         copy_aside(made, 0, disk)
     assert [path.name for path in tmp_path.iterdir()] == [made.path().name]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_copy_is_safe_before_the_log_is_cut(tmp_path: Path, seed: int) -> None:
+    """A crash after that leaves all of it, under its name."""
+    path, left = tmp_path / "log", tmp_path / "left"
+    made = segment(path, 0, batch(0), batch(1, size=9000))
+    left.mkdir()
+    disk = FaultyDisk(path, random=Random(seed))
+    copied = copy_aside(made, len(batch(0)), disk)
+    disk.survivors(left)
+    assert (left / copied.name).read_bytes() == batch(1, size=9000)

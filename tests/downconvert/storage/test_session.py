@@ -3,14 +3,16 @@
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from downconvert.storage import Log, LogDir, LogInUseError, TopicPartition
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.files import DISK
 from downconvert.storage.session import DirectoryLock, Session
 
-from .logs import UNSYNCED, batch
+from .logs import UNSYNCED, UnsyncedDisk, batch
 
 CLEAN = ".kafka_cleanshutdown"
 # Holds the lock as a broker does, until its input ends. Java takes the same kind of lock.
@@ -82,3 +84,39 @@ def test_a_directory_that_cannot_be_opened_is_unlocked_again(tmp_path: Path) -> 
     with pytest.raises(ValueError, match="not the name"):
         Log.open(tmp_path / "none", writable=True)
     DirectoryLock(tmp_path).release()
+
+
+def test_whoever_verifies_all_trusts_no_clean_shutdown(tmp_path: Path) -> None:
+    for verify_all in (True, False):
+        Session(tmp_path, UNSYNCED).end(clean=True)
+        session = Session(tmp_path, UNSYNCED, verify_all=verify_all)
+        assert (session.was_clean, session.verifies_all) == (not verify_all, verify_all)
+        assert not (tmp_path / CLEAN).exists()
+        session.end(clean=False)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_mark_of_a_clean_shutdown_does_not_come_back_after_a_crash(
+    tmp_path: Path, seed: int
+) -> None:
+    """The logs may have changed since. Their recovery would be left out."""
+    directory, left = tmp_path / "log", tmp_path / "left"
+    directory.mkdir()
+    left.mkdir()
+    Session(directory, UNSYNCED).end(clean=True)
+    disk = FaultyDisk(directory, random=Random(seed))
+    session = Session(directory, disk)
+    disk.survivors(left)
+    assert not (left / CLEAN).exists()
+    session.end(clean=False)
+
+
+def test_a_session_that_cannot_begin_leaves_the_directory_to_others(tmp_path: Path) -> None:
+    class Refusing(UnsyncedDisk):
+        def remove(self, path: Path) -> None:
+            raise PermissionError(13, "Permission denied", str(path))
+
+    Session(tmp_path, UNSYNCED).end(clean=True)
+    with pytest.raises(PermissionError):
+        Session(tmp_path, Refusing())
+    Session(tmp_path, UNSYNCED).end(clean=True)

@@ -94,3 +94,29 @@ def test_on_a_full_disk_memory_changes_and_the_next_change_is_written(path: Path
     disk.fill(is_full=False)
     epochs.flush()
     assert read_epochs(path / LEADER_EPOCHS) == [EpochEntry(1, 0)]
+
+
+def test_an_epoch_begins_once_and_one_with_records_stays(tmp_path: Path) -> None:
+    """Also where a batch of an older epoch follows, as in a log of a broker that was wrong."""
+    epochs = LeaderEpochs(tmp_path, UNSYNCED, [])
+    epochs.begin(5, 0)
+    epochs.begin(5, 3)
+    assert epochs.entries == ((5, 0),)
+    epochs.add(MemoryRecords(batch(0, leader_epoch=5)).batches())
+    epochs.add(MemoryRecords(batch(1, leader_epoch=3)).batches())
+    assert epochs.entries == ((5, 0),)
+
+
+def test_what_a_full_disk_has_delayed_is_written_with_the_next_append(tmp_path: Path) -> None:
+    """Also if that has no new epoch."""
+    disk = FaultyDisk(tmp_path)
+    epochs = LeaderEpochs(tmp_path, disk, [])
+    epochs.begin(1, 0)
+    epochs.begin(2, 5)
+    disk.fill(is_full=True)
+    with pytest.raises(DiskFullError):
+        epochs.truncate_from_end(5)
+    disk.fill(is_full=False)
+    assert read_epochs(tmp_path / LEADER_EPOCHS) == [EpochEntry(1, 0), EpochEntry(2, 5)]
+    epochs.add(MemoryRecords(batch(5, leader_epoch=1)).batches())
+    assert read_epochs(tmp_path / LEADER_EPOCHS) == [EpochEntry(1, 0)] == list(epochs.entries)

@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from downconvert.storage import LogConfig, OffsetIndex, TimeIndex
+from downconvert.storage.disk.files import WritableFile
 from downconvert.storage.errors import OffsetOverflowError
 from downconvert.storage.indexes.index_builder import IndexBuilder, write_indexes
 from downconvert.storage.indexes.offset_index import RELATIVE_MAX
 from records import MemoryRecords
-from tests.downconvert.storage.logs import UNSYNCED, batch, segment
+from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, UnsyncedFile, batch, segment
 
 ONE = len(batch(0))
 
@@ -88,3 +89,41 @@ def test_a_segment_with_an_offset_that_does_not_fit_gets_no_indexes(tmp_path: Pa
         made = segment(tmp_path / f"bad-{base}", base, batch(offset))
         with pytest.raises(OffsetOverflowError):
             write_indexes(made.slice(0, made.size), tmp_path, base, UNSYNCED, LogConfig())
+
+
+def test_of_equal_timestamps_the_first_batch_is_in_the_time_index(tmp_path: Path) -> None:
+    """A search goes on from there, and must not go past the first record of that time."""
+    made = builder(tmp_path, interval=0)
+    add(made, *(batch(n, timestamp=50) for n in range(4)), batch(4, timestamp=40))
+    made.finish()
+    assert entries(made.times) == [(50, 0)]
+    assert (made.max_timestamp, made.max_timestamp_offset) == (50, 0)
+
+
+def test_both_indexes_are_synced_and_only_after_a_change(tmp_path: Path) -> None:
+    synced: list[str] = []
+
+    class Noting(UnsyncedDisk):
+        def open(self, path: Path) -> WritableFile:
+            class File(UnsyncedFile):
+                def sync(self) -> None:
+                    synced.append(path.suffix)
+
+            return File(path)
+
+    offsets = OffsetIndex.open_writable(tmp_path / "0.index", 0, Noting(), 1200)
+    times = TimeIndex.open_writable(tmp_path / "0.timeindex", 0, Noting(), 1200)
+    made = IndexBuilder(lambda: (offsets, times), 0, 0)
+    made.sync()
+    assert synced == []
+    changes = (
+        lambda: add(made, batch(0), batch(1)),
+        lambda: made.truncate_to(1),
+        made.finish,
+    )
+    for change in changes:
+        change()
+        made.sync()
+        made.sync()
+        assert synced == [".index", ".timeindex"]
+        synced.clear()

@@ -178,3 +178,16 @@ def test_open_transactions_are_read_back_in_order() -> None:
     states.restore(before)
     assert states.first_open_offset == 4
     assert 3 not in states.producers
+
+
+def test_a_producer_expires_at_its_age_unless_a_transaction_is_open() -> None:
+    states = ProducerStates(
+        [
+            ProducerState(1, 0, timestamp=100),
+            ProducerState(2, 0, timestamp=101),
+            ProducerState(3, 0, timestamp=0, transaction_start=7),
+        ]
+    )
+    assert states.expire(1100, 1000) == 1
+    assert sorted(states.producers) == [2, 3]
+    assert states.first_open_offset == 7

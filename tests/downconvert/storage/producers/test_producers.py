@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from downconvert.storage import AbortedTransaction, Log, LogConfig, LogDir, TopicPartition
 from downconvert.storage.cleaning.compact_log import compact
 from downconvert.storage.producers.producers import Producers
-from records import BatchHeader, Records
+from downconvert.storage.segments.segments import Segments
+from records import BatchHeader, MemoryRecords, Records
 from records.batches.builder import build_marker
 from records.batches.control import ControlRecordType
 from records.formats import V1
@@ -189,3 +190,32 @@ def test_the_state_of_an_open_log_equals_that_after_reopening(seed: int, steps: 
                 assert view(again.logs[PARTITION]) == expected, f"who recovers it, after {step}"
                 assert producers(again.logs[PARTITION]) == producers(log), f"after {step}"
         log_dir.abandon()
+
+
+def test_an_append_that_fails_leaves_the_producers_as_they_were(tmp_path: Path) -> None:
+    """Those that it begins, ends and continues, and where they are read on."""
+    before = transactional(7, 0, 1) + transactional(8, 2, 3)
+    made = segment(tmp_path, 0, before)
+    producers = Producers(tmp_path)
+    producers.advance(4, Segments([made]), lambda one: one.size, [])
+    expected = dict(producers.states.producers)
+    data = marker(ABORT, 7, 4) + transactional(8, 5) + transactional(9, 6)
+    records = MemoryRecords(data)
+
+    def fail() -> None:
+        with producers.following(records, list(records.batches())) as aborted:
+            assert [one.producer_id for one in aborted] == [7]
+            raise OSError("no room")
+
+    with pytest.raises(OSError, match="no room"):
+        fail()
+    assert producers.states.producers == expected
+    assert (producers.offset, producers.states.first_open_offset) == (4, 0)
+
+
+def test_producers_at_an_earlier_offset_are_those_of_then(tmp_path: Path) -> None:
+    made = segment(tmp_path, 0, transactional(7, 0, 1), transactional(8, 2, 3))
+    producers = Producers(tmp_path)
+    for offset, expected in ((4, [7, 8]), (2, [7]), (0, []), (4, [7, 8])):
+        producers.advance(offset, Segments([made]), lambda one: one.size, [])
+        assert (sorted(producers.states.producers), producers.offset) == (expected, offset)

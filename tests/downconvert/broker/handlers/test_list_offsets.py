@@ -15,6 +15,7 @@ from records.batches.control import ControlRecordType
 from records.formats import V0
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.fetching import broker_of
+from tests.downconvert.broker.transacting import NOW, Producing
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
@@ -134,3 +135,16 @@ def test_a_version_that_does_not_know_a_question_says_so_of_any_partition(
         body = Message(replica_id=-1, topics=[Message(name="t", partitions=asked)])
         (topic,) = ask(broker, ApiKey.ListOffsets, version, body).topics
         assert {one.error_code for one in topic.partitions} == {ErrorCode.UNSUPPORTED_VERSION}
+
+
+def test_who_reads_committed_records_is_told_none_of_an_open_transaction(tmp_path: Path) -> None:
+    """Neither by its time, nor as the end; who looks as a replica does is told the log's end."""
+    with writable_broker(tmp_path, "t", partitions=2) as broker:
+        producer = Producing(broker)
+        producer.begin()
+        producer.write([b"a", b"b"])
+        for isolation, first, end in ((0, 0, 2), (1, -1, 0)):
+            asked = {"isolation_level": isolation}
+            assert listed(broker, 7, int(NOW * 1000), **asked).offset == first
+            assert listed(broker, 7, -1, **asked).offset == end
+            assert listed(broker, 7, -1, **asked, replica_id=-2).offset == 2

@@ -385,3 +385,4 @@ def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
     (topic,) = answer(exchange).responses
     said = topic.partition_responses[0].error_code
     assert said == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    assert code(broker, 9, batch(), acks=1) is ErrorCode.NONE  # who waits for the leader alone

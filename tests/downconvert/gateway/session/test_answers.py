@@ -15,7 +15,6 @@ from downconvert.gateway.session.fetching import ANSWER_MAX
 from downconvert.gateway.session.translation import translate
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.buffered_send import MemoryBudget
 from records import MemoryRecords, read
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
 from tests.downconvert.storage.logs import batch
@@ -55,8 +54,9 @@ def answer(*parts: Message, throttle: int = 0) -> Message:
     return Message(error_code=0, throttle_time_ms=throttle, session_id=0, responses=topics)
 
 
-def old_fetch(body: Message, *answers: Message) -> tuple[Any, list[Ask]]:
-    return drive(fetching.fetch(body, 2, SERVED, lambda _topic: ConversionPolicy()), *answers)
+def old_fetch(body: Message, *answers: Message, version: int = 2) -> tuple[Any, list[Ask]]:
+    steps = fetching.fetch(body, version, SERVED, lambda _topic: ConversionPolicy())
+    return drive(steps, *answers)
 
 
 def new_fetch(body: Message, *answers: Message) -> tuple[Any, list[Ask]]:
@@ -138,21 +138,32 @@ def test_an_answer_that_fails_as_a_whole_is_told_of_each_partition_without_recor
 
 
 def test_what_follows_and_is_larger_than_the_rest_of_the_limit_is_left_to_the_next_fetch() -> None:
-    limit = 20_000
-    for size, found in ((limit, [0]), (limit // 2, [0, 1])):
+    small, large = batch(0), batch(1, size=20_000)
+    for limit, found in ((len(small) + len(large) - 1, [0]), (len(small) + len(large), [0, 1])):
         told, asked = old_fetch(
             fetch_body(0, max_bytes=limit, wait=500),
-            answer(part(0, batch(0), 2)),
-            answer(part(0, batch(1, size=size), 2)),
+            answer(part(0, small, 2)),
+            answer(part(0, large, 2)),
+            version=3,
         )
         assert (offsets_of(told), len(asked)) == (found, 2)
-        assert bodies(asked)[1].topics[0].partitions[0].partition_max_bytes == limit - len(batch(0))
+        assert bodies(asked)[1].topics[0].partitions[0].partition_max_bytes == limit - len(small)
         assert [(one.max_wait_ms, one.min_bytes) for one in bodies(asked)] == [(500, 1), (0, 0)]
 
 
+def test_partitions_that_are_read_on_are_asked_for_together() -> None:
+    _, asked = old_fetch(
+        fetch_body(0, 0),
+        answer(part(0, batch(0), 2), part(1, batch(0), 2)),
+        answer(part(0, batch(1), 2), part(1, batch(1), 2)),
+    )
+    named = [[one.partition for one in body.topics[0].partitions] for body in bodies(asked)]
+    assert named == [[0, 1], [0, 1]]
+
+
 def test_a_committed_fetch_of_an_old_client_ends_at_the_last_stable_offset() -> None:
-    policy, room = ConversionPolicy(isolation="read_committed"), MemoryBudget(1 << 20)
-    steps = fetching.fetch(fetch_body(0), 2, SERVED, lambda _topic: policy, room)
+    policy = ConversionPolicy(isolation="read_committed")
+    steps = fetching.fetch(fetch_body(0), 2, SERVED, lambda _topic: policy)
     told, asked = drive(steps, answer(part(0, batch(0), end=9, stable=1)))
     assert (offsets_of(told), len(asked)) == ([0], 1)
     assert told.responses[0].partitions[0].high_watermark == 9
@@ -160,11 +171,10 @@ def test_a_committed_fetch_of_an_old_client_ends_at_the_last_stable_offset() -> 
 
 def test_a_fetch_is_committed_if_any_of_its_topics_is() -> None:
     policies = {"t": ConversionPolicy(), "u": ConversionPolicy(isolation="read_committed")}
-    room = MemoryBudget(1 << 20)
     for names, level in ((["t"], 0), (["u"], 1), (["t", "u"], 1)):
         body = fetch_body(0)
         body.topics = [Message(topic=name, partitions=body.topics[0].partitions) for name in names]
-        steps = fetching.fetch(body, 2, SERVED, policies.__getitem__, room)
+        steps = fetching.fetch(body, 2, SERVED, policies.__getitem__)
         ends = [Message(topic=name, partitions=[part(0, b"", 0)]) for name in names]
         _, asked = drive(steps, Message(**{**vars(answer()), "responses": ends}))
         assert [one.isolation_level for one in bodies(asked)] == [level]

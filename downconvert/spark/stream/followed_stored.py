@@ -29,7 +29,7 @@ from downconvert.spark.options.options import Options
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
 from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
 from downconvert.spark.stores.blobs import Blob
-from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
@@ -54,11 +54,11 @@ class Tail(NamedTuple):
 class StoredLog:
     """A log as it was at the last listing."""
 
-    def __init__(self, log: PartitionLog, options: Options, kept: Kept) -> None:
+    def __init__(self, log: PartitionLog, options: Options, cache: ObjectCache) -> None:
         """Reads the end of the log. OSError, StoreError: it cannot be read."""
         self._log = log
         self._options = options
-        self._kept = kept
+        self._cache = cache
         self._transactions: Committed | None = None
         self._tail = self._look()
 
@@ -77,7 +77,7 @@ class StoredLog:
         if self._log.is_mounted:
             return id_text_of(self._log.directory)
         sides = tuple(side for side in self._log.sides if side[0] == PARTITION_METADATA)
-        return self._kept.of(("topic", sides), partial(self._read_topic_id, sides))
+        return self._cache.of(("topic", sides), partial(self._read_topic_id, sides))
 
     @property
     def start_offset(self) -> int:
@@ -161,7 +161,7 @@ class StoredLog:
             header = self._once([file], ("tail", file), partial(last_header, file))
             if header is not None:
                 after = header.last_offset + 1
-                self._kept.put(_key(file, after), header)
+                self._cache.put(_key(file, after), header)
                 if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
                     return Tail(segments[-1].next_offset)
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
@@ -178,7 +178,7 @@ class StoredLog:
         """The cached result of `make` for these files, if they have not changed. Files of this
         machine are read again: preallocated files keep their size, and the clock's resolution may
         hide a change."""
-        return self._kept.of(key, make) if all(file.blobs for file in files) else make()
+        return self._cache.of(key, make) if all(file.blobs for file in files) else make()
 
     def _read_topic_id(self, sides: tuple[tuple[str, Blob], ...]) -> str | None:
         if not sides:
@@ -208,7 +208,7 @@ class StoredLogs:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._kept = Kept()
+        self._cache = ObjectCache()
         # directories of this machine, with the brokers' checkpoints
         self._brokers: set[str] = set()
         self._were_found = False
@@ -230,13 +230,13 @@ class StoredLogs:
 
     def _listed(self) -> list[PartitionLog]:
         options = self._options
-        self._kept.next_round()
+        self._cache.next_round()
         try:
             found = find_partitions(
                 options.stored_paths,
                 options.cluster_id,
                 options.data_keys,
-                self._kept,
+                self._cache,
                 lambda name: options.takes(*name),
             )
         except FileNotFoundError:
@@ -253,7 +253,7 @@ class StoredLogs:
         options = self._options
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
         with ThreadPoolExecutor(THREADS) as threads:
-            logs = threads.map(lambda log: StoredLog(log, options, self._kept), found)
+            logs = threads.map(lambda log: StoredLog(log, options, self._cache), found)
             return {log.name: (log, log.readable_until(watermarks)) for log in logs}
 
     def _forget(self, found: list[PartitionLog]) -> None:

@@ -14,14 +14,20 @@ from typing import Final, NamedTuple, TypeVar
 
 from downconvert.spark.logs.boundaries import StoredBoundaries
 from downconvert.spark.logs.checkpoints import leader_epochs
-from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after, is_last
+from downconvert.spark.logs.completeness import (
+    CleanerPoints,
+    Stretch,
+    behind_damage,
+    is_damaged_after,
+    is_last,
+)
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import header_of, headers_near, last_header
+from downconvert.spark.logs.stored_headers import header_of, headers_near, last_batch
 from downconvert.spark.logs.stored_trees import THREADS, forget
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
@@ -158,10 +164,12 @@ class StoredLog:
         for file in reversed(segments):
             if not file.size:
                 continue
-            header = self._once([file], ("tail", file), partial(last_header, file))
+            header, behind = self._once([file], ("tail", file), partial(_tail_of, file))
             if header is not None:
                 after = header.last_offset + 1
                 self._cache.put(_key(file, after), header)
+                if behind is not None:
+                    return Tail(max(end, behind.end), behind.epoch)
                 if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
                     return Tail(segments[-1].next_offset)
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
@@ -194,6 +202,15 @@ class StoredLog:
         for file in self._log.segments:
             with headers_near(file, file.base_offset) as headers:
                 yield from headers
+
+
+def _tail_of(file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
+    """The last batch of a segment before damage, and the last readable offsets behind it."""
+    header, is_damaged = last_batch(file)
+    if header is None or not is_damaged or not is_last(file):
+        return header, None
+    behind = list(behind_damage(file, header.last_offset + 1))
+    return header, behind[-1] if behind else None
 
 
 def _key(file: SegmentFile, offset: int) -> Hashable:

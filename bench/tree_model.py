@@ -111,7 +111,11 @@ class Copy:
             if last[0].broken.get(number, "body") != "body" and not last[0].is_found_after(number)
         )
         first = next(broken, len(whole))
-        is_zeros = all(last[0].broken.get(number) == "zeros" for number, _ in whole[first:])
+        is_zeros = all(
+            last[0].broken.get(number) == "zeros"
+            or (last[0].broken.get(number) == "header" and one.magic != V2)
+            for number, one in whole[first:]
+        )
         hidden = () if is_zeros else whole[first:]  # zeros up to the end were never written
         return {offset for _, one in hidden for offset, _, _ in one.records}
 

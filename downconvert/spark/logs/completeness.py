@@ -87,7 +87,7 @@ def is_last(file: SegmentFile) -> bool:
     return file.next_offset == OFFSET_MAX
 
 
-def lent(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
+def other_segments(log: PartitionLog, file: SegmentFile) -> tuple[SegmentFile, ...]:
     """The segments that may have offsets that `file` lacks: those of other copies, and the
     preceding one of this log. A cleaner may have merged `file` into that one."""
     found = [
@@ -107,7 +107,7 @@ def whole_split(
 ) -> Split:
     """A split of a whole segment, with the segments that may have what it lacks. `cleaned`: how far
     a cleaner has cleaned a copy of the log."""
-    copies = lent(log, file)
+    copies = other_segments(log, file)
     return Split(
         *log.topic_partition,
         file,
@@ -319,7 +319,7 @@ def _header_at(records: Records, position: int) -> BatchHeader | None:
     return None if header is None else header._replace(position=position)
 
 
-def mended(split: Split, start: int, end: int) -> list[Stretch]:
+def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:
     """The offsets from `start` up to `end`, as far as other copies of a split's log have them. In
     order: stretches of the copies' segments, and stretches that no copy has."""
     found: list[Stretch] = []
@@ -329,7 +329,7 @@ def mended(split: Split, start: int, end: int) -> list[Stretch]:
         for one, cleaned in zip(split.copies, split.copies_cleaned, strict=True)
         if (one.directory, one.base_offset) != own
     }
-    _mend(split, list(others), start, end, found)
+    _add_stretches(split, list(others), start, end, found)
     cleaned = (
         [
             one
@@ -364,7 +364,7 @@ def _scanned_or_none(file: SegmentFile, start: int, end: int, cleaned: int) -> l
         return []
 
 
-def _mend(
+def _add_stretches(
     split: Split, copies: Sequence[SegmentFile], start: int, end: int, found: list[Stretch]
 ) -> None:
     at = start
@@ -376,7 +376,7 @@ def _mend(
         pieces = [one for one in _scanned_or_none(file, at, end, 0) if _is_of(one, split.epochs)]
         for piece in pieces:
             if piece.start > at:
-                _mend(split, copies[index + 1 :], at, piece.start, found)
+                _add_stretches(split, copies[index + 1 :], at, piece.start, found)
             found.append(piece)
             at = piece.end
     if at < end:

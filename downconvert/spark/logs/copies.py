@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final, TypeVar
 from uuid import UUID
 
-from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage.names import (
     LEADER_EPOCHS,
     OFFSET_MAX,
@@ -44,7 +44,7 @@ ATTEMPTS: Final = 8
 
 def chosen(
     found: Mapping[TopicPartition, Sequence[PartitionLog]],
-    kept: Kept,
+    cache: ObjectCache,
     again: Callable[[PartitionLog], PartitionLog],
 ) -> dict[TopicPartition, PartitionLog]:
     """The log that the copies of each partition form together. `again`: lists a log in a mounted
@@ -54,10 +54,10 @@ def chosen(
     several = {name: logs for name, logs in found.items() if len(logs) > 1}
     alike = [logs for logs in several.values() if _is_alike(logs)]
     files = [log.segments[-1] for logs in alike for log in logs]
-    ends = dict(zip(files, _all(partial(_end_of, kept), files), strict=True))
+    ends = dict(zip(files, _all(partial(_end_of, cache), files), strict=True))
     equal = [logs for logs in alike if _is_equal([ends[log.segments[-1]] for log in logs])]
     of_topics = {_topic(log): log for logs in equal for log in logs}
-    ids = dict(zip(of_topics, _all(partial(_topic_id, kept), of_topics.values()), strict=True))
+    ids = dict(zip(of_topics, _all(partial(_topic_id, cache), of_topics.values()), strict=True))
     in_sync = [logs for logs in equal if len({ids[_topic(log)] for log in logs} - {None}) < 2]
     copies = {
         log.directory: (log, Copy(log.directory, log.start_offset, OFFSET_MAX, topic_id=known))
@@ -66,7 +66,7 @@ def chosen(
         for known in [ids[_topic(log)]]
     }
     others = [log for logs in several.values() for log in logs if log.directory not in copies]
-    for log, looked in zip(others, _all(partial(_looked_at, kept, again), others), strict=True):
+    for log, looked in zip(others, _all(partial(_looked_at, cache, again), others), strict=True):
         copies[log.directory] = looked
     return {
         name: logs[0]
@@ -98,13 +98,13 @@ def _is_equal(ends: Sequence[bytes]) -> bool:
     return len(set(ends)) == 1 and any(ends[0])
 
 
-def _end_of(kept: Kept, file: SegmentFile) -> bytes:
+def _end_of(cache: ObjectCache, file: SegmentFile) -> bytes:
     """The last bytes of a log; empty: the log has none, or is gone."""
     if file.is_gzipped:
         return b""
     try:
         if file.blobs:
-            return kept.of(("last bytes", file.blob_of_log), partial(_last_bytes, file))
+            return cache.of(("last bytes", file.blob_of_log), partial(_last_bytes, file))
         with open(file.path, "rb") as log:  # noqa: PTH123 - a path is a string, as planned
             return os.pread(log.fileno(), END_SIZE, max(0, file.size - END_SIZE))
     except FileNotFoundError:
@@ -124,10 +124,10 @@ def _topic(log: PartitionLog) -> tuple[str, str]:
     return os.path.dirname(log.directory), log.topic_partition.topic  # noqa: PTH120
 
 
-def _topic_id(kept: Kept, log: PartitionLog) -> UUID | None:
+def _topic_id(cache: ObjectCache, log: PartitionLog) -> UUID | None:
     if log.is_mounted:
         return topic_id_of(log.directory)
-    return kept.of(("topic id", log.sides), partial(_staged_id, log))
+    return cache.of(("topic id", log.sides), partial(_staged_id, log))
 
 
 def _staged_id(log: PartitionLog) -> UUID | None:
@@ -141,11 +141,11 @@ def _with_sides(log: PartitionLog, names: set[str]) -> PartitionLog:
 
 
 def _looked_at(
-    kept: Kept, again: Callable[[PartitionLog], PartitionLog], log: PartitionLog
+    cache: ObjectCache, again: Callable[[PartitionLog], PartitionLog], log: PartitionLog
 ) -> tuple[PartitionLog, Copy]:
     """A copy as it is now, and how far it goes."""
     if not log.is_mounted:
-        return log, kept.of(log, partial(look, log))
+        return log, cache.of(log, partial(look, log))
     for _ in range(ATTEMPTS - 1):
         try:
             return log, look(log)

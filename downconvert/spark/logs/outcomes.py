@@ -23,8 +23,8 @@ from .completeness import (
     cleaned_until,
     is_damaged_after,
     is_last,
-    mended,
     scan,
+    stretches_of_copies,
     whole_split,
 )
 from .opening import opened
@@ -92,7 +92,7 @@ def _pieces(
         at = max(start, file.base_offset)
         for piece in scan(file, at, file.valid_until, whole.cleaned):
             is_sound = piece.state is not State.DAMAGED
-            yield from mended(whole, at, piece.start if is_sound else piece.end)
+            yield from stretches_of_copies(whole, at, piece.start if is_sound else piece.end)
             if is_sound:
                 yield piece
             at = piece.end
@@ -101,7 +101,7 @@ def _pieces(
             end = at if last is None else max(at, last.last_offset + 1)
             if is_damaged_after(file, end):  # where the log ends is not known
                 end = OFFSET_MAX
-            yield from mended(whole, at, end)
+            yield from stretches_of_copies(whole, at, end)
         elif at < file.next_offset:
             yield from _rest(whole, at)
 
@@ -119,7 +119,7 @@ def _before_start(
     at = max(start, min(bases, default=first.base_offset))
     if at < first.base_offset:
         before = replace(first, base_offset=at, next_offset=first.base_offset)
-        yield from mended(whole_split(log, before, cleaned), at, first.base_offset)
+        yield from stretches_of_copies(whole_split(log, before, cleaned), at, first.base_offset)
 
 
 def _rest(whole: Split, at: int) -> Iterator[Stretch]:
@@ -128,6 +128,6 @@ def _rest(whole: Split, at: int) -> Iterator[Stretch]:
     if not is_damaged_after(file, at):
         with headers_near(file, file.base_offset) as headers:
             known = cleaned_until(file, at, whole.cleaned, headers)
-    for piece in mended(whole, at, file.next_offset):
+    for piece in stretches_of_copies(whole, at, file.next_offset):
         if piece.state is not State.MISSING or piece.end > known:
             yield piece

@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.data_keys import DataKeys
-from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.stores import Stored, listed, shown
 from downconvert.spark.stores.tars import COMPRESSED, TAR, members
 from downconvert.storage.errors import CorruptFileError
@@ -125,9 +125,12 @@ def unpacked(items: Iterable[Item]) -> Iterator[Item]:
 
 
 def found_among(
-    items: Iterable[Item], keys: DataKeys, kept: Kept, takes: Callable[[TopicPartition], bool]
+    items: Iterable[Item],
+    keys: DataKeys,
+    cache: ObjectCache,
+    takes: Callable[[TopicPartition], bool],
 ) -> Found:
-    """The partitions among items. `kept`: the cache of earlier searches. `takes`: selects
+    """The partitions among items. `cache`: the cache of earlier searches. `takes`: selects
     partitions by name; the tier manifests of others are not read.
 
     CorruptFileError, FileNotFoundError, StoreError."""
@@ -151,7 +154,7 @@ def found_among(
             brokers[above] = _broker(folders.get(above, {}))
         logs.append(_log(name, "/".join(folder), files, brokers[above]))
     with ThreadPoolExecutor(THREADS) as threads:
-        read = threads.map(lambda one: remotes(one[1], one[2], keys, kept), tiers)
+        read = threads.map(lambda one: remotes(one[1], one[2], keys, cache), tiers)
         grouped: dict[Tier, list[Remote]] = {}
         for (tier, _, _), segments in zip(tiers, read, strict=True):
             grouped.setdefault(tier, []).extend(segments)

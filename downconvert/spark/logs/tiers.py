@@ -32,7 +32,7 @@ import zstandard
 from downconvert.spark.stores.blobs import LOG_SIZE_MAX, Blob
 from downconvert.spark.stores.chunks import CHUNK_SIZE_MAX, SEAL_SIZE, Chunks, Key
 from downconvert.spark.stores.data_keys import DataKeys, KeyFileError
-from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import OFFSET_MAX, Kind, State, TopicPartition
 
@@ -97,7 +97,9 @@ def is_of_tier(name: str) -> bool:
     return FILE.fullmatch(name) is not None
 
 
-def remotes(directory: str, files: Mapping[str, Blob], keys: DataKeys, kept: Kept) -> list[Remote]:
+def remotes(
+    directory: str, files: Mapping[str, Blob], keys: DataKeys, cache: ObjectCache
+) -> list[Remote]:
     """The segments among a folder's files. CorruptFileError: a manifest is malformed."""
     grouped: dict[tuple[int, str], dict[str, Blob]] = {}
     for name, blob in files.items():
@@ -110,7 +112,7 @@ def remotes(directory: str, files: Mapping[str, Blob], keys: DataKeys, kept: Kep
             continue
         if MANIFEST in parts:
             make = partial(_of_aiven, directory, base_offset, parts, keys)
-            read.append(kept.of((directory, *sorted(parts.items())), make))
+            read.append(cache.of((directory, *sorted(parts.items())), make))
         elif "index" in parts:  # without Aiven's manifest the copy was never finished
             read.append(_of_kafka(directory, base_offset, parts))
     return read

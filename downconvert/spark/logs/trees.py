@@ -20,7 +20,7 @@ from typing import Final
 from downconvert.spark.errors import MixedClustersError
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.data_keys import DataKeys
-from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.stores import is_stored, pinned
 from downconvert.spark.stores.tars import COMPRESSED, TAR
 from downconvert.storage.checkpoints.metadata import read_meta_properties, topic_id_text
@@ -64,17 +64,17 @@ def find_partitions(
     paths: Sequence[str],
     cluster_id: str | None = None,
     keys: DataKeys | None = None,
-    kept: Kept | None = None,
+    cache: ObjectCache | None = None,
     takes: Callable[[TopicPartition], bool] = lambda _: True,
 ) -> list[PartitionLog]:
     """The partitions below the paths, by topic and number; those of one cluster if it is named.
 
-    `keys`: those of encrypted tiered storage; None: those of the environment. `kept`: the cache of
+    `keys`: those of encrypted tiered storage; None: those of the environment. `cache`: the cache of
     earlier searches. `takes`: selects partitions by name; the files of others are not read.
 
     OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
     clusters below them. CorruptFileError: a tar or a manifest is damaged."""
-    kept = kept or Kept()
+    cache = cache or ObjectCache()
     found: dict[TopicPartition, list[PartitionLog]] = {}
     clusters = _Clusters(cluster_id)
     items: list[Item] = []
@@ -87,11 +87,11 @@ def find_partitions(
             items += items_of(pinned(path))
         elif is_elsewhere(path):
             items.append(_item(os.path.abspath(path)))  # noqa: PTH100
-    others = found_among(items, keys or DataKeys(), kept, takes)
+    others = found_among(items, keys or DataKeys(), cache, takes)
     for log in others.logs:
         if clusters.take(log.directory, log.noted) and takes(log.topic_partition):
             found.setdefault(log.topic_partition, []).append(log)
-    logs = chosen(found, kept, _again)
+    logs = chosen(found, cache, _again)
     for tier, segments in others.tiers.items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
@@ -129,7 +129,7 @@ def _item(path: str) -> Item:
 def of_copies(name: TopicPartition, directories: Iterable[str]) -> PartitionLog:
     """The log that a partition's mounted directories form together. FileNotFoundError."""
     found = [read_partition(name, directory) for directory in directories]
-    return chosen({name: found}, Kept(), _again)[name]
+    return chosen({name: found}, ObjectCache(), _again)[name]
 
 
 def _again(log: PartitionLog) -> PartitionLog:

@@ -17,7 +17,12 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import State, cleaned_until, mended, whole_split
+from downconvert.spark.logs.completeness import (
+    State,
+    cleaned_until,
+    stretches_of_copies,
+    whole_split,
+)
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.stored_headers import headers_near
 from records import CorruptRecordsError
@@ -76,7 +81,9 @@ def is_missing(
     """Whether no copy of a log has the offsets after a segment, and no cleaner has removed them.
     `cleaned_of`: how far a cleaner has cleaned. FileNotFoundError, StoreError."""
     whole = whole_split(log, file, cleaned_of)
-    if whole.copies and all(found.state is not State.MISSING for found in mended(whole, *gap)):
+    if whole.copies and all(
+        found.state is not State.MISSING for found in stretches_of_copies(whole, *gap)
+    ):
         return False
     with headers_near(file, file.base_offset) as headers:
         return cleaned_until(file, end_of(file), whole.cleaned, headers) < gap.end

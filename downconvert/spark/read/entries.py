@@ -25,7 +25,7 @@ from downconvert.spark.logs.completeness import (
     is_indexed_beyond,
     is_last,
     is_unwritten,
-    mended,
+    stretches_of_copies,
 )
 from downconvert.spark.logs.opening import OpenedSegment, opened
 from downconvert.spark.logs.splits import Split
@@ -129,7 +129,7 @@ class Entries:
             return
         if self.split.copies and lost is not None:
             start, end = lost
-            absent = yield from self._mended(start, min(end, self.split.end_offset))
+            absent = yield from self._from_copies(start, min(end, self.split.end_offset))
             if not absent:
                 self._go_on_at(following, lost)
                 return
@@ -167,7 +167,7 @@ class Entries:
         start = max(after, split.first_offset)
         if start >= until:
             return
-        absent = yield from self._mended(start, until)
+        absent = yield from self._from_copies(start, until)
         if not absent:
             return
         known = cleaned_until(file, after, split.cleaned, self.records.batches())
@@ -199,11 +199,11 @@ class Entries:
             pass
         return following if following <= position else entry
 
-    def _mended(self, start: int, end: int) -> Generator[Any, None, list[Any]]:
+    def _from_copies(self, start: int, end: int) -> Generator[Any, None, list[Any]]:
         """Yields records of these offsets from other copies; returns the offsets that no copy
         has."""
         absent: list[Any] = []
-        for piece in mended(self.split, start, end):
+        for piece in stretches_of_copies(self.split, start, end):
             if piece.state is State.WHOLE:
                 yield from self._read(_split_of(piece, self.split))
             elif piece.state is State.MISSING:

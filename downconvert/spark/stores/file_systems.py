@@ -17,7 +17,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 from pyarrow import PythonFile, __version__, fs
 
 from .s3_ranges import CA_BUNDLE, S3Ranges, ranges_of
-from .store_errors import StoreError, told
+from .store_errors import StoreError, named_errors
 
 AUTHORITY: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
 AZURE: Final = {"abfs", "abfss"}
@@ -83,7 +83,7 @@ def _file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
     """Opens a file system for each process: connections do not survive a fork."""
     uri = urlunsplit((scheme, netloc, "/", query, ""))
     settings = dict(parse_qsl(query))
-    with told(f"{scheme}://{netloc}"):
+    with named_errors(f"{scheme}://{netloc}"):
         if scheme == "s3":
             return _s3(netloc, settings)
         if scheme == "gs":

@@ -42,7 +42,7 @@ class ThrottledError(StoreError):
 
 
 @contextmanager
-def told(name: str) -> Iterator[None]:
+def named_errors(name: str) -> Iterator[None]:
     """Adds the object's name to errors of the block, and converts them to the classes here.
 
     FileNotFoundError, ForbiddenError, ThrottledError, StoreError."""

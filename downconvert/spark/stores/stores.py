@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsp
 from pyarrow import fs
 
 from .file_systems import has_rename, opened, ranges_at
-from .store_errors import told
+from .store_errors import named_errors
 
 URI: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+)://")
 S3: Final = {"s3", "s3a", "s3n"}
@@ -104,7 +104,7 @@ def listed(uri: str) -> list[Stored]:
 
     FileNotFoundError: there is none."""
     files, path = opened(uri)
-    with told(shown(uri)):
+    with named_errors(shown(uri)):
         selector = fs.FileSelector(path, recursive=True, allow_not_found=True)
         found = [info for info in files.get_file_info(selector) if info.is_file]
         if not found:
@@ -143,7 +143,7 @@ class ObjectReader:
             found = ranges.read(key, position, size)
             if found is not None:
                 return found
-        with told(self._name):
+        with named_errors(self._name):
             return bytes(self._opened().read_at(size, position))
 
     def read_into(self, target: memoryview, position: int) -> int:
@@ -154,7 +154,7 @@ class ObjectReader:
             found = ranges.read_into(key, target, position)
             if found is not None:
                 return found
-        with told(self._name):
+        with named_errors(self._name):
             return int(self._opened().get_stream(position, len(target)).readinto(target))
 
     def close(self) -> None:
@@ -164,7 +164,7 @@ class ObjectReader:
     def _opened(self) -> Any:
         if self._file is None:
             files, path = opened(self._uri)
-            with told(self._name):
+            with named_errors(self._name):
                 self._file = files.open_input_file(path)
         return self._file
 
@@ -172,7 +172,7 @@ class ObjectReader:
 def read(uri: str) -> bytes:
     """The whole content of a small object."""
     files, path = opened(uri)
-    with told(shown(uri)), files.open_input_stream(path) as stream:
+    with named_errors(shown(uri)), files.open_input_stream(path) as stream:
         return bytes(stream.read())
 
 
@@ -182,7 +182,7 @@ def write(uri: str, data: bytes | Path) -> None:
     Meanwhile readers see no object, or the previous one. If the process dies, nothing becomes
     visible."""
     files, path = opened(uri)
-    with told(shown(uri)):
+    with named_errors(shown(uri)):
         if has_rename(urlsplit(uri).scheme):
             temporary = f"{path}.part"
             _copied(files, temporary, data)
@@ -209,13 +209,13 @@ def remove(uris: Iterable[str]) -> None:
     """Removes objects. Missing ones are ignored."""
     for uri in uris:
         files, path = opened(uri)
-        with told(shown(uri)), suppress(FileNotFoundError):
+        with named_errors(shown(uri)), suppress(FileNotFoundError):
             files.delete_file(path)
 
 
 def readable(uri: str) -> Iterator[bytes]:
     """The bytes of an object, some MiB at a time."""
     files, path = opened(uri)
-    with told(shown(uri)), files.open_input_stream(path) as stream:
+    with named_errors(shown(uri)), files.open_input_stream(path) as stream:
         while piece := stream.read(WRITE_SIZE):
             yield bytes(piece)

@@ -19,7 +19,7 @@ from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
 from downconvert.spark.plan.planner import cleaned_of, starting_offset, stretches
-from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage import Log
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import TopicPartition
@@ -152,7 +152,7 @@ class MountedLogs:
         if len(directories) == 1:
             log = self._logs[directories[0]]
             return MountedLog(name, log, self._options), self._end(name, log, watermarks)
-        joined = StoredLog(of_copies(name, directories), self._options, Kept())
+        joined = StoredLog(of_copies(name, directories), self._options, ObjectCache())
         return joined, joined.readable_until(watermarks)
 
     def _opened(self, directory: str) -> Log:

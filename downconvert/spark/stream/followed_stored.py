@@ -14,14 +14,20 @@ from typing import Final, NamedTuple, TypeVar
 
 from downconvert.spark.logs.boundaries import StoredBoundaries
 from downconvert.spark.logs.checkpoints import leader_epochs
-from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after, is_last
+from downconvert.spark.logs.completeness import (
+    CleanerPoints,
+    Stretch,
+    behind_damage,
+    is_damaged_after,
+    is_last,
+)
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import header_of, headers_near, last_header
+from downconvert.spark.logs.stored_headers import header_of, headers_near, last_batch
 from downconvert.spark.logs.stored_trees import THREADS, forget
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
@@ -29,7 +35,7 @@ from downconvert.spark.options.options import Options
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
 from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
 from downconvert.spark.stores.blobs import Blob
-from downconvert.spark.stores.kept import Kept
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
@@ -54,11 +60,11 @@ class Tail(NamedTuple):
 class StoredLog:
     """A log as it was at the last listing."""
 
-    def __init__(self, log: PartitionLog, options: Options, kept: Kept) -> None:
+    def __init__(self, log: PartitionLog, options: Options, cache: ObjectCache) -> None:
         """Reads the end of the log. OSError, StoreError: it cannot be read."""
         self._log = log
         self._options = options
-        self._kept = kept
+        self._cache = cache
         self._transactions: Committed | None = None
         self._tail = self._look()
 
@@ -77,7 +83,7 @@ class StoredLog:
         if self._log.is_mounted:
             return id_text_of(self._log.directory)
         sides = tuple(side for side in self._log.sides if side[0] == PARTITION_METADATA)
-        return self._kept.of(("topic", sides), partial(self._read_topic_id, sides))
+        return self._cache.of(("topic", sides), partial(self._read_topic_id, sides))
 
     @property
     def start_offset(self) -> int:
@@ -158,10 +164,12 @@ class StoredLog:
         for file in reversed(segments):
             if not file.size:
                 continue
-            header = self._once([file], ("tail", file), partial(last_header, file))
+            header, behind = self._once([file], ("tail", file), partial(_tail_of, file))
             if header is not None:
                 after = header.last_offset + 1
-                self._kept.put(_key(file, after), header)
+                self._cache.put(_key(file, after), header)
+                if behind is not None:
+                    return Tail(max(end, behind.end), behind.epoch)
                 if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
                     return Tail(segments[-1].next_offset)
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
@@ -178,7 +186,7 @@ class StoredLog:
         """The cached result of `make` for these files, if they have not changed. Files of this
         machine are read again: preallocated files keep their size, and the clock's resolution may
         hide a change."""
-        return self._kept.of(key, make) if all(file.blobs for file in files) else make()
+        return self._cache.of(key, make) if all(file.blobs for file in files) else make()
 
     def _read_topic_id(self, sides: tuple[tuple[str, Blob], ...]) -> str | None:
         if not sides:
@@ -196,6 +204,15 @@ class StoredLog:
                 yield from headers
 
 
+def _tail_of(file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
+    """The last batch of a segment before damage, and the last readable offsets behind it."""
+    header, is_damaged = last_batch(file)
+    if header is None or not is_damaged or not is_last(file):
+        return header, None
+    behind = list(behind_damage(file, header.last_offset + 1))
+    return header, behind[-1] if behind else None
+
+
 def _key(file: SegmentFile, offset: int) -> Hashable:
     """The key for the header before an offset, whichever segment comes next."""
     return "before", replace(file, next_offset=0, is_clipped=False), offset
@@ -208,7 +225,7 @@ class StoredLogs:
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._kept = Kept()
+        self._cache = ObjectCache()
         # directories of this machine, with the brokers' checkpoints
         self._brokers: set[str] = set()
         self._were_found = False
@@ -230,13 +247,13 @@ class StoredLogs:
 
     def _listed(self) -> list[PartitionLog]:
         options = self._options
-        self._kept.next_round()
+        self._cache.next_round()
         try:
             found = find_partitions(
                 options.stored_paths,
                 options.cluster_id,
                 options.data_keys,
-                self._kept,
+                self._cache,
                 lambda name: options.takes(*name),
             )
         except FileNotFoundError:
@@ -253,7 +270,7 @@ class StoredLogs:
         options = self._options
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
         with ThreadPoolExecutor(THREADS) as threads:
-            logs = threads.map(lambda log: StoredLog(log, options, self._kept), found)
+            logs = threads.map(lambda log: StoredLog(log, options, self._cache), found)
             return {log.name: (log, log.readable_until(watermarks)) for log in logs}
 
     def _forget(self, found: list[PartitionLog]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import MixedClustersError
-from downconvert.spark.logs.replicas import Copy, best_of
+from downconvert.spark.logs.replicas import Copy, best_of, id_text_of
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage import TopicPartition
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
@@ -91,3 +91,16 @@ def test_two_topics_of_one_name_are_no_copies(tmp_path: Path) -> None:
         (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}")
     with pytest.raises(MixedClustersError, match="both called topic-0, and are of different"):
         find_partitions([str(tmp_path)])
+
+
+def test_a_damaged_topic_id_is_warned_of_and_counts_as_missing(tmp_path: Path) -> None:
+    assert id_text_of(str(tmp_path)) is None
+    (tmp_path / "partition.metadata").write_text("version: 0\ntopic_id: nonsense")
+    with pytest.warns(RuntimeWarning, match=r"partition\.metadata.* counts as missing"):
+        assert id_text_of(str(tmp_path)) is None
+
+
+def test_a_copy_that_may_go_further_behind_damage_is_warned_of() -> None:
+    leader, other = Copy("b1", 0, 50, 3), Copy("b2", 0, 40, 3, is_damaged=True)
+    with pytest.warns(RuntimeWarning, match="b2 is damaged after offset 40 of a-0"):
+        assert best_of(TopicPartition("a", 0), [other, leader]) is leader

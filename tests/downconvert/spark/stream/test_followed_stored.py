@@ -20,13 +20,11 @@ from downconvert.spark.logs import stored_trees
 from downconvert.spark.logs.places import Json
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.stored_headers import last_header
-from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import schema_of
 from downconvert.spark.stores import file_systems, stores
 from downconvert.spark.stores.store_errors import ThrottledError
 from downconvert.spark.stream import followed_stored
-from downconvert.spark.stream.followed_stored import cut
 from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
 from tests import store_servers
@@ -222,28 +220,6 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
     monkeypatch.setattr(followed_stored, "last_header", look)
     assert source.latestOffset(start) == {"a": {"0": 3}, "b": {"1": 7}}
     assert removed
-
-
-def test_a_cut_is_where_the_index_says(tmp_path: Path) -> None:
-    batches = [batch(2 * i, 2 * i + 1, size=100) for i in range(20)]
-    indexed_segment(tmp_path / "logs-0", 0, *batches)
-    packed = tmp_path / "logs.tar"
-    with tarfile.open(packed, "w") as tar:
-        tar.add(tmp_path / "logs-0", "logs-0")
-    (log,) = find_partitions([str(packed)])
-    (file,) = log.segments
-    size = len(batches[0])
-    for start in range(0, 40, 3):
-        for limit in (1, size, 3 * size, 5 * size + 7):
-            offset, taken = cut(file, start, limit)
-            assert offset > start
-            wanted = size * (min(offset, 40) // 2 - start // 2)
-            assert 0 <= taken - wanted <= 2 * size  # an index says more or less where it is
-            assert taken <= limit or min(offset, 40) <= start + 4
-    assert cut(file, 0, 10**6) == (file.next_offset, file.size)
-
-
-# --- of a store alone
 
 
 @pytest.mark.others

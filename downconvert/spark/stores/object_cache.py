@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 Made = TypeVar("Made")
 
 
-class Kept:
+class ObjectCache:
     """Cached values by key. A value is kept for the next round if it is used in this one."""
 
     def __init__(self) -> None:

@@ -1,0 +1,62 @@
+"""A stream at the end of a log: damage there, a batch that is not complete, a truncation."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import DataLossError
+from tests.downconvert.spark.reading import partition
+from tests.downconvert.storage.logs import batch
+
+from .test_follow import read, stream
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_stream_that_ends_fails_at_damage_behind_which_nothing_can_be_read(
+    tmp_path: Path, copies: int
+) -> None:
+    batches = [batch(offset, leader_epoch=0) for offset in range(4)]
+    for number in range(copies):
+        broken = bytes(61) + batches[2][61:]  # a header of zeros
+        partition(tmp_path / f"b{number}", b"".join((*batches[:2], broken, batches[3])), "a-0")
+    source = stream(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    start = {"a": {"0": 0}}
+    end = source.latestOffset(start)
+    assert read(source, start, end) == ["a-0:0", "a-0:1"]
+    with pytest.raises(DataLossError, match="a-0 is damaged after offset 2"):
+        source.latestOffset(end)
+    source = stream(tmp_path, failOnDataLoss=False)
+    source.prepareForTriggerAvailableNow()
+    with pytest.warns(RuntimeWarning, match="a-0 is damaged after offset 2"):
+        assert source.latestOffset(end) == end
+
+
+def test_a_torn_batch_or_zeros_are_the_end_of_a_log_for_a_stream_that_ends(tmp_path: Path) -> None:
+    for rest in (batch(1)[:-1], batch(1)[:5], bytes(100)):
+        partition(tmp_path, batch(0) + rest, "a-0")
+        source = stream(tmp_path)
+        source.prepareForTriggerAvailableNow()
+        end = source.latestOffset({"a": {"0": 0}})
+        assert source.latestOffset(end) == end
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_a_truncated_log_that_is_shorter_now_is_read_from_where_it_differs(
+    tmp_path: Path, checkpoint: bool
+) -> None:
+    old = [batch(offset, leader_epoch=0) for offset in range(6)]
+    directory = partition(tmp_path, b"".join(old), "a-0")
+    end = stream(tmp_path).latestOffset({"a": {"0": 0}})
+    new = [batch(offset, leader_epoch=1) for offset in (2, 3)]
+    partition(tmp_path, b"".join(old[:2] + new), "a-0")
+    if checkpoint:
+        (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 2\n")
+    with pytest.raises(DataLossError, match="a-0 ends at 4, and was read up to 6"):
+        stream(tmp_path).latestOffset(end)
+    source = stream(tmp_path, failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match="a-0 ends at 4"):
+        after = source.latestOffset(end)
+    with pytest.warns(RuntimeWarning, match="a-0 ends at 4"):
+        found = read(source, end, after)
+    assert found == ["a-0:2", "a-0:3"]

@@ -102,8 +102,8 @@ def test_an_epoch_begins_once_and_one_with_records_stays(tmp_path: Path) -> None
     epochs.begin(5, 0)
     epochs.begin(5, 3)
     assert epochs.entries == ((5, 0),)
-    epochs.add(MemoryRecords(batch(0, leader_epoch=5)).batches())
-    epochs.add(MemoryRecords(batch(1, leader_epoch=3)).batches())
+    epochs.add(list(MemoryRecords(batch(0, leader_epoch=5)).batches()))
+    epochs.add(list(MemoryRecords(batch(1, leader_epoch=3)).batches()))
     assert epochs.entries == ((5, 0),)
 
 
@@ -118,5 +118,5 @@ def test_what_a_full_disk_has_delayed_is_written_with_the_next_append(tmp_path: 
         epochs.truncate_from_end(5)
     disk.fill(is_full=False)
     assert read_epochs(tmp_path / LEADER_EPOCHS) == [EpochEntry(1, 0), EpochEntry(2, 5)]
-    epochs.add(MemoryRecords(batch(5, leader_epoch=1)).batches())
+    epochs.add(list(MemoryRecords(batch(5, leader_epoch=1)).batches()))
     assert read_epochs(tmp_path / LEADER_EPOCHS) == [EpochEntry(1, 0)] == list(epochs.entries)

@@ -241,5 +241,5 @@ def _entries(file: SegmentFile) -> tuple[Any, Any]:
     rising = (np.diff(positions) > 0) & (np.diff(offsets) > 0)
     good = len(table) if rising.all() else int(np.argmin(rising)) + 1
     good = min(good, int(np.searchsorted(positions[:good], file.size)))
-    start = 1 if good and positions[0] <= 0 else 0
+    start = int(np.searchsorted(positions[:good], 0, side="right"))
     return offsets[start:good], positions[start:good]

@@ -13,12 +13,12 @@ Not here: how long a stream waits (follow.py), gaps that an audit counts (audit_
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple
 
 from downconvert.spark.logs.completeness import (
     State,
+    behind_damage,
     cleaned_until,
     stretches_of_copies,
     whole_split,
@@ -65,13 +65,18 @@ def first_gap(
 def end_of(file: SegmentFile) -> int:
     """The offset after the last complete batch of a segment, within its part of the log. A cleaner
     has removed the offsets missing before a batch. FileNotFoundError, StoreError."""
-    after = file.base_offset
+    after, is_damaged = file.base_offset, False
     if file.size:
-        with headers_near(file, file.next_offset - 1) as headers, suppress(CorruptRecordsError):
-            for header in headers:
-                after = max(after, header.last_offset + 1)
-                if after >= file.next_offset:
-                    break
+        with headers_near(file, file.next_offset - 1) as headers:
+            try:
+                for header in headers:
+                    after = max(after, header.last_offset + 1)
+                    if after >= file.next_offset:
+                        break
+            except CorruptRecordsError:
+                is_damaged = True
+    if is_damaged:  # the task that reads there reports the damage
+        after = max((after, *(one.end for one in behind_damage(file, after))))
     return min(after, file.next_offset, file.valid_until)
 
 

@@ -19,7 +19,7 @@ from downconvert.spark.errors import DataLossError
 from downconvert.spark.logs import stored_trees
 from downconvert.spark.logs.places import Json
 from downconvert.spark.logs.segment_files import SegmentFile
-from downconvert.spark.logs.stored_headers import last_header
+from downconvert.spark.logs.stored_headers import LastBatch, last_batch
 from downconvert.spark.options.options import Options
 from downconvert.spark.options.schemas import schema_of
 from downconvert.spark.stores import file_systems, stores
@@ -209,15 +209,15 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
     place.update()
     removed = []
 
-    def look(file: SegmentFile) -> Any:
+    def look(file: SegmentFile) -> LastBatch:
         if file.base_offset == 3 and not removed:
             removed.append(file)
             (place.logs / "a-0" / file_name(3, Kind.LOG)).unlink()
             place.update()
             raise FileNotFoundError(2, "no such object", file.path)
-        return last_header(file)
+        return last_batch(file)
 
-    monkeypatch.setattr(followed_stored, "last_header", look)
+    monkeypatch.setattr(followed_stored, "last_batch", look)
     assert source.latestOffset(start) == {"a": {"0": 3}, "b": {"1": 7}}
     assert removed
 

@@ -94,10 +94,10 @@ class _MeasuredSend:
     def close(self) -> None:
         self._send.close()
 
-    def write_to(self, channel: Any, budget: int | None = None) -> int:
+    def write_to(self, channel: Any, budget: int | None = None, *, more: bool = False) -> int:
         started = thread_time()
         try:
-            return self._send.write_to(channel, budget)
+            return self._send.write_to(channel, budget, more=more)
         finally:
             self._took(thread_time() - started)
 
@@ -120,7 +120,7 @@ class _EagerSend:
     def close(self) -> None:
         self._send.close()
 
-    def write_to(self, channel: Any, budget: int | None = None) -> int:  # noqa: ARG002
+    def write_to(self, channel: Any, budget: int | None = None, *, more: bool = False) -> int:  # noqa: ARG002
         if self._left is None:
             self._left = memoryview(self._made())
         started = thread_time()

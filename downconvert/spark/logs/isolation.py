@@ -101,23 +101,27 @@ def _indexed(log: PartitionLog) -> _Indexed:
             has_snapshot = has_snapshot or snapshot.exists()
     if not log.is_mounted and not has_snapshot:
         last = [file.base_offset for file in log.segments]
-    with staged(log, last) as directory, Log.open(directory) as found:
-        if _has_indexes(found):
-            with suppress(CorruptIndexError, CorruptRecordsError):
-                end = found.end_offset
-                aborted = [one for segment in found.segments for one in segment.aborted()]
-                known = set(map(_key, aborted))
-                late = [
-                    one.first_offset
-                    for one in found.aborted(found.start_offset, end)
-                    if _key(one) not in known
-                ]
-                open_ = [one for one in found.producers() if one.transaction_start >= 0]
-                stable = min((*(one.transaction_start for one in open_), *late), default=end)
-                goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
-                is_sound = found.damage is None and _is_sound(found)
-                is_decided = stable == end and is_sound and not goes_further
-                return _Indexed(stable if is_sound else 0, aborted, is_decided, open_)
+    with (
+        staged(log, last) as directory,
+        Log.open(directory) as found,
+        suppress(CorruptIndexError, CorruptRecordsError),
+    ):
+        open_ = [one for one in found.producers() if one.transaction_start >= 0]
+        if not _has_indexes(found):
+            return _Indexed(open=open_)
+        end = found.end_offset
+        aborted = [one for segment in found.segments for one in segment.aborted()]
+        known = set(map(_key, aborted))
+        late = [
+            one.first_offset
+            for one in found.aborted(found.start_offset, end)
+            if _key(one) not in known
+        ]
+        stable = min((*(one.transaction_start for one in open_), *late), default=end)
+        goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
+        is_sound = found.damage is None and _is_sound(found)
+        is_decided = stable == end and is_sound and not goes_further
+        return _Indexed(stable if is_sound else 0, aborted, is_decided, open_)
     return _Indexed()
 
 

@@ -120,3 +120,11 @@ def test_a_block_is_of_a_kind_that_is_tested(page: Path) -> None:
     for language, text in blocks(page):
         assert language in LANGUAGES, text
         assert language not in ("python", "sql") or page.stem in RUN | RUN_ELSEWHERE, text
+
+
+def test_the_tests_that_ci_names_exist() -> None:
+    named = re.findall(r"(?<![\w/])(tests(?:/[\w.]+)+)(?:::(\w+))?", (ROOT / ".ci/run").read_text())
+    assert any(test for _, test in named)
+    for path, test in named:
+        assert (ROOT / path).exists(), path
+        assert not test or f"def {test}(" in (ROOT / path).read_text(), test

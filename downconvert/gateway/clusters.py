@@ -29,24 +29,12 @@ from downconvert.access.settings import check_known, value_of
 from records.logged import log_fields
 
 from .config import GatewayConfig
-from .settings import TOP, build, overridden
+from .settings import OWN, TOP, build, overridden
 
 CLUSTERS: Final = "clusters"
 NAME: Final = "name"
 ONLY: Final = ""  # the name of the cluster of a file without sections
 NAMES: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")  # they stand in addresses of pages
-# No two clusters can have these in common.
-OWN: Final = frozenset(
-    {
-        "bootstrap",
-        "listen",
-        "advertise",
-        "advertise_without_name",
-        "server_names",
-        "node_port_first",
-        "node_ports",
-    }
-)
 
 
 class SectionError(ConfigError):

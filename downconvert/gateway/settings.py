@@ -45,7 +45,8 @@ from .security import ClusterSecurity, Credentials
 __all__ = ["SECRET_VARIABLE", "build", "load"]
 
 SECRET_VARIABLE: Final = "DOWNCONVERT_SASL_SECRET"
-TOP: Final = frozenset(
+# No two clusters can have these in common.
+OWN: Final = frozenset(
     {
         "bootstrap",
         "listen",
@@ -54,6 +55,10 @@ TOP: Final = frozenset(
         "server_names",
         "node_port_first",
         "node_ports",
+    }
+)
+TOP: Final = OWN | frozenset(
+    {
         "tls_cert",
         "tls_key",
         "tls_min_version",

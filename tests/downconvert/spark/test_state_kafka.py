@@ -2,6 +2,7 @@
 that runs: `kafka-consumer-groups --describe` and `kafka-transactions describe`."""
 
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ TOPIC: Final = "events"
 GROUPS_COMMAND: Final = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 TRANSACTIONS_COMMAND: Final = "org.apache.kafka.tools.TransactionsCommand"
 TRIES: Final = 5
+ASSIGNED_SECONDS: Final = 60.0  # after which a consumer of this group is given up
 PATIENCE_MS: Final = 600_000  # what is open stays so, however long the tools take
 QUIET: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
@@ -61,19 +63,25 @@ def tools(bootstrap: str) -> Tool:
 
 
 def commit(address: str, group: str, metadata: str = "", *, offset: int) -> Any:
-    """A member of a group, which has committed something of partition 0."""
-    consumer = KafkaConsumer(
-        TOPIC,
-        bootstrap_servers=address,
-        group_id=group,
-        enable_auto_commit=False,
-        session_timeout_ms=PATIENCE_MS,
-        max_poll_interval_ms=PATIENCE_MS,
-    )
-    while not consumer.assignment():
-        consumer.poll(timeout_ms=100)
-    consumer.commit({TopicPartition(TOPIC, 0): OffsetAndMetadata(offset, metadata, -1)})
-    return consumer
+    """A member of a group, which has committed something of partition 0. A consumer of kafka-python
+    may look for its coordinator for ever: then another one takes its place."""
+    while True:
+        consumer = KafkaConsumer(
+            TOPIC,
+            bootstrap_servers=address,
+            group_id=group,
+            enable_auto_commit=False,
+            session_timeout_ms=PATIENCE_MS,
+            max_poll_interval_ms=PATIENCE_MS,
+        )
+        give_up = time.monotonic() + ASSIGNED_SECONDS
+        while time.monotonic() < give_up:
+            consumer.poll(timeout_ms=100)
+            if consumer.assignment():
+                offsets = {TopicPartition(TOPIC, 0): OffsetAndMetadata(offset, metadata, -1)}
+                consumer.commit(offsets)
+                return consumer
+        consumer.close(timeout_ms=1000)
 
 
 def transact(address: str, name: str, offset: int, *, end: str) -> Any:

@@ -4,7 +4,7 @@ import logging
 import time
 from contextlib import closing
 from pathlib import Path
-from uuid import UUID, uuid4, uuid5
+from uuid import UUID, uuid5
 
 import pytest
 
@@ -26,7 +26,8 @@ from tests.downconvert.storage.logs import batch, offsets
 
 from .test_maintenance import SMALL, broker_with, fill, go_round, run
 
-OURS, THEIRS = uuid5(UUID(int=7), "t").bytes, uuid4().bytes
+OURS = uuid5(UUID(int=7), "t").bytes
+THEIRS = UUID(int=7, version=4).bytes
 COMPACTED = {"cleanup.policy": "compact"}
 UNCLEANABLE = "downconvert_broker_uncleanable_partitions"
 

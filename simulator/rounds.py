@@ -21,8 +21,7 @@ class Rounds(Generic[T]):
     each: list[T] = field(default_factory=list)
 
     def middle(self, value: Callable[[T], float], *, higher: bool = False) -> float:
-        """The median of the rounds. Of two middle values it is one of them, because that was
-        measured."""
+        """The median of the rounds: always a measured value, and so one of two middle ones."""
         return (median_high if higher else median_low)(map(value, self.each))
 
     def spread(self, value: Callable[[T], float]) -> float:

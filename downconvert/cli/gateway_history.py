@@ -21,7 +21,7 @@ STORE_SECONDS: Final = 60.0
 
 
 class History:
-    """What the file says and what was seen since, by cluster. `path` None: nothing is kept.
+    """The dates of the file and of this run, by cluster. `path` None: nothing is stored.
     CommandError: the file is of no use."""
 
     def __init__(self, path: Path | None, clusters: Iterable[str] = (ONLY,)) -> None:

@@ -28,7 +28,7 @@ from downconvert.gateway.processes import Processes
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from records.backend import NAME, REFERENCE
-from records.logged import log_fields, log_of
+from records.logged import log_of
 
 from .failure import CommandError
 from .gateway_history import STORE_SECONDS, History
@@ -124,8 +124,7 @@ def logs(
         except OSError as error:
             raise CommandError(f"--audit {audit}: {error.strerror or error}") from None
     stack.callback(show_logs(LOGS, as_json=as_json, level=level))
-    if cluster != ONLY:
-        stack.enter_context(log_fields(**{CLUSTER: cluster}))
+    stack.enter_context(cluster_named(cluster))
     return stack.close
 
 
@@ -197,7 +196,7 @@ def _reload(gateways: Gateways, read: Read) -> None:
     if ONLY not in known and waiting:
         _log_changes(Changes(after_restart=waiting))
     for name in known:
-        with log_fields(**({CLUSTER: name} if name != ONLY else {})):
+        with cluster_named(name):
             _reload_one(gateways[name], clusters[name], waiting if name == ONLY else ())
 
 

@@ -1,4 +1,4 @@
-"""Who is still old: a gateway's counts by principal, rule, cluster, or prefix of the client id.
+"""Groups a gateway's counts of old clients by principal, rule, cluster or client id's prefix.
 
 Not here: single clients, and the output (gateway_report.py)."""
 

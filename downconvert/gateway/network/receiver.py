@@ -31,7 +31,7 @@ class Receiver:
 
     `failure`: what the sink raised."""
 
-    __slots__ = ("_goes_on", "_piece_size", "_sink", "failure", "left")
+    __slots__ = ("_may_continue", "_piece_size", "_sink", "failure", "left")
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class Receiver:
         self.failure: Exception | None = None
         self._sink = sink
         self._piece_size = piece_size
-        self._goes_on = may_continue
+        self._may_continue = may_continue
 
     @property
     def read_size(self) -> int:
         return min(self.left, self._piece_size)
 
     def is_done(self) -> bool:
-        return not self.left or self.failure is not None or not self._goes_on()
+        return not self.left or self.failure is not None or not self._may_continue()
 
     def take(self, piece: memoryview) -> bool:
         """Hands a piece to the sink. Returns whether no more is taken."""

@@ -212,7 +212,7 @@ def replace_file(files: Files, path: Path, data: Buffer) -> None:
 
 @contextmanager
 def _room(path: Path) -> Iterator[None]:
-    """What is done in this block may find no room."""
+    """Turns an error for a full disk inside this block into DiskFullError."""
     try:
         yield
     except OSError as error:

@@ -25,7 +25,7 @@ SUPPORTED = {
     Kind.CLUSTER: "CREATE CLUSTER_ACTION DESCRIBE_CONFIGS ALTER_CONFIGS IDEMPOTENT_WRITE ALTER"
     " DESCRIBE",
 }
-# What a client may do that changes nothing but its own groups' offsets.
+# A read-only client changes nothing but the offsets of its own groups.
 READERS = {
     Kind.TOPIC: "READ DESCRIBE DESCRIBE_CONFIGS",
     Kind.GROUP: "READ DESCRIBE DESCRIBE_CONFIGS",

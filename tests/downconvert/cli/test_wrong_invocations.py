@@ -1,4 +1,4 @@
-"""What a newcomer gets wrong ends in one line that names the thing and says what to do."""
+"""A wrong invocation ends in one line that names the mistake and says what to do."""
 
 from pathlib import Path
 

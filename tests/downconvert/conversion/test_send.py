@@ -51,7 +51,7 @@ def test_a_write_converts_at_most_one_chunk_and_writes_at_most_once():
 
 
 def test_a_budget_of_many_chunks_is_written_chunk_by_chunk():
-    """What has to be in memory for a channel without a descriptor is one chunk at a time."""
+    """A send to a channel without a descriptor holds one chunk at a time."""
 
     class Sizes(Everything):
         largest = 0
@@ -173,7 +173,7 @@ def test_records_that_changed_after_they_were_measured_are_an_error(tmp_path):
 
 @pytest.mark.parametrize("large_size", [0, 82_000])
 def test_records_that_become_more_than_they_were_measured_to_are_an_error(large_size, tmp_path):
-    """What is sent until then is whole messages. A large one is not begun where it does not fit."""
+    """The answer ends after a whole message. A large one that does not fit is not begun."""
     path = tmp_path / "00000000000000000000.log"
     few = build([Record(offset=i, timestamp=0, value=b"v" * 993) for i in range(100)], magic=2)
     small = build([Record(offset=i, timestamp=0, value=b"1234") for i in range(200)], magic=2)

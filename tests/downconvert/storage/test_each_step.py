@@ -2,7 +2,7 @@
 
 All that is derived from the records is then as if it were made from them anew.
 
-Of what was not synced, contents and names are lost or kept, each on their own.
+Unsynced contents and names are lost or kept, each on their own.
 
 Not here: random changes, one after the other (test_crash.py)."""
 

@@ -37,8 +37,8 @@ PATIENCE: Final = 20.0  # seconds for an answer that has to come
 MOMENT: Final = 0.15  # in which an answer comes that does not wait for another client
 SETTLE: Final = 10.0
 KNOWN: Final = set(ApiKey)
-# What brokers of two versions are both asked, so that there is something to read. Version 5 of
-# CreateTopics tells settings, and each has its own.
+# Requests that prepare data, in versions that both brokers take. From version 5 on, responses to
+# CreateTopics have the settings, and each broker has its own.
 PREPARING: Final = {
     ApiKey.CreateTopics: range(2, 5),
     ApiKey.Produce: range(10),

@@ -254,7 +254,7 @@ class Full(UnsyncedDisk):
 
 
 def test_a_sync_that_finds_no_room_is_a_failure_as_any_other(tmp_path: Path) -> None:
-    """Of a file, and of names: what was to be synced may be lost."""
+    """A failed sync of a file or of names may have lost them."""
     for sync in (
         lambda files: files.open(tmp_path / "file").sync(),
         lambda files: files.sync_directory(tmp_path),

@@ -110,7 +110,7 @@ def test_there_are_panels_for_both_servers() -> None:
 NEVER: Final = {"downconvert_broker_failed_requests_total": {"api"}}
 
 
-@pytest.mark.parametrize(("query", "legend"), targets())
+@pytest.mark.parametrize(("query", "legend"), list(targets()))
 def test_a_query_finds_what_it_asks_for(
     query: str, legend: str, exposed: dict[str, set[str]]
 ) -> None:

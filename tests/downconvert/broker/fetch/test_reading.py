@@ -143,3 +143,11 @@ def test_all_available_bytes_are_known_only_if_they_are_few(tmp_path: Path) -> N
         assert all_available(partition, 0, 8, 1_000) is None  # the next segment has more
         assert all_available(partition, 7, 8, 1_000) == len(batch(7))
         assert all_available(partition, 8, 8, 1_000) == 0
+
+
+def test_offsets_that_fall_where_there_is_nothing_are_passed(tmp_path: Path) -> None:
+    segment = [batch(0), markers(1, 5), markers(1, 2), batch(9)]
+    with broker_of(tmp_path, {"events": {0: segment}}) as broker:
+        for offset in (1, 3, 5):
+            found, _ = as_is(read_as_is(of(broker), offset, 10, ReadLimits(10, first=True)))
+            assert found.source_size == len(batch(9))

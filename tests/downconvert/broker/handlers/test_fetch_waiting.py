@@ -182,3 +182,21 @@ def test_who_waits_holds_no_large_chunks_and_who_reads_as_it_is_takes_none(tmp_p
                 )
             assert broker.chunk_budget.policy_for(1).chunk_size == LARGE
             broker.chunk_budget.release(1)
+
+
+def test_a_fetch_for_no_bytes_waits_too(tmp_path: Path) -> None:
+    """Otherwise a client without room would ask all the time."""
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(
+            broker, 12, "events", 0, now=0, max_wait_ms=500, min_bytes=1, **{"max_bytes": 0}
+        )
+        assert not exchange.is_done
+        broker.tick(0.5)
+        assert exchange.is_done
+
+
+def test_a_fetch_waits_for_no_more_bytes_than_it_can_get(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events", fetch_max_bytes=len(batch(0, 1))) as broker:
+        append(broker, batch(0, 1), batch(2))
+        exchange = fetching(broker, 12, "events", 0, now=0, max_wait_ms=500, min_bytes=10_000)
+        assert exchange.is_done

@@ -88,7 +88,8 @@ class FirstVisible(NamedTuple):
 
 def first_visible(records: Records, offset: int, *, wants_markers: bool) -> FirstVisible:
     """The first batch of a range that has a record at or after `offset`, has a marker if markers
-    are wanted, or is damaged. Batches below v2 count as having a record.
+    are wanted, or is damaged. Batches below v2 count as having a record. If a log's offsets fall,
+    `end` is the highest, so that a reader that goes on there gets further.
 
     Compaction removes records but keeps their batch's last offset. Sarama before 1.39 and kafkajs 1
     continue after the last record that they saw, and would get the same batch for ever. kafkajs
@@ -99,7 +100,7 @@ def first_visible(records: Records, offset: int, *, wants_markers: bool) -> Firs
         is_marker = header.is_control and wants_markers
         if header.magic < V2 or is_marker or has_record_from(records, header, offset):
             return FirstVisible(header, end, looked_at)
-        end = header.last_offset + 1
+        end = max(end or 0, header.last_offset + 1)
     return FirstVisible(None, end, looked_at)
 
 

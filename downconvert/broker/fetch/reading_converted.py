@@ -129,7 +129,10 @@ class _Conversion:
             found = skip(partition.read(position, SKIP_SIZE, up_to), self.magic, offset, policy)
             if found.next_offset is None:  # it has no whole entry
                 return nothing(up_to)
-            position = max(position, found.next_offset)
+            # If a log's offsets fall, the last batch that was skipped may end below the position.
+            first = next(records.batches(), None)
+            passed = position if first is None else first.last_offset + 1
+            position = max(passed, found.next_offset)
             skipped += found.size
             if skipped >= SKIP_SIZE:
                 skipped = 0

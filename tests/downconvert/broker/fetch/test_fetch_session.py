@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.fetch.fetch_session import IDLE_MAX, FetchSessions, asked_in
+from downconvert.broker.fetch.fetch_session import (
+    IDLE_MAX,
+    Asked,
+    Cached,
+    FetchSessions,
+    Session,
+    asked_in,
+)
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import answer, ask, begin
@@ -212,3 +219,106 @@ def test_a_partition_that_is_named_twice_counts_as_it_was_named_last() -> None:
         (found,) = asked_in(version, [topic]).values()
         # A negative number of bytes is none.
         assert (found.topic, found.offset, found.max_bytes) == (name, -7, 0)
+
+
+# --- the sessions of several clients
+
+
+def sessions_of(slots: int, *ids: int) -> FetchSessions:
+    """Which give their sessions these ids, one after the other."""
+    left = list(ids)
+    return FetchSessions(slots, lambda _low, _high: left.pop(0))
+
+
+def create(
+    sessions: FetchSessions, *topics: str, now: float = 0.0, is_follower: bool = False
+) -> int:
+    cached = [Cached(Asked(topic, 0, 0, 1, -1, -1, -1)) for topic in topics]
+    return sessions.create(cached, by_id=False, is_follower=is_follower, now=now)
+
+
+def use(sessions: FetchSessions, id_: int, epoch: int, now: float) -> None:
+    body = Message(session_id=id_, session_epoch=epoch, topics=[], forgotten_topics_data=[])
+    assert sessions.begin(11, body, now, is_follower=False).is_session
+
+
+def result(topic: str, records: bytes = b"", **fields: Any) -> Message:
+    return Message(key=(topic, 0), records=records, **{"high_watermark": 5} | fields)
+
+
+def test_an_id_that_is_taken_is_given_to_nobody_else() -> None:
+    sessions = sessions_of(3, 7, 7, 7, 8)
+    assert [create(sessions, "a"), create(sessions, "b")] == [7, 8]
+    assert (len(sessions), sessions.partitions) == (2, 2)
+
+
+def test_the_session_that_was_used_last_stays() -> None:
+    """Whenever it began."""
+    sessions = sessions_of(2, 1, 2, 3, 4)
+    assert [create(sessions, "a"), create(sessions, "b", now=1.0)] == [1, 2]
+    use(sessions, 1, 1, now=100.0)
+    assert create(sessions, "c", now=121.0) == 0
+    assert create(sessions, "c", now=121.5) == 3  # the second one was idle for too long
+    use(sessions, 1, 2, now=122.0)
+    assert create(sessions, "d", now=200.0) == 0
+
+
+def test_a_follower_takes_the_place_of_the_consumer_that_was_idle_for_longest() -> None:
+    sessions = sessions_of(3, 1, 2, 3, 4)
+    create(sessions, "a", is_follower=True)
+    create(sessions, "b")
+    create(sessions, "c")
+    use(sessions, 2, 1, now=1.0)
+    assert create(sessions, "d", now=2.0, is_follower=True) == 4
+    use(sessions, 1, 1, now=3.0)
+    use(sessions, 2, 2, now=3.0)  # the third one is gone
+    assert len(sessions) == 3
+
+
+def test_all_sessions_together_may_use_all_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("downconvert.broker.fetch.fetch_session.PARTITIONS_MAX", 3)
+    sessions = sessions_of(3, 1, 2, 3)
+    assert create(sessions, "a") == 1
+    assert create(sessions, "b", "c", "d") == 0
+    assert create(sessions, "b", "c") == 2
+    assert create(sessions) == 0
+    assert sessions.partitions == 3
+
+
+def test_only_partitions_with_records_are_read_last_the_next_time() -> None:
+    session = Session(
+        1,
+        [Cached(Asked(topic, 0, 0, 1, -1, -1, -1)) for topic in "abc"],
+        by_id=False,
+        is_privileged=False,
+        now=0.0,
+    )
+    sessions = FetchSessions(1)
+    due = sessions.changed_results(session, 1, [result("a"), result("b", b"records"), result("c")])
+    assert [one.key[0] for one in due] == ["a", "b", "c"]  # their high watermarks are news
+    assert [topic for topic, _ in session.partitions] == ["a", "c", "b"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"records": b"records"},
+        {"high_watermark": 6},
+        {"log_start_offset": 1},
+        {"error_code": ErrorCode.UNKNOWN_SERVER_ERROR},
+        {"diverging_epoch": Message(epoch=1, end_offset=1)},
+    ],
+)
+def test_each_kind_of_news_is_told(fields: dict[str, Any]) -> None:
+    one = Cached(Asked("a", 0, 0, 1, -1, -1, -1))
+    assert one.is_news(result("a"))
+    assert not one.is_news(result("a"))
+    assert one.is_news(result("a", **fields))
+
+
+def test_the_first_result_after_an_error_is_news() -> None:
+    one = Cached(Asked("a", 0, 0, 1, -1, -1, -1))
+    assert one.is_news(result("a"))
+    assert one.is_news(result("a", error_code=ErrorCode.CORRUPT_MESSAGE))
+    assert one.is_news(result("a"))
+    assert not one.is_news(result("a"))

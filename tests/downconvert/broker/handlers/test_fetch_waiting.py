@@ -7,11 +7,15 @@ from typing import Any
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker, Client, Owner
 from downconvert.broker.fetch.chunk_budget import LARGE, LARGE_MAX
 from downconvert.broker.fetch.contribution import Reading
 from downconvert.broker.fetch.reading_converted import read_converted
+from downconvert.broker.partition import Partition
+from downconvert.protocol.errors import ErrorCode
 from records import Codec
+from tests.downconvert.broker.asking import someone
 from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
     VERSIONS,
@@ -182,3 +186,90 @@ def test_who_waits_holds_no_large_chunks_and_who_reads_as_it_is_takes_none(tmp_p
                 )
             assert broker.chunk_budget.policy_for(1).chunk_size == LARGE
             broker.chunk_budget.release(1)
+
+
+def test_a_fetch_for_no_bytes_waits_too(tmp_path: Path) -> None:
+    """Otherwise a client without room would ask all the time."""
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(
+            broker, 12, "events", 0, now=0, max_wait_ms=500, min_bytes=1, max_bytes=0
+        )
+        assert not exchange.is_done
+        broker.tick(0.5)
+        assert exchange.is_done
+
+
+def test_a_fetch_waits_for_no_more_bytes_than_it_can_get(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events", fetch_max_bytes=len(batch(0, 1))) as broker:
+        append(broker, batch(0, 1), batch(2))
+        exchange = fetching(broker, 12, "events", 0, now=0, max_wait_ms=500, min_bytes=10_000)
+        assert exchange.is_done
+
+
+def test_a_fetch_waits_no_longer_where_another_broker_leads(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(broker, 9, "events", 0, now=0, max_wait_ms=500, min_bytes=1)
+        partition = broker.topics["events"].partitions[0]
+        broker.purgatory.notify(partition.key)
+        broker.tick(0.1)
+        assert not exchange.is_done
+        partition.leader, partition.leader_epoch = 7, 3
+        broker.purgatory.notify(partition.key)
+        broker.tick(0.2)
+        assert fetched(exchange).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_only_bytes_that_a_partition_may_send_count(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        exchange = fetching(
+            broker, 12, "events", 0, now=0, max_wait_ms=500, min_bytes=1_000, max_bytes=400
+        )
+        append(broker, batch(0, size=2_000), now=0.1)
+        assert not exchange.is_done
+        broker.tick(0.5)
+        assert exchange.is_done
+
+
+def test_a_log_that_cannot_be_read_any_more_is_told_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with writable_broker(tmp_path, "events") as broker:
+        append(broker, batch(0))
+        exchange = fetching(broker, 12, "events", 0, now=0, max_wait_ms=500, min_bytes=1_000)
+        assert not exchange.is_done
+
+        def fails(*_: object) -> None:
+            raise OSError("gone")
+
+        monkeypatch.setattr(Partition, "read", fails)
+        append(broker, batch(1), now=0.1)
+        assert fetched(exchange).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
+def test_a_follower_that_waits_has_fetched_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its fetch is read again at the end, and says nothing more about what it has."""
+    noted: list[tuple[int, float]] = []
+
+    def note(_: Partition, id_: int, offset: int, now: float, _epoch: int) -> bool:
+        noted.append((offset, now))
+        return id_ < 0
+
+    monkeypatch.setattr(Partition, "follower_fetched", note)
+    with writable_broker(tmp_path, "events") as broker:
+        client = someone(access=Access(follower_ids=frozenset({5})))
+        exchange = fetching(
+            broker,
+            12,
+            "events",
+            0,
+            now=1.0,
+            max_wait_ms=500,
+            min_bytes=1,
+            replica_id=5,
+            client=client,
+        )
+        broker.tick(1.5)
+        assert exchange.is_done
+    assert noted == [(0, 1.0)]

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from downconvert.broker import Broker, BrokerConfig
-from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from downconvert.storage.config import LogConfig
 from records import Codec, Record, TimestampType, build
 from records.formats import V0, V1, V2
 from tests.damage import mutated
-from tests.downconvert.broker.asking import answer, ask, begin
+from tests.downconvert.broker.asking import answer, ask, begin, frame
 from tests.downconvert.broker.writable import writable_broker
 from tests.strategies import record_lists
 
@@ -386,3 +386,141 @@ def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
     said = topic.partition_responses[0].error_code
     assert said == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert code(broker, 9, batch(), acks=1) is ErrorCode.NONE  # who waits for the leader alone
+
+
+# --- several partitions, several topics
+
+
+def test_only_errors_that_come_before_the_log_leave_out_where_it_begins(broker: Broker) -> None:
+    partition = broker.topics["t"].partitions[0]
+    assert code(broker, 9, batch()) is ErrorCode.NONE
+    partition.log.writer.delete_records(2)
+    late = build([Record(0, -5, CREATE, None, b"v")], magic=V2)
+    damaged = batch()[:-1] + b"?"
+    (refused,), (corrupt,) = produce(broker, 9, late), produce(broker, 9, damaged)
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.INVALID_TIMESTAMP, 2)
+    assert (corrupt.error_code, corrupt.log_start_offset) == (ErrorCode.CORRUPT_MESSAGE, -1)
+
+
+def test_the_first_batch_says_whether_a_request_is_transactional(broker: Broker) -> None:
+    plain = batch()
+    within = batch(transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    refused = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert code(broker, 9, plain + within) is ErrorCode.INVALID_RECORD
+    assert code(broker, 9, within + plain) is refused
+    assert [one.error_code for one in produce(broker, 9, plain, within)] == [refused] * 2
+
+
+def test_nothing_is_appended_before_damage(broker: Broker) -> None:
+    good = batch(1, magic=V1)
+    assert code(broker, 2, good + bytes(30)) is ErrorCode.CORRUPT_MESSAGE
+    assert stored(broker) == []
+
+
+def test_a_partition_that_is_refused_keeps_no_other_from_its_replicas(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    followers = Followers(broker, monkeypatch)
+    body = request(broker, b"", batch(), acks=-1)
+    exchange = begin(broker, ApiKey.Produce, 9, body, now=NOW)
+    assert not exchange.is_done
+    followers.at = 3
+    broker.purgatory.notify(("partition", "t", 1))
+    broker.tick(NOW)
+    (topic,) = answer(exchange).responses
+    codes = [one.error_code for one in topic.partition_responses]
+    assert codes == [ErrorCode.INVALID_RECORD, ErrorCode.NONE]
+
+
+def test_acks_all_waits_for_each_partition(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    followers = Followers(broker, monkeypatch)
+    body = request(broker, batch(2), batch(5), acks=-1)
+    exchange = begin(broker, ApiKey.Produce, 9, body, now=NOW)
+    followers.at = 2
+    for index in (0, 1):
+        broker.purgatory.notify(("partition", "t", index))
+    broker.tick(NOW)
+    assert not exchange.is_done
+    broker.tick(NOW + 2)
+    (topic,) = answer(exchange).responses
+    codes = [one.error_code for one in topic.partition_responses]
+    assert codes == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]
+
+
+@pytest.mark.parametrize("version", [12, 13])
+def test_each_topic_of_a_request_has_its_own_answer(broker: Broker, version: int) -> None:
+    """Since version 13 topics have no names."""
+    broker.topics.create("u", 3, {}, 0)
+    body = request(broker, batch())
+    other = request(broker, None, topic="u").topic_data[0]
+    other.partition_data[0].index = 2
+    body.topic_data += [other, request(broker, batch()).topic_data[0]]
+    if version == 13:
+        for topic in body.topic_data:
+            topic.name = ""
+    found = ask(broker, ApiKey.Produce, version, body, now=NOW).responses
+    ids = [broker.topics[name].id for name in "tut"]
+    if version == 13:
+        assert [one.topic_id for one in found] == ids
+    else:
+        assert [one.name for one in found] == ["t", "u", "t"]
+    parts = [[(one.index, one.base_offset) for one in topic.partition_responses] for topic in found]
+    assert parts == [[(0, 0)], [(2, -1)], [(0, 3)]]
+
+
+def test_a_partition_that_another_broker_leads_takes_nothing(broker: Broker) -> None:
+    broker.topics["t"].partitions[0].leader = 7
+    codes = [one.error_code for one in produce(broker, 9, batch(), batch())]
+    assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
+
+
+def test_who_waits_for_records_is_woken(broker: Broker) -> None:
+    partition = Message(partition=1, fetch_offset=0, partition_max_bytes=1000)
+    topic = Message(topic="t", partitions=[partition])
+    body = Message(replica_id=-1, max_wait_ms=5000, min_bytes=1, max_bytes=1000, topics=[topic])
+    fetch = begin(broker, ApiKey.Fetch, 12, body, now=NOW)
+    produce(broker, 9, batch())
+    broker.tick(NOW)
+    assert not fetch.is_done
+    produce(broker, 9, None, batch())
+    broker.tick(NOW)
+    assert fetch.is_done
+
+
+@pytest.mark.parametrize(
+    ("refusal", "version", "expected"),
+    [
+        (ErrorCode.CONCURRENT_TRANSACTIONS, 11, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.TRANSACTION_ABORTABLE, 10, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.TRANSACTION_ABORTABLE, 11, ErrorCode.TRANSACTION_ABORTABLE),
+        (ErrorCode.INVALID_PRODUCER_EPOCH, 10, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_each_version_has_errors_of_transactions_that_its_producers_know(
+    refusal: ErrorCode,
+    version: int,
+    expected: ErrorCode,
+    broker: Broker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ApiError(refusal)
+
+    monkeypatch.setattr(broker.transactions, "check_batch", refuse)
+    body = request(
+        broker, batch(transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    )
+    body.transactional_id = "tx"
+    (topic,) = ask(broker, ApiKey.Produce, version, body, now=NOW).responses
+    assert topic.partition_responses[0].error_code == expected
+    assert stored(broker) == []
+
+
+@pytest.mark.parametrize(
+    "first", [None, batch()[:-1] + b"?", bytes(70), batch(codec=Codec.LZ4)], ids=range(4)
+)
+def test_records_to_rewrite_are_noticed_behind_others(broker: Broker, first: bytes | None) -> None:
+    broker.topics.create("rewritten", 2, {"compression.type": "lz4"}, 0)
+    there = request(broker, first, batch(), topic="rewritten")
+    assert broker.converts(memoryview(frame(ApiKey.Produce, 9, there)))
+    assert not broker.converts(memoryview(frame(ApiKey.Produce, 9, request(broker, first))))

@@ -150,3 +150,54 @@ def test_old_news_of_the_controller_changes_nothing() -> None:
     view = led(version=3)
     view.settle(replace(NEW, isr=isr(0), version=2))
     assert view.isr == isr(0, 1, 2)
+
+
+def test_news_of_the_version_that_is_known_changes_nothing() -> None:
+    """The controller has not decided about the proposal yet."""
+    view = led(isr=isr(0))
+    view.fetches(1, 10, 10, 1.0, -1)
+    assert asked(view, 10, 1.0) == isr(0, 1)
+    view.settle(replace(NEW, isr=isr(0), version=1))
+    assert view.maximal_isr == isr(0, 1)
+
+
+def test_after_a_decision_there_may_be_another_proposal() -> None:
+    view = led(isr=isr(0))
+    view.fetches(1, 10, 10, 1.0, -1)
+    first = view.change(10, 0, 1.0)
+    assert first is not None
+    view.settle(replace(NEW, isr=isr(0, 1), version=2))
+    view.fetches(2, 10, 10, 2.0, -1)
+    second = view.change(10, 0, 2.0)
+    assert second is not None
+    assert (second.isr, second.version) == (isr(0, 1, 2), 2)
+    view.refuse(first)  # a refusal that comes late
+    assert view.maximal_isr == isr(0, 1, 2)
+
+
+def test_a_follower_that_reaches_the_last_end_had_caught_up_when_it_fetched_then() -> None:
+    view = led(replicas=(0, 1), isr=isr(0, 1))
+    view.fetches(1, 0, 10, 5.0, -1)
+    view.fetches(1, 10, 20, 30.0, -1)
+    assert asked(view, 20, 35.0) is None
+    assert asked(view, 20, 35.1) == isr(0)
+
+
+def test_a_follower_that_does_not_reach_the_last_end_has_not_caught_up() -> None:
+    view = led(replicas=(0, 1), isr=isr(0, 1))
+    view.fetches(1, 4, 10, 20.0, -1)
+    view.fetches(1, 9, 10, 25.0, -1)
+    assert asked(view, 10, 30.0) is None  # since the epoch began
+    assert asked(view, 10, 30.1) == isr(0)
+
+
+def test_a_follower_outside_of_the_isr_has_not_caught_up_before_it_fetches() -> None:
+    view = led(isr=isr(0))
+    assert view.high_watermark(0, 10, 1.0, 1) == 10
+
+
+def test_a_replica_about_to_join_is_not_in_sync_yet() -> None:
+    view = led(isr=isr(0))
+    view.fetches(1, 10, 10, 1.0, -1)
+    assert asked(view, 10, 1.0) == isr(0, 1)
+    assert view.high_watermark(3, 10, 1.0, 2) == 3

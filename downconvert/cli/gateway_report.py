@@ -15,7 +15,7 @@ from downconvert.report.page import framed, write_page
 from records.units import format_count, format_size
 
 from .failure import CommandError, reason
-from .grid import grid, output, show
+from .grid import grid, output, print_table
 from .invocation import command_line
 from .logs import CLUSTER
 from .report_groups import Group, grouped
@@ -104,7 +104,7 @@ def _show_topics(fetched: list[dict[str, Any]], *, as_json: bool) -> None:
     for name, page in pages.items():
         for line in lines(page, now):
             table.add_row(*map(_shown, line if is_one else (name, *line)))
-    show(table, console)
+    print_table(table, console)
     console.print()
     for name, page in pages.items():
         console.print(("" if name == ONLY else f"{name}: ") + conclusion(page, now))
@@ -182,7 +182,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
             style=style,
         )
     console = output()
-    show(table, console)
+    print_table(table, console)
     console.print("\n" + _need(len(old), format_count(len(clients), "client")))
     for client in old:
         where = "".join(f"{client[name]}: " for name in named)
@@ -224,7 +224,7 @@ def _print_groups(groups: list[Group], by: str) -> None:
         style = "yellow" if group.old_clients else None
         table.add_row(_shown(group.name), *_group_cells(group), style=style)
     console = output()
-    show(table, console)
+    print_table(table, console)
     old = [group for group in groups if group.old_clients]
     console.print("\n" + _need(len(old), f"{len(groups):,}"))
     for group in old:

@@ -35,7 +35,7 @@ def output(**options: Any) -> Console:
     return console
 
 
-def show(table: Table, console: Console | None = None) -> None:
+def print_table(table: Table, console: Console | None = None) -> None:
     """Prints a table of `grid` on a console, or on standard output."""
     console = output() if console is None else console
     if _width_min(table) <= console.width:

@@ -15,7 +15,7 @@ from downconvert.storage.cleaning.upgrade_log import upgrade as upgrade_into
 from records.units import format_count, format_seconds, format_size
 
 from .failure import CommandError, no_partitions
-from .grid import grid, show
+from .grid import grid, print_table
 from .terminal import name_the_backend, progress
 
 
@@ -97,4 +97,4 @@ def _print(done: Upgrade) -> None:
                 format_size(count.bytes_out),
             )
     if table.row_count:
-        show(table)
+        print_table(table)

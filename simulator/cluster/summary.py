@@ -12,7 +12,7 @@ from typing import Any
 from downconvert.report.page import framed, write_page
 from records.units import format_count
 
-from .cluster import Outcome
+from .cluster import Outcome, on_every_replica
 from .options import ClusterOptions
 
 CHECKED = (
@@ -45,11 +45,8 @@ def verdict(runs: Sequence[Run]) -> str:
             held = format_count(len(outcomes), "seed")
             return f"seed {run.options.seed} broke an invariant, after {held} that broke none"
     promised = sum(outcome.promised for outcome in outcomes)
-    return (
-        f"{format_count(len(runs), 'seed')}: every invariant held; all "
-        f"{format_count(promised, 'record')} acknowledged with acks=all "
-        f"{'is' if promised == 1 else 'are'} on every replica"
-    )
+    held = format_count(len(runs), "seed")
+    return f"{held}: every invariant held; {on_every_replica(promised)}"
 
 
 def faults(runs: Sequence[Run]) -> str:

@@ -70,11 +70,11 @@ def write_report(path: Path, runs: Sequence[Run], command: str) -> None:
 def _sections(runs: Sequence[Run]) -> Iterator[str]:
     yield '<section><h2>What was checked</h2><p class="what">' + CHECKED + "</p>"
     yield f'<p class="what">Faults: {escape(faults(runs))}.</p></section>'
-    yield "<section><h2>Seeds</h2><table><thead><tr><th>seed</th><th>written</th>"
+    yield "<section><h2>Seeds</h2><table><thead><tr><th></th><th>written</th>"
     yield "<th>acknowledged, acks=all</th><th>other records in the logs</th><th>epochs</th>"
     yield '<th>seconds</th><th class="wrap">result</th></tr></thead><tbody>'
     for run in runs:
-        yield f"<tr><td>{run.options.seed}</td>"
+        yield f"<tr><td>seed {run.options.seed}</td>"
         if run.outcome is None:
             yield '<td colspan="5"></td>'
             yield f'<td class="wrap bad">{escape(run.failure or "")}</td></tr>'

@@ -60,7 +60,7 @@ def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: boo
         title = "Which clients use old versions"
         clients = _clients(rows)
         need = sum(bool(client["translated"]) for client in clients)
-        words = _need(need, format_count(len(clients), "client"))
+        words = _need(need, len(clients))
         lead = f"What the gateway at {' and '.join(urls)} has seen."
         parts = _sections(rows) if by is None else _group_sections(groups, by)
         is_good = not need if clients else None
@@ -183,7 +183,7 @@ def _print(rows: list[dict[str, Any]]) -> None:
         )
     console = output()
     print_table(table, console)
-    console.print("\n" + _need(len(old), format_count(len(clients), "client")))
+    console.print("\n" + _need(len(old), len(clients)))
     for client in old:
         where = "".join(f"{client[name]}: " for name in named)
         console.print(f"  {where}{client['client']}: {', '.join(sorted(client['old']))}")
@@ -196,8 +196,13 @@ def _names_clusters(clients: list[dict[str, Any]]) -> list[str]:
     return [CLUSTER] if any(client[CLUSTER] for client in clients) else []
 
 
-def _need(count: int, every: str) -> str:
-    return f"{count:,} of {every} {'needs' if count == 1 else 'need'} the gateway."
+def _need(count: int, total: int, what: str = "client") -> str:
+    if total == 0:
+        return "No client has sent a request yet."
+    number = f"{count:,}" if count else "none"
+    return (
+        f"{number} of {format_count(total, what)} {'needs' if count < 2 else 'need'} the gateway."
+    ).capitalize()
 
 
 def _with_old_tls(clients: list[dict[str, Any]]) -> str:
@@ -226,7 +231,7 @@ def _print_groups(groups: list[Group], by: str) -> None:
     console = output()
     print_table(table, console)
     old = [group for group in groups if group.old_clients]
-    console.print("\n" + _need(len(old), f"{len(groups):,}"))
+    console.print("\n" + _need(len(old), len(groups), "group"))
     for group in old:
         console.print(f"  {_shown(group.name)}: {', '.join(sorted(group.old))}")
 

@@ -16,6 +16,7 @@ Not here: their meaning (rights.py, identity.py)."""
 import tomllib
 from collections.abc import Callable, Mapping, Set
 from dataclasses import fields, replace
+from difflib import get_close_matches
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -189,7 +190,12 @@ def check_known(what: str, settings: Mapping[str, Any], known: Set[str]) -> None
     """ConfigError: an unknown name, probably a typing error."""
     unknown = settings.keys() - known
     if unknown:
-        raise ConfigError(f"{min(unknown)!r} is not {what}; there are: {', '.join(sorted(known))}")
+        name = min(unknown)
+        (close,) = get_close_matches(name, sorted(known), 1) or [""]
+        raise ConfigError(
+            f"{name!r} is not {what}; "
+            + (f"is {close} meant?" if close else f"there are: {', '.join(sorted(known))}")
+        )
 
 
 def table_of(settings: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -107,6 +107,8 @@ def opened(names: Sequence[str], ports: Collection[int], *, follow: bool) -> Ite
                 if follow:
                     raise CommandError(f"{name}: only files and pipes can be followed")
                 file: BinaryIO = BytesIO(_fetched(name))
+            elif "://" in name:
+                raise CommandError(f"{name}: only http:// and https:// are read")
             elif name == STANDARD_INPUT:
                 file = sys.stdin.buffer
             elif Path(name).is_dir():

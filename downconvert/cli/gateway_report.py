@@ -15,7 +15,7 @@ from downconvert.report.page import framed, write_page
 from records.units import format_count, format_size
 
 from .failure import CommandError, reason
-from .grid import grid, output
+from .grid import grid, output, print_table
 from .invocation import command_line
 from .logs import CLUSTER
 from .report_groups import Group, grouped
@@ -60,7 +60,7 @@ def show(urls: Sequence[str], html: Path | None, by: str | None, *, as_json: boo
         title = "Which clients use old versions"
         clients = _clients(rows)
         need = sum(bool(client["translated"]) for client in clients)
-        words = _need(need, format_count(len(clients), "client"))
+        words = _need(need, len(clients))
         lead = f"What the gateway at {' and '.join(urls)} has seen."
         parts = _sections(rows) if by is None else _group_sections(groups, by)
         is_good = not need if clients else None
@@ -104,7 +104,7 @@ def _show_topics(fetched: list[dict[str, Any]], *, as_json: bool) -> None:
     for name, page in pages.items():
         for line in lines(page, now):
             table.add_row(*map(_shown, line if is_one else (name, *line)))
-    console.print(table)
+    print_table(table, console)
     console.print()
     for name, page in pages.items():
         console.print(("" if name == ONLY else f"{name}: ") + conclusion(page, now))
@@ -182,8 +182,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
             style=style,
         )
     console = output()
-    console.print(table)
-    console.print("\n" + _need(len(old), format_count(len(clients), "client")))
+    print_table(table, console)
+    console.print("\n" + _need(len(old), len(clients)))
     for client in old:
         where = "".join(f"{client[name]}: " for name in named)
         console.print(f"  {where}{client['client']}: {', '.join(sorted(client['old']))}")
@@ -196,8 +196,13 @@ def _names_clusters(clients: list[dict[str, Any]]) -> list[str]:
     return [CLUSTER] if any(client[CLUSTER] for client in clients) else []
 
 
-def _need(count: int, every: str) -> str:
-    return f"{count:,} of {every} {'needs' if count == 1 else 'need'} the gateway."
+def _need(count: int, total: int, what: str = "client") -> str:
+    if total == 0:
+        return "No client has sent a request yet."
+    number = f"{count:,}" if count else "none"
+    return (
+        f"{number} of {format_count(total, what)} {'needs' if count < 2 else 'need'} the gateway."
+    ).capitalize()
 
 
 def _with_old_tls(clients: list[dict[str, Any]]) -> str:
@@ -224,9 +229,9 @@ def _print_groups(groups: list[Group], by: str) -> None:
         style = "yellow" if group.old_clients else None
         table.add_row(_shown(group.name), *_group_cells(group), style=style)
     console = output()
-    console.print(table)
+    print_table(table, console)
     old = [group for group in groups if group.old_clients]
-    console.print("\n" + _need(len(old), f"{len(groups):,}"))
+    console.print("\n" + _need(len(old), len(groups), "group"))
     for group in old:
         console.print(f"  {_shown(group.name)}: {', '.join(sorted(group.old))}")
 

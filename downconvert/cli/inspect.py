@@ -22,7 +22,7 @@ from records.units import format_count, format_seconds, format_size
 
 from .app import BAD_INPUT
 from .failure import CommandError, no_partitions, shortened
-from .grid import grid, output
+from .grid import grid, print_table
 from .terminal import name_the_backend, progress
 
 
@@ -130,7 +130,7 @@ def _print(topics: dict[str, Topic]) -> None:
             f"{found.records:,}" if found.counts_all else "? (--deep)",
             _shares(found),
         )
-    output().print(table)
+    print_table(table)
     for name, topic in topics.items():
         for line in _remarks(topic):
             click.echo(f"{name}: {line}")

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from .report_groups import NONE
 
-DAY: Final = 86_400  # seconds
+HOUR: Final = 3600  # seconds
+DAY: Final = 24 * HOUR
 NO_TOPIC: Final = "(no topic)"
 
 
@@ -50,4 +51,4 @@ def _when(seconds: float) -> str:
 
 
 def _ago(seconds: float) -> str:
-    return f"{seconds / DAY:.1f} days"
+    return f"{seconds / DAY:.1f} days" if seconds >= DAY else f"{seconds / HOUR:.1f} hours"

@@ -16,7 +16,7 @@ from records.units import format_count, format_seconds, format_size
 
 from .app import BAD_INPUT
 from .failure import shortened
-from .grid import grid, output
+from .grid import grid, print_table
 from .spark_job import Job, of_topics
 from .values import OutputFile
 
@@ -112,7 +112,7 @@ def _print_audit(topics: "Sequence[Topic]") -> None:
             format_seconds(topic.v0.cpu_seconds),
             "ready" if topic.is_ready else f"{format_size(topic.old_bytes)} old",
         )
-    output().print(table)
+    print_table(table)
     size, sampled = (
         sum(getattr(t, name) for t in topics) for name in ("log_bytes", "sampled_bytes")
     )

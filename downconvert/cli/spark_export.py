@@ -12,7 +12,7 @@ from records.units import format_count
 
 from .extras import words_for
 from .failure import CommandError
-from .grid import grid, output
+from .grid import grid, print_table
 from .spark_job import Job, of_topics, pairs
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def export(
     table = grid("topic", "date", "records")
     for row in folders:
         table.add_row(row.topic, str(row.date or "without"), f"{row.records:,}")
-    output().print(table)
+    print_table(table)
     total = sum(row.records for row in folders)
     click.echo(
         f"\n{format_count(total, 'record')} added to {format_count(len(folders), 'folder')} of "

@@ -10,7 +10,7 @@ import click
 
 from records.units import format_count
 
-from .grid import grid, output
+from .grid import grid, print_table
 from .spark_job import Job, of_topics
 
 LIMIT: Final = 10_000  # records
@@ -102,4 +102,4 @@ def _print_found(found: list[dict[str, Any]]) -> None:
             bytes(row["key"]).decode(errors="backslashreplace"),
             row["segment"],
         )
-    output().print(table)
+    print_table(table)

@@ -10,7 +10,7 @@ import click
 from records.units import format_count
 
 from .app import BAD_INPUT
-from .grid import grid, output
+from .grid import grid, print_table
 from .spark_job import Job, of_topics
 
 
@@ -67,7 +67,7 @@ def _print_gaps(found: list[dict[str, Any]]) -> None:
     for row in found:
         start, end = (_offset(row[name]) for name in ("from", "to"))
         table.add_row(f"{row['topic']}-{row['partition']}", start, end, row["state"], row["why"])
-    output().print(table)
+    print_table(table)
     click.echo(f"\n{format_count(len(found), 'gap')}")
 
 

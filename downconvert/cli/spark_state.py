@@ -12,7 +12,7 @@ import click
 
 from records.units import format_count
 
-from .grid import grid, output
+from .grid import grid, print_table
 from .spark_job import Job, on_spark
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def _print(
             table = grid(*columns)
             for row in found:
                 table.add_row(*(show(row) for show in columns.values()))
-            output().print(table)
+            print_table(table)
         click.echo(format_count(len(found), what))
     if not is_all:
         click.echo(f"downconvert: there are more than {limit:,}: raise --limit", err=True)

@@ -15,7 +15,7 @@ from downconvert.storage.cleaning.upgrade_log import upgrade as upgrade_into
 from records.units import format_count, format_seconds, format_size
 
 from .failure import CommandError, no_partitions
-from .grid import grid, output
+from .grid import grid, print_table
 from .terminal import name_the_backend, progress
 
 
@@ -42,6 +42,8 @@ def upgrade(
     """
     if sum((target is not None, in_place, dry_run)) != 1:
         raise click.UsageError("say one of OUT, --in-place and --dry-run")
+    if target is not None and not target.absolute().parent.is_dir():
+        raise CommandError(f"{target}: there is no directory {target.parent} to write it to")
     if not source.is_dir():
         raise CommandError(f"{source}: is not a directory")
     if not any(source.glob("*.log")):
@@ -95,4 +97,4 @@ def _print(done: Upgrade) -> None:
                 format_size(count.bytes_out),
             )
     if table.row_count:
-        output().print(table)
+        print_table(table)

@@ -18,8 +18,10 @@ def write_report(path: Path, score: Score, command: str) -> None:
     lead = f"{score.broker}, Fetch {_range(score)}. {again(score)}".rstrip()
     is_good = score.right == len(score.cases)
     title = "Does it serve old clients?"
+    reply = "No" if not score.serves_old else "Yes" if is_good else "Not all of them"
+    conclusion = f"{reply}: {verdict(score)}"
     parts = _sections(score)
-    write_page(path, framed(title, verdict(score), command, parts, is_good=is_good, lead=lead))
+    write_page(path, framed(title, conclusion, command, parts, is_good=is_good, lead=lead))
 
 
 def _sections(score: Score) -> Iterator[str]:

@@ -17,15 +17,14 @@ from .releases import alike
 
 SHOWN_MAX: Final = 1_000  # clients of each kind: nobody reads a longer page
 NOTES: Final = (
-    "A client would break where a request of its was seen in a version that the release refuses: "
-    "the broker closes the connection at it. The versions are those of the message definitions of "
-    "each release (KIP-896).",
-    "What was not seen is not here: a client that was away, and requests that are rare, such as "
-    "those of administration. A day of evidence, or a week, says more than an hour.",
-    "Clients are told apart by client id, software and address. Software is known where a client "
-    "names it (ApiVersions v3, KIP-511) or where the library's own client id gives it away.",
-    "Requests of brokers among themselves are left out, except where replicas fetch as old clients "
-    "do.",
+    "A client would break if it sent a request in a version that the release refuses. The broker "
+    "closes the connection at such a request. The versions are those of each release's message "
+    "definitions (KIP-896).",
+    "This page cannot show clients that were away, and requests that are rare, such as those of "
+    "administration. A day of evidence, or a week, says more than an hour.",
+    "A client is one client id, software and address. Its software is known if the client names it "
+    "(ApiVersions v3, KIP-511), or if its client id is a library's default.",
+    "Requests between brokers are left out, except those of replicas that fetch as old clients do.",
 )
 
 

@@ -159,14 +159,15 @@ class GatewayConfig:
 
 
 def parse_address(text: str, default_port: int | None = 9092) -> Address:
-    """Parses `host`, `host:port` or `[::1]:port`. ConfigError: invalid, or without a port although
-    there is no default."""
+    """Parses `host`, `host:port` or `[::1]:port`. Without a default, the port is required, and is
+    not 0. ConfigError: invalid."""
     host, colon, port = text.strip().rpartition(":")
     if not colon or (host and host.count(":") and not host.startswith("[")):
         host, port = text.strip(), str(default_port or "")
     host = host.removeprefix("[").removesuffix("]")
     if not colon and host.isdecimal():  # somebody has written a port only
         host = ""
-    if not host or not port.isdecimal() or not 0 <= int(port) < 1 << 16:
+    least = 1 if default_port is None else 0  # the system chooses 0 of its own ports only
+    if not host or not port.isdecimal() or not least <= int(port) < 1 << 16:
         raise ConfigError(f"{text!r} is no address: write HOST:PORT")
     return Address(host, int(port))

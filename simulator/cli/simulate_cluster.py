@@ -2,8 +2,10 @@
 faults, in simulated time."""
 
 import json
+import logging
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 from typing import Any, Final
@@ -153,7 +155,8 @@ def simulate_cluster(
         for line in options.describe():
             say(line)
         try:
-            outcome = run_cluster(options)
+            with _without_log_lines():
+                outcome = run_cluster(options)
         except InvariantError as error:
             runs.append(Run(options, None, str(error)))
             break
@@ -170,6 +173,18 @@ def simulate_cluster(
     if failure is not None:
         command = _command(runs[-1].options.seed, brokers, faults, seconds)
         raise CommandError(f"{failure}\nreproduce: {command}", CHECK_FAILED)
+
+
+@contextmanager
+def _without_log_lines() -> Iterator[None]:
+    """Hides the brokers' warnings. They are about the faults that this run makes on purpose, and
+    would read like trouble here."""
+    logger, handler = logging.getLogger("downconvert"), logging.NullHandler()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _command(seed: int, brokers: int, faults: tuple[str, ...], seconds: float | None) -> str:

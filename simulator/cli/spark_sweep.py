@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from downconvert.cli.failure import CommandError
-from downconvert.cli.grid import grid, output
+from downconvert.cli.grid import grid, print_table
 from downconvert.cli.spark_job import Job, on_spark
 from downconvert.cli.values import SIZE, OutputFile
 from records.units import format_count, format_rate, format_size, parse_size
@@ -126,4 +126,4 @@ def _print_sweep(rows: Sequence[dict[str, Any]]) -> None:
             format_size(row["peak_bytes"]),
             format_rate(row["records_per_second"]),
         )
-    output().print(table)
+    print_table(table)

@@ -14,6 +14,7 @@ from typing import Final
 
 from downconvert.broker.partition import Partition
 from downconvert.storage import TopicPartition
+from records.units import format_count
 
 from .clients import TOPIC
 from .consumer import Consumer
@@ -47,16 +48,25 @@ class Outcome:
     def describe(self) -> str:
         faults = ", ".join(f"{name} {n}" for name, n in sorted(self.faults.items())) or "no faults"
         return (
-            f"held: all of {self.promised} records acknowledged with acks=all are on every "
-            f"replica; of {self.written - self.promised} written without that promise, which "
-            f"faults may take or repeat, {self.others} are in the logs; {self.epochs} leader "
-            f"epochs, {self.seconds:.1f} s: {faults}"
+            f"held: {on_every_replica(self.promised)}; the logs also hold "
+            f"{format_count(self.others, 'record')} that faults may lose or repeat "
+            f"({self.written - self.promised:,} were written without that promise); "
+            f"{format_count(self.epochs, 'leader epoch')}, {self.seconds:.1f} s: {faults}"
         )
 
     @property
     def others(self) -> int:
         """Records in the logs that were not promised."""
         return self.committed - self.promised
+
+
+def on_every_replica(promised: int) -> str:
+    """The invariant about this number of records that may not be lost."""
+    if promised == 0:
+        return "no record was acknowledged with acks=all"
+    if promised == 1:
+        return "the one record acknowledged with acks=all is on every replica"
+    return f"all {promised:,} records acknowledged with acks=all are on every replica"
 
 
 def simulate_cluster(options: ClusterOptions) -> Outcome:

@@ -12,7 +12,7 @@ from typing import Any
 from downconvert.report.page import framed, write_page
 from records.units import format_count
 
-from .cluster import Outcome
+from .cluster import Outcome, on_every_replica
 from .options import ClusterOptions
 
 CHECKED = (
@@ -45,11 +45,8 @@ def verdict(runs: Sequence[Run]) -> str:
             held = format_count(len(outcomes), "seed")
             return f"seed {run.options.seed} broke an invariant, after {held} that broke none"
     promised = sum(outcome.promised for outcome in outcomes)
-    return (
-        f"{format_count(len(runs), 'seed')}: every invariant held; all "
-        f"{format_count(promised, 'record')} acknowledged with acks=all "
-        f"{'is' if promised == 1 else 'are'} on every replica"
-    )
+    held = format_count(len(runs), "seed")
+    return f"{held}: every invariant held; {on_every_replica(promised)}"
 
 
 def faults(runs: Sequence[Run]) -> str:
@@ -73,11 +70,11 @@ def write_report(path: Path, runs: Sequence[Run], command: str) -> None:
 def _sections(runs: Sequence[Run]) -> Iterator[str]:
     yield '<section><h2>What was checked</h2><p class="what">' + CHECKED + "</p>"
     yield f'<p class="what">Faults: {escape(faults(runs))}.</p></section>'
-    yield "<section><h2>Seeds</h2><table><thead><tr><th>seed</th><th>written</th>"
+    yield "<section><h2>Seeds</h2><table><thead><tr><th></th><th>written</th>"
     yield "<th>acknowledged, acks=all</th><th>other records in the logs</th><th>epochs</th>"
     yield '<th>seconds</th><th class="wrap">result</th></tr></thead><tbody>'
     for run in runs:
-        yield f"<tr><td>{run.options.seed}</td>"
+        yield f"<tr><td>seed {run.options.seed}</td>"
         if run.outcome is None:
             yield '<td colspan="5"></td>'
             yield f'<td class="wrap bad">{escape(run.failure or "")}</td></tr>'

@@ -3,7 +3,7 @@
 from typing import Final
 
 from records.units import format_seconds, format_size
-from simulator.report.figures import Figure, count, cpu_seconds, throughput_figures
+from simulator.report.figures import Figure, count, microseconds, throughput_figures
 
 from .results import Run
 
@@ -18,8 +18,9 @@ FIRST_BYTE: Final[Figure[Run]] = Figure(
 LAST_BYTE: Final[Figure[Run]] = Figure(
     "latency", "last byte, p99", lambda run: run.last_byte(99), format_seconds, "less"
 )
+# For each record, because modes send different numbers of them in one round.
 CPU: Final[Figure[Run]] = Figure(
-    "work", "CPU of the sender", lambda run: run.sent.cpu_seconds, cpu_seconds, "less"
+    "work", "CPU a record", lambda run: run.cpu_per_record, microseconds, "less"
 )
 
 FIGURES: Final[tuple[Figure[Run], ...]] = (

@@ -99,11 +99,18 @@ def conclusion(
             f"Inconclusive in each of {len(verdicts)} workloads: the rounds differ too much.",
             None,
         )
-    words = (
-        f"Of {len(verdicts)} workloads, lazy conversion costs no more than eager in {met}, misses "
-        f"a goal in {missed}, and {len(verdicts) - met - missed} are inconclusive."
+    unclear = len(verdicts) - met - missed
+    counted = (
+        (met, "costs no more than eager in"),
+        (missed, "misses a goal in"),
+        (unclear, "is not judged, because rounds differ too much, in"),
     )
-    return words, tones.pop() if len(tones) == 1 else None
+    parts = [f"{words} {count}" for count, words in counted if count]
+    words = " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1])))
+    return (
+        f"Of {len(verdicts)} workloads, lazy conversion {words}.",
+        tones.pop() if len(tones) == 1 else None,
+    )
 
 
 def verdict_lines(failures: Sequence[str], success: str) -> Iterator[str]:

@@ -7,20 +7,23 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator, MultipleLocator
 
 from downconvert.report.page import framed, write_page
 from records.units import format_rate, format_seconds, format_size
 from simulator.modes import MODES
 from simulator.report.page import verdict_lines
-from simulator.report.plots import DASHES, HALF, STYLE, svg_of
+from simulator.report.plots import DASHES, HALF, STYLE, end_label, svg_of
 
 Row: TypeAlias = Mapping[str, Any]
 
 PALETTE: Final = ("#0b7a75", "#edae49", "#d1495b", "#30638e", "#8d99ae", "#6a4c93")
 TICKS_MAX: Final = 6
+LABEL_HEIGHT: Final = 0.07  # of a plot's height
 MARKERS: Final = "os^Dvp"  # for numbers of consumers, because colour alone is not enough
 
 
@@ -43,8 +46,8 @@ def _conclusion(rows: Sequence[Row]) -> tuple[str, bool | None]:
         mode: max(row["peak_bytes"] for row in rows if row["mode"] == mode)
         for mode in dict.fromkeys(row["mode"] for row in rows)
     }
-    words = ", ".join(f"{format_size(peak)} with {mode}" for mode, peak in peaks.items())
-    return f"The sender takes at most this memory above idle: {words}.", None
+    most = ", ".join(f"{mode} {format_size(peak)}" for mode, peak in peaks.items())
+    return f"The most memory that a sender takes above idle: {most}.", None
 
 
 def _sections(rows: Sequence[Row]) -> Iterator[str]:
@@ -80,29 +83,40 @@ def _pictures(
     ticks: Callable[[float], Locator],
 ) -> Iterator[str]:
     """A plot for each record size: chunk sizes along, a line for each number of consumers. Its unit
-    is that of the table below, which has the same `text`. All have the same height."""
-    top = 1.08 * max(row[key] for row in rows)
+    is that of the table below, which has the same `text`."""
     yield '<div class="pair">'
     for size in sorted({row["record_size"] for row in rows}):
         of_size = [row for row in rows if row["record_size"] == size]
+        top = max(1.08 * max(row[key] for row in of_size), 1)
         with mpl.rc_context({**STYLE, "font.size": 9}):
             figure = Figure(HALF, layout="constrained")
             axes = figure.subplots()
-            _draw(axes, of_size, lambda row: row[key])
+            lines = _draw(axes, of_size, lambda row: row[key])
             axes.set_title(f"records of {format_size(size)}", loc="left", fontsize=9)
             axes.set_xlabel("chunk size")
             axes.set_ylabel(what)
-            axes.set_ylim(0, max(top, 1))
+            axes.set_ylim(0, top)
             axes.yaxis.set_major_locator(ticks(top))
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: text(max(value, 0))))
-            figure.legend(loc="outside upper left", ncols=2, handlelength=3, fontsize=8)
+            for place, line in zip(_apart(lines, top), lines, strict=True):
+                end_label(axes, str(line.get_label()), place, str(line.get_color()))
             yield svg_of(figure, f"{what}, records of {format_size(size)}")
     yield "</div>"
 
 
-def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> None:
+def _apart(lines: Sequence[Line2D], top: float) -> list[tuple[float, float]]:
+    """Where the lines' labels begin: at their ends, but no two of them at one height."""
+    ends = np.array([np.asarray(line.get_xydata())[-1] for line in lines])
+    below = -LABEL_HEIGHT * top
+    for number in ends[:, 1].argsort():
+        below = ends[number, 1] = max(ends[number, 1], below + LABEL_HEIGHT * top)
+    return [(at, height) for at, height in ends.tolist()]
+
+
+def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> list[Line2D]:
     chunks = sorted({row["chunk_size"] for row in rows})
     consumers = sorted({row["consumers"] for row in rows})
+    lines = list[Line2D]()
     for mode in sorted({row["mode"] for row in rows}, key=MODES.index):
         looks = zip(PALETTE * len(consumers), MARKERS * len(consumers), strict=False)
         for number, (colour, marker) in zip(consumers, looks, strict=False):
@@ -112,7 +126,7 @@ def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> Non
                 if row["mode"] == mode and row["consumers"] == number
             }
             heights = [found.get(chunk) for chunk in chunks]
-            axes.plot(
+            lines += axes.plot(
                 range(len(chunks)),
                 [float("nan") if height is None else height for height in heights],
                 DASHES[mode],
@@ -122,6 +136,7 @@ def _draw(axes: Axes, rows: Sequence[Row], value: Callable[[Row], float]) -> Non
                 label=f"{mode}, {number} consumer{'s' * (number != 1)}",
             )
     axes.set_xticks(range(len(chunks)), [format_size(chunk) for chunk in chunks])
+    return lines
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:

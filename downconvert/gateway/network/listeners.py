@@ -87,5 +87,7 @@ class Listeners:
 def why(error: OSError) -> str:
     """Why a port cannot be bound, for error messages."""
     if error.errno == EADDRINUSE:
-        return f"{os.strerror(EADDRINUSE)} by another program, perhaps another gateway"
+        return (
+            f"{os.strerror(EADDRINUSE)} by another program, another gateway, or --http of this one"
+        )
     return words_of(error)

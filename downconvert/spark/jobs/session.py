@@ -9,8 +9,10 @@ Not here: the jobs (audit.py, convert.py, export.py, sweep.py), shipping the pac
 import os
 import re
 import shutil
+import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -112,7 +114,7 @@ def _started(name: str, master: str | None, options: dict[str, str]) -> SparkSes
 
 def _made(builder: SparkSession.Builder, place: str | None) -> SparkSession:
     try:
-        with _quiet_start():
+        with _quiet_start(), _later_interrupt():
             return builder.getOrCreate()
     except OF_SPARK as error:
         if "JAVA_GATEWAY_EXITED" in str(error):
@@ -193,6 +195,31 @@ def _check_master(master: str) -> None:
         else:
             return
     raise JobError(f"no master answers at {master} ({'; '.join(reasons)})")
+
+
+@contextmanager
+def _later_interrupt() -> Iterator[None]:
+    """KeyboardInterrupt: Ctrl-C was pressed during the block. A second one ends it at once.
+
+    An interrupted start of pyspark would leave a JVM behind, which does not end by itself."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, noted = signal.getsignal(signal.SIGINT), False
+
+    def note(*_: object) -> None:
+        nonlocal noted
+        noted = True
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is note:  # pyspark sets its own handler
+            signal.signal(signal.SIGINT, before)
+    if noted:
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -85,8 +85,9 @@ def test_options_override_variables_and_variables_override_the_file(
         ("topic_config = [1]", "topic_config: is a list of texts"),
         ("listen = ['a:1']", "listen: is one value"),
         ("topics = []", "topics is an empty list"),
-        ("lisen = 'a:1'", "'lisen' is not a setting; there are: .*listen"),
+        ("lisen = 'a:1'", "'lisen' is not a setting; is listen meant"),
         ("config = 'x'", "'config' is not a setting"),
+        ("qqq = 1", "'qqq' is not a setting; there are: .*listen"),
     ],
 )
 def test_a_wrong_line_in_serves_file_is_shown(

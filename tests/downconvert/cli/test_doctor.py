@@ -195,6 +195,11 @@ def test_a_url_that_does_not_answer_is_bad_input(command: Command) -> None:
     assert one_line(ran.err).endswith("http://127.0.0.1:1/metrics: Connection refused")
 
 
+def test_a_url_of_another_kind_is_refused(command: Command) -> None:
+    words = "ftp://broker-1/metrics: only http:// and https:// are read"
+    assert one_line(command("doctor", "ftp://broker-1/metrics").err) == f"downconvert: {words}"
+
+
 def test_a_directory_is_refused_with_advice(command: Command, tmp_path: Path) -> None:
     said = one_line(command("doctor", tmp_path).err)
     assert said.endswith(

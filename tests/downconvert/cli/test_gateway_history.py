@@ -62,6 +62,7 @@ def test_merged_rows_have_the_latest_date_and_the_latest_beginning() -> None:
     page = joined(pages)
     assert page == {"since": 15.0, "last_old": 30.0, "rows": [["b", "p", 30.0], ["a", "p", 25.0]]}
     assert conclusion(page, 30.0 + 86_400).endswith(": 1.0 days.")
+    assert conclusion(page, 30.0 + 5400).endswith(": 1.5 hours.")
     none = joined([{"since": 15.0, "rows": []}])
     assert "when the gateway began to look: 2.0 days." in conclusion(none, 15.0 + 2 * 86_400)
 

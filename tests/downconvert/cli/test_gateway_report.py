@@ -80,10 +80,20 @@ def test_the_report_can_be_grouped(
     assert group["first_seen"] <= group["last_old"] <= group["last_seen"]
     page = tmp_path / "old.html"
     ran = command("gateway", "--report", url, "--by", by, "--html", page)
-    assert "1 of 1 needs the gateway." in ran.out
+    assert "1 of 1 group needs the gateway." in ran.out
     assert f"{name}: Fetch v0, Produce v0" in ran.out
     assert f"<th>{by}</th>" in page.read_text()
     check_fits_a_phone(page)
+
+
+def test_a_report_without_old_clients_says_so(port: int, command: Command) -> None:
+    (http,) = free_ports(1)
+    url = f"{LOOPBACK}:{http}"
+    with gateway(port, "--http", url) as running:
+        nobody = command("gateway", "--report", url)
+        assert "No client has sent a request yet." in nobody.out
+        running.ask(ApiKey.Fetch, 12, fetch_body(0))
+        assert "None of 1 client needs the gateway." in command("gateway", "--report", url).out
 
 
 def test_client_names_are_escaped_in_the_report(

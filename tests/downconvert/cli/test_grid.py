@@ -101,3 +101,12 @@ def test_a_table_in_a_file_has_a_line_for_each_row(logs: Path) -> None:
     assert len(lines) == 3
     assert "a-topic-with-a-long-name-" * 4 in lines[2]
     assert lines[2].endswith("v2 none 100 %")
+
+
+def test_a_terminal_too_narrow_for_the_columns_shows_a_block_for_each_row(logs: Path) -> None:
+    shown = on_a_terminal(40, "inspect", logs)
+    assert "…" not in shown
+    assert "".join(shown.split()).startswith("topic" + "a-topic-with-a-long-name-" * 4)
+    lines = shown.splitlines()
+    assert f"{'segments':<18}  1" in lines
+    assert f"{'formats and codecs':<18}  v2 none 100 %" in lines

@@ -23,7 +23,7 @@ user = "bob"
     ("message", "found"),
     [
         ("'here' is no address: write HOST:PORT", ""),
-        ("'listen' is not a setting; there are: topics, user", ' (line 1: listen = "here")'),
+        ("'listen' is not a setting; is topics meant?", ' (line 1: listen = "here")'),
         ("tls is 'yes', which should be true or false", ' (line 5: tls = "yes")'),
         ("tls is wrong", " (line 5 or 9)"),
         ("a rule for user 'bob' needs users_file", ' (line 13: user = "bob")'),

@@ -63,6 +63,15 @@ def test_a_target_is_required(log_dir: Path, command: Command, options: list[str
     assert "say one of OUT, --in-place and --dry-run" in one_line(ran.err)
 
 
+def test_a_missing_directory_of_the_target_is_named(
+    log_dir: Path, tmp_path: Path, command: Command
+) -> None:
+    missing = tmp_path / "missing"
+    ran = command("upgrade", log_dir, missing / "out")
+    assert ran.code == 2
+    assert one_line(ran.err).endswith(f"there is no directory {missing} to write it to")
+
+
 def test_damage_is_one_line(log_dir: Path, tmp_path: Path, command: Command) -> None:
     log = log_dir / "old-0" / NAME
     log.write_bytes(log.read_bytes()[:-1] + b"\xff")

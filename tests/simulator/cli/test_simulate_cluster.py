@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker.handlers import produce
-from tests.downconvert.cli.running import Command
+from simulator.cluster.cluster import Outcome
+from tests.downconvert.cli.running import Command, start, without_notice
 from tests.report_pages import check_fits_a_phone
 
 
@@ -18,7 +19,7 @@ def test_options_are_printed_before_the_results(command: Command) -> None:
     assert lines[0].startswith("seed 3, 3 brokers, ")
     assert lines[1].startswith("1 s with faults every ")
     assert lines[1].endswith(": none")
-    assert lines[-2].startswith("held: all of ")
+    assert lines[-2].startswith("held: all ")
     assert lines[-1].startswith("1 seed: every invariant held; all ")
 
 
@@ -70,10 +71,33 @@ def test_senseless_options_with_brokers_are_refused_in_a_line(
 def test_several_seeds_end_with_a_verdict_on_all(command: Command) -> None:
     ran = command("simulate", "--brokers", "3", "--seeds", "3", "--seconds", "1")
     assert ran.code == 0
-    assert ran.out.count("held: all of ") == 3
+    assert ran.out.count("\nheld: ") == 3
+    assert " that faults may lose or repeat (" in ran.out
     last = ran.out.splitlines()[-1]
     assert last.startswith("3 seeds: every invariant held; all ")
     assert "acknowledged with acks=all are on every replica; " in last
+
+
+@pytest.mark.parametrize(
+    ("promised", "words"),
+    [
+        (0, "no record was acknowledged with acks=all"),
+        (1, "the one record acknowledged with acks=all is on every replica"),
+        (2000, "all 2,000 records acknowledged with acks=all are on every replica"),
+    ],
+)
+def test_an_outcome_is_told_in_whole_sentences(promised: int, words: str) -> None:
+    outcome = Outcome(12.0, promised + 7, promised, promised + 1, {"kills": 2}, 1)
+    assert outcome.describe() == (
+        f"held: {words}; the logs also hold 1 record that faults may lose or repeat (7 were "
+        "written without that promise); 1 leader epoch, 12.0 s: kills 2"
+    )
+
+
+def test_warnings_of_brokers_about_faults_are_not_printed() -> None:
+    process = start("simulate-cluster", "--faults", "full-disks,torn-disks", "--seed", "1")
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, without_notice(err)) == (0, "")
 
 
 def test_json_and_a_report_say_the_same_verdict(command: Command, tmp_path: Path) -> None:

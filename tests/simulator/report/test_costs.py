@@ -8,7 +8,7 @@ from rich.console import Console
 from records.units import KiB
 from simulator.modes import Mode
 from simulator.report.costs import FIRST, LATER, Cost, costs, is_made_at_once, verdict
-from simulator.report.page import costs_section
+from simulator.report.page import conclusion, costs_section
 from simulator.report.table import costs_table
 from simulator.rounds import Rounds
 
@@ -152,3 +152,21 @@ def test_one_round_is_no_verdict() -> None:
     page = "".join(costs_section([*found.values()], 1))
     assert "met" not in page.replace("method", "")
     assert f"{FIRST} {LATER}" in page
+
+
+def test_a_conclusion_counts_only_the_results_that_there_are() -> None:
+    good = [*by_label([Round(first=0.009)] * 3, [Round()] * 3).values()]
+    bad = [*by_label([Round(peak=5000)] * 3, [Round()] * 3).values()]
+    busy = [*by_label([Round(peak=n) for n in (1000, 1000, 1600)], [Round()] * 3).values()]
+    words, is_good = conclusion([("a", good), ("b", busy), ("c", good)], 3)
+    assert words == (
+        "Of 3 workloads, lazy conversion costs no more than eager in 2 and is not judged, because "
+        "rounds differ too much, in 1."
+    )
+    assert is_good is None
+    words, is_good = conclusion([("a", good), ("b", bad)], 3)
+    assert words == (
+        "Of 2 workloads, lazy conversion costs no more than eager in 1 and misses a goal in 1."
+    )
+    words, is_good = conclusion([("a", bad), ("b", bad[:2]), ("c", good), ("d", busy)], 3)
+    assert ", misses a goal in 2 and is not judged" in words

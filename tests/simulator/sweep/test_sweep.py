@@ -28,7 +28,7 @@ def test_each_point_is_measured_and_plotted(spark: SparkSession, tmp_path: Path)
     write_report(tmp_path / "sweep.html", rows, "downconvert spark sweep <OUT>")
     page = (tmp_path / "sweep.html").read_text()
     assert page.count("<svg") == 2
-    assert "The sender takes at most this memory above idle: " in page
+    assert "The most memory that a sender takes above idle: lazy " in page
     rates = [row["records_per_second"] for row in rows]
     assert all(f"<td>{format_rate(rate)}</td>" in labels_left_out(page) for rate in rates)
     assert ">records/s<" in page[page.index("Throughput") : page.index("<table")]

@@ -104,9 +104,9 @@ def _readiness(topics: Sequence[Topic]) -> Iterator[str]:
         yield '<p class="good">Every batch is v2.</p></section>'
         return
     yield (
-        "<p>Let retention take it, or rewrite it: <code>downconvert spark convert --to-magic 2 "
-        "DIR OUT</code>. Its consumers are not seen here: old ones must be gone before the move."
-        "</p>"
+        "<p>Wait until retention removes it, or rewrite it: <code>downconvert spark convert "
+        "--to-magic 2 DIR OUT</code>. An audit does not see consumers. Old ones must be upgraded "
+        "before the move, or read through the gateway.</p>"
     )
     yield "<table><thead><tr><th>topic</th><th>v0</th><th>v1</th><th>of the topic</th>"
     yield "<th>youngest batch</th></tr></thead><tbody>"

@@ -34,7 +34,7 @@ def test_two_gateways_at_one_port_are_an_error() -> None:
             at(port).start()
         assert failure.value.errno == EADDRINUSE
         assert why(failure.value) == (
-            "Address already in use by another program, perhaps another gateway"
+            "Address already in use by another program, another gateway, or --http of this one"
         )
     with at(port):  # which is free again
         pass

@@ -1,5 +1,6 @@
 """The session that jobs run in, and what is said where there can be none."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -46,3 +47,15 @@ def test_a_master_that_is_none_is_one_line(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=280)
     assert (process.returncode, out) == (2, "")
     assert "'moon' is no master: name one as spark://" in one_line(without_notice(err))
+
+
+def test_ctrl_c_while_spark_starts_leaves_no_jvm_behind(tmp_path: Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    process = start("spark", "audit", tmp_path)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not children.read_text():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    # The JVM has inherited standard output, so reading it to its end waits for the JVM.
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, without_notice(err)) == (130, "", "")

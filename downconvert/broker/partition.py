@@ -17,11 +17,11 @@ from downconvert.storage import AbortedTransaction, Log, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.producer_state import ProducerState
-from records import ControlRecordType, FileRecords, MemoryRecords, build_marker
+from records import BatchHeader, ControlRecordType, FileRecords, MemoryRecords, build_marker
 
 from .replication import leader_epochs
 from .sequences import CheckBatch as CheckBatch
-from .sequences import Sequences
+from .sequences import Sequences, is_in_open_transaction
 
 LOOK_AGE_MAX: Final = 0.005  # seconds that a look at another process's log stays valid
 
@@ -199,6 +199,12 @@ class Partition:
         return found
 
     # --- leading
+
+    def verify(self, batch: BatchHeader, check_batch: CheckBatch) -> None:
+        """Checks a batch that would begin its transaction here. ApiError: it may not."""
+        with self.lock:
+            if not is_in_open_transaction(batch, self.log.writer.producers):
+                check_batch(batch)
 
     def append(
         self, prepared: Prepared, now: int, check_batch: CheckBatch | None = None

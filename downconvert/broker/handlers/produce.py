@@ -147,12 +147,15 @@ def _produce(
         if acks not in (NOBODY, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
+        check = partial(_check_batch, broker, exchange.request, partition)
+        headers, damage = read
+        if headers and headers[0].is_transactional:  # before its records [ReplicaManager]
+            partition.verify(headers[0], check)
         config = append_config(found.config, broker.config)
         isr_min = min(config.min_insync_replicas, len(partition.replicas))
         if acks == ALL and len(partition.isr) < isr_min:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
         started = perf_counter()  # for the metrics only
-        headers, damage = read
         prepared = prepare(data, config, now_ms, headers=None if damage else headers)
         if prepared is not None:
             if prepared.is_converted:
@@ -160,7 +163,6 @@ def _produce(
                 count, size = prepared.records_count, len(prepared.data)
                 broker.metrics.produced(found.name, count, seconds, size)
             leader_epoch = partition.leader_epoch
-            check = partial(_check_batch, broker, exchange.request, partition)
             appended = partition.append(prepared, now_ms, check)
             produced.written = _Written(partition, leader_epoch, appended, isr_min)
             broker.purgatory.notify(partition.key)

@@ -516,6 +516,15 @@ def test_each_version_has_errors_of_transactions_that_its_producers_know(
     assert stored(broker) == []
 
 
+def test_a_transaction_is_checked_before_its_records(broker: Broker) -> None:
+    late = [Record(0, -5, CREATE, None, b"v")]
+    ids = {"transactional": True, "producer_id": 4, "producer_epoch": 3, "base_sequence": 1}
+    body = request(broker, build(late, magic=V2, **ids), acks=-1)
+    body.transactional_id = "unknown"
+    (topic,) = ask(broker, ApiKey.Produce, 9, body, now=NOW).responses
+    assert topic.partition_responses[0].error_code == ErrorCode.INVALID_PRODUCER_ID_MAPPING
+
+
 @pytest.mark.parametrize(
     "first", [None, batch()[:-1] + b"?", bytes(70), batch(codec=Codec.LZ4)], ids=range(4)
 )

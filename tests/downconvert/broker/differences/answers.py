@@ -15,6 +15,7 @@ from .operations import Operation
 
 # What says nothing of the request: who answers, when, where it is kept, and in which words.
 SKIPPED: Final = {
+    "batch_index_error_message",
     "cluster_id",
     "client_host",
     "documentation",

@@ -369,6 +369,15 @@ MAY_DIFFER: Final = (
         ),
     ),
     MayDiffer(
+        "OffsetFetch of these topics, after DeleteTopics",
+        "no offsets",
+        "the committed offsets",
+        "The topics are still there.",
+        lambda asked, place: (
+            asked.api is ApiKey.OffsetFetch and "__" in place.path and place.kafka is None
+        ),
+    ),
+    MayDiffer(
         "AlterConfigs, IncrementalAlterConfigs of anything but a topic",
         "the setting changes, or an error",
         "42, INVALID_REQUEST",

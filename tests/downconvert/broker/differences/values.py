@@ -25,7 +25,7 @@ LATER: Final = 10**10  # milliseconds
 VALUES: Final[dict[ConfigType, tuple[str, ...]]] = {
     ConfigType.BOOLEAN: ("true", "FALSE", " true", "yes", ""),
     ConfigType.STRING: ("producer", "gzip", "zstd", "none", "CreateTime", "2.8", "x"),
-    ConfigType.INT: ("1", "9", "1048588", "-1", "0", "+8", "2147483648", "x", ""),
+    ConfigType.INT: ("1", "19", "1048588", "-1", "0", "+12", "2147483648", "x", ""),
     ConfigType.LONG: ("1", "100000", f"{LONG_MAX}", "-1", "-2", "-3", " 7 ", "1.5", ""),
     ConfigType.DOUBLE: ("0.5", "1", "0", ".25", "1.5", "-0.1", "0.0001", "x"),
     ConfigType.LIST: ("compact", "delete", "", "compact,delete", "0:1", "*", "0:1,", "a"),

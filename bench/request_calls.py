@@ -31,13 +31,14 @@ from downconvert.storage.names import file_name
 
 from .draining import Address, Wire
 from .segments import segment
-from .small_requests import FETCHED, KINDS, Kind
+from .small_requests import FETCHED, KINDS, Kind, Need
 from .small_servers import create_written
 
 WARM_UP: Final = 50  # requests before they are counted
 COUNT: Final = 100  # requests that are counted
 FEWEST: Final = 0.05  # the share of requests with fewer calls than the reported one
 SERVING: Final = ("network-", "converting-")  # the prefixes of threads' names
+SERVED: Final = tuple(kind for kind in KINDS if kind.needs is not Need.CLUSTER)
 
 Function = tuple[str, str]  # its file and its name
 
@@ -102,8 +103,8 @@ class Counting:
 
 
 @contextmanager
-def serving(counting: Counting) -> Iterator[dict[bool, Address]]:
-    """Two servers in this process. The key says whether the server is writable."""
+def serving(counting: Counting) -> Iterator[dict[Need, Address]]:
+    """Two servers in this process, by what they have."""
     with tempfile.TemporaryDirectory(prefix="request-calls-") as temporary:
         followed, own = Path(temporary) / "followed", Path(temporary) / "own"
         own.mkdir()
@@ -121,7 +122,7 @@ def serving(counting: Counting) -> Iterator[dict[bool, Address]]:
         ):
             counting.stop()
             create_written(writing.address)
-            yield {False: reading.address, True: writing.address}
+            yield {Need.RECORDS: reading.address, Need.WRITABLE: writing.address}
 
 
 def counted(kind: Kind, address: Address, counting: Counting) -> Calls:
@@ -138,19 +139,19 @@ def counted(kind: Kind, address: Address, counting: Counting) -> Calls:
         return counting.calls(kind.name, ask)
 
 
-def measure(kinds: Sequence[Kind] = KINDS) -> Iterator[Calls]:
+def measure(kinds: Sequence[Kind] = SERVED) -> Iterator[Calls]:
     """The calls of each kind of request."""
     counting = Counting()
     with serving(counting) as addresses:
         for kind in kinds:
-            yield counted(kind, addresses[kind.writes], counting)
+            yield counted(kind, addresses[kind.needs], counting)
 
 
 @click.command(help=(__doc__ or "").partition("\n\n    ")[0])
 @click.option("--only", multiple=True, help="How names of requests begin; all, without any.")
 @click.option("--names", is_flag=True, help="The functions, and how often each is called.")
 def main(only: Sequence[str], *, names: bool) -> None:
-    kinds = [kind for kind in KINDS if not only or kind.name.startswith(tuple(only))]
+    kinds = [kind for kind in SERVED if not only or kind.name.startswith(tuple(only))]
     for found in measure(kinds):
         click.echo(found.line())
         for line in found.lines() if names else ():

@@ -2,11 +2,13 @@
 
 A consumer at the tail of a log gets one batch, one request at a time. Kafka 3.9.1 and `downconvert
 serve` have the same records and get the same requests: fetches of one batch of 16 KiB, as it is and
-converted, and clients' other requests. A client in C sends them on eight connections: *8x16* has 16
-requests in flight on each, *8x1* has one. All servers are warmed up. A JVM gets each request 60,000
-times first: half warm, it costs three times as much. Rounds of the servers alternate. The table has
-medians, and the ratios of consecutive rounds. CPU is that of all threads of a server's process,
-from /proc.
+converted, and clients' other requests. `downconvert gateway`, before Kafka 4.4.0, gets the old
+fetches, too. It gets those that it passes through beside Kroxylicious, a proxy without filters.
+
+A client in C sends them on eight connections: *8x16* has 16 requests in flight on each, *8x1* has
+one. All servers are warmed up. A JVM gets each request 60,000 times first: half warm, it costs
+three times as much. Rounds of the servers alternate. The table has medians, and the ratios of
+consecutive rounds. CPU is that of all threads of a server's process, from /proc.
 
     python -m bench.small_fetches [--only "Fetch v11"] [--rounds 5] [--json FILE] [--smoke]
 
@@ -24,12 +26,13 @@ import click
 from .draining import Wire
 from .small_client import Shape, SmallClient, size_of_answer, small_client
 from .small_requests import KINDS, Kind
-from .small_servers import KAFKA, Contender, contenders
+from .small_servers import KAFKA, PROXY, Contender, contenders
 
 SHAPES: Final = (Shape(8, 16), Shape(8, 1))
 WARM_UP: Final = 60_000  # requests of a kind
 COUNT: Final = 6_000  # requests of a round
 SMOKE: Final = 64
+BASELINES: Final = (KAFKA, PROXY)  # one of them gets each kind of request
 MICRO: Final = 1e6
 
 
@@ -96,7 +99,8 @@ def compared(
             for one, own in zip(asked, done, strict=True):
                 own.append(one.round(shape, count))
         baseline = next(
-            (own for one, own in zip(asked, done, strict=True) if one.contender.name == KAFKA), None
+            (own for one, own in zip(asked, done, strict=True) if one.contender.name in BASELINES),
+            None,
         )
         for one, own in zip(asked, done, strict=True):
             yield _row(one.contender, shape, kind, own, None if own is baseline else baseline)

@@ -6,6 +6,7 @@ Not here: the client (small_client.py), the servers (small_servers.py)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
 from itertools import islice
 from typing import Final
 
@@ -27,31 +28,43 @@ GROUP: Final = "small"
 FETCH_SIZE: Final = 16 * KiB  # the bytes that a fetch requests; the first batch is always complete
 BATCH: Final = 8  # the fetched one: neither the first nor the last
 OLD, NEW = 2, 11  # versions of Fetch: with v1 messages, and with the batches on disk
+PASSED: Final = 12  # a version that every broker takes, so that proxies pass it through
 SESSION_SECONDS: Final = 1_500  # a member's session timeout: longer than any run
+
+
+class Need(Enum):
+    """What a server must have to answer a request without an error."""
+
+    RECORDS = "the records, in a log that it may only read"
+    WRITABLE = "a log of its own"
+    CLUSTER = "a cluster behind it, to which it passes the request"
+
 
 Frame = Callable[[Wire], bytes]  # makes a request's frame, with its length, for one server
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A request. `writes`: only a writable server answers it without an error."""
+    """A request, and the servers that get it."""
 
     name: str
     frame: Frame
-    writes: bool = False
+    needs: Need = Need.RECORDS
 
 
-def fetching(version: int, shape: Shape) -> Kind:
+def fetching(version: int, shape: Shape, needs: Need = Need.RECORDS) -> Kind:
     """A fetch from the beginning of one batch."""
     found = batches(shape, shape.size)
     offset = next(islice(found, BATCH, None))[0].offset
     frame = fetch(version, shape.name, offset, FETCH_SIZE)
-    return Kind(f"Fetch v{version} {shape.name}", lambda _: frame)
+    return Kind(f"Fetch v{version} {shape.name}", lambda _: frame, needs)
 
 
-def always(name: str, api: ApiKey, version: int, body: Message, *, writes: bool) -> Kind:
+def always(
+    name: str, api: ApiKey, version: int, body: Message, needs: Need = Need.WRITABLE
+) -> Kind:
     frame = request(api, version, body)
-    return Kind(name, lambda _: frame, writes)
+    return Kind(name, lambda _: frame, needs)
 
 
 def _heartbeat(wire: Wire) -> bytes:
@@ -100,15 +113,15 @@ def _produce() -> Message:
 
 KINDS: Final = (
     *(fetching(version, shape) for version in (NEW, OLD) for shape in FETCHED),
-    always("ApiVersions", ApiKey.ApiVersions, 0, Message(), writes=False),
+    *(fetching(PASSED, shape, Need.CLUSTER) for shape in FETCHED),
+    always("ApiVersions", ApiKey.ApiVersions, 0, Message(), Need.RECORDS),
     always(
         "Metadata",
         ApiKey.Metadata,
         5,
         Message(topics=[Message(name=WRITTEN)], allow_auto_topic_creation=False),
-        writes=True,
     ),
-    Kind("Heartbeat", _heartbeat, writes=True),
-    always("OffsetCommit", ApiKey.OffsetCommit, 2, _commit(), writes=True),
-    always("Produce", ApiKey.Produce, 3, _produce(), writes=True),
+    Kind("Heartbeat", _heartbeat, Need.WRITABLE),
+    always("OffsetCommit", ApiKey.OffsetCommit, 2, _commit()),
+    always("Produce", ApiKey.Produce, 3, _produce()),
 )

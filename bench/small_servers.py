@@ -5,7 +5,7 @@ To add a server, add a `Contender` to `contenders`. Kafka writes the logs that a
 Not here: the requests (small_requests.py), measuring (small_fetches.py)."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,33 +13,53 @@ from time import monotonic, sleep
 from typing import Final
 
 from downconvert.protocol.schemas import ApiKey, Message
-from tests import kafka_server
+from tests import kafka_server, kafka_wire
+from tests.kafka_server import Node
+from tests.ports import free_ports
 
 from .draining import Address, Wire
-from .processes import PATIENCE, served
+from .gateway_clients import in_front
+from .processes import PATIENCE, Serving, served
 from .segments import segment
 from .serving import FULL_SPEED, produce
-from .small_requests import FETCHED, GROUP, WRITTEN, Kind
+from .small_requests import FETCHED, GROUP, OLD, WRITTEN, Kind, Need
 
 KAFKA: Final = "Kafka 3.9.1"
 SERVE: Final = "serve"
+GATEWAY: Final = "gateway"
+PROXY: Final = "Kroxylicious"
+PROXY_HOME: Final = Path(__file__).parent / "kroxylicious"
+PROXIED: Final = """\
+virtualClusters:
+- name: cluster
+  targetCluster:
+    bootstrapServers: {bootstrap}
+  gateways:
+  - name: default
+    portIdentifiesNode:
+      bootstrapAddress: 127.0.0.1:{port}
+      nodeStartPort: {first}
+      nodeIdRanges:
+      - {{name: all, start: 0, end: 0}}
+"""
 WARM_UP: Final = 2_000  # requests, for servers without a JIT compiler
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A server. `warm_up`: the number of requests before it is measured. `writes`: it gets only the
-    kinds with this value of `writes`; None: all kinds."""
+    """A server. `warm_up`: the number of requests before it is measured. `gets`: what the kinds of
+    requests need that it gets. `only`: how their names begin."""
 
     name: str
     port: int
     pid: int
     warm_up: int
-    writes: bool | None = None
+    gets: Sequence[Need]
+    only: str = ""
 
     def answers(self, kind: Kind) -> bool:
         """Whether this server gets requests of this kind."""
-        return self.writes is None or self.writes == kind.writes
+        return kind.needs in self.gets and kind.name.startswith(self.only)
 
     @property
     def cpu_seconds(self) -> float:
@@ -59,24 +79,68 @@ def contenders(warm_up: int) -> Iterator[list[Contender]]:
         log_dir, own = Path(temporary) / "kafka", Path(temporary) / "own"
         log_dir.mkdir()
         own.mkdir()
-        with kafka_server.running(log_dir=log_dir, jvm_options=FULL_SPEED) as kafka:
+        with (
+            kafka_server.running(log_dir=log_dir, jvm_options=FULL_SPEED) as kafka,
+            kafka_server.running(kafka_server.NEW, jvm_options=FULL_SPEED) as cluster,
+        ):
             port = kafka.ports[0]
-            for shape in FETCHED:
-                kafka.create_topic(shape.name)
-                produce(port, shape.name, [segment(shape, directory=Path(temporary))])
+            for server in (kafka, cluster):
+                for shape in FETCHED:
+                    server.create_topic(shape.name)
+                    records = [segment(shape, directory=Path(temporary))]
+                    produce(server.ports[0], shape.name, records)
             kafka.create_topic(WRITTEN)
             with (
                 served(log_dir, "--follow", "--uncommitted") as reading,
                 served(own, "--writable", "--rebalance-delay", "0") as writing,
+                in_front(cluster.bootstrap) as through,
+                proxy_before(cluster.bootstrap, Path(temporary)) as (proxy, proxy_port),
             ):
                 create_written(writing.address)
                 _await_coordinator(("127.0.0.1", port))
                 few = min(warm_up, WARM_UP)
                 yield [
-                    Contender(KAFKA, port, kafka.pid(0), warm_up),
-                    Contender(SERVE, reading.address[1], reading.pid, few, writes=False),
-                    Contender(SERVE, writing.address[1], writing.pid, few, writes=True),
+                    Contender(KAFKA, port, kafka.pid(0), warm_up, (Need.RECORDS, Need.WRITABLE)),
+                    Contender(SERVE, *_place(reading), few, (Need.RECORDS,)),
+                    Contender(SERVE, *_place(writing), few, (Need.WRITABLE,)),
+                    Contender(GATEWAY, *_place(through), few, (Need.RECORDS,), f"Fetch v{OLD} "),
+                    Contender(GATEWAY, *_place(through), few, (Need.CLUSTER,)),
+                    Contender(PROXY, proxy_port, proxy.pid, warm_up, (Need.CLUSTER,)),
                 ]
+
+
+@contextmanager
+def proxy_before(bootstrap: str, directory: Path) -> Iterator[tuple[Node, int]]:
+    """Kroxylicious without filters before a cluster: its process and its port. TimeoutError: it
+    does not listen."""
+    port, first = free_ports(2)
+    file = directory / "proxy.yaml"
+    file.write_text(PROXIED.format(bootstrap=bootstrap, port=port, first=first))
+    classes = kafka_server.fetched(PROXY_HOME / "pom.xml", "kroxylicious")
+    program = ("-cp", classes, str(PROXY_HOME / "Proxy.java"), str(file))
+    node = Node(directory, ("java", *FULL_SPEED, *program))
+    node.start()
+    try:
+        give_up = monotonic() + PATIENCE
+        while not _answers(port):
+            if monotonic() > give_up:
+                raise TimeoutError(f"{PROXY} does not answer: {node.tail()}")
+            sleep(0.1)
+        yield node, port
+    finally:
+        node.kill()
+
+
+def _answers(port: int) -> bool:
+    try:
+        return kafka_wire.answers(port)
+    except OSError:  # it does not listen yet
+        return False
+
+
+def _place(server: Serving) -> tuple[int, int]:
+    """A server's port and process."""
+    return server.address[1], server.pid
 
 
 def create_written(address: Address) -> None:

@@ -290,25 +290,38 @@ def missing() -> list[str]:
 
 def prepare(version: str) -> str:
     """Where the classes of a version are, for `java -cp`. Several processes may ask at once."""
+    return fetched(HOME / "pom.xml", f"kafka-{version}", f"-Dkafka.version={version}")
+
+
+def fetched(pom: Path, name: str, *options: str) -> str:
+    """Where the dependencies of a POM are, for `java -cp`. Maven fetches them once.
+    AssertionError: a tool is missing, or Maven fails."""
     assert not missing(), f"not here: {', '.join(missing())}"
-    pom = HOME / "pom.xml"
-    libraries = BUILD / f"kafka-{version}.{sha256(pom.read_bytes()).hexdigest()[:8]}"
+    libraries = BUILD / f"{name}.{sha256(pom.read_bytes()).hexdigest()[:8]}"
     BUILD.mkdir(exist_ok=True)
     with libraries.with_name(f"{libraries.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not libraries.exists():
             with tempfile.TemporaryDirectory(dir=BUILD) as temporary:
-                fetched = Path(temporary) / "jars"
-                version_and_target = (f"-Dkafka.version={version}", f"-DoutputDirectory={fetched}")
+                jars = Path(temporary) / "jars"
                 done = subprocess.run(
-                    ("mvn", "-q", "-B", "-f", str(pom), *version_and_target, COPY),
+                    (
+                        "mvn",
+                        "-q",
+                        "-B",
+                        "-f",
+                        str(pom),
+                        *options,
+                        f"-DoutputDirectory={jars}",
+                        COPY,
+                    ),
                     capture_output=True,
                     text=True,
                     check=False,
                     env=os.environ | MAVEN_OPTIONS,
                 )
                 assert done.returncode == 0, f"mvn: {done.stdout}{done.stderr}"
-                fetched.rename(libraries)
+                jars.rename(libraries)
     return f"{libraries}/*"
 
 

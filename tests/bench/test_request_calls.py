@@ -4,8 +4,7 @@ from typing import Final
 
 import pytest
 
-from bench.request_calls import Calls, measure
-from bench.small_requests import KINDS
+from bench.request_calls import SERVED, Calls, measure
 
 CALLS_MAX: Final = {
     "Fetch v11 none": 112,
@@ -25,7 +24,7 @@ def measured() -> dict[str, Calls]:
     return {found.request: found for found in measure()}
 
 
-@pytest.mark.parametrize("kind", [kind.name for kind in KINDS])
+@pytest.mark.parametrize("kind", [kind.name for kind in SERVED])
 def test_a_small_request_calls_few_functions(kind: str, measured: dict[str, Calls]) -> None:
     found = measured[kind]
     assert 0 < found.calls <= CALLS_MAX[kind], found.functions.most_common(30)

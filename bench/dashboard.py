@@ -100,7 +100,7 @@ def sections(dashboard: dict[str, Any]) -> dict[str, list[Panel]]:
     return found
 
 
-def asked(expression: str) -> str:
+def as_sent(expression: str) -> str:
     """A panel's query as Grafana sends it to Prometheus."""
     for name, value in VARIABLES.items():
         expression = expression.replace(name, value)
@@ -182,7 +182,7 @@ def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
         f"--storage.tsdb.path={directory / 'prometheus'}",
         f"--web.listen-address={LOOPBACK}:{port}",
     )
-    with log.open("w") as said, subprocess.Popen(command, stderr=said) as process:
+    with log.open("w") as log_file, subprocess.Popen(command, stderr=log_file) as process:
         try:
             wait_for_server(port, process, log.read_text, PATIENCE)
             yield port
@@ -229,7 +229,7 @@ def run(directory: Path, seconds: float) -> dict[str, list[Drawn]]:
 
 def shown_by(panel: Panel, port: int, start: float, end: float) -> Iterator[Line]:
     for query, legend in panel.queries:
-        yield from lines(ask(port, asked(query), start, end), legend, start)
+        yield from lines(ask(port, as_sent(query), start, end), legend, start)
 
 
 @click.command(help=(__doc__ or "").partition("\n\n    ")[0])

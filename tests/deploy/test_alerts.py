@@ -116,8 +116,8 @@ def is_ready(port: int) -> bool:
 def values(port: int, query: str) -> list[Any]:
     page = f"http://{LOOPBACK}:{port}/api/v1/query?{urlencode({'query': query})}"
     with urlopen(page, timeout=10) as answer:
-        said = json.load(answer)
-    found: list[Any] = said["data"]["result"]
+        document = json.load(answer)
+    found: list[Any] = document["data"]["result"]
     return found
 
 

@@ -94,8 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for sample in samples:
         print(" ".join(f"{name} {value:g}" for name, value in asdict(sample).items()))
     found = growth(samples)
-    for said in found:
-        print(f"grows: {said}")
+    for line in found:
+        print(f"grows: {line}")
     return 1 if found else 0
 
 

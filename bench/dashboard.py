@@ -100,7 +100,7 @@ def sections(dashboard: dict[str, Any]) -> dict[str, list[Panel]]:
     return found
 
 
-def asked(expression: str) -> str:
+def as_sent(expression: str) -> str:
     """A panel's query as Grafana sends it to Prometheus."""
     for name, value in VARIABLES.items():
         expression = expression.replace(name, value)
@@ -164,25 +164,33 @@ def draw(title: str, panels: list[Drawn], path: Path) -> None:
     pyplot.close(figure)
 
 
-@contextmanager
-def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
-    """A Prometheus that scrapes these ports. Yields its own port."""
+def prometheus_command(
+    directory: Path, jobs: dict[str, int], interval: str
+) -> tuple[tuple[str, ...], int]:
+    """Starts a Prometheus that scrapes these ports; and its own port."""
     (port,) = free_ports(1)
     scrapes = [
         {"job_name": job, "static_configs": [{"targets": [f"{LOOPBACK}:{at}"]}]}
         for job, at in jobs.items()
     ]
-    every = {"scrape_interval": f"{STEP}s"}
-    config = directory / "prometheus.yml"
-    config.write_text(json.dumps({"global": every, "scrape_configs": scrapes}))  # JSON is YAML
-    log = directory / "prometheus.log"
+    config = directory / "prometheus.yml"  # JSON is YAML
+    every = {"scrape_interval": interval}
+    config.write_text(json.dumps({"global": every, "scrape_configs": scrapes}))
     command = (
         "prometheus",
         f"--config.file={config}",
         f"--storage.tsdb.path={directory / 'prometheus'}",
         f"--web.listen-address={LOOPBACK}:{port}",
     )
-    with log.open("w") as said, subprocess.Popen(command, stderr=said) as process:
+    return command, port
+
+
+@contextmanager
+def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
+    """A Prometheus that scrapes these ports. Yields its own port."""
+    command, port = prometheus_command(directory, jobs, f"{STEP}s")
+    log = directory / "prometheus.log"
+    with log.open("w") as log_file, subprocess.Popen(command, stderr=log_file) as process:
         try:
             wait_for_server(port, process, log.read_text, PATIENCE)
             yield port
@@ -229,7 +237,7 @@ def run(directory: Path, seconds: float) -> dict[str, list[Drawn]]:
 
 def shown_by(panel: Panel, port: int, start: float, end: float) -> Iterator[Line]:
     for query, legend in panel.queries:
-        yield from lines(ask(port, asked(query), start, end), legend, start)
+        yield from lines(ask(port, as_sent(query), start, end), legend, start)
 
 
 @click.command(help=(__doc__ or "").partition("\n\n    ")[0])

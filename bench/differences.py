@@ -46,8 +46,8 @@ def main(arguments: Sequence[str]) -> int:
                 break
     total = sum(run.asked.values())
     print(f"{total:,} operations in {monotonic() - started:.0f} s: {dict(run.asked)}")
-    for said, times in run.allowed.most_common():
-        print(f"may differ, {times} times: {said}")
+    for reason, times in run.allowed.most_common():
+        print(f"may differ, {times} times: {reason}")
     print(f"{count} differences")
     if count:
         again = f"--operations {options.operations} --seed {options.seed}"

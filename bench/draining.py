@@ -144,7 +144,7 @@ def fetch(
     version: int, topic: str, offset: int, max_bytes: int, partition: int = 0, wait_ms: int = 0
 ) -> bytes:
     """A fetch of one partition, with a maximum wait for a record."""
-    asked = Message(
+    fetched = Message(
         partition=partition,
         fetch_offset=offset,
         partition_max_bytes=max_bytes,
@@ -160,7 +160,7 @@ def fetch(
         isolation_level=0,
         session_id=0,
         session_epoch=-1,
-        topics=[Message(topic=topic, partitions=[asked])],
+        topics=[Message(topic=topic, partitions=[fetched])],
         forgotten_topics_data=[],
         rack_id="",
     )

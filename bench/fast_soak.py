@@ -154,16 +154,16 @@ def growth(found: FastSoak) -> list[str]:
         named = {"descriptors": one.descriptors, "memory": one.memory, "lines": one.lines}
         for name, value in (*named.items(), *one.tables.items()):
             figures.setdefault(name, []).append((one.seconds, value))
-    said = []
+    problems = []
     for name, points in sorted(figures.items()):
         middle, last = thirds(points)
         bound = BOUNDS.get(name, 0.0)
         if last > max(SHARE_MAX * middle + SLACK.get(name, TABLE_SLACK), bound):
-            said.append(f"{name}: {middle:,.1f} in the second third, {last:,.1f} in the last")
+            problems.append(f"{name}: {middle:,.1f} in the second third, {last:,.1f} in the last")
     lines = median(one.lines for one in found.samples)
     if lines > LINES_MAX:
-        said.append(f"{lines:.1f} lines of the log a second")
-    return said
+        problems.append(f"{lines:.1f} lines of the log a second")
+    return problems
 
 
 def report(found: FastSoak) -> Iterator[str]:

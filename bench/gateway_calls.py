@@ -65,7 +65,7 @@ def calls(only: Sequence[str], *, names: bool) -> None:
     shapes = [shape for shape in SHAPES if not only or shape.topic.startswith(tuple(only))]
     for found, fetches in measure(shapes):
         counts = per_fetch(found, fetches)
-        said = ", ".join(f"{count:.1f} {part}" for part, count in counts.items())
-        click.echo(f"{found.request:12} {said}")
+        summary = ", ".join(f"{count:.1f} {part}" for part, count in counts.items())
+        click.echo(f"{found.request:12} {summary}")
         for line in found.lines() if names else ():
             click.echo(line)

@@ -78,17 +78,17 @@ class Load:
         """WrongBytesError: a client got data that is not its own."""
         random = self._random
         writing = [one for one in self._producers if one.next_offset * one.contents.size < KEPT]
-        asked = []
+        waiting = []
         for producer in writing:
             with self._again(producer):
                 producer.send(random.randint(1, 20), now_ms())
-                asked.append(producer)
+                waiting.append(producer)
         for consumer in self._consumers:
             if not consumer.is_asking and random.random() < 0.5:
                 self._go_somewhere(consumer)
             with self._again(consumer):
                 consumer.ask()
-        for producer in asked:
+        for producer in waiting:
             with self._again(producer):
                 producer.acknowledged()
         for consumer in answered(self._consumers, 0.05):

@@ -49,8 +49,8 @@ def class_path() -> str:
 def _run(*command: str) -> None:
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode:
-        said = (finished.stdout + finished.stderr).strip().splitlines() or ["nothing"]
-        raise UnavailableError(f"{command[0]} failed and said: {said[0]}")
+        summary = (finished.stdout + finished.stderr).strip().splitlines() or ["nothing"]
+        raise UnavailableError(f"{command[0]} failed and said: {summary[0]}")
 
 
 class KafkaJvm:

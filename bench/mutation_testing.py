@@ -57,10 +57,12 @@ def own_tests(path: str) -> list[str]:
     folder = Path("tests") / file.parent
     own = folder / f"test_{file.stem}.py"
     module = ".".join(file.with_suffix("").parts)
-    said = re.compile(rf"^from {re.escape(module)} import ", re.MULTILINE)
+    imports = re.compile(rf"^from {re.escape(module)} import ", re.MULTILINE)
     found = [own] if own.exists() else []
     importing = (
-        test for test in sorted(Path("tests").rglob("test_*.py")) if said.search(test.read_text())
+        test
+        for test in sorted(Path("tests").rglob("test_*.py"))
+        if imports.search(test.read_text())
     )
     found += [test for test in importing if test not in found][:IMPORTING_MAX]
     beside = sorted(folder.glob("test_*.py"))

@@ -123,10 +123,10 @@ def block_tried(
             outcomes.append(found)
     for mutant, *each in zip(mutants, *outcomes, strict=True):
         if any(outcome != each[0] for outcome in each) and not alike_inside(mutant, kernels, each):
-            told = "\n".join(
+            report = "\n".join(
                 f"{kernel}: {outcome}" for kernel, outcome in zip(kernels, each, strict=True)
             )
-            raise FoundError(mutant, f"the kernels differ:\n{told}")
+            raise FoundError(mutant, f"the kernels differ:\n{report}")
     return outcomes[0]
 
 

@@ -128,9 +128,9 @@ class Producer(OldClient):
         ((name, part),) = [
             (one.name, part) for one in answer.responses for part in one.partition_responses
         ]
-        said = (name, part.index, part.error_code, part.base_offset)
-        if said != (self.contents.topic, self.contents.partition, 0, self.next_offset):
-            raise WrongBytesError(f"produced at {self.next_offset}, and was told {said}")
+        reply = (name, part.index, part.error_code, part.base_offset)
+        if reply != (self.contents.topic, self.contents.partition, 0, self.next_offset):
+            raise WrongBytesError(f"produced at {self.next_offset}, and was told {reply}")
         self.next_offset += self._count
 
     def find_end(self) -> None:

@@ -107,12 +107,12 @@ def compare(servers: tuple[Address, Address], size: int, warm_up: int, rounds: i
     with Wire(servers[0]) as first, Wire(servers[1]) as second:
         producers = Producer(first, size), Producer(second, size)
         ours, theirs = taking_turns(producers, warm_up, rounds)
-    said = [
+    lines = [
         f"{median(r.rate for r in rounds) / 1e6:6,.0f} MB/s "
         f"{median(r.records_per_second for r in rounds) / 1e6:5.2f} M records/s"
         for rounds in (ours, theirs)
     ]
-    return f"acks=all  ours {said[0]}   Kafka {said[1]}   {paired(ours, theirs):5.2f}x"
+    return f"acks=all  ours {lines[0]}   Kafka {lines[1]}   {paired(ours, theirs):5.2f}x"
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -109,8 +109,8 @@ def _topics() -> Iterator[str]:
 
 def _policy() -> Iterator[str]:
     """The options of a policy. The words are those of the class."""
-    said = inspect.cleandoc(ConversionPolicy.__doc__ or "").split("\n\n", 1)[1]
-    words = dict(re.findall(r"^(\w+): (.*(?:\n {4}.*)*)", said, re.M))
+    docstring = inspect.cleandoc(ConversionPolicy.__doc__ or "").split("\n\n", 1)[1]
+    words = dict(re.findall(r"^(\w+): (.*(?:\n {4}.*)*)", docstring, re.M))
     yield "| field | default | `kafka()` | what it does |"
     yield "|---|---|---|---|"
     ours, kafka = ConversionPolicy(), ConversionPolicy.kafka()

@@ -68,7 +68,7 @@ class Row:
         )
 
 
-class Asked:
+class Client:
     """Sends one kind of request to a server."""
 
     def __init__(self, client: SmallClient, contender: Contender, kind: Kind) -> None:
@@ -90,19 +90,23 @@ def compared(
     client: SmallClient, servers: Sequence[Contender], kind: Kind, rounds: int, count: int
 ) -> Iterator[Row]:
     """The rows of one kind of request, for each shape and each server that gets it."""
-    asked = [Asked(client, one, kind) for one in servers if one.answers(kind)]
-    for one in asked:
+    clients = [Client(client, one, kind) for one in servers if one.answers(kind)]
+    for one in clients:
         one.round(SHAPES[0], one.contender.warm_up)
     for shape in SHAPES:
-        done: list[list[Round]] = [[] for _ in asked]
+        done: list[list[Round]] = [[] for _ in clients]
         for _ in range(rounds):
-            for one, own in zip(asked, done, strict=True):
+            for one, own in zip(clients, done, strict=True):
                 own.append(one.round(shape, count))
         baseline = next(
-            (own for one, own in zip(asked, done, strict=True) if one.contender.name in BASELINES),
+            (
+                own
+                for one, own in zip(clients, done, strict=True)
+                if one.contender.name in BASELINES
+            ),
             None,
         )
-        for one, own in zip(asked, done, strict=True):
+        for one, own in zip(clients, done, strict=True):
             yield _row(one.contender, shape, kind, own, None if own is baseline else baseline)
 
 

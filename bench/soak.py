@@ -158,8 +158,8 @@ def run_fast(
     if plot_path is not None:
         fast_soak.plot(found, plot_path)
     grown = fast_soak.growth(found)
-    for said in grown:
-        click.echo(f"grows: {said}")
+    for increase in grown:
+        click.echo(f"grows: {increase}")
     if grown:
         click.echo(f"reproduce: python -m bench.soak --fast --minutes {seconds / 60} --seed {seed}")
     sys.exit(1 if grown else 0)
@@ -195,8 +195,8 @@ def main(
     if plot_path is not None:
         plot(soaked, plot_path)
     grown = growth(soaked)
-    for said in grown:
-        click.echo(f"grows: {said}")
+    for increase in grown:
+        click.echo(f"grows: {increase}")
     sys.exit(1 if grown else 0)
 
 

@@ -169,14 +169,14 @@ def check(frames: dict[str, DataFrame], directory: Path, partitions: int) -> tup
         found = [crc32(record.value or b"") for record in read(log)]
     expected = len(found), sum(found)
 
-    def told(frame: DataFrame) -> tuple[int, int]:
+    def summed(frame: DataFrame) -> tuple[int, int]:
         row = frame.selectExpr("count(*)", "sum(crc32(value))").collect()[0]
         return int(row[0]), int(row[1])
 
     for name in {"records", "records, no checksums", "Kafka source"} & frames.keys():
-        assert told(frames[name].where("partition = 0")) == expected, name
+        assert summed(frames[name].where("partition = 0")) == expected, name
     copies = PARSER_PARTITIONS
-    assert told(frames["pure Python"]) == (copies * expected[0], copies * expected[1])
+    assert summed(frames["pure Python"]) == (copies * expected[0], copies * expected[1])
     counts = frames["batches"].selectExpr("sum(recordsCount)").collect()[0][0]
     assert counts == BATCH_COPIES * partitions * expected[0], "batches"
     return partitions * expected[0], expected[1] & 0xFFFFFFFF

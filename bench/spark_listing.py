@@ -63,7 +63,7 @@ def files_of(partitions: int) -> dict[str, bytes]:
     return found
 
 
-def serve(partitions: int, told: Connection) -> None:
+def serve(partitions: int, control: Connection) -> None:
     """Serves the files as the bucket `bucket`. Sends its port, and the number of requests whenever
     it is asked."""
     files = files_of(partitions)
@@ -152,9 +152,9 @@ def serve(partitions: int, told: Connection) -> None:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    told.send(server.server_port)
-    while told.recv():
-        told.send(count)
+    control.send(server.server_port)
+    while control.recv():
+        control.send(count)
 
 
 @contextmanager
@@ -185,16 +185,16 @@ def planned(paths: list[str], topics: str = "") -> tuple[float, float, int]:
 
 def stored(partitions: int) -> float:
     """Plans everything in the store; returns the seconds."""
-    with running(partitions) as (endpoint, told), pytest.MonkeyPatch.context() as patch:
+    with running(partitions) as (endpoint, control), pytest.MonkeyPatch.context() as patch:
         for name, value in object_store.ObjectStore(endpoint, Path(), 0).environment.items():
             patch.setenv(name, value)
         paths = [f"s3://bucket/b{broker}" for broker in range(BROKERS)]
         for topics in ("t0000", ""):
-            told.send(True)
-            before = told.recv()
+            control.send(True)
+            before = control.recv()
             seconds, cpu, splits = planned(paths, topics)
-            told.send(True)
-            asked = told.recv() - before
+            control.send(True)
+            asked = control.recv() - before
             what = f"{BROKERS} x {partitions:,} partitions, {topics or 'all'}"
             expected = min(partitions, OF_TOPIC) if topics else partitions
             assert splits == expected, f"{splits} splits of {expected} partitions"

@@ -45,7 +45,7 @@ BY_SIZE: Final = ("GetObject", "UploadPart")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestCounts:
     """Requests of a job over one segment, by kind, and the segment's size in bytes."""
 
     kinds: Counter[str]
@@ -93,7 +93,7 @@ def jobs() -> Iterator[tuple[str, Callable[[], object]]]:
     yield "export, to the same store", lambda: export.run(SESSION, [source], f"{URI}/lake")
 
 
-def measure(size: int, directory: Path) -> dict[str, Asked]:
+def measure(size: int, directory: Path) -> dict[str, RequestCounts]:
     log = directory / "buckets" / "bucket" / "logs" / "orders-0"
     log.mkdir(parents=True)
     path = log / f"{0:020}.log"
@@ -109,15 +109,15 @@ def measure(size: int, directory: Path) -> dict[str, Asked]:
             before = len(store.requests())
             job()
             kinds = Counter(kind for kind, _ in store.requests()[before:])
-            found[name] = Asked(kinds, path.stat().st_size)
+            found[name] = RequestCounts(kinds, path.stat().st_size)
     return found
 
 
-def table(found: dict[str, Asked]) -> Iterator[str]:
+def table(found: dict[str, RequestCounts]) -> Iterator[str]:
     yield "| job | requests that read, a segment | that write or list | USD for 100 TB |"
     yield "|---|---|---|---|"
-    for name, asked in found.items():
-        read, written = asked.counts()
+    for name, seen in found.items():
+        read, written = seen.counts()
         dollars = TOTAL / SEGMENT * (read * READ + written * WRITE) / 1000
         yield f"| {name} | {read:,.0f} | {written:,.0f} | {dollars:,.2f} |"
 
@@ -129,8 +129,8 @@ def main(size: int) -> None:
         found = measure(size * MiB, Path(place))
     for line in table(found):
         click.echo(line)
-    for name, asked in found.items():
-        click.echo(f"{name}: {dict(asked.kinds)}", err=True)
+    for name, seen in found.items():
+        click.echo(f"{name}: {dict(seen.kinds)}", err=True)
 
 
 if __name__ == "__main__":

@@ -77,8 +77,8 @@ def appends(codec: Codec, size: int, rounds: int) -> list[bytes]:
 
 def fetch(version: int, offset: int) -> memoryview:
     """The frame of a fetch of the tail."""
-    asked = Message(partition=0, fetch_offset=offset, partition_max_bytes=MiB)
-    topics = [Message(topic=TOPIC, partitions=[asked])]
+    fetched = Message(partition=0, fetch_offset=offset, partition_max_bytes=MiB)
+    topics = [Message(topic=TOPIC, partitions=[fetched])]
     header = Message(
         request_api_key=ApiKey.Fetch, request_api_version=version, correlation_id=1, client_id="b"
     )

@@ -59,10 +59,10 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
             return False
         raise WrongError(f"seed {seed}: two topics of one name were read as one")
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with warnings.catch_warnings(record=True) as notices:
             warnings.simplefilter("always")
             found, absent = _query(tree, place)
-        _warned(tree, found, absent, [str(one.message) for one in told])
+        _warned(tree, found, absent, [str(one.message) for one in notices])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             _committed(tree, place, found)
@@ -108,14 +108,16 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
     return found, absent
 
 
-def _warned(tree: Tree, found: list[int], absent: list[tuple[int, int]], told: list[str]) -> None:
+def _warned(
+    tree: Tree, found: list[int], absent: list[tuple[int, int]], notices: list[str]
+) -> None:
     """Checks that a query warns of records that damage at the end of a copy may hide."""
     end = tree.seen()[1]
     hidden = {at for copy in tree.copies if copy.is_valid for at in copy.hidden() if at >= end}
     hidden -= {at for at in hidden if at in found or _is_within(at, absent)}
-    is_named = any("it is not known whether it went beyond" in what for what in told)
+    is_named = any("it is not known whether it went beyond" in what for what in notices)
     _expect(tree, not hidden or is_named, f"{hidden} may be lost without a word")
-    noted = any("topic id" in what for what in told)
+    noted = any("topic id" in what for what in notices)
     lost = [copy.lost_notes.get(PARTITION_METADATA) for copy in tree.copies if copy.present()]
     is_expected = {"empty", "noise"} & set(lost) and len(lost) > 1
     _expect(tree, noted or not is_expected, "a damaged topic id is ignored without a word")
@@ -157,14 +159,16 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
     read = rows(place, isolation="read_committed", mode="PERMISSIVE")
     got = [row["offset"] for row in read if row["_corrupt"] is None]
     end = max(tree.seen()[1], found[-1] + 1 if found else 0)
-    told = tree.transactions(end)
-    expected = [at for at in found if at not in told.records and at < told.stable(end)]
+    notices = tree.transactions(end)
+    expected = [at for at in found if at not in notices.records and at < notices.stable(end)]
     if any(copy.has_snapshots for copy in tree.copies):
         # a snapshot has transactions whose first records no copy has
         full = transactions(one for one in tree.log if one.last < end)
         with_it = [at for at in found if at not in full.records and at < full.stable(end)]
         expected = min(expected, with_it, key=len)
-        told = told._replace(records=told.records & full.records, spans=told.spans + full.spans)
+        notices = notices._replace(
+            records=notices.records & full.records, spans=notices.spans + full.spans
+        )
     named = [_range(row) for row in read if row["_corrupt"] is not None]
     try:
         strict = [row["offset"] for row in rows(place, isolation="read_committed")]
@@ -175,13 +179,15 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
         _expect(tree, strict == expected, f"{strict} are read as committed, and {expected} are")
     unclear = {  # a missing batch may have been the marker of their transaction
         at
-        for first, last, records in told.spans
+        for first, last, records in notices.spans
         if any(start <= last and first < end for start, end in named)
         for at in records
     }
     left = {at for at in expected if not _is_within(at, named)} - unclear - set(got)
     _expect(tree, not left, f"{sorted(left)} are committed, absent, and not reported")
-    aborted = told.records | {at for _, last, own in told.spans if last == OFFSET_MAX for at in own}
+    aborted = notices.records | {
+        at for _, last, own in notices.spans if last == OFFSET_MAX for at in own
+    }
     more = sorted((set(got) & aborted) - unclear)
     _expect(tree, not more, f"{more} are not committed, and were read")
 
@@ -251,8 +257,8 @@ def _jobs(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]
     tasks = find.plan_of([place], keys, **(ALL | {"skip_damaged": True}))
     left = [row["offset"] for task in tasks for row in find.search(task)]
     _expect(tree, left == found, f"find has {left} without what is damaged, a query {found}")
-    told = [row for task in gap_report.plan_of([place]) for row in gap_report.look(task)]
-    gaps = [row for row in gap_report.joined(told) if row["state"] != State.SUPERSEDED]
+    notices = [row for task in gap_report.plan_of([place]) for row in gap_report.look(task)]
+    gaps = [row for row in gap_report.joined(notices) if row["state"] != State.SUPERSEDED]
     named = [(row["from"], 2**63 if row["to"] is None else row["to"]) for row in gaps]
     _expect(tree, _ends(named) == _ends(absent), f"gaps are {named}, a query reports {absent}")
 

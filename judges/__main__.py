@@ -25,7 +25,7 @@ import click
 from . import table
 from .outcome import Outcome, Run, Verdict, failed_before, keep, kept, kept_run, merged
 from .places import FAILED
-from .suite import Asked, Suite
+from .suite import Selection, Suite
 from .suites import SUITES
 from .targets import TARGETS, Target
 
@@ -100,7 +100,7 @@ def judged(suite: Suite, target: Target, quick: bool, tests: str) -> Run:
     place = f"{suite.name} {target.name}"
     try:
         with target.start() as bootstrap:
-            for outcome in suite.run(Asked(target, bootstrap, quick, tests, logs)):
+            for outcome in suite.run(Selection(target, bootstrap, quick, tests, logs)):
                 outcomes.append(outcome)
                 said = f"  {outcome.said[:160]}" if outcome.verdict is not Verdict.PASS else ""
                 line = f"{place} {outcome.verdict} {outcome.test} {outcome.seconds:.1f} s{said}"

@@ -10,7 +10,7 @@ from typing import Final
 
 from . import go_tests
 from .outcome import Outcome
-from .suite import Asked
+from .suite import Selection
 
 _USES_A_BROKER: Final = re.compile(r"tmpTopic|newTestClient|getSeedBrokers|adm\(\)|tmpGroup")
 _SHARE: Final = "Share"
@@ -26,14 +26,14 @@ class FranzGo(go_tests.GoSuite):
     module = "github.com/twmb/franz-go"
     build = ("-o", "../kgo.test", "./pkg/kgo")
 
-    def run(self, asked: Asked) -> Iterator[Outcome]:
+    def run(self, selection: Selection) -> Iterator[Outcome]:
         environment = {
-            "KGO_SEEDS": asked.bootstrap,
+            "KGO_SEEDS": selection.bootstrap,
             "KGO_TEST_RF": "1",
             "KGO_TEST_RECORDS": str(_RECORDS),
         }
         there = go_tests.tests_with(_USES_A_BROKER, self.source / "pkg/kgo", "*_test.go")
-        for test in _QUICK if asked.quick else there:
-            if asked.wants(test) and _SHARE not in test:
+        for test in _QUICK if selection.quick else there:
+            if selection.wants(test) and _SHARE not in test:
                 program = self.source.parent / "kgo.test"
-                yield from go_tests.run(program, test, asked, environment, _LIMIT)
+                yield from go_tests.run(program, test, selection, environment, _LIMIT)

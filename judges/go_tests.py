@@ -15,7 +15,7 @@ from tests.fetching import run as installed
 from . import limited
 from .outcome import Outcome, Verdict
 from .places import BUILD
-from .suite import Asked
+from .suite import Selection
 
 _TEST: Final = re.compile(r"^func (Test\w+)\(.*?^}", re.M | re.S)
 
@@ -65,7 +65,7 @@ class GoSuite(ABC):
         """Makes the tests use the judged broker."""
 
     @abstractmethod
-    def run(self, asked: Asked) -> Iterator[Outcome]:
+    def run(self, selection: Selection) -> Iterator[Outcome]:
         """See `Suite.run`."""
 
 
@@ -90,14 +90,14 @@ def tests_with(pattern: re.Pattern[str], package: Path, files: str) -> list[str]
 def run(
     program: Path,
     test: str,
-    asked: Asked,
+    selection: Selection,
     environment: Mapping[str, str],
     seconds: float,
     without: str = "^$",
 ) -> list[Outcome]:
     """Runs one test and its subtests except `without`, for `seconds` at most. The log of a failed
     test is kept."""
-    log = asked.logs / f"{test}.log"
+    log = selection.logs / f"{test}.log"
     command = (str(program), "-test.v", "-test.run", f"^{test}$", "-test.skip", without)
     ended = limited.run(command, seconds, log, environment=environment, cwd=program.parent)
     outcomes = list(ends(ended.output, "time limit" if ended.code is None else ended.last_line))

@@ -11,7 +11,7 @@ from typing import Final
 
 from . import go_tests
 from .outcome import Outcome
-from .suite import Asked
+from .suite import Selection
 
 _ADDRESS: Final = "JUDGED_BROKER"
 _USES_A_BROKER: Final = re.compile(r"\bjudged\b|ocalClient|makeTopic|function: +test")
@@ -39,13 +39,13 @@ class KafkaGo(go_tests.GoSuite):
             path.write_text(pointed(path.read_text()))
         (source / "judged_test.go").write_text(_DECLARED)
 
-    def run(self, asked: Asked) -> Iterator[Outcome]:
-        environment = {_ADDRESS: asked.bootstrap, "KAFKA_VERSION": asked.target.kafka}
+    def run(self, selection: Selection) -> Iterator[Outcome]:
+        environment = {_ADDRESS: selection.bootstrap, "KAFKA_VERSION": selection.target.kafka}
         there = go_tests.tests_with(_USES_A_BROKER, self.source, "*_test.go")
-        for test in _QUICK if asked.quick else there:
-            if asked.wants(test) and test not in _NO_BROKER:
+        for test in _QUICK if selection.quick else there:
+            if selection.wants(test) and test not in _NO_BROKER:
                 program = self.source / "kafka-go.test"  # some tests read files beside it
-                yield from go_tests.run(program, test, asked, environment, _LIMIT, _PANICS)
+                yield from go_tests.run(program, test, selection, environment, _LIMIT, _PANICS)
 
 
 def pointed(source: str) -> str:

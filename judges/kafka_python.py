@@ -20,7 +20,7 @@ from tests.fetching import run as installed
 from . import limited
 from .outcome import Outcome, Verdict
 from .places import BUILD
-from .suite import Asked
+from .suite import Selection
 
 _STAND_IN: Final = Path(__file__).parent / "stand_ins" / "service.py"
 _LIMIT: Final = 60  # seconds a test, by pytest-timeout
@@ -69,18 +69,22 @@ class KafkaPython:
                 (new / "source" / "test" / "__init__.py").touch()
                 installed(*pip, "install", "--no-deps", "--target", str(new / "beside"), *_BESIDE)
 
-    def run(self, asked: Asked) -> Iterator[Outcome]:
+    def run(self, selection: Selection) -> Iterator[Outcome]:
         source = self._home / "source"
         environment = {
             "KAFKA_ROOT": str(source),  # nothing in it is started
-            "KAFKA_VERSION": self._answering_as or asked.target.inferred or asked.target.kafka,
-            "KAFKA_URI": f"kafka://{asked.bootstrap}",
+            "KAFKA_VERSION": self._answering_as
+            or selection.target.inferred
+            or selection.target.kafka,
+            "KAFKA_URI": f"kafka://{selection.bootstrap}",
             "PYTHONPATH": f"{source}:{self._home / 'beside'}",
         }
-        results, log = asked.logs / "results.xml", asked.logs / "pytest.log"
+        results, log = selection.logs / "results.xml", selection.logs / "pytest.log"
         listed = installed(*_PYTEST, _TESTS, "--collect-only", cwd=source, environment=environment)
-        chosen = [line for line in listed.splitlines() if "::" in line and asked.wants(_name(line))]
-        if asked.quick:
+        chosen = [
+            line for line in listed.splitlines() if "::" in line and selection.wants(_name(line))
+        ]
+        if selection.quick:
             chosen = [line for line in chosen if _name(line) in _QUICK]
         if not chosen:
             return

@@ -16,7 +16,7 @@ from tests.fetching import run as installed
 from . import limited
 from .outcome import Outcome, Verdict
 from .places import BUILD
-from .suite import Asked
+from .suite import Selection
 
 _BINDINGS: Final = "4.10.0+2.12.1"  # the version of rdkafka-sys, and of the library in it
 _LIMIT: Final = 300.0  # seconds a test
@@ -61,22 +61,22 @@ class Librdkafka:
                 installed("make", "-j2", "libs", cwd=source)
                 installed("make", "-j2", "-C", "tests", "build", cwd=source)
 
-    def run(self, asked: Asked) -> Iterator[Outcome]:
+    def run(self, selection: Selection) -> Iterator[Outcome]:
         for test in tests_with_a_broker((self._tests / "test.c").read_text()):
-            if asked.wants(test) and (test in _QUICK or not asked.quick):
-                yield self._ended(test, asked)
+            if selection.wants(test) and (test in _QUICK or not selection.quick):
+                yield self._ended(test, selection)
 
-    def _ended(self, test: str, asked: Asked) -> Outcome:
-        log, report = asked.logs / f"{test}.log", asked.logs / f"{test}.json"
+    def _ended(self, test: str, selection: Selection) -> Outcome:
+        log, report = selection.logs / f"{test}.log", selection.logs / f"{test}.json"
         settings = {
-            "metadata.broker.list": asked.bootstrap,
+            "metadata.broker.list": selection.bootstrap,
             "test.topic.random": "true",
             "test.timeout.multiplier": "3",  # for a busy machine
         }
         settings |= _OLD if self.of_old_clients else {}
-        conf = asked.logs / "test.conf"
+        conf = selection.logs / "test.conf"
         conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        version = _OLD["broker.version.fallback"] if self.of_old_clients else asked.target.kafka
+        version = _OLD["broker.version.fallback"] if self.of_old_clients else selection.target.kafka
         environment = {
             "RDKAFKA_TEST_CONF": str(conf),
             "TEST_KAFKA_VERSION": version,

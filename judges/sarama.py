@@ -13,7 +13,7 @@ from typing import Final
 
 from . import go_tests
 from .outcome import Outcome
-from .suite import Asked
+from .suite import Selection
 
 _ADDRESS: Final = "JUDGED_BROKER"
 _FILES: Final = "functional_*_test.go"
@@ -58,18 +58,18 @@ class Sarama(go_tests.GoSuite):
             path = source / name
             path.write_text(pointed(name, path.read_text()))
 
-    def run(self, asked: Asked) -> Iterator[Outcome]:
+    def run(self, selection: Selection) -> Iterator[Outcome]:
         environment = {
-            _ADDRESS: asked.bootstrap,
-            "KAFKA_VERSION": asked.target.kafka,
-            "TOXIPROXY_ADDR": f"http://{asked.bootstrap}",  # must be set, and is never used
+            _ADDRESS: selection.bootstrap,
+            "KAFKA_VERSION": selection.target.kafka,
+            "TOXIPROXY_ADDR": f"http://{selection.bootstrap}",  # must be set, and is never used
         }
         program = self.source / "sarama.test"  # some tests read files beside it
         new = {**environment, _PREPARES: "yes"}
-        go_tests.run(program, "TestNone", asked, new, _LIMIT)
-        for test in _QUICK if asked.quick else functional(self.source):
-            if asked.wants(test):
-                yield from go_tests.run(program, test, asked, environment, _LIMIT)
+        go_tests.run(program, "TestNone", selection, new, _LIMIT)
+        for test in _QUICK if selection.quick else functional(self.source):
+            if selection.wants(test):
+                yield from go_tests.run(program, test, selection, environment, _LIMIT)
 
 
 def functional(source: Path) -> list[str]:

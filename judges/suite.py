@@ -11,7 +11,7 @@ from .targets import Target
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Selection:
     """The tests to run. `logs`: the folder for the output of each test; only that of tests that do
     not pass is kept."""
 
@@ -37,5 +37,5 @@ class Suite(Protocol):
     def prepare(self) -> None:
         """Fetches and builds. InstallError: with the output of the tools."""
 
-    def run(self, asked: Asked) -> Iterator[Outcome]:
+    def run(self, selection: Selection) -> Iterator[Outcome]:
         """Runs its tests one by one, each with its time limit, and yields their outcomes."""

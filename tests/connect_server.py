@@ -46,7 +46,7 @@ def running(directory: Path, environment: dict[str, str] | None = None) -> Itera
     }
     options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     log = directory / "server.log"
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         process = subprocess.Popen(
             [
                 home / "bin" / "spark-submit",
@@ -57,8 +57,8 @@ def running(directory: Path, environment: dict[str, str] | None = None) -> Itera
                 CLASS,
                 "spark-internal",
             ],
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             cwd=directory,
             start_new_session=True,  # with it end its workers
             env=os.environ

@@ -45,6 +45,6 @@ def run(
         check=False,
     )
     if done.returncode:
-        said = f"{done.stdout}{done.stderr}".strip().splitlines()
-        raise InstallError(f"{' '.join(command[:3])}: " + "\n".join(said[-15:]))
+        lines = f"{done.stdout}{done.stderr}".strip().splitlines()
+        raise InstallError(f"{' '.join(command[:3])}: " + "\n".join(lines[-15:]))
     return done.stdout

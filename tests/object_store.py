@@ -78,9 +78,9 @@ def running(directory: Path, log: Path) -> Iterator[ObjectStore]:
     address = f"{LOOPBACK}:{port}"
     options = ("--port", address, "--access", USER, "--secret", SECRET, "--access-log", str(log))
     output = log.parent / "store.out"
-    with output.open("wb") as said:
+    with output.open("wb") as text:
         process = subprocess.Popen(
-            [prepare(), "--quiet", *options, "posix", directory], stdout=said, stderr=said
+            [prepare(), "--quiet", *options, "posix", directory], stdout=text, stderr=text
         )
     try:
         wait_for_server(port, process, output.read_text, START_SECONDS)

@@ -20,20 +20,20 @@ def free_ports(count: int) -> list[int]:
 
 
 def wait_for_server(
-    port: int, process: "subprocess.Popen[bytes]", said: Callable[[], str], seconds: float
+    port: int, process: "subprocess.Popen[bytes]", message: Callable[[], str], seconds: float
 ) -> None:
     """Returns when the process takes connections; fails with what it has said where it ends before
     that, or takes too long."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        assert process.poll() is None, said()
+        assert process.poll() is None, message()
         try:
             socket.create_connection((LOOPBACK, port), 1).close()
         except OSError:
             time.sleep(0.1)
         else:
             return
-    raise AssertionError(f"it does not answer: {said()}")
+    raise AssertionError(f"it does not answer: {message()}")
 
 
 def _free() -> Iterator[int]:

@@ -64,8 +64,8 @@ def running(kind: str, directory: Path) -> Iterator[Store]:
     started = {"gs": _gs, "abfss": _azure, "webhdfs": _hdfs}[kind]
     command, ports, store = started(directory)
     log = directory / "server.log"
-    with log.open("wb") as said:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=said, stderr=said)
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=output, stderr=output)
     try:
         for port in ports:
             wait_for_server(port, process, log.read_text, START_SECONDS)

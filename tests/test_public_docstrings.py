@@ -34,6 +34,6 @@ PUBLIC = [
 
 @pytest.mark.parametrize(("name", "member"), PUBLIC, ids=[name for name, _ in PUBLIC])
 def test_a_public_member_says_what_it_is(name: str, member: object) -> None:
-    said = inspect.getdoc(member) if not isinstance(member, property) else member.__doc__
-    assert said, name
-    assert not said.startswith(f"{name.split('.')[-1]}("), f"{name}: a dataclass without words"
+    output = inspect.getdoc(member) if not isinstance(member, property) else member.__doc__
+    assert output, name
+    assert not output.startswith(f"{name.split('.')[-1]}("), f"{name}: a dataclass without words"

@@ -41,12 +41,12 @@ def test_nothing_is_promised_or_limited_but_in_a_row() -> None:
 
 
 def test_unsafe_code_stands_where_it_is_said_to() -> None:
-    said = re.findall(r"`native/src/([\w./]+)`", TEXT)
+    output = re.findall(r"`native/src/([\w./]+)`", TEXT)
     using = {
         str(path.relative_to(ROOT / "native" / "src"))
         for path in (ROOT / "native" / "src").rglob("*.rs")
         if re.search(r"\bunsafe\s*(\{|impl|fn)", path.read_text())
     }
     assert using
-    assert {one for one in using if not one.startswith(tuple(said))} == set()
-    assert all(any(one.startswith(place) for one in using) for place in said)
+    assert {one for one in using if not one.startswith(tuple(output))} == set()
+    assert all(any(one.startswith(place) for one in using) for place in output)

@@ -85,7 +85,7 @@ class Tokens:
 
         self.settings = settings
         self._read = reader(settings.jwks, settings.ca_file)  # ConfigError
-        self._source = JwksSource(settings.jwks, self._read, settings.renew_seconds)
+        self.source = JwksSource(settings.jwks, self._read, settings.renew_seconds)  # of keys
 
     def __reduce__(self) -> tuple[type["Tokens"], tuple[TokenSettings]]:
         return Tokens, (self.settings,)
@@ -108,19 +108,19 @@ class Tokens:
 
     def start(self) -> None:
         """Reads keys from now on, in the background."""
-        self._source.start()
+        self.source.start()
 
     def stop(self) -> None:
-        self._source.stop()
+        self.source.stop()
 
     def renew(self) -> None:
         """Reads keys again soon."""
-        self._source.renew_soon()
+        self.source.renew_soon()
 
     @property
     def failure(self) -> str | None:
         """Why nobody can log in with a token; None: they can."""
-        return self._source.failure
+        return self.source.failure
 
     def judge(self, token: bytes, now: float, *, waits: bool) -> Claims:
         """The claims of this token. `now`: the time of day, in seconds. TokenError. NoKeyYetError:
@@ -136,8 +136,8 @@ class Tokens:
             try:
                 payload = jwks.check(text, header)
             except UnknownKeyError:
-                self._source.miss()
-                if waits and self._source.is_renewing:
+                self.source.miss()
+                if waits and self.source.is_renewing:
                     raise NoKeyYetError from None
                 raise
         except (SignatureError, UnicodeDecodeError) as error:
@@ -146,11 +146,11 @@ class Tokens:
         return _claims(payload, self.settings, now)
 
     def _keys(self, *, waits: bool) -> "Jwks":
-        jwks = self._source.jwks
+        jwks = self.source.jwks
         if jwks is None:
-            if waits and self._source.is_renewing:
+            if waits and self.source.is_renewing:
                 raise NoKeyYetError
-            raise TokenError(f"there are no keys: {self._source.failure}")
+            raise TokenError(f"there are no keys: {self.source.failure}")
         return jwks
 
 

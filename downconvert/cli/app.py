@@ -55,8 +55,8 @@ BROKEN_PIPE: Final = 141  # 128 + SIGPIPE
 COMPLETION: Final = "_DOWNCONVERT_COMPLETE"  # set by a shell that requests completion
 
 
-def _show_version(context: click.Context, _option: click.Parameter, asked: bool) -> None:
-    if asked:
+def _show_version(context: click.Context, _option: click.Parameter, wanted: bool) -> None:
+    if wanted:
         from .versions import versions
 
         click.echo("\n".join(versions()))

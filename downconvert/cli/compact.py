@@ -73,17 +73,17 @@ def compact(
             if dry_run:
                 segments = list(log.segments)[:-1]
                 size = sum(log.end_of(segment) for segment in segments)
-                said: dict[str, object] = {"segments": len(segments), "bytes": size}
+                summary: dict[str, object] = {"segments": len(segments), "bytes": size}
                 words = f"{format_count(len(segments), 'segment')} of {format_size(size)} to clean"
             else:
                 if roll:
                     log.writer.roll()
                 count = compact_log(log, config, now=now, buffer_size=buffer)
-                said = {**asdict(count), "cleanedUpTo": cleanable(log, config, now).end}
+                summary = {**asdict(count), "cleanedUpTo": cleanable(log, config, now).end}
                 words = (
                     f"{count.records_in:,} to {count.records_out:,} records, "
                     f"{format_size(count.bytes_in)} to {format_size(count.bytes_out)}, up to "
-                    f"offset {said['cleanedUpTo']}"
+                    f"offset {summary['cleanedUpTo']}"
                 )
-            line = json.dumps({"partition": name, **said}) if as_json else f"{name}: {words}"
+            line = json.dumps({"partition": name, **summary}) if as_json else f"{name}: {words}"
             click.echo(line)

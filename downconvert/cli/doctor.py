@@ -106,14 +106,14 @@ def doctor(
 
 def _follow(readers: Sequence[Source], census: Census, release: str, *, as_json: bool) -> None:
     """Reads until Ctrl-C, or until all followed sources have ended."""
-    told: set[tuple[str, str, str]] = set()
+    reported: set[tuple[str, str, str]] = set()
     try:
         while True:
             fresh: dict[ClientKey, None] = {}
             for reader in readers:
                 for seen in reader.read():
                     fresh[census.add(seen)] = None
-            for line in newly_broken(fresh, census, release, told):
+            for line in newly_broken(fresh, census, release, reported):
                 click.echo(line, err=as_json)
             if all(reader.is_over for reader in readers):
                 return

@@ -72,15 +72,15 @@ def _block(client: Client, release: str) -> Iterator[tuple[str, str]]:
 
 
 def newly_broken(
-    keys: Collection[ClientKey], census: Census, release: str, told: set[tuple[str, str, str]]
+    keys: Collection[ClientKey], census: Census, release: str, reported: set[tuple[str, str, str]]
 ) -> Iterator[str]:
     """A line for each client among these that would break and was not reported before."""
-    found = {key[:3] for key in keys} - told
+    found = {key[:3] for key in keys} - reported
     uses = [(key, use) for key, use in census if key[:3] in found] if found else []
     for client in diagnose(uses, release):
         refused = client.refused_by(release)
         if refused:
-            told.add((client.client_id, client.software, client.address))
+            reported.add((client.client_id, client.software, client.address))
             yield f"{_title(client)}: {', '.join(map(str, refused))}; {client.advice}"
 
 

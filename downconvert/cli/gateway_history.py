@@ -32,8 +32,8 @@ class History:
         if path is not None and path.exists():
             try:
                 page = json.loads(path.read_text(encoding="utf-8"))
-                for name, said in pages_of(page).items():
-                    self._clusters.setdefault(name, _Seen(now)).add(said)
+                for name, counts in pages_of(page).items():
+                    self._clusters.setdefault(name, _Seen(now)).add(counts)
             except (ValueError, KeyError, TypeError, AttributeError):
                 text = f"{path}: no history of a gateway; remove it, or name another"
                 raise CommandError(text) from None

@@ -51,8 +51,8 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
             step(f"recover {name}", 0, 1)
             if isinstance(report, str):
                 offline += 1
-                said = json.dumps({"partition": name, "offline": report})
-                click.echo(said if as_json else f"{name}: left as it is: {report}")
+                document = json.dumps({"partition": name, "offline": report})
+                click.echo(document if as_json else f"{name}: left as it is: {report}")
                 continue
             cut += report.bytes_cut
             if as_json:

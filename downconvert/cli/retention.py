@@ -73,8 +73,8 @@ def retention(
 
 def _line(name: str, found: Removable, size: int, start: int, as_json: bool, dry_run: bool) -> str:
     if as_json:
-        said = {"partition": name, "segments": found.count, "bytes": size, "startOffset": start}
-        return json.dumps(said)
+        summary = {"partition": name, "segments": found.count, "bytes": size, "startOffset": start}
+        return json.dumps(summary)
     if not found.count:
         return f"{name}: nothing to remove"
     what = f"{format_count(found.count, 'segment')} of {format_size(size)}"

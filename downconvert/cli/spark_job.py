@@ -76,10 +76,10 @@ def on_spark(command: Command) -> Command:
 
     @wraps(command)
     def run(**options: Any) -> Any:
-        told = {
+        values = {
             field.name: options.pop(field.name) for field in fields(Job) if field.name in options
         }
-        return command(job=Job(**told), **options)
+        return command(job=Job(**values), **options)
 
     made: Any = run
     for option in (

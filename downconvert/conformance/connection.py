@@ -104,10 +104,10 @@ class Connection:
     def _log_in(self, credentials: Credentials) -> None:
         steps = authenticate(credentials)
         try:
-            asked = next(steps)
+            step = next(steps)
             while True:
-                assert asked.body is not None, "a login passes no client's requests on"
-                asked = steps.send(self.ask(asked.api, asked.version, asked.body))
+                assert step.body is not None, "a login passes no client's requests on"
+                step = steps.send(self.ask(step.api, step.version, step.body))
         except StopIteration:
             return
         except AuthenticationError as error:

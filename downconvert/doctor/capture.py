@@ -11,7 +11,7 @@ from typing import Final
 
 from .capture_file import CaptureFile, Packet
 from .evidence import Problems, Seen, seen
-from .frames import Asked
+from .frames import RequestHead
 from .packets import segment_of
 from .streams import Streams
 
@@ -51,13 +51,13 @@ class Capture:
         for request in self._streams.take(segment):
             yield from self._seen(*request)
 
-    def _seen(self, address: str, asked: Asked) -> Iterator[Seen]:
+    def _seen(self, address: str, head: RequestHead) -> Iterator[Seen]:
         one = seen(
-            client_id=asked.client_id,
-            software=asked.software,
+            client_id=head.client_id,
+            software=head.software,
             address=address,
-            api=asked.api,
-            version=asked.version,
+            api=head.api,
+            version=head.version,
             when=self._when or None,
         )
         if one is not None:

@@ -25,7 +25,7 @@ CLIENT_IDS_MAX: Final = 16  # of a connection; a client has one
 SOFTWARE_SINCE: Final = 3  # the first version of ApiVersions with the client's software
 
 
-class Asked(NamedTuple):
+class RequestHead(NamedTuple):
     """A request's header, and the software of the connection's client if known."""
 
     api: int
@@ -49,7 +49,7 @@ class Frames:
         self._client_ids = set[str]()  # from the connection's requests
         self._is_raw = False  # SASL tokens are sent without headers [SaslHandshake v0]
 
-    def feed(self, data: bytes) -> Iterator[Asked]:
+    def feed(self, data: bytes) -> Iterator[RequestHead]:
         """The next bytes: all captured bytes of a segment, or the new part of it."""
         if not self.is_synced:
             if not _is_request(data, self._client_ids):
@@ -89,7 +89,7 @@ class Frames:
         size = int.from_bytes(self._head[:4], "big", signed=True)
         return 4 + min(size, HEAD) if 0 <= size <= SIZE_MAX else 4
 
-    def _request(self) -> Iterator[Asked]:
+    def _request(self) -> Iterator[RequestHead]:
         head = bytes(self._head)
         self._head.clear()
         size = int.from_bytes(head[:4], "big", signed=True)
@@ -100,16 +100,16 @@ class Frames:
             self._stray()
         else:
             self._left = size + 4 - len(head)
-            asked = self._parsed(head)
-            if asked is not None:
+            request = self._parsed(head)
+            if request is not None:
                 if len(self._client_ids) < CLIENT_IDS_MAX:
-                    self._client_ids.add(asked.client_id)
-                self._is_raw = asked.api == SASL_HANDSHAKE and asked.version == 0
-                yield asked
+                    self._client_ids.add(request.client_id)
+                self._is_raw = request.api == SASL_HANDSHAKE and request.version == 0
+                yield request
             elif not self._is_raw:
                 self._stray()
 
-    def _parsed(self, head: bytes) -> Asked | None:
+    def _parsed(self, head: bytes) -> RequestHead | None:
         name = _client_id(head)
         if name is None:
             return None
@@ -117,7 +117,7 @@ class Frames:
         _, api, version, _ = _PREFIX.unpack_from(head)
         if api == API_VERSIONS and version >= SOFTWARE_SINCE:
             self._software = _software(head, body) or self._software
-        return Asked(api, version, client_id, self._software)
+        return RequestHead(api, version, client_id, self._software)
 
     def _stray(self) -> None:
         self.problems.add("bytes that are no request")

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from records.units import KiB, MiB
 
 from .evidence import Problems
-from .frames import Asked, Frames
+from .frames import Frames, RequestHead
 from .packets import SYN, Segment
 
 CONNECTIONS_MAX: Final = 10_000
@@ -24,7 +24,7 @@ ALL_KEPT_MAX: Final = 64 * MiB  # bytes, of all connections
 AHEAD_MAX: Final = 64 * MiB
 
 _Key: TypeAlias = tuple[str, int, str, int]  # addresses and ports, the client's first
-Received: TypeAlias = tuple[str, Asked]  # a client's address, and its request
+Received: TypeAlias = tuple[str, RequestHead]  # a client's address, and its request
 
 
 class _Piece(NamedTuple):
@@ -43,7 +43,7 @@ class _Stream:
         self.kept = 0
         self.frames = Frames(problems, is_new=is_new)
 
-    def take(self, segment: Segment) -> Iterator[Asked]:
+    def take(self, segment: Segment) -> Iterator[RequestHead]:
         ahead = self.ahead(segment.sequence)
         piece = _Piece(segment.data, segment.size)
         if ahead <= 0:
@@ -63,7 +63,7 @@ class _Stream:
         earlier bytes."""
         return (sequence - self._next + (1 << 31)) % (1 << 32) - (1 << 31)
 
-    def skip(self) -> Iterator[Asked]:
+    def skip(self) -> Iterator[RequestHead]:
         """Counts missing bytes as lost, up to the first kept segment."""
         lost = self.ahead(min(self.early, key=self.ahead))
         self.frames.problems.add("gaps in what clients sent")
@@ -71,11 +71,11 @@ class _Stream:
         self._next = (self._next + lost) % (1 << 32)
         yield from self._drain()
 
-    def finish(self) -> Iterator[Asked]:
+    def finish(self) -> Iterator[RequestHead]:
         while self.early:
             yield from self.skip()
 
-    def _push(self, piece: _Piece, known: int) -> Iterator[Asked]:
+    def _push(self, piece: _Piece, known: int) -> Iterator[RequestHead]:
         """Passes on the new part of a piece: after its first `known` bytes."""
         if known >= piece.size:
             return
@@ -86,7 +86,7 @@ class _Stream:
         if missing:
             self.frames.lose(missing)
 
-    def _drain(self) -> Iterator[Asked]:
+    def _drain(self) -> Iterator[RequestHead]:
         while self.early:
             at = min(self.early, key=self.ahead)
             if (ahead := self.ahead(at)) > 0:
@@ -144,5 +144,5 @@ class Streams:
         yield from _received(key, stream.finish())
 
 
-def _received(key: _Key, asked: Iterator[Asked]) -> Iterator[Received]:
-    return ((key[0], one) for one in asked)
+def _received(key: _Key, request: Iterator[RequestHead]) -> Iterator[Received]:
+    return ((key[0], one) for one in request)

@@ -60,7 +60,7 @@ class Processes(Startable):
         self._configure = configure
         self._listeners = Listeners(config.listen.host, shares_ports=config.shares_ports)
         self._ledgers = Ledgers(SharedLedger(), SharedLedger(), SharedLedger())
-        self._children: list[_Child] = []
+        self.children: list[_Child] = []
         self._past = Figures(processes=0)  # counts of children that died
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
         self._lock = Lock()
@@ -76,8 +76,8 @@ class Processes(Startable):
             self.address = Address(*bootstrap[0].getsockname()[:2])
             for one in bootstrap:
                 one.close()
-            self._children = [self._started(number) for number in range(self._count)]
-            for child in self._children:
+            self.children = [self._started(number) for number in range(self._count)]
+            for child in self.children:
                 child.ask("ready", seconds=START_SECONDS)
         except BaseException:
             self.stop()
@@ -87,9 +87,9 @@ class Processes(Startable):
     def stop(self) -> None:
         """Stops. Requests under way may finish within the limits' time."""
         self._stopping.set()
-        for child in self._children:
+        for child in self.children:
             child.send("stop")
-        for child in self._children:
+        for child in self.children:
             child.join(self.config.limits.drain_timeout + ANSWER_SECONDS)
         if self._watcher.ident is not None:
             self._watcher.join()
@@ -98,20 +98,20 @@ class Processes(Startable):
     def reload(self, config: GatewayConfig) -> None:
         """Applies other settings to all processes. ConfigError: the first refused them; nothing has
         changed."""
-        for child in self._children:
+        for child in self.children:
             child.ask("reload", _share(config, self._count))
         self.config = applicable(self.config, config)
 
     @property
     def is_alive(self) -> bool:
         """Whether it serves. While some children are restarted, the others serve."""
-        return not self._stopping.is_set() and any(one.is_alive for one in self._children)
+        return not self._stopping.is_set() and any(one.is_alive for one in self.children)
 
     def figures(self) -> Figures:
         """The sum of all children's figures. Counts that only grow include children that have died.
         A child that does not answer counts as in its last answer."""
         with self._lock:
-            children, past = list(self._children), self._past
+            children, past = list(self.children), self._past
         with ThreadPoolExecutor(max(len(children), 1), "figures") as pool:
             every = list(pool.map(_Child.figures, children))
         whole = total([past, *every])
@@ -128,8 +128,8 @@ class Processes(Startable):
     def _watch(self) -> None:
         """Restarts children that died."""
         while not self._stopping.is_set():
-            wait([child.process.sentinel for child in self._children], timeout=0.2)
-            for number, child in enumerate(self._children):
+            wait([child.process.sentinel for child in self.children], timeout=0.2)
+            for number, child in enumerate(self.children):
                 if not child.is_alive and not self._stopping.is_set():
                     code = child.process.exitcode
                     LOG.error(
@@ -147,7 +147,7 @@ class Processes(Startable):
                         continue
                     with self._lock:
                         self._past = total([self._past, child.last, Figures(0, restarted=1)])
-                        self._children[number] = started
+                        self.children[number] = started
 
     # --- listening sockets, asked for by children
 

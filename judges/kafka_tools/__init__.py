@@ -11,7 +11,7 @@ from typing import Final
 from judges import limited
 from judges.outcome import Outcome, Verdict
 from judges.places import BUILD
-from judges.suite import Asked
+from judges.suite import Selection
 from tests.clients.install import JAVA
 from tests.fetching import once
 from tests.fetching import run as installed
@@ -39,21 +39,21 @@ class KafkaTools:
     def prepare(self) -> None:
         """Nothing: each requested version is fetched before its first test."""
 
-    def run(self, asked: Asked) -> Iterator[Outcome]:
+    def run(self, selection: Selection) -> Iterator[Outcome]:
         chosen = {
             f"{version} {tool.name}": (version, tool)
             for version in VERSIONS
             for tool in TOOLS
             if tool.since <= _numbers(version) < tool.until
         }
-        if asked.quick:
+        if selection.quick:
             chosen = {test: what for test, what in chosen.items() if re.fullmatch(_QUICK, test)}
-        chosen = {test: what for test, what in chosen.items() if asked.wants(test)}
+        chosen = {test: what for test, what in chosen.items() if selection.wants(test)}
         for version in dict.fromkeys(version for version, _ in chosen.values()):
             self.fetch(version)
-        data.write(asked.bootstrap)
+        data.write(selection.bootstrap)
         for test, (version, tool) in chosen.items():
-            yield self._ended(test, version, tool, asked)
+            yield self._ended(test, version, tool, selection)
 
     def fetch(self, version: str) -> Path:
         """The folder with a version's jars. InstallError: Maven cannot fetch them."""
@@ -71,24 +71,24 @@ class KafkaTools:
                 installed(*maven, *chosen, *copied, environment=MAVEN_OPTIONS)
         return self._home / version
 
-    def _ended(self, test: str, version: str, tool: Tool, asked: Asked) -> Outcome:
+    def _ended(self, test: str, version: str, tool: Tool, selection: Selection) -> Outcome:
         name = re.sub(r"[^\w.]+", "-", test)
         main = main_class(self._home / version, tuple(tool.classes))
-        data.make(asked.bootstrap, name)
+        data.make(selection.bootstrap, name)
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
             file.write(tool.file.replace("%s", name))
             file.flush()
-            place = Place(_numbers(version), asked.bootstrap, name, file.name)
+            place = Place(_numbers(version), selection.bootstrap, name, file.name)
             path = ("-cp", f"{self._home / version}/*", main)
-            log = asked.logs / f"{name}.log"
+            log = selection.logs / f"{name}.log"
             command = (*JAVA, *path, *tool.arguments(place))
             enough = (lambda said: not tool.check(said)) if tool.goes_on else None
             ended = limited.run(command, _LIMIT, log, stdin=tool.stdin, enough=enough)
         if tool.makes:
-            data.remove(asked.bootstrap, tool.makes)
+            data.remove(selection.bootstrap, tool.makes)
         wrong = tool.check(ended.output)
         if not wrong and tool.writes:
-            there = data.written(asked.bootstrap, name)
+            there = data.written(selection.bootstrap, name)
             wrong = "" if there == tool.writes else f"{there} of {tool.writes} in the topic"
         if ended.code is None:
             wrong = f"time limit; {wrong}".removesuffix("; ")

@@ -38,10 +38,10 @@ from simulator.rounds import ROUNDS_MAX
 from .simulate_cluster import (
     cluster_options,
     cluster_settings,
-    is_cluster_asked_for,
+    has_cluster_options,
     simulate_cluster,
 )
-from .simulate_path import is_asked_for, load_options, path_options, simulate_path
+from .simulate_path import has_path_options, load_options, path_options, simulate_path
 from .values import WORKLOAD
 
 Segments = Callable[[Step], AbstractContextManager[list[Path]]]
@@ -172,14 +172,14 @@ def simulate(
     \b
     downconvert simulate --brokers 3 --faults all --seed 1 --seeds 100
     """
-    if is_cluster_asked_for(context):
+    if has_cluster_options(context):
         context.invoke(simulate_cluster, **cluster_settings(context))
         return
-    asked = {**settings, "slow": slow, "prometheus": prometheus}
-    if is_asked_for(asked):
+    given = {**settings, "slow": slow, "prometheus": prometheus}
+    if has_path_options(given):
         if paths or keep is not None:
             raise click.UsageError("the topic of --clients and --preset is generated: no PATHS")
-        path = load_options(context, asked, workloads)
+        path = load_options(context, given, workloads)
         name = settings["preset"] or format_clients(path.clients)
         simulate_path(path, name, as_json=as_json, report=report, prometheus=prometheus)
         return

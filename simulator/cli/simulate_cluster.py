@@ -78,7 +78,7 @@ def cluster_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def is_cluster_asked_for(context: click.Context) -> bool:
+def has_cluster_options(context: click.Context) -> bool:
     """Whether some of these options are given to a command that has others, too. UsageError:
     options of both kinds are given."""
     given = {

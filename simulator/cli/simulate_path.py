@@ -95,7 +95,7 @@ def path_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def is_asked_for(settings: dict[str, Any]) -> bool:
+def has_path_options(settings: dict[str, Any]) -> bool:
     """Whether the options are those of a simulation over TCP. UsageError: they are inconsistent."""
     if settings["clients"] or settings["preset"]:
         return True

@@ -64,7 +64,7 @@ class Consumer(SimulatedClient):
         return leader.node
 
     def _ask(self, node: int, partitions: list[int]) -> None:
-        asked = {index: (self.positions[index], self.leaders[index]) for index in partitions}
+        requested = {index: (self.positions[index], self.leaders[index]) for index in partitions}
         by_id = self.options.version >= TOPIC_IDS_SINCE
         topic = {"topic_id": self.context.topic_id} if by_id else {"topic": TOPIC}
         body = Message(
@@ -85,16 +85,16 @@ class Consumer(SimulatedClient):
                             last_fetched_epoch=-1,
                             partition_max_bytes=self._max_bytes[index],
                         )
-                        for index, (position, leader) in asked.items()
+                        for index, (position, leader) in requested.items()
                     ],
                 )
             ],
         )
 
         def answered(body: Message | None, tag: Tag) -> None:
-            self._in_flight -= asked.keys()
+            self._in_flight -= requested.keys()
             if body is None or body.error_code:
-                for index, (_, leader) in asked.items():
+                for index, (_, leader) in requested.items():
                     self._give_up(index, leader)
                 self.later(BACKOFF, self._fetch)
                 return
@@ -102,13 +102,13 @@ class Consumer(SimulatedClient):
             for topic in body.responses:
                 for result in topic.partitions:
                     index = result.partition_index
-                    is_well &= self._take(node, result, *asked[index], tag)
+                    is_well &= self._take(node, result, *requested[index], tag)
             if is_well:
                 self._fetch()
             else:
                 self.later(BACKOFF, self._fetch)
 
-        self._in_flight |= asked.keys()
+        self._in_flight |= requested.keys()
         self.ask(node, ApiKey.Fetch, self.options.version, body, answered)
 
     def _give_up(self, index: int, leader: Leader) -> None:

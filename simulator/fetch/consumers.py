@@ -49,13 +49,13 @@ class _Consumer:
     """One connection, and its current answer."""
 
     __slots__ = (
-        "asked_at",
         "digest",
         "fetch",
         "first_byte_at",
         "head",
         "rate",
         "read",
+        "requested_at",
         "size",
         "socket",
         "to_read",
@@ -69,7 +69,7 @@ class _Consumer:
         self.head = bytearray()
         self.size = self.read = 0  # bytes of the answer, promised and read
         self.digest = xxhash.xxh3_128()
-        self.asked_at = self.first_byte_at = 0.0
+        self.requested_at = self.first_byte_at = 0.0
 
 
 class Consumers:
@@ -120,7 +120,7 @@ class Consumers:
         consumer.head.clear()
         consumer.digest.reset()
         consumer.read = 0
-        consumer.asked_at = now()
+        consumer.requested_at = now()
         consumer.socket.sendall(REQUEST.pack(consumer.fetch))
 
     def _resume_due(self) -> float | None:
@@ -171,9 +171,9 @@ class Consumers:
         consumer.fetch = (consumer.fetch + 1) % len(self._expected)
         if not consumer.rate:
             finished = now()
-            reading.latencies.append(finished - consumer.asked_at)
+            reading.latencies.append(finished - consumer.requested_at)
             first = consumer.first_byte_at if consumer.read else finished
-            reading.first_bytes.append(first - consumer.asked_at)
+            reading.first_bytes.append(first - consumer.requested_at)
             consumer.to_read -= 1
             if not consumer.to_read:
                 self._fast -= 1

@@ -63,11 +63,11 @@ class RunStats:
 
 class _Client:
     __slots__ = (
-        "asked_at",
         "digest",
         "first_byte_at",
         "head",
         "read",
+        "requested_at",
         "scans_done",
         "size",
         "socket",
@@ -83,7 +83,7 @@ class _Client:
         self.head = b""
         self.size = self.read = 0  # of the current answer, without its length field
         self.digest = new_digest()
-        self.asked_at = self.first_byte_at = 0.0
+        self.requested_at = self.first_byte_at = 0.0
 
 
 class Clients:
@@ -133,7 +133,7 @@ class Clients:
         moment = now()
         while self._paused and self._paused[0][0] <= moment:
             _, _, client = heapq.heappop(self._paused)
-            if client.asked_at:
+            if client.requested_at:
                 self._selector.register(client.socket, EVENT_READ, client)
             else:
                 self._ask(client)
@@ -142,7 +142,7 @@ class Clients:
         client.head, client.size, client.read = b"", 0, 0
         client.digest.reset()
         request = client.spec.scan[client.step].request
-        client.asked_at = now()
+        client.requested_at = now()
         if client.socket.send(request) != len(request):
             raise SimulationError("a connection does not take a request")
 
@@ -190,10 +190,10 @@ class Clients:
             client.scans_done += 1
             self._scans_left -= client.scans_done == 1 and not spec.rate
         if not spec.rate:
-            stats.first_bytes.append(client.first_byte_at - client.asked_at)
-            stats.latencies.append(finished - client.asked_at)
+            stats.first_bytes.append(client.first_byte_at - client.requested_at)
+            stats.latencies.append(finished - client.requested_at)
         if spec.pause and not spec.rate:
-            client.asked_at = 0.0
+            client.requested_at = 0.0
             self._pause(client, spec.pause)
         else:
             self._ask(client)

@@ -83,11 +83,11 @@ def _scan(broker: Broker, version: int, share: Sequence[int], max_bytes: int) ->
         answer = _ask(broker, request)
         read = 0
         for partition in _partitions(version, answer):
-            index, asked = partition.partition_index, offsets[partition.partition_index]
+            index, first_offset = partition.partition_index, offsets[partition.partition_index]
             if partition.error_code:
                 raise SimulationError(f"Fetch v{version} got error {partition.error_code}")
-            _compare(broker, version, index, asked, max_bytes, partition.records)
-            count, last_offset = delivered(partition.records, asked)
+            _compare(broker, version, index, first_offset, max_bytes, partition.records)
+            count, last_offset = delivered(partition.records, first_offset)
             if not count:
                 continue  # others have filled the answer
             read += count

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from bench.dashboard import DASHBOARD, VARIABLES, Line, Panel, asked, draw, lines, sections
+from bench.dashboard import DASHBOARD, VARIABLES, Line, Panel, as_sent, draw, lines, sections
 
 FOUND = sections(json.loads(DASHBOARD.read_text()))
 
@@ -13,8 +13,8 @@ def test_every_panel_is_asked_for_as_grafana_does() -> None:
     queries = [query for panels in FOUND.values() for one in panels for query, _ in one.queries]
     assert len(queries) > 30
     assert any("$__rate_interval" in query for query in queries)
-    assert not any("$" in asked(query) for query in queries)
-    assert asked('rate(a{job=~"$job"}[$__rate_interval])') == (
+    assert not any("$" in as_sent(query) for query in queries)
+    assert as_sent('rate(a{job=~"$job"}[$__rate_interval])') == (
         f'rate(a{{job=~".*"}}[{VARIABLES["$__rate_interval"]}])'
     )
 

@@ -9,5 +9,5 @@ GENERATORS = (error_reference, metrics_reference, settings_reference)
 
 @pytest.mark.parametrize("generator", GENERATORS, ids=lambda one: one.PAGE.name)
 def test_reference_pages_are_up_to_date(generator):
-    said = generator.PAGE.read_text()
-    assert said == generator.reference(), f"run: python -m {generator.__name__}"
+    output = generator.PAGE.read_text()
+    assert output == generator.reference(), f"run: python -m {generator.__name__}"

@@ -39,8 +39,8 @@ def test_constant_and_expected_figures_are_no_growth() -> None:
 
 def test_steady_growth_is_reported() -> None:
     for name, each in (("anonymous", MiB // 2), ("files", 2), ("log_size", MiB), ("log_files", 5)):
-        (said,) = growth(soaked(**{name: each}))
-        assert said.startswith(f"{name}:")
+        (output,) = growth(soaked(**{name: each}))
+        assert output.startswith(f"{name}:")
 
 
 def test_growth_during_the_warm_up_does_not_count() -> None:
@@ -51,5 +51,5 @@ def test_growth_during_the_warm_up_does_not_count() -> None:
 
 def test_starts_that_take_longer_and_longer_are_reported() -> None:
     starts = [Start(120.0 * number, 0.5 + number / 10) for number in range(30)]
-    (said,) = growth(replace(soaked(), starts=starts))
-    assert said.startswith("a start:")
+    (output,) = growth(replace(soaked(), starts=starts))
+    assert output.startswith("a start:")

@@ -55,8 +55,8 @@ def schema_of(kind: str, version: str) -> Any:
 @cache
 def _module(module: str) -> Path:
     """Where a module's files are."""
-    said = json.loads(run("go", "mod", "download", "-json", module, cwd=BUILD))
-    return Path(said["Dir"])
+    document = json.loads(run("go", "mod", "download", "-json", module, cwd=BUILD))
+    return Path(document["Dir"])
 
 
 def _strict(schema: Any) -> Any:

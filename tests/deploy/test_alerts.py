@@ -15,6 +15,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+from bench.dashboard import prometheus_command
 from downconvert.access.rights import Access
 from downconvert.gateway.figures import End
 from downconvert.gateway.observing import Observation
@@ -99,21 +100,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 @contextmanager
 def prometheus(directory: Path, jobs: dict[str, int]) -> Iterator[int]:
     """One that scrapes often; its port."""
-    (port,) = free_ports(1)
-    scrapes = [
-        {"job_name": job, "static_configs": [{"targets": [f"{LOOPBACK}:{at}"]}]}
-        for job, at in jobs.items()
-    ]
-    config = directory / "prometheus.yml"  # JSON is YAML
-    config.write_text(
-        json.dumps({"global": {"scrape_interval": "200ms"}, "scrape_configs": scrapes})
-    )
-    command = (
-        "prometheus",
-        f"--config.file={config}",
-        f"--storage.tsdb.path={directory / 'prometheus'}",
-        f"--web.listen-address={LOOPBACK}:{port}",
-    )
+    command, port = prometheus_command(directory, jobs, "200ms")
     with running(command, lambda: is_ready(port)):
         yield port
 
@@ -129,8 +116,8 @@ def is_ready(port: int) -> bool:
 def values(port: int, query: str) -> list[Any]:
     page = f"http://{LOOPBACK}:{port}/api/v1/query?{urlencode({'query': query})}"
     with urlopen(page, timeout=10) as answer:
-        said = json.load(answer)
-    found: list[Any] = said["data"]["result"]
+        document = json.load(answer)
+    found: list[Any] = document["data"]["result"]
     return found
 
 

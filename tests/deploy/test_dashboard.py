@@ -69,8 +69,8 @@ def ready(stack: ExitStack, *arguments: object) -> dict[str, Any]:
     stack.callback(process.kill)
     line = process.stdout.readline() if process.stdout is not None else ""
     assert line, process.stderr.read() if process.stderr is not None else ""
-    said: dict[str, Any] = json.loads(line)
-    return said
+    document: dict[str, Any] = json.loads(line)
+    return document
 
 
 def use(address: tuple[str, int]) -> None:

@@ -76,11 +76,11 @@ def replaced(service: Service, name: str, running: Running, load: "list[Load]") 
     time.sleep(PRE_STOP_SECONDS)
     running.process.terminate()
     try:
-        _, said = running.process.communicate(timeout=GRACE_SECONDS)
+        _, output = running.process.communicate(timeout=GRACE_SECONDS)
     except subprocess.TimeoutExpired:
         raise AssertionError("it outlives its grace period, and would be killed") from None
     assert running.process.returncode == 0
-    assert "failed" not in said, said
+    assert "failed" not in output, output
     for client in load:
         client.wait_for(client.acknowledged + BEFORE)
 

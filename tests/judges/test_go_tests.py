@@ -31,34 +31,34 @@ def test_each_test_and_how_it_ended() -> None:
 
 
 def test_a_test_with_others_is_counted_where_it_failed_by_itself() -> None:
-    said = (
+    output = (
         "=== RUN   TestA\n=== RUN   TestA/b\n    --- PASS: TestA/b (0.00s)\n"
         "    a_test.go:1: not tidied up\n--- FAIL: TestA (0.10s)\n"
     )
-    assert [(outcome.test, outcome.verdict) for outcome in ends(said, "")] == [
+    assert [(outcome.test, outcome.verdict) for outcome in ends(output, "")] == [
         ("TestA/b", Verdict.PASS),
         ("TestA", Verdict.FAIL),
     ]
 
 
 def test_tests_that_never_ended_failed() -> None:
-    said = (
+    output = (
         "=== RUN   TestA\n=== RUN   TestA/b\n=== RUN   TestA/c\n    --- PASS: TestA/c (0.00s)\n"
         "panic: at last\n"
     )
     assert [
-        outcome for outcome in ends(said, "time limit") if outcome.verdict is not Verdict.PASS
+        outcome for outcome in ends(output, "time limit") if outcome.verdict is not Verdict.PASS
     ] == [Outcome("TestA/b", Verdict.FAIL, 0.0, "time limit")]
 
 
 def test_a_reason_is_no_tidying_and_names_no_machine() -> None:
-    said = (
+    output = (
         "=== RUN   TestA\n"
         "    a_test.go:7: member a.test@vm-1.local (a)-12: no message\n"
         "    group.go:12: Reader: Leaving group g, member a.test@vm-1.local (a)-12\n"
         "--- FAIL: TestA (0.10s)\n"
     )
-    [outcome] = ends(said, "")
+    [outcome] = ends(output, "")
     assert outcome.said == "a_test.go:7: member a.test (a)-12: no message"
 
 

@@ -10,11 +10,11 @@ from judges.kafka_tools.tools import TOOLS, Place, acknowledged, consumed, print
 
 
 def test_a_producer_s_total_counts() -> None:
-    said = (
+    output = (
         '{"name":"producer_send_success","key":null}\n{"name":"tool_data","sent":1000,"acked":%d}\n'
     )
-    assert acknowledged(said % 1000) == ""
-    assert acknowledged(said % 0) == "0 of 1000 acknowledged"
+    assert acknowledged(output % 1000) == ""
+    assert acknowledged(output % 0) == "0 of 1000 acknowledged"
     assert acknowledged("Exception in thread main\n{broken\n") == "0 of 1000 acknowledged"
 
 

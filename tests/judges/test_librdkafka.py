@@ -32,9 +32,9 @@ def test_tests_that_need_a_broker_of_the_usual_kind() -> None:
     assert chosen == ["0001_multiobj", "0011_produce_batch", "0018_cgrp_term"]
 
 
-def ended(state: str, said: str = "") -> Outcome:
+def ended(state: str, message: str = "") -> Outcome:
     report = json.dumps({"tests": {"<MAIN>": {"state": "PASSED"}, "0001_a": {"state": state}}})
-    return reported(report, "0001_a", Ended(0, said, 2.0))
+    return reported(report, "0001_a", Ended(0, message, 2.0))
 
 
 def test_the_states_of_a_report() -> None:

@@ -25,5 +25,5 @@ def test_one_that_does_not_end_is_killed_at_its_limit(tmp_path: Path) -> None:
 
 def test_a_program_with_enough_output_is_ended(tmp_path: Path) -> None:
     program = "import time; print('all', flush=True); time.sleep(600)"
-    ended = python(program, 60, tmp_path / "log", enough=lambda said: "all" in said)
+    ended = python(program, 60, tmp_path / "log", enough=lambda text: "all" in text)
     assert (ended.code, ended.output) == (0, "all\n")

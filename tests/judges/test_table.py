@@ -49,11 +49,11 @@ def test_a_known_reason_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_document_has_the_numbers_and_one_line_for_each_cell() -> None:
-    said = table.document(RUNS)
-    assert "| franz-go 1.22.2 | 3 / 1 / 1 | not run | not run | not run | 2 / 1 / 1 |" in said
-    assert "1 pass here and not there: `c`." in said
-    assert "| franz-go | Kafka 3.9.1 | `c` | c / said more |" in said
-    assert "2026-01-31" in said
+    output = table.document(RUNS)
+    assert "| franz-go 1.22.2 | 3 / 1 / 1 | not run | not run | not run | 2 / 1 / 1 |" in output
+    assert "1 pass here and not there: `c`." in output
+    assert "| franz-go | Kafka 3.9.1 | `c` | c / said more |" in output
+    assert "2026-01-31" in output
 
 
 def test_nothing_to_compare_with_is_no_difference() -> None:

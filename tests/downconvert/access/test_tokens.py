@@ -18,7 +18,7 @@ def made(directory: Path, *keys: dict[str, Any], **settings: Any) -> Tokens:
     whole = {"jwks": str(write(directory, *keys)), "issuer": ISSUER, "audience": (AUDIENCE,)}
     tokens = Tokens(TokenSettings(**(whole | settings)))
     tokens.check()
-    tokens._source.renew()
+    tokens.source.renew()
     return tokens
 
 
@@ -120,13 +120,13 @@ def test_a_token_waits_for_a_key_that_is_being_fetched(tmp_path: Path) -> None:
     with pytest.raises(TokenError, match="not known"):
         tokens.judge(bearer, NOW, waits=False)
     write(tmp_path, jwk("p256"))
-    tokens._source.renew()
+    tokens.source.renew()
     assert tokens.judge(bearer, NOW, waits=True).name == "ann"
 
 
 def test_before_there_are_keys_no_client_is_admitted(tmp_path: Path) -> None:
     tokens = Tokens(TokenSettings(jwks=str(tmp_path / "k"), issuer=ISSUER, audience=("a",)))
-    tokens._source.renew()
+    tokens.source.renew()
     assert tokens.failure == "No such file or directory"
     with pytest.raises(TokenError, match="there are no keys: No such file"):
         tokens.judge(token(NOW), NOW, waits=True)
@@ -138,9 +138,9 @@ def test_the_same_settings_keep_their_keys(tmp_path: Path) -> None:
     for kept in (jwk("rsa"), jwk("p384")):  # which are read again each time, however soon
         write(tmp_path, kept)
         assert keep(former, same) is former
-        wait_for(lambda: not former._source.is_renewing)
-        assert former._source.jwks is not None
-        assert [key.kid for key in former._source.jwks.keys] == [kept["kid"]]
+        wait_for(lambda: not former.source.is_renewing)
+        assert former.source.jwks is not None
+        assert [key.kid for key in former.source.jwks.keys] == [kept["kid"]]
     other = made(tmp_path, issuer="https://other.test")
     assert keep(former, other) is other
     assert keep(other, None) is None

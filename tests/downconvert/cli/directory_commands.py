@@ -44,7 +44,7 @@ COMMAND_OPERATIONS_MAX: Final = 60
 
 
 @dataclass(slots=True)
-class Said:
+class Ran:
     """What a command left: its exit code, None if it died, and what it printed."""
 
     code: int | None
@@ -60,7 +60,7 @@ def check_case(root: Path, seed: int) -> str:
     arguments = random.choice(COMMANDS)(directory)
     fault = random.choice(FAULTS)
     with _disk(directory, fault, random.randrange(1, COMMAND_OPERATIONS_MAX)):
-        said = _serve(directory) if arguments[0] == "serve" else _run(arguments)
+        ran = _serve(directory) if arguments[0] == "serve" else _run(arguments)
     links = {name: found for name, found in before.items() if found[0] in ("link", "other")}
     what = f"{' '.join(arguments)} [{fault}, {', '.join(directory.made) or 'sound'}]"
     try:
@@ -70,7 +70,7 @@ def check_case(root: Path, seed: int) -> str:
             assert all(now.get(name) == found for name, found in links.items()), "replaced"
             assert _is_link(directory, arguments), "replaced the link that it was to write to"
         if fault == "none" and arguments[0] == "recover":
-            _check_report(before, state_of(directory.logs), said, arguments)
+            _check_report(before, state_of(directory.logs), ran, arguments)
         for options in (["--everything"], []):  # what is left is brought into order, and then it is
             settled = _logs_of(state_of(directory.logs))
             with _disk(directory, "none", 0):
@@ -78,8 +78,8 @@ def check_case(root: Path, seed: int) -> str:
             _check(directory, arguments, outside)
         assert _logs_of(state_of(directory.logs)) == settled, "recovered twice, and it differs"
     except AssertionError as error:
-        raise AssertionError(f"{error}\nin {what}: {said}") from error
-    return f"{arguments[0]} {fault}" + (" died" if said.code is None else "")
+        raise AssertionError(f"{error}\nin {what}: {ran}") from error
+    return f"{arguments[0]} {fault}" + (" died" if ran.code is None else "")
 
 
 def _is_link(directory: Directory, arguments: Sequence[str]) -> bool:
@@ -91,19 +91,19 @@ def _is_link(directory: Directory, arguments: Sequence[str]) -> bool:
 # --- running
 
 
-def _run(arguments: Sequence[str]) -> Said:
+def _run(arguments: Sequence[str]) -> Ran:
     out, err = io.StringIO(), io.StringIO()
     code: int | None = None
     with redirect_stdout(out), redirect_stderr(err), suppress(Killed):
         code = run(arguments)
-    said = Said(code, out.getvalue(), err.getvalue())
+    ran = Ran(code, out.getvalue(), err.getvalue())
     if code is not None:
-        assert code in (0, 2), said
+        assert code in (0, 2), ran
         assert out.getvalue() or err.getvalue(), f"{arguments} said nothing"
-    return said
+    return ran
 
 
-def _serve(directory: Directory) -> Said:
+def _serve(directory: Directory) -> Ran:
     """What a writable broker does to its logs, without its sockets."""
     random = directory.random
     with suppress(Killed, OSError, RecordsError):
@@ -118,8 +118,8 @@ def _serve(directory: Directory) -> Said:
                 with suppress(OSError, StorageError):
                     _serve_once(directory, broker, str(partition.name))
                 files.look(20.0 * now)
-        return Said(0, "", "")
-    return Said(None, "", "")
+        return Ran(0, "", "")
+    return Ran(None, "", "")
 
 
 def _serve_once(directory: Directory, broker: Broker, name: str) -> None:
@@ -226,12 +226,12 @@ def _check(directory: Directory, arguments: Sequence[str], outside: State) -> No
         assert not lost, f"lost: {lost}"
 
 
-def _check_report(before: State, after: State, said: Said, arguments: Sequence[str]) -> None:
+def _check_report(before: State, after: State, ran: Ran, arguments: Sequence[str]) -> None:
     """Recovery has named each log file that it changed, and what it set aside."""
     if "--dry-run" in arguments:
         assert _logs_of(before) == _logs_of(after), "changed, though it should not"
         return
-    reports = {r["partition"]: r for r in map(json.loads, said.out.splitlines())}
+    reports = {r["partition"]: r for r in map(json.loads, ran.out.splitlines())}
     for name in before.keys() | after.keys():
         partition, _, file = name.rpartition("/")
         was, now = before.get(name), after.get(name)

@@ -76,7 +76,7 @@ def test_options_override_variables_and_variables_override_the_file(
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("threads = 0", "threads: 0 is not in the range 1<=x<=64."),
         ("threads = true", "threads: True should be no switch"),
@@ -91,7 +91,7 @@ def test_options_override_variables_and_variables_override_the_file(
     ],
 )
 def test_a_wrong_line_in_serves_file_is_shown(
-    command: Command, tmp_path: Path, line: str, said: str
+    command: Command, tmp_path: Path, line: str, message: str
 ) -> None:
     file = tmp_path / "serve.toml"
     file.write_text(f"# ours\n{line}\n")
@@ -99,7 +99,7 @@ def test_a_wrong_line_in_serves_file_is_shown(
     assert (ran.code, ran.out) == (2, "")
     words = one_line(ran.err)
     assert words.endswith(f" (line 2: {line})"), words
-    assert re.search(said, words)
+    assert re.search(message, words)
 
 
 @pytest.mark.parametrize("line", ["workers = 0", "http = [1]", "verbose = 'yes'"])
@@ -156,8 +156,8 @@ def test_serve_reports_options_that_need_a_restart(tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("ready")
         file.write_text(f"listen = '{LOOPBACK}:0'\nthreads = 2\ntopics = ['a']\n")
         process.send_signal(signal.SIGHUP)
-        said = iter(process.stderr.readline, "")
-        assert any("need a restart have changed: threads" in line for line in said)
+        output = iter(process.stderr.readline, "")
+        assert any("need a restart have changed: threads" in line for line in output)
     finally:
         process.kill()
         process.communicate()

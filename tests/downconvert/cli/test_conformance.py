@@ -38,12 +38,12 @@ def address(tmp_path: Path) -> Iterator[str]:
 def test_our_own_broker_keeps_every_rule(command: Command, address: str, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     ran = command("conformance", address, "--json", "--html", page)
-    said = json.loads(ran.out)
-    assert said["faults"] == []
-    assert (ran.code, said["right"]) == (0, said["cases"])
-    assert said["cases"] > 500
-    assert said["skipped"] == []
-    assert f"Yes: {said['right']} of {said['cases']} cases are right." in page.read_text()
+    document = json.loads(ran.out)
+    assert document["faults"] == []
+    assert (ran.code, document["right"]) == (0, document["cases"])
+    assert document["cases"] > 500
+    assert document["skipped"] == []
+    assert f"Yes: {document['right']} of {document['cases']} cases are right." in page.read_text()
     check_fits_a_phone(page)
 
 
@@ -79,8 +79,8 @@ def test_a_broker_with_tls_and_users_is_judged_as_any_other(
     login = ("--ca", ca, "--sasl", mechanism, "--username", "tester")
     ran = command("conformance", address, "--topic", "odd", "--json", *login)
     assert ran.out, ran.err
-    said = json.loads(ran.out)
-    assert (ran.code, said["right"], said["cases"]) == (0, 57, 57)
+    document = json.loads(ran.out)
+    assert (ran.code, document["right"], document["cases"]) == (0, 57, 57)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_kafkas_known_faults_are_found(
     """Filler, the first batch twice and zstd refused, in old versions; nothing in new ones."""
     with start() as port:
         ran = command("conformance", f"{LOOPBACK}:{port}", "--json")
-    said = json.loads(ran.out)
-    found = {fault["rule"]: fault for fault in said["faults"]}
+    document = json.loads(ran.out)
+    found = {fault["rule"]: fault for fault in document["faults"]}
     assert ran.code == 1
     assert {"filler", "once", "codec"} <= set(found)
     assert "transactions" in found["once"]["topics"]
     assert all(max(found[rule]["versions"]) < 4 for rule in found if rule != "codec")
     assert max(found["codec"]["versions"]) == 9
-    assert said["again"] > 0.01
+    assert document["again"] > 0.01
 
 
 @pytest.mark.others

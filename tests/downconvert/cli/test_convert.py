@@ -69,9 +69,9 @@ def test_good_records_before_a_torn_batch_are_written(
     end = torn.stat().st_size - 80
     ran = command("convert", torn, target, "--to-magic", 1)
     assert ran.code == 2
-    said = one_line(ran.err)
-    assert f"{torn}: torn: the last 80 bytes, from byte {end} on, are no whole batch" in said
-    assert "6 records converted" in said
+    output = one_line(ran.err)
+    assert f"{torn}: torn: the last 80 bytes, from byte {end} on, are no whole batch" in output
+    assert "6 records converted" in output
     assert len(list(read(MemoryRecords(target.read_bytes())))) == 6
 
 
@@ -81,9 +81,9 @@ def test_good_records_before_damage_are_written(
     target = tmp_path / "old.log"
     ran = command("convert", damaged, target, "--to-magic", 1)
     assert ran.code == 2
-    said = one_line(ran.err)
-    assert f"{damaged}: record runs past its batch, at byte " in said
-    assert f"3 records converted, 132 B from before it are in {target}" in said
+    output = one_line(ran.err)
+    assert f"{damaged}: record runs past its batch, at byte " in output
+    assert f"3 records converted, 132 B from before it are in {target}" in output
     assert len(list(read(MemoryRecords(target.read_bytes())))) == 3
 
 

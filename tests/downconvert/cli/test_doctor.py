@@ -55,13 +55,13 @@ def test_the_release_decides(command: Command, log: Path) -> None:
 
 def test_json_has_everything(command: Command, log: Path) -> None:
     log.write_text(json_line() + "Completed request:{}\n")
-    said = json.loads(command("doctor", "--json", log).out)
-    [client] = said["clients"]
+    document = json.loads(command("doctor", "--json", log).out)
+    [client] = document["clients"]
     assert (client["software"], client["address"]) == ("librdkafka 1.4.2", "10.0.0.2")
     assert client["breaks"]
     assert client["refused"][0]["api"] == "Fetch"
     assert "1.8 or later" in client["advice"]
-    assert said["problems"] == [f"{log}: lines of requests that cannot be read"]
+    assert document["problems"] == [f"{log}: lines of requests that cannot be read"]
 
 
 def test_a_page_is_written_and_harmless(command: Command, log: Path, tmp_path: Path) -> None:
@@ -89,18 +89,18 @@ def test_counts_of_several_sources_are_added(command: Command, log: Path, tmp_pa
     capture.write_bytes(pcap(packets(stream, 100)))
     metrics = tmp_path / "metrics.txt"
     metrics.write_text(NAMED)
-    said = json.loads(command("doctor", "--json", log, capture, metrics).out)
-    names = {(client["client_id"], client["software"]) for client in said["clients"]}
+    document = json.loads(command("doctor", "--json", log, capture, metrics).out)
+    names = {(client["client_id"], client["software"]) for client in document["clients"]}
     assert {("app", "librdkafka 1.4.2"), ("", "sarama 1.2"), ("sarama", "")} <= names
-    assert "packet capture" in said["sources"][1]
+    assert "packet capture" in document["sources"][1]
 
 
 def test_impossible_times_are_left_out(command: Command, tmp_path: Path) -> None:
     capture = tmp_path / "kafka.pcapng"
     capture.write_bytes(pcapng(packets(request(1, 0), 100), ticks=2**64 - 1).replace(
         b"\x09\0\x01\0\x09", b"\x09\0\x01\0\0"))  # fmt: skip
-    said = json.loads(command("doctor", "--json", capture).out)
-    assert said["clients"][0]["last_seen"] is None
+    document = json.loads(command("doctor", "--json", capture).out)
+    assert document["clients"][0]["last_seen"] is None
 
 
 def test_other_ports_can_be_chosen(command: Command, tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ def url() -> Iterator[str]:
 
 
 def test_a_page_of_metrics_is_fetched_from_a_url(command: Command, url: str) -> None:
-    said = json.loads(command("doctor", "--json", url).out)
-    assert said["clients"][0]["software"] == "sarama 1.2"
+    document = json.loads(command("doctor", "--json", url).out)
+    assert document["clients"][0]["software"] == "sarama 1.2"
     assert "followed" in one_line(command("doctor", "--follow", url).err)
 
 
@@ -201,8 +201,8 @@ def test_a_url_of_another_kind_is_refused(command: Command) -> None:
 
 
 def test_a_directory_is_refused_with_advice(command: Command, tmp_path: Path) -> None:
-    said = one_line(command("doctor", tmp_path).err)
-    assert said.endswith(
+    output = one_line(command("doctor", tmp_path).err)
+    assert output.endswith(
         f"{tmp_path}: is a directory; name request logs, captures or pages in it, such as "
         f"{tmp_path}/kafka-request.log*"
     )

@@ -65,9 +65,9 @@ def test_a_missing_directory_of_an_output_is_named_before_anything_is_done(
 ) -> None:
     ran = command(*arguments.format(segment=segment, tmp=tmp_path).split())
     assert ran.code == 2
-    said = one_line(ran.err)
-    assert f"there is no directory {tmp_path}/none to write it to" in said
-    assert ".part" not in said
+    output = one_line(ran.err)
+    assert f"there is no directory {tmp_path}/none to write it to" in output
+    assert ".part" not in output
 
 
 def test_an_offset_below_zero_is_refused(command: Command, segment: Path, tmp_path: Path) -> None:

@@ -39,9 +39,9 @@ def test_it_prints_the_address_and_serves_the_oldest_clients(
         else:
             assert ready.startswith("ready: clients connect to")
             assert ready.endswith("; Ctrl-C ends it\n")
-        code, said = running.end()
+        code, output = running.end()
     assert code == 0
-    assert "closing" in said
+    assert "closing" in output
 
 
 def test_flags_override_settings_from_a_file(port: int, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_flags_override_settings_from_a_file(port: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "text", "said"),
+    ("arguments", "text", "message"),
     [
         ((), "", "--bootstrap HOST:PORT"),
         (("--bootstrap", "kafka:port"), "", "write HOST:PORT"),
@@ -73,13 +73,13 @@ def test_flags_override_settings_from_a_file(port: int, tmp_path: Path) -> None:
     ],
 )
 def test_invalid_settings_end_with_one_line_of_advice(
-    command: Command, tmp_path: Path, arguments: tuple[str, ...], text: str, said: str
+    command: Command, tmp_path: Path, arguments: tuple[str, ...], text: str, message: str
 ) -> None:
     file = tmp_path / "settings.toml"
     file.write_text(text)
     ran = command("gateway", *arguments, *(("--config", file) if text else ()))
     assert (ran.code, ran.out) == (2, "")
-    assert re.search(said, one_line(ran.err))
+    assert re.search(message, one_line(ran.err))
 
 
 def test_a_command_leaves_nothing_in_the_process(command: Command) -> None:
@@ -155,11 +155,11 @@ def test_the_secret_is_never_printed(port: int, monkeypatch: pytest.MonkeyPatch)
         with Wire(running.address) as client:
             client.send(ApiKey.Metadata, 1, Message(topics=None))
             assert client.has_ended()  # the cluster knows of no SASL
-        code, said = running.end()
+        code, output = running.end()
     assert code == 0
-    assert all(json.loads(line)["message"] for line in said.splitlines())
-    assert "client 127.0.0.1" in said
-    assert SECRET not in running.connecting + said
+    assert all(json.loads(line)["message"] for line in output.splitlines())
+    assert "client 127.0.0.1" in output
+    assert SECRET not in running.connecting + output
 
 
 def test_a_second_gateway_on_a_port_reports_that_it_is_in_use(port: int, command: Command) -> None:
@@ -224,8 +224,8 @@ def test_an_http_port_in_use_is_named(port: int, command: Command) -> None:
 def test_requests_are_in_the_log_if_wanted(port: int) -> None:
     with gateway(port, "-v", "--json") as running:
         running.ask(ApiKey.Fetch, 0, fetch_body(0))
-        _, said = running.end()
-    lines = [json.loads(line) for line in said.splitlines()]
+        _, output = running.end()
+    lines = [json.loads(line) for line in output.splitlines()]
     (line,) = (one for one in lines if one.get("request") == "Fetch v0")
     assert line["client_id"] == "test"
     assert line["translation"] in ("is translated", "passes")
@@ -268,8 +268,8 @@ def test_brokers_follow_the_port_that_the_system_chose(port: int, workers: str) 
         first = running.address.port + 1
         assert f"brokers follow from port {first} on" in running.ready()
         with Wire(running.address) as client:
-            said = client.ask(ApiKey.Metadata, 1, Message(topics=None))
-        assert [broker.port for broker in said.brokers] == [first + said.brokers[0].node_id]
+            output = client.ask(ApiKey.Metadata, 1, Message(topics=None))
+        assert [broker.port for broker in output.brokers] == [first + output.brokers[0].node_id]
     finally:
         process.kill()
         process.communicate()

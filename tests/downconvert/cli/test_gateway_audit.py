@@ -34,9 +34,9 @@ def test_a_login_and_a_refusal_are_lines_of_the_audit(
                 client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
                 token = f"\0ann\0{password}".encode()
                 client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
-        code, said = running.end()
+        code, output = running.end()
     assert code == 0
-    assert "has logged in" not in said
+    assert "has logged in" not in output
     before, *lines = map(json.loads, audit.read_text().splitlines())
     assert before == {"event": "before"}  # it is appended to
     lines.sort(key=lambda line: str(line["event"]))

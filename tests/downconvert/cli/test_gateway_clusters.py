@@ -145,9 +145,9 @@ def test_an_old_client_of_each_cluster_reads_what_it_wrote_there(
         assert all(f"{name}: No old version was seen since" in by_topic for name in NAMES)
 
         served.process.send_signal(signal.SIGTERM)
-        _, said = served.process.communicate(timeout=TIMEOUT)
+        _, output = served.process.communicate(timeout=TIMEOUT)
         assert served.process.returncode == 0
-    ends = [json.loads(line) for line in said.splitlines() if "client_closed" in line]
+    ends = [json.loads(line) for line in output.splitlines() if "client_closed" in line]
     assert {one["cluster"] for one in ends} == set(NAMES)
     audit = [json.loads(line) for line in (tmp_path / "audit.json").read_text().splitlines()]
     assert [(one["cluster"], one["event"]) for one in audit] == [("west", "changed")]
@@ -175,15 +175,15 @@ def test_a_cluster_that_is_gone_does_not_stop_the_other(tmp_path: Path) -> None:
     with ExitStack() as stack:
         stack.enter_context(cluster(made(tmp_path / "east"), "t", port=ports[0]))
         served = stack.enter_context(serving(tmp_path, ports))
-        said = served.line()
-        assert (said["cluster"], said["ready"]) == ("east", True)
+        output = served.line()
+        assert (output["cluster"], output["ready"]) == ("east", True)
         assert served.produce("east") == 0
         assert served.page("/readyz") == "ok\n"
         (line,) = served.wait_for_lines("the cluster cannot be asked", 1)
         assert line["cluster"] == "west"
         with cluster(made(tmp_path / "west"), "t", port=ports[1]):
-            said = served.line()
-            assert (said["cluster"], said["ready"]) == ("west", True)
+            output = served.line()
+            assert (output["cluster"], output["ready"]) == ("west", True)
             assert served.produce("west") == 0
         wait_for(lambda: 'ready{cluster="west"} 0.0' in served.page("/metrics"))
         assert served.produce("east") == 0
@@ -241,7 +241,7 @@ def test_check_tells_what_each_cluster_means(command: Command, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ("node_portz = 1", "(line 13: node_portz = 1)"),
         ('tls_cert = "/none"\ntls_key = "/none"', '(line 13: tls_cert = "/none")'),
@@ -249,7 +249,7 @@ def test_check_tells_what_each_cluster_means(command: Command, tmp_path: Path) -
     ],
 )
 def test_a_wrong_line_of_a_section_is_shown(
-    command: Command, tmp_path: Path, more: str, said: str
+    command: Command, tmp_path: Path, more: str, message: str
 ) -> None:
     file = tmp_path / "gateway.toml"
     file.write_text(
@@ -260,7 +260,7 @@ def test_a_wrong_line_of_a_section_is_shown(
     ran = command("gateway", "--config", file, "--check")
     assert (ran.code, ran.out) == (2, "")
     assert "cluster west: " in ran.err
-    assert one_line(ran.err).endswith(said)
+    assert one_line(ran.err).endswith(message)
 
 
 def test_a_port_in_use_is_told_with_its_cluster(command: Command, tmp_path: Path) -> None:

@@ -212,9 +212,9 @@ def test_missing_partitions_of_consumer_offsets_are_reported(log_dir: Path) -> N
         (log_dir / f"__consumer_offsets-{index}").mkdir()
     for options, count in (((), 50), (("--offsets-partitions", 5), 5)):
         with served(log_dir, *options) as (process, _):
-            code, said = stopped(process)
+            code, output = stopped(process)
         assert code == 0
-        assert f"__consumer_offsets: of {count} partitions these are not here: 1, 2, 4" in said
+        assert f"__consumer_offsets: of {count} partitions these are not here: 1, 2, 4" in output
 
 
 def test_a_full_disk_is_reported_topics_can_be_deleted_and_the_end_is_clean(
@@ -271,9 +271,9 @@ def test_the_log_can_be_json_lines(log_dir: Path) -> None:
         talk.ask(ApiKey.DeleteTopics, 1, Message(topic_names=["new"], timeout_ms=1000))
         _, err = stopped(process)
     lines = [json.loads(line) for line in err.splitlines()]
-    said = [(line["message"].partition(",")[0], line.get("topic")) for line in lines]
-    assert ("topic new is made", "new") in said
-    assert ("topic new is deleted", "new") in said
+    text = [(line["message"].partition(",")[0], line.get("topic")) for line in lines]
+    assert ("topic new is made", "new") in text
+    assert ("topic new is deleted", "new") in text
     recovered = [line for line in lines if "is recovered up to offset 10" in line["message"]]
     assert [(one["partition"], one["bytes_cut"]) for one in recovered] == [(f"{TOPIC}-0", 0)]
     assert lines[-1]["reason"] == "server_stopped"

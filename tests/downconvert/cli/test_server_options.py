@@ -12,9 +12,9 @@ from .running import Command, one_line
 @pytest.mark.parametrize("name", ["recode", "verbose", "quiet", "as_json", "check"])
 def test_an_option_of_both_commands_is_one(name: str) -> None:
     found = [one for command in (serve, gateway) for one in command.params if one.name == name]
-    said = [(one.opts, one.help, one.multiple) for one in found if isinstance(one, click.Option)]
-    assert len(said) == 2
-    assert said[0] == said[1]
+    lines = [(one.opts, one.help, one.multiple) for one in found if isinstance(one, click.Option)]
+    assert len(lines) == 2
+    assert lines[0] == lines[1]
 
 
 @pytest.mark.parametrize("line", [("serve", "."), ("gateway", "--bootstrap", "k:1")])

@@ -21,7 +21,7 @@ def test_kernel_and_codecs_are_named(command: Command) -> None:
     assert python.startswith("Python: 3.")
 
 
-@pytest.mark.parametrize(("blocked", "said"), [("isal", "zlib)"), ("", "isal ")])
-def test_the_library_for_gzip_is_named(blocked: str, said: str) -> None:
+@pytest.mark.parametrize(("blocked", "message"), [("isal", "zlib)"), ("", "isal ")])
+def test_the_library_for_gzip_is_named(blocked: str, message: str) -> None:
     out, _ = start("--version", blocked=blocked).communicate(timeout=60)
-    assert said in out.split("snappy")[0]
+    assert message in out.split("snappy")[0]

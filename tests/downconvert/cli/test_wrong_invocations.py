@@ -60,31 +60,31 @@ FILES = [
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(("arguments", "said"), SERVE)
-def test_serve_names_what_is_wrong(command: Command, arguments: str, said: str) -> None:
+@pytest.mark.parametrize(("arguments", "message"), SERVE)
+def test_serve_names_what_is_wrong(command: Command, arguments: str, message: str) -> None:
     ran = command("serve", *arguments.split())
     assert ran.code == 2
-    assert said in one_line(ran.err)
+    assert message in one_line(ran.err)
     assert ran.err.count("192.0.2.1") <= 1
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize(("arguments", "said"), GATEWAY)
-def test_gateway_names_what_is_wrong(command: Command, arguments: str, said: str) -> None:
+@pytest.mark.parametrize(("arguments", "message"), GATEWAY)
+def test_gateway_names_what_is_wrong(command: Command, arguments: str, message: str) -> None:
     for more in ((), ("--check",)):
         ran = command("gateway", "--bootstrap", "k:1", *arguments.split(), *more)
         assert (ran.code, ran.out) == (2, "")
-        assert said in one_line(ran.err)
+        assert message in one_line(ran.err)
 
 
-@pytest.mark.parametrize(("text", "said"), FILES)
+@pytest.mark.parametrize(("text", "message"), FILES)
 def test_a_line_of_the_gateways_file_that_is_wrong_is_named(
-    here: Path, command: Command, text: str, said: str
+    here: Path, command: Command, text: str, message: str
 ) -> None:
     (here / "gateway.toml").write_text(f'bootstrap = "k:1"\n{text}\n')
     ran = command("gateway", "--config", "gateway.toml", "--check")
     assert (ran.code, ran.out) == (2, "")
-    assert said in one_line(ran.err)
+    assert message in one_line(ran.err)
 
 
 @pytest.mark.usefixtures("here")

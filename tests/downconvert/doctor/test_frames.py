@@ -5,13 +5,13 @@ import struct
 import pytest
 
 from downconvert.doctor.evidence import Problems
-from downconvert.doctor.frames import Asked, Frames
+from downconvert.doctor.frames import Frames, RequestHead
 from records.units import GiB
 
 from .wire import api_versions, request
 
 
-def frames(*pieces: bytes, is_new: bool = True) -> tuple[list[Asked], Problems]:
+def frames(*pieces: bytes, is_new: bool = True) -> tuple[list[RequestHead], Problems]:
     problems = Problems()
     reader = Frames(problems, is_new=is_new)
     return [asked for piece in pieces for asked in reader.feed(piece)], problems

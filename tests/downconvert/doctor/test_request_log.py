@@ -28,7 +28,7 @@ def text_line(
 
 def json_line(client: str | None = "app", *, forwarded: bool = False, **header: object) -> str:
     head = {"requestApiKey": 1, "requestApiVersion": 3, "correlationId": 7, "clientId": client}
-    said = {
+    output = {
         "isForwarded": forwarded,
         "requestHeader": {**head, "requestApiKeyName": "FETCH", **header},
         "request": {"replicaId": -1, "topics": []},
@@ -39,7 +39,7 @@ def json_line(client: str | None = "app", *, forwarded: bool = False, **header: 
         "listener": "PLAINTEXT",
         "clientInformation": {"softwareName": "librdkafka", "softwareVersion": "1.4.2"},
     }
-    whole = json.dumps(said, separators=(",", ":"))
+    whole = json.dumps(output, separators=(",", ":"))
     return f"[2024-01-31 12:00:00,123] DEBUG Completed request:{whole} (kafka.request.logger)\n"
 
 

@@ -49,7 +49,7 @@ def settings_of(path: Path) -> TokenSettings:
 
 def identities(directory: Path) -> Identities:
     tokens = Tokens(settings_of(write(directory)))
-    tokens._source.renew()
+    tokens.source.renew()
     return Identities(tokens=tokens, users=Users({"u": "p"}), rules=(WRITERS, OTHERS))
 
 
@@ -144,7 +144,7 @@ def test_who_waits_for_a_key_is_let_in_when_it_has_been_published(
     tokens = through.config.identities.tokens
     assert tokens is not None
     write(tmp_path, jwk("rsa"))
-    tokens._source.renew()
+    tokens.source.renew()
     handshake(through)
     body = Message(auth_bytes=first_message(token(through.now)))
     request = frame(ApiKey.SaslAuthenticate, 1, body)
@@ -152,7 +152,7 @@ def test_who_waits_for_a_key_is_let_in_when_it_has_been_published(
     for _ in range(5):
         next(steps)
     write(tmp_path)
-    tokens._source.renew()
+    tokens.source.renew()
     assert not list(through_to_the_end(steps))
     assert through.session.identity.identified is not None
 

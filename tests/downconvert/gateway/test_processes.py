@@ -57,7 +57,7 @@ def wait_for(holds: Callable[[], bool]) -> None:
 
 
 def children(running: Processes) -> list[int]:
-    return [child.process.pid or 0 for child in running._children]
+    return [child.process.pid or 0 for child in running.children]
 
 
 def test_all_of_them_serve_and_are_counted_as_one(several: Processes) -> None:
@@ -68,7 +68,7 @@ def test_all_of_them_serve_and_are_counted_as_one(several: Processes) -> None:
         node = Address(answer.brokers[0].host, answer.brokers[0].port)
     with Wire(node) as client:  # brokers have ports of their own, too
         assert client.ask(ApiKey.Metadata, 1, ALL).topics
-    each = [child.ask("figures") for child in several._children]
+    each = [child.ask("figures") for child in several.children]
     assert all(one.connections for one in each)
     figures = several.figures()
     assert figures.connections >= 40
@@ -175,7 +175,7 @@ def test_it_is_tried_again_where_the_system_cannot_start_a_process(
         return Dead()
 
     monkeypatch.setattr(running, "_started", start)
-    running._children = [cast(Any, Dead())]
+    running.children = [cast(Any, Dead())]
     running._watch()
     assert tried == [0, 0]
     assert running._past.restarted == 1
@@ -223,7 +223,7 @@ def test_a_rate_is_for_all_of_them(several: Processes) -> None:
     def each_has_told() -> bool:
         with Wire(several.address) as client:
             told.append(client.ask(ApiKey.Produce, 1, body).throttle_time_ms)
-        return all(child.ask("figures").throttled for child in several._children)
+        return all(child.ask("figures").throttled for child in several.children)
 
     wait_for(each_has_told)  # the system decides which process a connection comes to
     each = told[0]  # milliseconds that one produce takes, less the second that may be saved up

@@ -39,12 +39,16 @@ def refusal(certificate: Path, key: Path | None) -> str:
 
 
 def test_a_pair_is_loaded_from_two_files_and_from_one(pair: tuple[Path, Path]) -> None:
+    """A TlsError would say that a key and a certificate do not fit."""
     certificate, key = pair
     load_pair(context(), certificate, key, NAMES)
     both = certificate.with_name("both.pem")
     both.write_bytes(certificate.read_bytes() + key.read_bytes())
     load_pair(context(), both, None, NAMES)
-    load_authorities(context(), certificate, "client_ca")
+    trusting = context()
+    assert not trusting.get_ca_certs()
+    load_authorities(trusting, certificate, "client_ca")
+    assert len(trusting.get_ca_certs()) == 1
 
 
 @pytest.mark.parametrize(

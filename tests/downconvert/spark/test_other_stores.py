@@ -4,11 +4,8 @@ are programs of their own (tests/store_servers.py), and say the same of what fai
 Tasks run in this process: what Spark has to do with it is the same as for S3
 (test_stored_jobs.py)."""
 
-import socket
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +34,7 @@ from tests.store_servers import Store
 
 from .in_process import SESSION, without_spark
 from .reading import rows
+from .refusing_store import refusing
 from .stream.test_follow import read as in_batch
 
 pytestmark = [pytest.mark.others, pytest.mark.timeout(900)]  # the servers are built the first time
@@ -193,26 +191,6 @@ def test_errors_say_which_object_and_why(store: Store, monkeypatch: pytest.Monke
     file_systems._file_system.cache_clear()
 
 
-@contextmanager
-def answering(status: str) -> Iterator[str]:
-    """A server that answers everything with the same status: where it listens."""
-    head = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nretry-after-ms: 1\r\nConnection: close\r\n"
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            while True:
-                try:
-                    asked, _ = server.accept()
-                except OSError:
-                    return
-                with asked:
-                    asked.recv(65536)
-                    asked.sendall(f"{head}\r\n".encode())
-
-        threading.Thread(target=answer, daemon=True).start()
-        yield f"127.0.0.1:{server.getsockname()[1]}"
-
-
 URIS: Final = {
     "gs": "gs://bucket/logs?endpoint_override=http://{}&anonymous=true",
     "abfss": "abfss://bucket@account/logs?endpoint_override=http://{}",
@@ -238,7 +216,11 @@ def test_what_a_store_refuses_is_one_line(
     monkeypatch.setenv("AZURE_STORAGE_KEY", store_servers.KEY)
     monkeypatch.setattr(file_systems, "RETRY_TIME", timedelta(seconds=1))
     file_systems._file_system.cache_clear()
-    with answering(status) as address, pytest.raises(expected) as raised:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nretry-after-ms: 1\r\nConnection: close\r\n"
+    with (
+        refusing(f"{head}\r\n".encode()) as (address, _),
+        pytest.raises(expected) as raised,
+    ):
         stores.listed(stores.pinned(URIS[kind].format(address)))
     assert type(raised.value) is expected
     assert str(raised.value).startswith(f"{kind}://")

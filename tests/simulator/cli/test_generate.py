@@ -33,6 +33,6 @@ def test_a_file_in_place_of_the_directory_is_refused(no_log: Path, command: Comm
 
 def test_json_names_the_segments(command: Command, tmp_path: Path) -> None:
     ran = command("generate", "--json", tmp_path / "made", "size=64KiB,segment=32KiB")
-    said = json.loads(ran.out)
-    assert said["segments"] == sorted(map(str, (tmp_path / "made").glob("*.log")))
-    assert said["bytes"] == sum(Path(path).stat().st_size for path in said["segments"])
+    document = json.loads(ran.out)
+    assert document["segments"] == sorted(map(str, (tmp_path / "made").glob("*.log")))
+    assert document["bytes"] == sum(Path(path).stat().st_size for path in document["segments"])

@@ -50,7 +50,7 @@ def test_simulate_with_brokers_is_the_same_command(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--brokers", "3", "--to-magic", "0"), "--brokers is for brokers in simulated time"),
         (("--seed", "0", "--preset", "herd"), "which have no --preset"),
@@ -61,11 +61,11 @@ def test_simulate_with_brokers_is_the_same_command(command: Command) -> None:
     ],
 )
 def test_senseless_options_with_brokers_are_refused_in_a_line(
-    command: Command, arguments: tuple[str, ...], said: str
+    command: Command, arguments: tuple[str, ...], message: str
 ) -> None:
     ran = command("simulate", *arguments)
     assert (ran.code, len(ran.err.splitlines())) == (2, 1)
-    assert said in ran.err
+    assert message in ran.err
 
 
 def test_several_seeds_end_with_a_verdict_on_all(command: Command) -> None:
@@ -104,15 +104,17 @@ def test_json_and_a_report_say_the_same_verdict(command: Command, tmp_path: Path
     page = tmp_path / "report.html"
     words = ("--brokers", "3", "--seed", "3", "--seconds", "1", "--json", "--report", page)
     ran = command("simulate", *words)
-    said = json.loads(ran.out)
-    (run,) = said["runs"]
+    document = json.loads(ran.out)
+    (run,) = document["runs"]
     outcome = run["outcome"]
     assert run["options"]["seed"] == 3
     assert outcome["written"] >= outcome["promised"] > 0
     assert outcome["committed"] >= outcome["promised"]
-    assert said["verdict"].startswith(f"1 seed: every invariant held; all {outcome['promised']} ")
+    assert document["verdict"].startswith(
+        f"1 seed: every invariant held; all {outcome['promised']} "
+    )
     text = page.read_text()
-    assert said["verdict"][1:] in text
+    assert document["verdict"][1:] in text
     assert f"downconvert simulate --brokers 3 --seed 3 --seconds 1 --json --report {page}" in text
     check_fits_a_phone(page)
 
@@ -124,7 +126,7 @@ def test_a_broken_invariant_is_in_json_and_in_the_report(
     page = tmp_path / "report.html"
     ran = command("simulate-cluster", "--seed", "1", "--json", "--report", page)
     assert ran.code == 1
-    said = json.loads(ran.out)
-    assert "2 brokers hold" in said["runs"][-1]["failure"]
-    assert "broke an invariant" in said["verdict"]
+    document = json.loads(ran.out)
+    assert "2 brokers hold" in document["runs"][-1]["failure"]
+    assert "broke an invariant" in document["verdict"]
     assert "2 brokers hold" in page.read_text()

@@ -123,5 +123,5 @@ def test_an_hour_holds_no_more_files_and_objects_than_its_first_minutes(tmp_path
 def test_growth_is_seen() -> None:
     steady = cluster_soak.Sample(0.0, files=20, objects=50_000, events=30, connections=9, waiting=4)
     growing = [replace(steady, seconds=float(at), files=20 + 9 * at) for at in range(20)]
-    (said,) = cluster_soak.growth(growing)
-    assert said.startswith("files: ")
+    (output,) = cluster_soak.growth(growing)
+    assert output.startswith("files: ")

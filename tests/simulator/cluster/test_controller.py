@@ -20,11 +20,11 @@ def started(isr_min: int = 2, lost: bool = False) -> tuple[Controller, dict[int,
 
 
 def take_in(controller: Controller, epochs: dict[int, int], *isr: int) -> bool:
-    said = controller.leadership(NAME)
-    assert said.leader is not None
-    lives = tuple((node, epochs[node]) for node in isr if node != said.leader)
-    change = IsrChange(said.leader_epoch, said.version, frozenset(isr), lives)
-    return controller.change_isr(said.leader, epochs[said.leader], NAME, change)
+    output = controller.leadership(NAME)
+    assert output.leader is not None
+    lives = tuple((node, epochs[node]) for node in isr if node != output.leader)
+    change = IsrChange(output.leader_epoch, output.version, frozenset(isr), lives)
+    return controller.change_isr(output.leader, epochs[output.leader], NAME, change)
 
 
 def heard(controller: Controller, epochs: dict[int, int], now: float, *nodes: int) -> None:
@@ -37,10 +37,10 @@ def test_a_silent_broker_is_fenced_and_another_in_sync_leads() -> None:
     controller, epochs = started()
     before = controller.leadership(NAME)
     heard(controller, epochs, SESSION_TIMEOUT + 1, 1, 2)
-    said = controller.leadership(NAME)
-    assert (before.leader, said.leader) == (0, 1)
-    assert said.leader_epoch == before.leader_epoch + 1
-    assert said.isr == said.alive == {1, 2}
+    output = controller.leadership(NAME)
+    assert (before.leader, output.leader) == (0, 1)
+    assert output.leader_epoch == before.leader_epoch + 1
+    assert output.isr == output.alive == {1, 2}
 
 
 def test_below_the_minimum_removed_replicas_may_still_lead() -> None:
@@ -50,9 +50,9 @@ def test_below_the_minimum_removed_replicas_may_still_lead() -> None:
     assert controller.leadership(NAME).isr == {0}
     heard(controller, epochs, 6.1, 0, 1)
     heard(controller, epochs, 8.5, 1)
-    said = controller.leadership(NAME)
-    assert said.leader == 1
-    assert said.isr == {1}
+    output = controller.leadership(NAME)
+    assert output.leader == 1
+    assert output.isr == {1}
 
 
 def test_above_the_minimum_a_removed_replica_may_not_lead() -> None:
@@ -102,9 +102,12 @@ def test_a_replica_in_sync_before_its_restart_does_not_join_the_isr() -> None:
 @pytest.mark.parametrize("stale", ["epoch", "version"])
 def test_a_leader_with_an_old_epoch_changes_nothing(stale: str) -> None:
     controller, epochs = started()
-    said = controller.leadership(NAME)
+    output = controller.leadership(NAME)
     change = IsrChange(
-        said.leader_epoch - (stale == "epoch"), said.version - (stale == "version"), frozenset(), ()
+        output.leader_epoch - (stale == "epoch"),
+        output.version - (stale == "version"),
+        frozenset(),
+        (),
     )
     assert controller.change_isr(0, epochs[0], NAME, change)  # it hears of them
-    assert controller.leadership(NAME) == said
+    assert controller.leadership(NAME) == output

@@ -152,7 +152,7 @@ MAY_DIFFER: Final = (
             and place.ours is None
             and any(
                 getattr(one, "topic_id", None) == UNKNOWN_ID
-                for one in asked.body.forgotten_topics_data
+                for one in getattr(asked.body, "forgotten_topics_data", ())
             )
         ),
     ),

@@ -224,7 +224,7 @@ def tokens(tmp_path: Path, broker: Broker) -> Tokens:
         jwks=str(write(tmp_path)), issuer=ISSUER, audience=(AUDIENCE,), groups_claim="groups"
     )
     found = Tokens(settings)
-    found._source.renew()
+    found.source.renew()
     broker.guard = Guard(identities=Identities(tokens=found))
     return found
 
@@ -297,7 +297,7 @@ def test_who_logs_in_again_is_not_somebody_else(broker: Broker) -> None:
 
 def test_a_token_waits_for_its_key(broker: Broker, tokens: Tokens, tmp_path: Path) -> None:
     write(tmp_path, jwk("rsa"))
-    tokens._source.renew()
+    tokens.source.renew()
     for is_published in (True, False):
         client = someone()
         choose(broker, client, "OAUTHBEARER")
@@ -307,7 +307,7 @@ def test_a_token_waits_for_its_key(broker: Broker, tokens: Tokens, tmp_path: Pat
         if is_published:
             assert not exchange.is_done
             write(tmp_path, jwk("p256"))
-            tokens._source.renew()
+            tokens.source.renew()
             due = broker.purgatory.next_deadline()
             assert due is not None
             broker.tick(due)

@@ -2,8 +2,6 @@
 program of its own (tests/object_store.py)."""
 
 import shutil
-import socket
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +13,7 @@ from downconvert.spark.stores.store_errors import ForbiddenError, StoreError, Th
 from downconvert.storage.names import Kind, file_name
 from records import Codec
 from tests.downconvert.spark.reading import rows, splits
+from tests.downconvert.spark.refusing_store import refusing
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 from tests.object_store import ObjectStore
 
@@ -127,23 +126,11 @@ def test_errors_say_which_object_and_why(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_store_that_throttles_is_asked_again_and_then_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers: list[bytes] = []
     body = b"<Error><Code>SlowDown</Code><Message>Reduce your request rate</Message></Error>"
     head = b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nConnection: close\r\n"
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer() -> None:
-            while True:
-                try:
-                    asked, _ = server.accept()
-                except OSError:
-                    return
-                with asked:
-                    answers.append(asked.recv(65536))
-                    asked.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
-
-        threading.Thread(target=answer, daemon=True).start()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.getsockname()[1]}")
+    answer = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with refusing(answer) as (address, requests):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{address}")
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
         monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
@@ -151,7 +138,7 @@ def test_a_store_that_throttles_is_asked_again_and_then_named(
         with pytest.raises(ThrottledError, match="throttling"):
             stores.listed(stores.pinned("s3://bucket/logs"))
     file_systems._file_system.cache_clear()
-    assert len(answers) >= 2
+    assert len(requests) >= 2
 
 
 @pytest.mark.usefixtures("store")

@@ -59,8 +59,10 @@ class Blob:
         if self.is_gzipped:
             raise ValueError(f"{self.name} is gzipped")
         whole: Reader = ObjectReader(self.path) if is_stored(self.path) else _FileReader(self.path)
-        part = whole if self.start == 0 else _PartReader(whole, self.start)
-        return part if self.chunks is None else self.chunks.reader(part, self.name)
+        if self.chunks is not None:
+            stored = sum(self.chunks.stored_sizes)
+            return self.chunks.reader(_PartReader(whole, self.start, stored), self.name)
+        return whole if self.start == 0 else _PartReader(whole, self.start, self.size)
 
     def pieces(self) -> Iterator[bytes]:
         """The whole content, a few MiB at a time. CorruptFileError: packed data is damaged."""
@@ -146,14 +148,16 @@ class _FileReader:
 
 
 class _PartReader:
-    """A reader from a position on."""
+    """Reads a part of a file. What follows belongs to other members of a tar."""
 
-    def __init__(self, whole: Reader, start: int) -> None:
+    def __init__(self, whole: Reader, start: int, size: int) -> None:
         self._whole = whole
         self._start = start
+        self._size = size
 
     def read(self, position: int, size: int) -> bytes:
-        return self._whole.read(self._start + position, size)
+        size = min(size, self._size - position)
+        return self._whole.read(self._start + position, size) if size > 0 else b""
 
     def close(self) -> None:
         self._whole.close()

@@ -55,7 +55,7 @@ def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Co
     known: dict[tuple[int, int], AbortedTransaction] = {}  # an index wins
     undecided: list[int] = []
     open_: list[ProducerState] = []
-    for copy in (log, *log.others):
+    for copy in (log, *(other for other in log.others if not other.is_tier)):
         stable, found, is_decided, producers = _indexed(copy)
         open_ += producers
         end = copy.segments[-1].next_offset if copy.segments and copy is not log else OFFSET_MAX

@@ -46,7 +46,8 @@ from .patterns import expanded
 from .replicas import topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import staged
-from .stored_trees import OF_BROKER, Item, found_among, items_of, tiered
+from .stored_trees import OF_BROKER, Item, found_among, items_of
+from .tiered_logs import tiered
 from .tiers import Tier
 
 LOGS: Final = (".log", ".log.swap")
@@ -95,7 +96,7 @@ def find_partitions(
     for tier, segments in others.tiers.items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
-        logs[tier.topic_partition] = tiered(tier, segments, local)
+        logs[tier.topic_partition] = tiered(tier, segments, local, cache)
     return [logs[name] for name in sorted(logs)]
 
 
@@ -137,13 +138,14 @@ def _again(log: PartitionLog) -> PartitionLog:
 
 
 def find_directories(
-    paths: Sequence[str], cluster_id: str | None = None
+    paths: Sequence[str], cluster_id: str | None = None, packed: list[Item] | None = None
 ) -> Iterator[tuple[TopicPartition, str]]:
     """The mounted partition directories, each once, even if several paths or links lead to it. The
-    paths are absolute: executors have working directories of their own.
+    paths are absolute: executors have working directories of their own. `packed`: gets the files
+    of tars, of tiered storage and beside gzipped segments.
 
     MixedClustersError: they are of several clusters, and none is named."""
-    return _directories(paths, _Clusters(cluster_id), [])
+    return _directories(paths, _Clusters(cluster_id), [] if packed is None else packed)
 
 
 def _directories(

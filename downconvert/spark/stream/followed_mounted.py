@@ -14,6 +14,7 @@ from downconvert.spark.logs.isolation import committed_of
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
 from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.stored_trees import Item
 from downconvert.spark.logs.trees import find_directories, of_copies, read_partition
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
@@ -27,7 +28,7 @@ from records import CorruptRecordsError
 from records.batch import NONE
 
 from .followed import FollowedLog
-from .followed_stored import StoredLog
+from .followed_stored import StoredLog, StoredLogs
 
 # Otherwise a stream of ten thousand partitions would keep a file of each open.
 OPEN_SEGMENTS_MAX: Final = 64
@@ -104,16 +105,20 @@ class MountedLog:
 
 
 class MountedLogs:
-    """The logs below some directories."""
-
-    costs = False
+    """The logs below some directories. If tars, gzipped segments or tiers are among them, all of
+    them are followed as in a store, from then on."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._stored: StoredLogs | None = None
         self._open_files = OpenFiles(OPEN_SEGMENTS_MAX)
         self._logs: dict[str, Log] = {}  # by directory
         self._epochs: dict[str, int] = {}  # of the last batches
         self._topic_ids: dict[str, str | None] = {}
+
+    @property
+    def costs(self) -> bool:
+        return self._stored is not None
 
     def close(self) -> None:
         for log in self._logs.values():
@@ -121,9 +126,12 @@ class MountedLogs:
         self._logs.clear()
 
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+        if self._stored is not None:
+            return self._stored.refresh()
         logs: dict[str, Log] = {}
         found: dict[TopicPartition, list[str]] = {}
-        for name, directory in find_directories(self._options.paths, self._options.cluster_id):
+        paths, packed = self._options.paths, list[Item]()
+        for name, directory in find_directories(paths, self._options.cluster_id, packed):
             if not self._options.takes(*name):
                 continue
             try:
@@ -135,6 +143,10 @@ class MountedLogs:
             self._logs[directory].close()
             del self._epochs[directory]
         self._logs = logs
+        if packed:
+            self.close()
+            self._stored = StoredLogs(self._options)
+            return self._stored.refresh()
         watermarks = HighWatermarks() if self._options.stop_at_high_watermark else None
         current: dict[TopicPartition, tuple[FollowedLog, int]] = {}
         for name, directories in found.items():

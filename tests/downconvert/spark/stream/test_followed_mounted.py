@@ -41,6 +41,28 @@ def test_what_is_mounted_may_change_and_keep_its_size(tmp_path: Path, is_alone: 
         source.latestOffset(end)
 
 
+@pytest.mark.parametrize("kind", ["tar", "gzipped"])
+def test_packed_logs_in_a_directory_are_followed(tmp_path: Path, kind: str) -> None:
+    """Also if they come later, while the logs beside them grow."""
+    partition(tmp_path / "logs", batch(0, 1), "a-0")
+    source = stream(tmp_path / "logs")
+    start = source.initialOffset()
+    end = source.latestOffset(start)
+    assert end == {"a": {"0": 2}}
+    other = partition(tmp_path / "other", batch(0, 3), "b-1")
+    if kind == "tar":
+        packed(tmp_path / "other").rename(tmp_path / "logs" / "backup.tar")
+    else:
+        log = other / file_name(0, Kind.LOG)
+        target = tmp_path / "logs" / "b-1" / f"{log.name}.gz"
+        target.parent.mkdir()
+        target.write_bytes(gzip.compress(log.read_bytes()))
+    partition(tmp_path / "logs", batch(0, 1) + batch(2), "a-0")
+    assert source.latestOffset(end) == {"a": {"0": 3}, "b": {"1": 4}}
+    assert read(source, end, source.latestOffset(end)) == ["a-0:2", "b-1:0", "b-1:3"]
+    source.stop()
+
+
 @pytest.mark.parametrize("is_gzipped", [False, True])
 def test_a_log_that_goes_back_holds_nothing_up(tmp_path: Path, is_gzipped: bool) -> None:
     data = batch(10, 11, size=400) + batch(0, 1, size=400) + batch(12, 13, size=400)

@@ -281,9 +281,17 @@ def _export(
             _expect(tree, not archived(lake), "a run that failed has left records")
         else:
             _expect(tree, is_whole, "an export ends well, though some is missing")
-            _expect(tree, _offsets(lake) == found, "an export has other records than a query")
+            _expect(
+                tree,
+                _offsets(lake) == found,
+                f"an export has {_offsets(lake)}, and a query {found}",
+            )
         there = exported(patch, place, lake, skip_damaged=True)
-        _expect(tree, _offsets(lake) == found, "without what is damaged it is not what is read")
+        _expect(
+            tree,
+            _offsets(lake) == found,
+            f"without what is damaged {_offsets(lake)}, and a query {found}",
+        )
         noted = there.ranges.get(PARTITION, [])
         lies = {
             at for at in tree.had() - set(found) if any(start <= at < end for start, end in noted)

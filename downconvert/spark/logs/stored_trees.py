@@ -162,8 +162,13 @@ def found_among(
 
 
 def _is_log(name: str) -> bool:
-    found = parse_file_name(name.removesuffix(GZ))
-    return found is not None and found.kind is Kind.LOG
+    return is_log(name.removesuffix(GZ))
+
+
+def is_log(name: str) -> bool:
+    """Whether a file is a segment's log, either valid or about to be."""
+    found = parse_file_name(name)
+    return found is not None and found.kind is Kind.LOG and found.state in (State.LIVE, State.SWAP)
 
 
 def _log(
@@ -194,7 +199,7 @@ def _log(
             following,
             tuple(grouped[base].items()),
         )
-        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=True)
+        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=False)
     )
     start = max(_start_of(broker, name), segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, segments, broker, tuple(sides))

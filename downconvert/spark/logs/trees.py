@@ -30,10 +30,8 @@ from downconvert.storage.layout import Layout, read_layout, replaced
 from downconvert.storage.names import (
     LOG_STARTS,
     OFFSET_MAX,
-    Kind,
     State,
     TopicPartition,
-    parse_file_name,
     parse_partition,
 )
 from downconvert.storage.segments.segment import Segment
@@ -46,7 +44,7 @@ from .patterns import expanded
 from .replicas import topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import staged
-from .stored_trees import OF_BROKER, Item, found_among, items_of
+from .stored_trees import OF_BROKER, Item, found_among, is_log, items_of
 from .tiered_logs import tiered
 from .tiers import Tier
 
@@ -219,7 +217,7 @@ def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
             Segment(Path(directory), base, OpenFiles(), layout.logs[base]).path().stat().st_size,
             following,
         )
-        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=True)
+        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=False)
     ]
     start = max(_start_offset(name, directory), segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, tuple(segments))
@@ -258,7 +256,7 @@ def _below(
             elif entry.is_file():
                 files.append(entry.name)
     name = parse_partition(os.path.basename(path))  # noqa: PTH119
-    has_logs = any(map(_is_log, files))
+    has_logs = any(file.endswith(LOGS) and is_log(file) for file in files)
     if any(map(PACKED.fullmatch, files)):
         items += (_item(os.path.join(path, file)) for file in sorted(files))  # noqa: PTH118
         if name is None or any(file.endswith(".log.gz") for file in files):
@@ -269,12 +267,6 @@ def _below(
     elif depth:
         for folder in sorted(folders):
             yield from _below(folder, depth - 1, seen, items)
-
-
-def _is_log(file: str) -> bool:
-    """Whether a file is a segment's log, either valid or about to be."""
-    found = parse_file_name(file) if file.endswith(LOGS) else None
-    return found is not None and found.kind is Kind.LOG and found.state in (State.LIVE, State.SWAP)
 
 
 def _beside(path: str) -> Iterator[Item]:

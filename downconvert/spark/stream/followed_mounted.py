@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after
-from downconvert.spark.logs.isolation import committed_of
+from downconvert.spark.logs.isolation import committed_of, is_sound
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
 from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.splits import Split
@@ -115,6 +115,8 @@ class MountedLogs:
         self._logs: dict[str, Log] = {}  # by directory
         self._epochs: dict[str, int] = {}  # of the last batches
         self._topic_ids: dict[str, str | None] = {}
+        # Whether a log followed all transactions when it was opened.
+        self._were_sound: dict[str, bool] = {}
 
     @property
     def costs(self) -> bool:
@@ -185,11 +187,15 @@ class MountedLogs:
             log.close()
         log = Log.open(Path(directory), open_files=self._open_files)
         self._epochs[directory] = epoch_of(log, log.end_offset)
+        self._were_sound[directory] = not self._options.committed or is_sound(log)
         return log
 
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
         end = log.end_offset
-        if self._options.committed and log.last_stable_offset < end:
+        is_decided = (  # a log does not follow transactions behind damage
+            log.last_stable_offset >= end and log.damage is None and self._were_sound[str(log.path)]
+        )
+        if self._options.committed and not is_decided:
             there = read_partition(name, str(log.path))
             cleaned = cleaned_of(there, self._options, CleanerPoints())
             end = min(end, committed_of(there, cleaned).end)

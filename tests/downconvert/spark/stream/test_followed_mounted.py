@@ -118,3 +118,21 @@ def test_damage_does_not_hold_up_a_stream_with_a_limit(
     failing = stream(path)
     with pytest.raises(CorruptSegmentError, match="mode=PERMISSIVE"):
         read(failing, {"a": {"0": 12}}, {"a": {"0": 60}})
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_transaction_behind_damage_stays_open(tmp_path: Path, is_last: bool) -> None:
+    """The index leads to its first batch, and no header does."""
+    open_ = batch(4, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    batches = [batch(0, 1), batch(2, 3), open_, batch(5), batch(6)]
+    indexed_segment(tmp_path / "a-0", 0, *batches, interval=1)
+    if not is_last:
+        indexed_segment(tmp_path / "a-0", 7, batch(7, 8))
+    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    data[len(batches[0]) : len(batches[0]) + 61] = bytes(61)
+    log.write_bytes(data)
+    source = stream(tmp_path, isolation="read_committed", failOnDataLoss=False)
+    assert source.latestOffset(source.initialOffset()) == {"a": {"0": 4}}
+    source = stream(tmp_path, isolation="read_uncommitted", failOnDataLoss=False)
+    assert source.latestOffset(source.initialOffset()) == {"a": {"0": 7 if is_last else 9}}

@@ -177,13 +177,14 @@ def test_a_damaged_marker_is_reported_also_between_compressed_batches(
 ) -> None:
     """It may have committed what counts as aborted without it."""
     of = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "codec": codec}
-    commit = build_marker(ControlRecordType.COMMIT, offset=2, timestamp=0, producer_id=7)
-    abort = build_marker(ControlRecordType.ABORT, offset=5, timestamp=0, producer_id=8)
-    data = batch(0, 1, producer_id=7, **of) + commit[:-1] + bytes([commit[-1] ^ 1])
-    data += batch(3, 4, producer_id=8, **of) + abort + batch(6, codec=codec)
+    commit = build_marker(ControlRecordType.COMMIT, offset=3, timestamp=0, producer_id=7)
+    abort = build_marker(ControlRecordType.ABORT, offset=6, timestamp=0, producer_id=8)
+    data = batch(0, 1, producer_id=7, **of) + batch(2, codec=codec)
+    data += commit[:-1] + bytes([commit[-1] ^ 1])
+    data += batch(4, 5, producer_id=8, **of) + abort + batch(7, codec=codec)
     partition(tmp_path, data)
     with pytest.raises(CorruptSegmentError, match="checksum does not match"):
         rows(tmp_path, isolation="read_committed")
     found = rows(tmp_path, isolation="read_committed", mode="PERMISSIVE")
     (gap,) = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
-    assert (gap["startOffset"], gap["endOffset"]) == (2, 3)
+    assert (gap["startOffset"], gap["endOffset"]) == (3, 4)

@@ -189,6 +189,24 @@ def test_tiered_storage_is_a_copy_of_what_brokers_have(
     assert exported_offsets(tmp_path / "both", tmp_path / "lake") == list(range(expected))
 
 
+def test_what_brokers_have_noted_counts_for_a_log_in_tiered_storage(
+    source: Path, tmp_path: Path
+) -> None:
+    """The leader's epochs, and the log start offset that only a follower has noted."""
+    brokers = tmp_path / "brokers"
+    for name in ("b1", "b2"):
+        shutil.copytree(source, brokers / name / "orders.v1-0")
+        checkpoint = brokers / name / "orders.v1-0" / "leader-epoch-checkpoint"
+        checkpoint.write_text("0\n1\n3 0\n")
+    (brokers / "b2" / "log-start-offset-checkpoint").write_text("0\n1\norders.v1 0 5\n")
+    remove_segments(brokers / "b2" / "orders.v1-0", [40])
+    for base in BASES[:2]:
+        local_tiered(brokers / "tier", source, base)
+    assert offsets(brokers) == list(range(5, 60))
+    (log,) = find_partitions([str(brokers)])
+    assert "leader-epoch-checkpoint" in dict(log.sides)
+
+
 def exported_offsets(source: Path, target: Path) -> list[int]:
     with pytest.MonkeyPatch.context() as patch:
         exported(patch, source, target)

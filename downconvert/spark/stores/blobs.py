@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from downconvert.storage.errors import CorruptFileError
+from records.units import MiB
 
 from .chunks import Chunks
 from .stores import ObjectReader, is_stored, shown
 
-PIECE_SIZE: Final = 8 * 1024 * 1024  # bytes of one request
+PIECE_SIZE: Final = 8 * MiB  # bytes of one request
 GZIP: Final = 16 + zlib.MAX_WBITS
 LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
 

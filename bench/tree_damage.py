@@ -27,6 +27,7 @@ from tests.downconvert.storage.logs import UNSYNCED
 
 from .tree_log import Batch
 from .tree_model import NAME, VARIED, Copy, Tree, generated, written
+from .tree_places import PLACED, move, place
 
 CODECS: Final = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 
@@ -36,6 +37,8 @@ def varied(seed: int) -> Tree:
     tree = generated(seed)
     if seed >= VARIED:
         _vary(tree)
+    if seed >= PLACED:
+        place(tree)
     return tree
 
 
@@ -47,6 +50,7 @@ def write_varied(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
             _write_snapshots(path / copy.broker / NAME, copy)
     if not is_healed:
         _damage_notes(path, tree)
+    move(tree, path)
 
 
 def _vary(tree: Tree) -> None:

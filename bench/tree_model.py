@@ -35,6 +35,7 @@ class Piece:
     broken: dict[int, str] = field(default_factory=dict)  # by batch number, one of BROKEN
     is_gone: bool = False
     index_damage: int | None = None  # the seed of the damage to its indexes
+    is_gzipped: bool = False
 
     @property
     def is_hurt(self) -> bool:
@@ -43,7 +44,7 @@ class Piece:
     @property
     def has_index(self) -> bool:
         """Whether an index leads past a damaged batch header."""
-        return self.is_indexed and self.index_damage is None
+        return self.is_indexed and self.index_damage is None and not self.is_gzipped
 
     def whole(self) -> Iterator[tuple[int, Batch]]:
         """The batches that were copied completely, with their numbers."""
@@ -72,7 +73,7 @@ class Piece:
 @dataclass
 class Copy:
     """A broker's copy. `is_valid`: all of it is also in the leader's log. `log`: its batches before
-    any were removed."""
+    any were removed. `packing`, `moved_as`: where it is (tree_places.py)."""
 
     broker: str
     pieces: list[Piece]
@@ -83,6 +84,8 @@ class Copy:
     deleted: int = 0  # the log start offset after a DeleteRecords request
     has_snapshots: bool = False
     lost_notes: dict[str, str] = field(default_factory=dict)  # damaged small files, and how
+    packing: str = ""
+    moved_as: str = ""
 
     def covers(self, offset: int) -> bool:
         """Whether an offset is within the copy, as it was before it was damaged."""
@@ -125,12 +128,14 @@ class Copy:
 
 @dataclass
 class Tree:
-    """The copies of a partition. `log`: the leader's, before anything was removed."""
+    """The copies of a partition. `log`: the leader's, before anything was removed. `lost`: copies
+    of which nothing is there before the repair."""
 
     seed: int
     log: list[Batch]
     copies: list[Copy]
     is_refused: bool = False  # two topics of one name
+    lost: list[Copy] = field(default_factory=list)
 
     @property
     def truth(self) -> dict[int, bytes]:
@@ -308,7 +313,7 @@ def _hurt(chance: random.Random, tree: Tree) -> None:
 def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
     """Writes the directories. `is_healed`: as they were before the damage."""
     chance = random.Random(tree.seed)
-    for copy in tree.copies:
+    for copy in (*tree.copies, *(tree.lost if is_healed else ())):
         directory = path / copy.broker / NAME
         directory.mkdir(parents=True, exist_ok=True)
         aborted = transactions(copy.log).aborted

@@ -55,7 +55,7 @@ def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Co
     known: dict[tuple[int, int], AbortedTransaction] = {}  # an index wins
     undecided: list[int] = []
     open_: list[ProducerState] = []
-    for copy in (log, *log.others):
+    for copy in (log, *(other for other in log.others if not other.is_tier)):
         stable, found, is_decided, producers = _indexed(copy)
         open_ += producers
         end = copy.segments[-1].next_offset if copy.segments and copy is not log else OFFSET_MAX
@@ -119,13 +119,13 @@ def _indexed(log: PartitionLog) -> _Indexed:
         ]
         stable = min((*(one.transaction_start for one in open_), *late), default=end)
         goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
-        is_sound = found.damage is None and _is_sound(found)
-        is_decided = stable == end and is_sound and not goes_further
-        return _Indexed(stable if is_sound else 0, aborted, is_decided, open_)
+        sound = found.damage is None and is_sound(found)
+        is_decided = stable == end and sound and not goes_further
+        return _Indexed(stable if sound else 0, aborted, is_decided, open_)
     return _Indexed()
 
 
-def _is_sound(log: Log) -> bool:
+def is_sound(log: Log) -> bool:
     """Whether headers lead to the end of each segment after the last snapshot of producers. Behind
     damage, transactions were not followed."""
     for segment in reversed(log.segments):

@@ -74,7 +74,10 @@ class PartitionLog:
 
     A log that is not in one mounted directory has, in addition: `broker`, a directory of this
     machine with the broker's checkpoints; `sides`, small files of the partition (leader epochs,
-    snapshots, topic id) by their names; `topic_id`, as text, if file names state it."""
+    snapshots, topic id) by their names; `topic_id`, as text, if file names state it.
+
+    others: further copies of it, which may have what it lacks. is_tier: a copy in tiered storage,
+    which has no transactions of its own: brokers copy what is stable."""
 
     topic_partition: TopicPartition
     directory: str
@@ -86,6 +89,7 @@ class PartitionLog:
     others: tuple["PartitionLog", ...] = ()
     epochs: tuple[EpochEntry, ...] = ()
     superseded: tuple[Superseded, ...] = ()
+    is_tier: bool = False
 
     @property
     def is_mounted(self) -> bool:

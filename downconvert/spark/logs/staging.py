@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.blobs import PIECE_SIZE, Blob
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, Kind, file_name
 from downconvert.storage.segments.segment import Segment
@@ -114,8 +114,9 @@ def _save_tail(file: SegmentFile, target: Path) -> None:
             out.truncate(file.size)
             position = start
             while position < file.size:
+                size = min(PIECE_SIZE, file.size - position)
                 out.seek(position)
-                position += out.write(reader.read(position, 4 * 1024 * 1024)) or file.size
+                position += out.write(reader.read(position, size)) or file.size
     finally:
         reader.close()
     if start and not _has_whole_tail(target, file):

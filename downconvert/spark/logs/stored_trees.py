@@ -45,7 +45,7 @@ from downconvert.storage.names import (
 from .checkpoints import noted_offsets
 from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
-from .tiers import Remote, Tier, is_of_tier, joined, remotes, tier_of
+from .tiers import Remote, Tier, is_of_tier, remotes, tier_of
 
 GZ: Final = ".gz"
 OF_BROKER: Final = {META_PROPERTIES, LOG_STARTS, HIGH_WATERMARKS, CLEANER_POINTS}
@@ -151,7 +151,7 @@ def found_among(
             continue
         above = folder[:-1]
         if above not in brokers:
-            brokers[above] = _broker(folders.get(above, {}))
+            brokers[above] = broker_of(folders.get(above, {}))
         logs.append(_log(name, "/".join(folder), files, brokers[above]))
     with ThreadPoolExecutor(THREADS) as threads:
         read = threads.map(lambda one: remotes(one[1], one[2], keys, cache), tiers)
@@ -162,8 +162,13 @@ def found_among(
 
 
 def _is_log(name: str) -> bool:
-    found = parse_file_name(name.removesuffix(GZ))
-    return found is not None and found.kind is Kind.LOG
+    return is_log(name.removesuffix(GZ))
+
+
+def is_log(name: str) -> bool:
+    """Whether a file is a segment's log, either valid or about to be."""
+    found = parse_file_name(name)
+    return found is not None and found.kind is Kind.LOG and found.state in (State.LIVE, State.SWAP)
 
 
 def _log(
@@ -194,7 +199,7 @@ def _log(
             following,
             tuple(grouped[base].items()),
         )
-        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=True)
+        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=False)
     )
     start = max(_start_of(broker, name), segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, segments, broker, tuple(sides))
@@ -208,7 +213,7 @@ def _start_of(broker: str, name: TopicPartition) -> int:
     return (noted_offsets(Path(broker) / LOG_STARTS) or {}).get(name, 0)
 
 
-def _broker(files: Mapping[str, Blob]) -> str:
+def broker_of(files: Mapping[str, Blob]) -> str:
     """Copies a broker's checkpoints, which cover all its partitions, to a directory of this
     machine."""
     noted = {name: blob for name, blob in files.items() if name in OF_BROKER and blob.size < SMALL}
@@ -240,30 +245,3 @@ def forget(broker: str) -> None:
 def _scratch() -> "tempfile.TemporaryDirectory[str]":
     """The scratch directory, removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="kafka-segments-")
-
-
-def tiered(tier: Tier, found: Sequence[Remote], local: PartitionLog | None) -> PartitionLog:
-    """A partition in tiered storage together with the segments that brokers still have. Each offset
-    is read once."""
-    first = local.segments[0].base_offset if local is not None and local.segments else OFFSET_MAX
-    segments = joined(found, first)
-    if local is None:
-        start = segments[0].base_offset if segments else 0
-        return PartitionLog(
-            tier.topic_partition,
-            segments[0].directory if segments else "",
-            start,
-            tuple(segments),
-            _broker({}),
-            (),
-            tier.topic_id,
-        )
-    noted = _start_of(str(Path(local.noted).parent), tier.topic_partition)
-    bases = [file.base_offset for file in (*segments, *local.segments)]
-    return replace(
-        local,
-        start_offset=max(noted, bases[0] if bases else 0),
-        segments=(*segments, *local.segments),
-        broker=str(Path(local.noted).parent),
-        topic_id=tier.topic_id,
-    )

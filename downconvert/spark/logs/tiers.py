@@ -16,7 +16,7 @@ Aiven-Open/tiered-storage-for-apache-kafka; RemoteLogSegmentFileset and
 RemoteTopicPartitionDirectory of Kafka's tests.
 
 Not here: reading chunks (chunks.py), where objects are found (stored_trees.py), tiers and local
-segments together (trees.py)."""
+segments together (tiered_logs.py)."""
 
 import base64
 import json

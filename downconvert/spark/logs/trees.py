@@ -30,10 +30,8 @@ from downconvert.storage.layout import Layout, read_layout, replaced
 from downconvert.storage.names import (
     LOG_STARTS,
     OFFSET_MAX,
-    Kind,
     State,
     TopicPartition,
-    parse_file_name,
     parse_partition,
 )
 from downconvert.storage.segments.segment import Segment
@@ -46,7 +44,8 @@ from .patterns import expanded
 from .replicas import topic_id_of
 from .segment_files import PartitionLog, SegmentFile
 from .staging import staged
-from .stored_trees import OF_BROKER, Item, found_among, items_of, tiered
+from .stored_trees import OF_BROKER, Item, found_among, is_log, items_of
+from .tiered_logs import tiered
 from .tiers import Tier
 
 LOGS: Final = (".log", ".log.swap")
@@ -95,7 +94,7 @@ def find_partitions(
     for tier, segments in others.tiers.items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
-        logs[tier.topic_partition] = tiered(tier, segments, local)
+        logs[tier.topic_partition] = tiered(tier, segments, local, cache)
     return [logs[name] for name in sorted(logs)]
 
 
@@ -137,13 +136,14 @@ def _again(log: PartitionLog) -> PartitionLog:
 
 
 def find_directories(
-    paths: Sequence[str], cluster_id: str | None = None
+    paths: Sequence[str], cluster_id: str | None = None, packed: list[Item] | None = None
 ) -> Iterator[tuple[TopicPartition, str]]:
     """The mounted partition directories, each once, even if several paths or links lead to it. The
-    paths are absolute: executors have working directories of their own.
+    paths are absolute: executors have working directories of their own. `packed`: gets the files
+    of tars, of tiered storage and beside gzipped segments.
 
     MixedClustersError: they are of several clusters, and none is named."""
-    return _directories(paths, _Clusters(cluster_id), [])
+    return _directories(paths, _Clusters(cluster_id), [] if packed is None else packed)
 
 
 def _directories(
@@ -217,7 +217,7 @@ def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
             Segment(Path(directory), base, OpenFiles(), layout.logs[base]).path().stat().st_size,
             following,
         )
-        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=True)
+        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=False)
     ]
     start = max(_start_offset(name, directory), segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, tuple(segments))
@@ -256,7 +256,7 @@ def _below(
             elif entry.is_file():
                 files.append(entry.name)
     name = parse_partition(os.path.basename(path))  # noqa: PTH119
-    has_logs = any(map(_is_log, files))
+    has_logs = any(file.endswith(LOGS) and is_log(file) for file in files)
     if any(map(PACKED.fullmatch, files)):
         items += (_item(os.path.join(path, file)) for file in sorted(files))  # noqa: PTH118
         if name is None or any(file.endswith(".log.gz") for file in files):
@@ -267,12 +267,6 @@ def _below(
     elif depth:
         for folder in sorted(folders):
             yield from _below(folder, depth - 1, seen, items)
-
-
-def _is_log(file: str) -> bool:
-    """Whether a file is a segment's log, either valid or about to be."""
-    found = parse_file_name(file) if file.endswith(LOGS) else None
-    return found is not None and found.kind is Kind.LOG and found.state in (State.LIVE, State.SWAP)
 
 
 def _beside(path: str) -> Iterator[Item]:

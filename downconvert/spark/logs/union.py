@@ -37,7 +37,7 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     ends = (min(copy.end_offset, leader.end_of_epoch(copy.epoch)) for _, copy in others)
     end = max(ends, default=0)
     if log.segments and end > leader.end_offset and not leader.is_damaged:
-        log = replace(log, segments=(*log.segments[:-1], _with_end(log.segments[-1], end)))
+        log = replace(log, segments=(*log.segments[:-1], with_end(log.segments[-1], end)))
     log = _from_the_beginning(log, leader, [other for other, _ in others])
     return replace(
         log,
@@ -58,11 +58,12 @@ def _up_to(log: PartitionLog, end: int) -> PartitionLog:
     """The part of a copy below an offset."""
     segments = [file for file in log.segments if file.base_offset < end]
     if segments:
-        segments[-1] = replace(_with_end(segments[-1], end), is_clipped=True)
+        segments[-1] = replace(with_end(segments[-1], end), is_clipped=True)
     return replace(log, segments=tuple(segments))
 
 
-def _with_end(file: SegmentFile, end: int) -> SegmentFile:
+def with_end(file: SegmentFile, end: int) -> SegmentFile:
+    """A segment, read up to an offset at most."""
     return replace(file, next_offset=min(end, file.next_offset))
 
 
@@ -81,7 +82,7 @@ def _from_the_beginning(
     before[-1] = replace(before[-1], next_offset=base, valid_until=valid, is_clipped=True)
     sides = log.sides
     if log.is_mounted:
-        sides = tuple(_sides(Path(log.directory)))
+        sides = tuple(sides_of(Path(log.directory)))
     text = None if leader.topic_id is None else topic_id_text(leader.topic_id)
     return replace(
         log,
@@ -100,7 +101,8 @@ def _deleted_up_to(log: PartitionLog) -> int:
     return log.start_offset if log.start_offset > base else 0
 
 
-def _sides(directory: Path) -> list[tuple[str, Blob]]:
+def sides_of(directory: Path) -> list[tuple[str, Blob]]:
+    """The small files of a mounted partition."""
     found = []
     for name in (LEADER_EPOCHS, PARTITION_METADATA):
         with suppress(OSError):

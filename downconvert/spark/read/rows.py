@@ -261,12 +261,11 @@ class _RowReader:
             if header is None or (header.codec is Codec.NONE and not header.is_control):
                 return
             self._anchored()
-            if not self._is_left_out(header):
-                entry = window.view(header.position, header.size)
-                if self._verified <= header.position:
-                    self._entries.verify(header, entry or NOTHING)
-                if not self._is_unwanted(header):
-                    yield from self._inflation.read(header, entry)
+            entry = window.view(header.position, header.size)
+            if self._verified <= header.position:  # also of markers, which decide about others
+                self._entries.verify(header, entry or NOTHING)
+            if not self._is_left_out(header) and not self._is_unwanted(header):
+                yield from self._inflation.read(header, entry)
             entries.position += header.size
             self._anchored()
             if self._options.verify_crc:

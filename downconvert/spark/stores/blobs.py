@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from downconvert.storage.errors import CorruptFileError
+from records.units import MiB
 
 from .chunks import Chunks
 from .stores import ObjectReader, is_stored, shown
 
-PIECE_SIZE: Final = 8 * 1024 * 1024  # bytes of one request
+PIECE_SIZE: Final = 8 * MiB  # bytes of one request
 GZIP: Final = 16 + zlib.MAX_WBITS
 LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
 
@@ -59,8 +60,10 @@ class Blob:
         if self.is_gzipped:
             raise ValueError(f"{self.name} is gzipped")
         whole: Reader = ObjectReader(self.path) if is_stored(self.path) else _FileReader(self.path)
-        part = whole if self.start == 0 else _PartReader(whole, self.start)
-        return part if self.chunks is None else self.chunks.reader(part, self.name)
+        if self.chunks is not None:
+            stored = sum(self.chunks.stored_sizes)
+            return self.chunks.reader(_PartReader(whole, self.start, stored), self.name)
+        return whole if self.start == 0 else _PartReader(whole, self.start, self.size)
 
     def pieces(self) -> Iterator[bytes]:
         """The whole content, a few MiB at a time. CorruptFileError: packed data is damaged."""
@@ -146,14 +149,16 @@ class _FileReader:
 
 
 class _PartReader:
-    """A reader from a position on."""
+    """Reads a part of a file. What follows belongs to other members of a tar."""
 
-    def __init__(self, whole: Reader, start: int) -> None:
+    def __init__(self, whole: Reader, start: int, size: int) -> None:
         self._whole = whole
         self._start = start
+        self._size = size
 
     def read(self, position: int, size: int) -> bytes:
-        return self._whole.read(self._start + position, size)
+        size = min(size, self._size - position)
+        return self._whole.read(self._start + position, size) if size > 0 else b""
 
     def close(self) -> None:
         self._whole.close()

@@ -13,16 +13,17 @@ from typing import Final
 from downconvert.spark.errors import SegmentChangedError
 from records import BatchHeader
 from records.files.source import check_slice, read_headers
+from records.units import KiB, MiB
 
 from .blobs import Blob, Reader
 from .stores import ObjectReader
 
 # A request costs money, and CPU time in Arrow's client. So blocks are as large as a task's memory
 # allows.
-BLOCK_SIZE: Final = 8 * 1024 * 1024  # bytes
+BLOCK_SIZE: Final = 8 * MiB  # bytes
 AHEAD: Final = 2  # blocks
 # A request for this takes as long as one for a header alone, and returns a few batches.
-LOOK_SIZE: Final = 64 * 1024  # bytes
+LOOK_SIZE: Final = 64 * KiB  # bytes
 
 # Free buffers, of all segments that a worker has read. The system clears the pages of a new buffer,
 # which costs as much as reading into it.

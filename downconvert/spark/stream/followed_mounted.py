@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after
-from downconvert.spark.logs.isolation import committed_of
+from downconvert.spark.logs.isolation import committed_of, is_sound
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
 from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.stored_trees import Item
 from downconvert.spark.logs.trees import find_directories, of_copies, read_partition
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
@@ -27,7 +28,7 @@ from records import CorruptRecordsError
 from records.batch import NONE
 
 from .followed import FollowedLog
-from .followed_stored import StoredLog
+from .followed_stored import StoredLog, StoredLogs
 
 # Otherwise a stream of ten thousand partitions would keep a file of each open.
 OPEN_SEGMENTS_MAX: Final = 64
@@ -104,16 +105,22 @@ class MountedLog:
 
 
 class MountedLogs:
-    """The logs below some directories."""
-
-    costs = False
+    """The logs below some directories. If tars, gzipped segments or tiers are among them, all of
+    them are followed as in a store, from then on."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._stored: StoredLogs | None = None
         self._open_files = OpenFiles(OPEN_SEGMENTS_MAX)
         self._logs: dict[str, Log] = {}  # by directory
         self._epochs: dict[str, int] = {}  # of the last batches
         self._topic_ids: dict[str, str | None] = {}
+        # Whether a log followed all transactions when it was opened.
+        self._were_sound: dict[str, bool] = {}
+
+    @property
+    def costs(self) -> bool:
+        return self._stored is not None
 
     def close(self) -> None:
         for log in self._logs.values():
@@ -121,9 +128,12 @@ class MountedLogs:
         self._logs.clear()
 
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
+        if self._stored is not None:
+            return self._stored.refresh()
         logs: dict[str, Log] = {}
         found: dict[TopicPartition, list[str]] = {}
-        for name, directory in find_directories(self._options.paths, self._options.cluster_id):
+        paths, packed = self._options.paths, list[Item]()
+        for name, directory in find_directories(paths, self._options.cluster_id, packed):
             if not self._options.takes(*name):
                 continue
             try:
@@ -135,6 +145,10 @@ class MountedLogs:
             self._logs[directory].close()
             del self._epochs[directory]
         self._logs = logs
+        if packed:
+            self.close()
+            self._stored = StoredLogs(self._options)
+            return self._stored.refresh()
         watermarks = HighWatermarks() if self._options.stop_at_high_watermark else None
         current: dict[TopicPartition, tuple[FollowedLog, int]] = {}
         for name, directories in found.items():
@@ -173,11 +187,15 @@ class MountedLogs:
             log.close()
         log = Log.open(Path(directory), open_files=self._open_files)
         self._epochs[directory] = epoch_of(log, log.end_offset)
+        self._were_sound[directory] = not self._options.committed or is_sound(log)
         return log
 
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
         end = log.end_offset
-        if self._options.committed and log.last_stable_offset < end:
+        is_decided = (  # a log does not follow transactions behind damage
+            log.last_stable_offset >= end and log.damage is None and self._were_sound[str(log.path)]
+        )
+        if self._options.committed and not is_decided:
             there = read_partition(name, str(log.path))
             cleaned = cleaned_of(there, self._options, CleanerPoints())
             end = min(end, committed_of(there, cleaned).end)

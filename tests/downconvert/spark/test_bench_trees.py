@@ -8,6 +8,7 @@ import pytest
 from bench import trees
 from bench.tree_history import check_history
 from bench.tree_model import generated
+from bench.tree_places import PLACED
 from tests.object_store import ObjectStore
 
 from .reading import rows
@@ -37,6 +38,14 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 )
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
     assert trees.check(seed, tmp_path) in (False, True)
+
+
+@pytest.mark.parametrize("first", range(PLACED, PLACED + 24, 4))
+def test_the_same_wherever_the_copies_are(tmp_path: Path, first: int) -> None:
+    """In tars, gzipped, in tiered storage, on two disks; and with whole copies missing or empty."""
+    for seed in range(first, first + 4):
+        (tmp_path / str(seed)).mkdir()
+        trees.check(seed, tmp_path / str(seed))
 
 
 @pytest.mark.parametrize("first", range(0, 24, 4))

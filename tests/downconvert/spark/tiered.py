@@ -39,12 +39,13 @@ def aiven(
     end_offset: int,
     packing: Packing,
     segment_id: str = "tqimKeZwStOEOwRzT3L5oQ",
+    topic_id: str = TOPIC_ID,
 ) -> Path:
     """Copies a segment of a partition's directory away; returns the manifest's path.
 
     `end_offset`: of its last record."""
     topic, _, partition = source.name.rpartition("-")
-    folder = target / f"{topic}-{TOPIC_ID}" / partition
+    folder = target / f"{topic}-{topic_id}" / partition
     folder.mkdir(parents=True, exist_ok=True)
     data = (source / file_name(base_offset, Kind.LOG)).read_bytes()
     key, aad = os.urandom(32), os.urandom(32)
@@ -97,10 +98,14 @@ def aiven(
 
 
 def local_tiered(
-    target: Path, source: Path, base_offset: int, segment_id: str = "oAtiIQ95REujbuzNd_lkLQ"
+    target: Path,
+    source: Path,
+    base_offset: int,
+    segment_id: str = "oAtiIQ95REujbuzNd_lkLQ",
+    topic_id: str = TOPIC_ID,
 ) -> None:
     """Copies a segment of a partition's directory as LocalTieredStorage does."""
-    folder = target / f"{source.name}-{TOPIC_ID}"
+    folder = target / f"{source.name}-{topic_id}"
     folder.mkdir(parents=True, exist_ok=True)
     for kind in (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
         path = source / file_name(base_offset, kind)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.logs.trees import find_partitions
+from downconvert.spark.logs.trees import find_partitions, read_partition
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.store_errors import ThrottledError
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.names import Kind, file_name
-from tests.downconvert.spark.reading import rows
+from downconvert.storage.names import Kind, TopicPartition, file_name
+from tests.downconvert.spark.reading import packed, partition, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 
@@ -180,3 +180,15 @@ def test_a_brokers_disks_side_by_side(logs: Path, tmp_path: Path) -> None:
     found = find_partitions([str(logs), str(second)])
     assert [log.directory for log in found] == [str(logs / "orders-0"), str(second / "other-1")]
     assert sorted(content(tmp_path)) == sorted(wanted)
+
+
+def test_a_directory_of_deleted_segments_only_hides_nothing(tmp_path: Path) -> None:
+    """As a broker leaves it for a minute: in a tar, and after it was listed."""
+    logs = tmp_path / "logs"
+    partition(logs, batch(0, 1), "a-0")
+    partition(logs, batch(0, 2), "a-1").joinpath(file_name(0, Kind.LOG)).rename(
+        logs / "a-1" / f"{file_name(0, Kind.LOG)}.deleted"
+    )
+    assert [row["offset"] for row in rows(packed(logs))] == [0, 1]
+    assert [row["offset"] for row in rows(logs)] == [0, 1]
+    assert read_partition(TopicPartition("a", 1), str(logs / "a-1")).segments == ()

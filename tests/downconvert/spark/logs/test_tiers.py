@@ -15,6 +15,7 @@ from downconvert.spark.logs.tiers import decoded_sizes
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.errors import CorruptFileError
 from records import RecordsError
+from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.tiered import (
     TOPIC_ID,
@@ -147,6 +148,69 @@ def test_remote_and_local_parts_together_give_each_offset_once(
     (local / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
     with pytest.raises(MixedClustersError, match="id AAAAAAAAAAAAAAAAAAAAAQ"):
         offsets(tmp_path / "kafka", tmp_path / "tier")
+
+
+@pytest.mark.parametrize("layout", ["aiven", "kafka"])
+@pytest.mark.parametrize("left", ["damaged", "gone", "behind", "empty", "new", "beyond"])
+def test_tiered_storage_is_a_copy_of_what_brokers_have(
+    source: Path, tmp_path: Path, layout: str, left: str
+) -> None:
+    """The first 50 of 60 records are in tiered storage. Brokers have damaged segments, none, the
+    first 30 records, an empty segment, or only the last ten."""
+    tier, cut = tmp_path / "both" / "tier", tmp_path / "cut" / "orders.v1-0"
+    cut.parent.mkdir()
+    indexed_segment(cut, 40, *(batch(n, size=300) for n in range(40, 50)))
+    for base, directory, last in ((0, source, 19), (20, source, 39), (40, cut, 49)):
+        if layout == "aiven":
+            aiven(tier, directory, base, last, PACKINGS["compressed"])
+        else:
+            local_tiered(tier, directory, base)
+    local = tmp_path / "both" / "kafka" / "orders.v1-0"
+    shutil.copytree(source, local)
+    log = local / "00000000000000000020.log"
+    expected = {"damaged": 60, "beyond": 60}.get(left, 50)
+    if left == "damaged":
+        data = bytearray(log.read_bytes())
+        data[1000] ^= 1
+        data[3000:3100] = bytes(100)
+        log.write_bytes(data)
+    elif left == "behind":
+        remove_segments(local, [40])
+        log.write_bytes(log.read_bytes()[: log.stat().st_size // 2])
+    elif left == "beyond":
+        remove_segments(local, BASES)
+        indexed_segment(local, 50, *(batch(n, size=300) for n in range(50, 60)))
+    else:
+        remove_segments(local, BASES)
+    if left in ("empty", "new"):
+        (local / f"{40 if left == 'new' else 0:020d}.log").touch()
+    for options in ({}, {"isolation": "read_committed"}, {"maxPartitionBytes": 2000}):
+        assert offsets(tmp_path / "both", **options) == list(range(expected))
+    assert exported_offsets(tmp_path / "both", tmp_path / "lake") == list(range(expected))
+
+
+def test_what_brokers_have_noted_counts_for_a_log_in_tiered_storage(
+    source: Path, tmp_path: Path
+) -> None:
+    """The leader's epochs, and the log start offset that only a follower has noted."""
+    brokers = tmp_path / "brokers"
+    for name in ("b1", "b2"):
+        shutil.copytree(source, brokers / name / "orders.v1-0")
+        checkpoint = brokers / name / "orders.v1-0" / "leader-epoch-checkpoint"
+        checkpoint.write_text("0\n1\n3 0\n")
+    (brokers / "b2" / "log-start-offset-checkpoint").write_text("0\n1\norders.v1 0 5\n")
+    remove_segments(brokers / "b2" / "orders.v1-0", [40])
+    for base in BASES[:2]:
+        local_tiered(brokers / "tier", source, base)
+    assert offsets(brokers) == list(range(5, 60))
+    (log,) = find_partitions([str(brokers)])
+    assert "leader-epoch-checkpoint" in dict(log.sides)
+
+
+def exported_offsets(source: Path, target: Path) -> list[int]:
+    with pytest.MonkeyPatch.context() as patch:
+        exported(patch, source, target)
+    return [row[2] for row in archived(target)]
 
 
 @pytest.mark.parametrize("layout", ["aiven", "kafka"])

@@ -32,3 +32,15 @@ def test_a_query_goes_to_the_end_by_default(tmp_path: Path) -> None:
     (tmp_path / "replication-offset-checkpoint").write_text("0\n1\na 0 2\n")
     assert len(rows(tmp_path)) == 5
     assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == [0, 1]
+
+
+@pytest.mark.parametrize("highest", [1, 2])
+def test_the_highest_of_the_copies_counts(tmp_path: Path, highest: int) -> None:
+    """Followers learn it later. The third broker has no checkpoint."""
+    for number in (1, 2, 3):
+        broker = tmp_path / f"b{number}"
+        partition(broker, batch(0, 1, 2) + batch(3, 4) + batch(5, 6), "a-0")
+        if number < 3:
+            noted = 5 if number == highest else 3
+            (broker / "replication-offset-checkpoint").write_text(f"0\n1\na 0 {noted}\n")
+    assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == list(range(5))

@@ -8,12 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from downconvert.spark.errors import CorruptSegmentError
 from records import Codec, MemoryRecords, Record, build, read
+from records.batches.builder import build_marker
+from records.batches.control import ControlRecordType
 from records.formats import TIMESTAMP_TYPE_NAMES, V0, V1, V2, TimestampType
 from tests import corpus, strategies
 from tests.downconvert.spark.reading import expected, partition, reader, record_of, rows
 from tests.downconvert.storage import brokers
-from tests.downconvert.storage.logs import indexed_segment
+from tests.downconvert.storage.logs import batch, indexed_segment
 
 KINDS = {name: int(kind) for kind, name in TIMESTAMP_TYPE_NAMES.items()}
 
@@ -166,3 +169,22 @@ def test_what_the_reader_reads_is_what_is_expected_of_it() -> None:
     """The yardstick of the property above, against Kafka's own reading."""
     data = corpus.segment("mixed-1")
     assert expected(read(MemoryRecords(data))) == as_kafka_reads("mixed-1")
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_damaged_marker_is_reported_also_between_compressed_batches(
+    tmp_path: Path, codec: Codec
+) -> None:
+    """It may have committed what counts as aborted without it."""
+    of = {"producer_epoch": 0, "base_sequence": 0, "transactional": True, "codec": codec}
+    commit = build_marker(ControlRecordType.COMMIT, offset=3, timestamp=0, producer_id=7)
+    abort = build_marker(ControlRecordType.ABORT, offset=6, timestamp=0, producer_id=8)
+    data = batch(0, 1, producer_id=7, **of) + batch(2, codec=codec)
+    data += commit[:-1] + bytes([commit[-1] ^ 1])
+    data += batch(4, 5, producer_id=8, **of) + abort + batch(7, codec=codec)
+    partition(tmp_path, data)
+    with pytest.raises(CorruptSegmentError, match="checksum does not match"):
+        rows(tmp_path, isolation="read_committed")
+    found = rows(tmp_path, isolation="read_committed", mode="PERMISSIVE")
+    (gap,) = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    assert (gap["startOffset"], gap["endOffset"]) == (3, 4)

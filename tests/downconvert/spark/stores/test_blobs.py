@@ -28,6 +28,15 @@ def test_the_bytes_around_it_are_not_its_own(path: Path) -> None:
     assert Blob(str(path), 0, 6).read() == b""
 
 
+def test_an_open_one_ends_where_it_ends(path: Path) -> None:
+    reader = Blob(str(path), len(DATA), 6).open()
+    try:
+        assert reader.read(10, 10_000) == DATA[10:]
+        assert reader.read(len(DATA), 1) == reader.read(len(DATA) + 1, 1) == b""
+    finally:
+        reader.close()
+
+
 def test_a_saved_blob_keeps_its_time(path: Path, tmp_path: Path) -> None:
     Blob(str(path), len(DATA), 6, modified=1_600_000_000_123_456_789).save(tmp_path / "saved")
     assert (tmp_path / "saved").read_bytes() == DATA

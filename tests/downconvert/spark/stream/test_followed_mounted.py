@@ -41,6 +41,28 @@ def test_what_is_mounted_may_change_and_keep_its_size(tmp_path: Path, is_alone: 
         source.latestOffset(end)
 
 
+@pytest.mark.parametrize("kind", ["tar", "gzipped"])
+def test_packed_logs_in_a_directory_are_followed(tmp_path: Path, kind: str) -> None:
+    """Also if they come later, while the logs beside them grow."""
+    partition(tmp_path / "logs", batch(0, 1), "a-0")
+    source = stream(tmp_path / "logs")
+    start = source.initialOffset()
+    end = source.latestOffset(start)
+    assert end == {"a": {"0": 2}}
+    other = partition(tmp_path / "other", batch(0, 3), "b-1")
+    if kind == "tar":
+        packed(tmp_path / "other").rename(tmp_path / "logs" / "backup.tar")
+    else:
+        log = other / file_name(0, Kind.LOG)
+        target = tmp_path / "logs" / "b-1" / f"{log.name}.gz"
+        target.parent.mkdir()
+        target.write_bytes(gzip.compress(log.read_bytes()))
+    partition(tmp_path / "logs", batch(0, 1) + batch(2), "a-0")
+    assert source.latestOffset(end) == {"a": {"0": 3}, "b": {"1": 4}}
+    assert read(source, end, source.latestOffset(end)) == ["a-0:2", "b-1:0", "b-1:3"]
+    source.stop()
+
+
 @pytest.mark.parametrize("is_gzipped", [False, True])
 def test_a_log_that_goes_back_holds_nothing_up(tmp_path: Path, is_gzipped: bool) -> None:
     data = batch(10, 11, size=400) + batch(0, 1, size=400) + batch(12, 13, size=400)
@@ -96,3 +118,21 @@ def test_damage_does_not_hold_up_a_stream_with_a_limit(
     failing = stream(path)
     with pytest.raises(CorruptSegmentError, match="mode=PERMISSIVE"):
         read(failing, {"a": {"0": 12}}, {"a": {"0": 60}})
+
+
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_transaction_behind_damage_stays_open(tmp_path: Path, is_last: bool) -> None:
+    """The index leads to its first batch, and no header does."""
+    open_ = batch(4, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    batches = [batch(0, 1), batch(2, 3), open_, batch(5), batch(6)]
+    indexed_segment(tmp_path / "a-0", 0, *batches, interval=1)
+    if not is_last:
+        indexed_segment(tmp_path / "a-0", 7, batch(7, 8))
+    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    data[len(batches[0]) : len(batches[0]) + 61] = bytes(61)
+    log.write_bytes(data)
+    source = stream(tmp_path, isolation="read_committed", failOnDataLoss=False)
+    assert source.latestOffset(source.initialOffset()) == {"a": {"0": 4}}
+    source = stream(tmp_path, isolation="read_uncommitted", failOnDataLoss=False)
+    assert source.latestOffset(source.initialOffset()) == {"a": {"0": 7 if is_last else 9}}

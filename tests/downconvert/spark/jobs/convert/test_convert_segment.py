@@ -28,7 +28,7 @@ from tests import corpus
 from tests.corpus import Conversion
 from tests.downconvert.conversion.comparable import comparable
 from tests.downconvert.storage import brokers
-from tests.downconvert.storage.logs import UNSYNCED, batch, segment
+from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, batch, segment
 
 NAME = "00000000000000000000.log"
 WHOLE = [
@@ -296,6 +296,25 @@ def test_an_old_record_too_large_to_be_held_is_refused(source: Path) -> None:
 
 
 # --- what the machine does
+
+
+class _Renames(UnsyncedDisk):
+    """Notes the paths that files get."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+
+    def rename(self, source: Path, target: Path) -> None:
+        self.paths.append(target)
+        super().rename(source, target)
+
+
+def test_a_log_gets_its_name_after_its_indexes_and_before_its_note(source: Path) -> None:
+    disk = _Renames()
+    convert_segment(task(source), attempt="1", files=disk)
+    names = [path.name for path in disk.paths if path.parent == source.with_name("out-0")]
+    assert len(names) > 2
+    assert names[-2:] == [NAME, note_path(source, 0).name]
 
 
 def test_a_machine_may_die_at_any_time(source: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from downconvert.spark.jobs.export.export_manifest import Exported, NoteError, parse
+from downconvert.spark.jobs.export.export_manifest import Exported, NoteError, merged, parse
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX
 
@@ -41,3 +41,12 @@ def test_ranges_are_joined_where_they_touch() -> None:
     assert note.end_of(NAME) == 12
     assert [note.start_after(NAME, offset) for offset in (0, 7, 9)] == [9, 9, OFFSET_MAX]
     assert note.end_of(TopicPartition("c", 0)) is None
+
+
+def test_committed_records_that_are_there_are_not_all_records() -> None:
+    name = TopicPartition("a", 1)
+    committed = Exported("read_committed", ranges={name: [(0, 7)]})
+    everything = Exported("read_uncommitted", ranges={name: [(20, 30)]})
+    notes = [committed, None, everything]
+    assert merged(notes, "read_uncommitted").ranges == {name: [(20, 30)]}
+    assert merged(notes, "read_committed").ranges == {name: [(0, 7), (20, 30)]}

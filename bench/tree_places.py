@@ -1,0 +1,143 @@
+"""Where the copies of a generated tree are: in tars, gzipped, in tiered storage with a local tail,
+on two disks of a broker; and which are missing as a whole, or empty.
+
+Not here: what is in the copies (tree_model.py), their damage (tree_damage.py)."""
+
+import gzip
+import random
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Final
+
+from downconvert.storage.names import Kind, file_name
+from records.formats import V2
+from tests.downconvert.spark.tiered import Packing, aiven, local_tiered
+
+from .tree_model import NAME, TOPIC_ID, Copy, Piece, Tree
+
+# Seeds from here on have places. Earlier ones stay as they are: tests name them.
+PLACED: Final = 6_000_000
+TIER: Final = "tier"
+REMOTE: Final = "remote"
+
+
+def place(tree: Tree) -> None:
+    """Moves the copies of a tree, and removes or adds whole ones."""
+    chance = random.Random(f"place {tree.seed}")
+    if chance.random() < 0.35:
+        _tier(chance, tree)
+    if chance.random() < 0.25:
+        _lose(chance, tree)
+    if chance.random() < 0.15:
+        _add_empty(chance, tree)
+    for one in tree.copies:
+        if one.broker == TIER:
+            continue
+        if chance.random() < 0.2:
+            one.broker, one.moved_as = f"{one.broker}/d1", chance.choice(["future", "delete"])
+        if chance.random() < 0.3:
+            one.packing = chance.choice(["tar", "gz", "tar of gz"])
+            if "gz" in one.packing:
+                for piece in one.pieces:
+                    piece.is_gzipped = True
+
+
+def _tier(chance: random.Random, tree: Tree) -> None:
+    """Copies the rolled segments of the leader to tiered storage, and deletes some of them from the
+    leader's disk."""
+    leader = tree.copies[0]
+    is_possible = (
+        len(leader.pieces) > 1
+        and not any(one.cleaned for one in tree.copies)
+        and all(one.magic == V2 for one in tree.log)
+    )
+    if not is_possible:
+        return
+    count = chance.randrange(1, len(leader.pieces))
+    pieces = [Piece(one.base, list(one.batches), is_indexed=True) for one in leader.pieces[:count]]
+    for piece in pieces:
+        if tree.is_hurt and piece.batches and chance.random() < 0.2:
+            what = chance.choice(["body", "header", "zeros", "noise", "gone"])
+            if what == "gone":
+                piece.is_gone = True
+            else:
+                piece.broken[chance.randrange(len(piece.batches))] = what
+    end = leader.pieces[count].base
+    log = [one for one in tree.log if one.last < end]
+    epochs = [one for one in leader.epochs if one[1] < end]
+    kind = chance.choice(["kafka", "aiven"])
+    tree.copies.append(Copy(TIER, pieces, epochs, True, log, packing=kind))
+    kept = chance.choice([0, count, chance.randrange(count + 1)])
+    leader.deleted = leader.deleted if leader.deleted < leader.pieces[kept].base else 0
+    del leader.pieces[:kept]
+
+
+def _lose(chance: random.Random, tree: Tree) -> None:
+    """Leaves out a copy, or all of a topic's copies on brokers if it is in tiered storage."""
+    has_tier = any(one.broker == TIER for one in tree.copies)
+    if has_tier and chance.random() < 0.3:
+        lost = [one for one in tree.copies if one.broker != TIER]
+    else:
+        one = chance.choice(tree.copies)
+        lost = [one] if one.broker != TIER else []
+    left = [one for one in tree.copies if one not in lost]
+    is_leader_left = tree.copies[0] not in lost
+    if not left or (not is_leader_left and not all(one.is_valid for one in left)):
+        return
+    tree.copies, tree.lost = left, lost
+
+
+def _add_empty(chance: random.Random, tree: Tree) -> None:
+    """Adds a copy without records: no files, or an empty segment."""
+    first = tree.copies[0].pieces[:1] if tree.copies[0].present() else []
+    base = chance.choice([0, *(piece.base for piece in first)])
+    pieces = [] if chance.random() < 0.4 else [Piece(base, [], chance.random() < 0.5)]
+    tree.copies.append(Copy("b7", pieces, [], True, []))
+
+
+def move(tree: Tree, path: Path) -> None:
+    """Moves the written directories to their places."""
+    for one in (*tree.copies, *tree.lost):
+        directory = path / one.broker / NAME
+        if not directory.exists():
+            continue
+        if one.broker == TIER:
+            _to_tier(one, directory, path / REMOTE)
+            shutil.rmtree(path / TIER)
+            continue
+        if one.moved_as:
+            _add_move(random.Random(tree.seed), directory, one.moved_as)
+        if "gz" in one.packing:
+            for log in directory.glob("*.log"):
+                log.with_suffix(".log.gz").write_bytes(gzip.compress(log.read_bytes(), 1))
+                log.unlink()
+        if "tar" in one.packing:
+            top = path / one.broker.split("/")[0]
+            with tarfile.open(f"{top}.tar", "w") as tar:
+                tar.add(top, top.name)
+            shutil.rmtree(top)
+
+
+def _to_tier(one: Copy, directory: Path, target: Path) -> None:
+    for piece in one.present():
+        if not piece.batches:
+            continue
+        name = f"{piece.base:022d}"
+        if one.packing == "kafka":
+            local_tiered(target, directory, piece.base, name, topic_id=TOPIC_ID)
+        else:
+            last, packing = piece.batches[-1].last, Packing(200, is_compressed=piece.base % 2 == 1)
+            aiven(target, directory, piece.base, last, packing, name, topic_id=TOPIC_ID)
+
+
+def _add_move(chance: random.Random, directory: Path, suffix: str) -> None:
+    """Adds what a broker has on its other disk while it moves a partition: the unfinished new
+    directory, or the old one, which is about to be deleted."""
+    other = directory.parent.with_name("d2") / f"{NAME}.{'0' * 31}1-{suffix}"
+    shutil.copytree(directory, other)
+    logs = sorted(other.glob("*.log"))
+    if suffix == "future" and logs:
+        data = logs[-1].read_bytes()
+        logs[-1].write_bytes(data[: chance.randrange(len(data) + 1)])
+        (other / file_name(0, Kind.LOG)).touch()

@@ -1,9 +1,10 @@
 """Compaction of an open log, with readers and crashes in between."""
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -214,83 +215,70 @@ class Overtaking:
         """Nothing to do."""
 
 
+def overtaken(
+    path: Path, change: Callable[[LogDir], None]
+) -> Iterator[tuple[Log, Compaction, bool]]:
+    """Passes over the same log, each with the change before another of its steps that take the
+    lock. Yields the log, the pass, and whether it was interrupted."""
+    for number in count():
+        (path / str(number)).mkdir()
+        with opened(path / str(number)) as log_dir:
+            log = log_dir.logs.create(PARTITION)
+            fill(log, Random(1), 60)
+            part = cleanable(log, CONFIG, 1000)
+            assert part.end > 20
+            lock = Overtaking(partial(change, log_dir), number)
+            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
+            is_interrupted = False
+            try:
+                steps_of(one)
+            except InterruptedPassError:
+                is_interrupted = True
+            if lock.left >= 0:  # there were no more steps
+                assert not is_interrupted
+                assert number >= 10
+                return
+            yield log, one, is_interrupted
+
+
 @pytest.mark.parametrize("change", [LogWriter.truncate_to, LogWriter.truncate_fully_and_start_at])
 def test_a_truncation_before_any_locked_step_aborts_the_pass(
     tmp_path: Path, change: Callable[[LogWriter, int], None]
 ) -> None:
     """Also between the last segment and the note of the pass."""
-    number = 0
-    while True:
-        (tmp_path / str(number)).mkdir()
-        with opened(tmp_path / str(number)) as log_dir:
-            log = log_dir.logs.create(PARTITION)
-            fill(log, Random(1), 60)
-            part = cleanable(log, CONFIG, 1000)
-            lock = Overtaking(partial(change, log.writer, 20), number)
-            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
-            if number == 0:
-                assert part.end > 20
-            try:
-                steps_of(one)
-            except InterruptedPassError:
-                assert max(log.end_offset, log.writer.cleaner_point) <= 20
-                assert all(offset < 20 for offset in offsets(log.records()))
-            else:
-                assert lock.left >= 0  # there were no more steps
-                break
-        number += 1
-    assert number >= 10
+
+    def truncate(log_dir: LogDir) -> None:
+        change(log_dir.logs[PARTITION].writer, 20)
+
+    for log, _, is_interrupted in overtaken(tmp_path, truncate):
+        assert is_interrupted
+        assert max(log.end_offset, log.writer.cleaner_point) <= 20
+        assert all(offset < 20 for offset in offsets(log.records()))
 
 
 def test_a_pass_touches_no_file_of_another_log_of_that_name(tmp_path: Path) -> None:
     """A topic is deleted and made again before any step of the pass that takes the lock."""
-    number = 0
-    while True:
-        (tmp_path / str(number)).mkdir()
-        with opened(tmp_path / str(number)) as log_dir:
-            log = log_dir.logs.create(PARTITION)
-            fill(log, Random(1), 60)
-            found: dict[str, bytes] = {}
+    found: dict[str, bytes] = {}
 
-            def make_again(log_dir: LogDir = log_dir, found: dict[str, bytes] = found) -> None:
-                log_dir.logs.delete(PARTITION)
-                other = log_dir.logs.create(PARTITION)
-                fill(other, Random(2), 5)
-                (other.path / "00000000000000000000.log.cleaned").write_bytes(b"of another pass")
-                found |= {file.name: file.read_bytes() for file in other.path.iterdir()}
+    def make_again(log_dir: LogDir) -> None:
+        log_dir.logs.delete(PARTITION)
+        other = log_dir.logs.create(PARTITION)
+        fill(other, Random(2), 5)
+        (other.path / "00000000000000000000.log.cleaned").write_bytes(b"of another pass")
+        found.clear()
+        found.update((file.name, file.read_bytes()) for file in other.path.iterdir())
 
-            part = cleanable(log, CONFIG, 1000)
-            lock = Overtaking(make_again, number)
-            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
-            try:
-                steps_of(one)
-            except InterruptedPassError:
-                one.close()
-                assert found == {file.name: file.read_bytes() for file in log.path.iterdir()}
-            else:
-                assert lock.left >= 0
-                break
-        number += 1
-    assert number >= 10
+    for log, one, is_interrupted in overtaken(tmp_path, make_again):
+        assert is_interrupted
+        one.close()
+        assert found == {file.name: file.read_bytes() for file in log.path.iterdir()}
 
 
 def test_a_pass_puts_back_no_segment_that_was_deleted_before_any_step(tmp_path: Path) -> None:
-    number = 0
-    while True:
-        (tmp_path / str(number)).mkdir()
-        with opened(tmp_path / str(number)) as log_dir:
-            log = log_dir.logs.create(PARTITION)
-            fill(log, Random(1), 60)
-            part = cleanable(log, CONFIG, 1000)
-            lock = Overtaking(partial(log.writer.remove_oldest, 2), number)
-            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
-            start = log.segments[2].base_offset
-            with suppress(InterruptedPassError):
-                steps_of(one)
-            if lock.left >= 0:
-                break
-            assert log.start_offset >= start
-            bases = [int(file.name.partition(".")[0]) for file in log.path.glob("*.log*")]
-            assert min(bases) >= start
-        number += 1
-    assert number >= 10
+    def remove(log_dir: LogDir) -> None:
+        log_dir.logs[PARTITION].writer.remove_oldest(2)
+
+    for log, _, _ in overtaken(tmp_path, remove):
+        assert log.start_offset > 0
+        bases = [int(file.name.partition(".")[0]) for file in log.path.glob("*.log*")]
+        assert min(bases) >= log.start_offset

@@ -43,13 +43,14 @@ class Next(Enum):
 
 
 class BodyConverter:
-    """Converts one body after the other. It holds its buffer until `release`."""
+    """Converts one body after the other. Wrappers take a buffer, which is held until `release`."""
 
     __slots__ = (
         "_capacity",
         "_inner",
         "_inner_view",
         "_is_one_wrapper",
+        "_largest_inner",
         "_largest_wrapper",
         "_level",
         "_limit",
@@ -73,22 +74,23 @@ class BodyConverter:
         self._inner_view = NO_VIEW
         self._limit = policy.wrapper_size_max or _UNLIMITED
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
-        self._largest_wrapper = 0
+        self._largest_inner = self._largest_wrapper = 0
         self.wrapper_heads = 0  # bytes of all wrappers, without the messages inside
 
     @property
     def buffer_bytes(self) -> int:
         """The largest size that the buffer has had."""
-        return self._capacity + self._largest_wrapper
+        return self._largest_inner + self._largest_wrapper
 
     def convert(self, body: Body, codec: Codec, inner: InnerFormat) -> Iterator[int]:
         """Converts a body that the kernel has entered. Yields the sizes of pieces, 0 if a step made
         none."""
+        if codec is Codec.NONE:
+            return self._plain(body, inner)
         if not self._inner:
             self._inner = buffers.take(self._capacity)
             self._inner_view = memoryview(self._inner)
-        if codec is Codec.NONE:
-            return self._plain(body, inner)
+            self._largest_inner = self._capacity
         return self._wrapped(body, codec, inner)
 
     def release(self) -> None:

@@ -257,6 +257,7 @@ def test_a_cut_send_is_the_beginning_of_the_whole():
     whole = sent(lazy.to_send())
     for size in 1, 1000, lazy.size - 1:
         assert sent(lazy.to_send(size)) == whole[:size]
+    assert lazy.to_send(lazy.size + 1).size == lazy.size
 
 
 def test_held_messages_count_against_a_budget_until_they_are_sent():
@@ -271,6 +272,17 @@ def test_held_messages_count_against_a_budget_until_they_are_sent():
     send.write_to(channel, send.size - 1)
     assert made.budget.left == before - send.size
     send.write_to(channel)
+    assert send.completed
+    assert made.budget.left == before
+
+
+@pytest.mark.usefixtures("whole")
+def test_messages_sent_in_another_way_do_not_count_against_the_budget_any_more():
+    gc.collect()
+    before = made.budget.left
+    send = LazyDownConvertRecords(MemoryRecords(batch(0)), 1).to_send()
+    assert made.budget.left == before - send.size
+    send.skip(send.size)
     assert send.completed
     assert made.budget.left == before
 

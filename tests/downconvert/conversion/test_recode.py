@@ -208,3 +208,12 @@ def test_bits_flipped_after_measuring_do_not_get_a_valid_checksum() -> None:
     records.now = flipped(measured, 8 * 40)  # in the header, where it decompresses all the same
     with pytest.raises(CorruptRecordsError):
         send.write_to(BytesIO())
+
+
+def test_the_size_in_the_log_is_that_of_all_runs() -> None:
+    """The last run does not begin at the range's beginning."""
+    plain, zstd = batch(0), batch(1, codec=Codec.ZSTD)
+    for data in plain + zstd, zstd + plain + plain:
+        lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
+        assert lazy.has_recoded
+        assert lazy.source_size == len(data)

@@ -1,10 +1,10 @@
 """Compaction of an open log, with readers and crashes in between."""
 
-import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -215,22 +215,30 @@ class Overtaking:
         """Nothing to do."""
 
 
-def overtaken_passes(
-    directory: Path, happens: Callable[[LogDir, Log], Callable[[], None]]
-) -> Iterator[tuple[Log, Compaction, Overtaking]]:
-    """Passes over equal logs. `happens` returns what another thread does, in the first pass before
-    the first locked step, then before the second, and so on until there are no more steps."""
-    for number in itertools.count():
-        (directory / str(number)).mkdir()
-        with opened(directory / str(number)) as log_dir:
+def overtaken(
+    path: Path, change: Callable[[LogDir], None]
+) -> Iterator[tuple[Log, Compaction, bool]]:
+    """Passes over the same log, each with the change before another of its steps that take the
+    lock. Yields the log, the pass, and whether it was interrupted."""
+    for number in count():
+        (path / str(number)).mkdir()
+        with opened(path / str(number)) as log_dir:
             log = log_dir.logs.create(PARTITION)
             fill(log, Random(1), 60)
             part = cleanable(log, CONFIG, 1000)
-            lock = Overtaking(happens(log_dir, log), number)
-            yield log, Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock), lock
-            if lock.left >= 0:
-                break
-    assert number >= 10
+            assert part.end > 20
+            lock = Overtaking(partial(change, log_dir), number)
+            one = Compaction(log, CONFIG, part, now=1000, buffer_size=24_000, lock=lock)
+            is_interrupted = False
+            try:
+                steps_of(one)
+            except InterruptedPassError:
+                is_interrupted = True
+            if lock.left >= 0:  # there were no more steps
+                assert not is_interrupted
+                assert number >= 10
+                return
+            yield log, one, is_interrupted
 
 
 @pytest.mark.parametrize("change", [LogWriter.truncate_to, LogWriter.truncate_fully_and_start_at])
@@ -238,19 +246,14 @@ def test_a_truncation_before_any_locked_step_aborts_the_pass(
     tmp_path: Path, change: Callable[[LogWriter, int], None]
 ) -> None:
     """Also between the last segment and the note of the pass."""
-    passes = overtaken_passes(tmp_path, lambda _, log: partial(change, log.writer, 20))
-    outcomes = []
-    for log, one, _ in passes:
-        assert outcomes or cleanable(log, CONFIG, 1000).end > 20
-        try:
-            steps_of(one)
-        except InterruptedPassError:
-            assert max(log.end_offset, log.writer.cleaner_point) <= 20
-            assert all(offset < 20 for offset in offsets(log.records()))
-            outcomes.append("aborted")
-        else:
-            outcomes.append("done")
-    assert outcomes == ["aborted"] * (len(outcomes) - 1) + ["done"]
+
+    def truncate(log_dir: LogDir) -> None:
+        change(log_dir.logs[PARTITION].writer, 20)
+
+    for log, _, is_interrupted in overtaken(tmp_path, truncate):
+        assert is_interrupted
+        assert max(log.end_offset, log.writer.cleaner_point) <= 20
+        assert all(offset < 20 for offset in offsets(log.records()))
 
 
 def test_a_pass_touches_no_file_of_another_log_of_that_name(tmp_path: Path) -> None:
@@ -262,30 +265,20 @@ def test_a_pass_touches_no_file_of_another_log_of_that_name(tmp_path: Path) -> N
         other = log_dir.logs.create(PARTITION)
         fill(other, Random(2), 5)
         (other.path / "00000000000000000000.log.cleaned").write_bytes(b"of another pass")
+        found.clear()
         found.update((file.name, file.read_bytes()) for file in other.path.iterdir())
 
-    outcomes = []
-    passes = overtaken_passes(tmp_path, lambda log_dir, _: partial(make_again, log_dir))
-    for log, one, _ in passes:
-        found.clear()
-        try:
-            steps_of(one)
-        except InterruptedPassError:
-            one.close()
-            assert found == {file.name: file.read_bytes() for file in log.path.iterdir()}
-            outcomes.append("aborted")
-        else:
-            outcomes.append("done")
-    assert outcomes == ["aborted"] * (len(outcomes) - 1) + ["done"]
+    for log, one, is_interrupted in overtaken(tmp_path, make_again):
+        assert is_interrupted
+        one.close()
+        assert found == {file.name: file.read_bytes() for file in log.path.iterdir()}
 
 
 def test_a_pass_puts_back_no_segment_that_was_deleted_before_any_step(tmp_path: Path) -> None:
-    passes = overtaken_passes(tmp_path, lambda _, log: partial(log.writer.remove_oldest, 2))
-    for log, one, lock in passes:
-        start = log.segments[2].base_offset
-        with suppress(InterruptedPassError):
-            steps_of(one)
-        if lock.left < 0:
-            assert log.start_offset >= start
-            bases = [int(file.name.partition(".")[0]) for file in log.path.glob("*.log*")]
-            assert min(bases) >= start
+    def remove(log_dir: LogDir) -> None:
+        log_dir.logs[PARTITION].writer.remove_oldest(2)
+
+    for log, _, _ in overtaken(tmp_path, remove):
+        assert log.start_offset > 0
+        bases = [int(file.name.partition(".")[0]) for file in log.path.glob("*.log*")]
+        assert min(bases) >= log.start_offset

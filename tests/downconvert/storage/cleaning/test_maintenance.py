@@ -268,3 +268,19 @@ def test_what_is_due_is_decided_and_done_under_one_lock(tmp_path: Path, config: 
         assert run(maintenance, config, now=10_000)
     assert asked
     assert all(asked)
+
+
+def test_an_interrupted_pass_is_abandoned_and_not_reported_as_done(tmp_path: Path) -> None:
+    (tmp_path / str(PARTITION)).mkdir()
+    with opened(tmp_path, COMPACT) as log_dir:
+        log = log_dir.logs[PARTITION]
+        fill(log, Random(1))
+        maintenance = Maintenance(log)
+        maintenance.step(COMPACT, 1000, 1)
+        maintenance.step(COMPACT, 1000, 1)
+        assert maintenance.is_cleaning
+        log.writer.truncate_to(20)
+        interrupted = maintenance.step(COMPACT, 1000, 10**6)
+        assert (interrupted.has_more, interrupted.done) == (True, None)
+        assert not maintenance.is_cleaning
+        assert offsets(log.records())[-1] == 19

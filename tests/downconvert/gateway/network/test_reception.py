@@ -15,6 +15,7 @@ from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.gateway.test_server import wait_for
 from tests.ports import LOOPBACK
 
@@ -63,6 +64,27 @@ def test_where_nobody_needs_an_identity_a_place_is_kept_from_the_start(tmp_path:
         first.socket.sendall(HEADER + REQUEST)
         assert first.receive()
         assert running.figures().ends == {"refused": 1}
+
+
+def test_a_client_keeps_its_place_from_its_header_on(tmp_path: Path) -> None:
+    with behind_balancers(tmp_path, 1) as running, Wire(running.address) as first:
+        first.socket.sendall(HEADER)
+        for _ in range(3):
+            with Wire(running.address) as second:
+                assert second.has_ended()
+        first.socket.sendall(REQUEST)
+        assert first.receive()
+
+
+def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:
+    with behind_balancers(tmp_path, 2) as running:
+        client = Wire(running.address)
+        client.socket.sendall(HEADER)
+        client.send(ApiKey.Fetch, 4, fetch_body(0, wait=400))
+        wait_for(lambda: len(running.census.rows()) == 1)
+    with client:
+        assert client.receive()
+        assert client.has_ended()
 
 
 def test_a_connection_without_its_header_delays_no_end(tmp_path: Path) -> None:

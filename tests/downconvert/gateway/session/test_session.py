@@ -9,12 +9,14 @@ from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.config import GatewayConfig
 from downconvert.gateway.security import ClusterSecurity, Credentials
 from downconvert.gateway.session.client_identity import FETCH, PRODUCE
-from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, Ask, HangUp
+from downconvert.gateway.session.exchanges import ASK_API_VERSIONS, Answer, Ask, Forward, HangUp
 from downconvert.gateway.session.session import Session
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.series import NAME_MAX
+from records import Codec
 from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.gateway.cluster import FIRST_PORT, FLOORS, HOST, Through
 from tests.downconvert.gateway.talk import (
@@ -25,6 +27,7 @@ from tests.downconvert.gateway.talk import (
     produce_body,
     values_of,
 )
+from tests.downconvert.storage.logs import batch
 
 CONFIG = GatewayConfig(bootstrap=(Address("cluster", 9092),))
 
@@ -303,3 +306,80 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
     told = [one.getMessage() for one in caplog.records]
     assert told == ["client 10.0.0.7: AlterPartitionReassignments: topic t"] * 2
     assert not through.session.passed
+
+
+@pytest.mark.parametrize(
+    ("rates", "count"),
+    [({}, 1), ({"consumer_byte_rate": 9e6}, 0), ({"request_percentage": 50.0}, 0)],
+    ids=["no rate", "bytes", "time"],
+)
+def test_a_kind_of_request_is_remembered_only_where_no_rate_may_delay_its_answer(
+    broker: Broker, rates: dict[str, float], count: int
+) -> None:
+    through = limited(broker, **rates)
+    assert isinstance(through.reply(frame(ApiKey.Fetch, 12, fetch_body(0))), Forward)
+    assert len(through.session.passed) == count
+
+
+@pytest.mark.parametrize("rate", ["producer_byte_rate", "request_percentage"])
+def test_a_produce_is_answered_here_where_its_answer_may_say_how_long_to_wait(
+    broker: Broker, rate: str
+) -> None:
+    request = frame(ApiKey.Produce, 9, produce_body(message_set(2, b"v")))
+    assert isinstance(limited(broker, **{rate: 50.0}).reply(request), Answer)
+    assert isinstance(Through(broker).reply(request), Forward)
+
+
+def test_a_produce_without_an_answer_is_no_kind_to_remember(through: Through) -> None:
+    silent = frame(ApiKey.Produce, 9, produce_body(message_set(2, b"v"), acks=0))
+    assert through.passes(silent, expects_response=False)
+    assert not through.session.passed
+
+
+def test_who_asks_again_what_is_served_may_be_another_software(through: Through) -> None:
+    through.reply(frame(ApiKey.Heartbeat, 0, Message()))
+    assert through.session.passed
+    for version in ("1.0", "2.0", "3.0"):
+        named = {"client_software_name": "kafka", "client_software_version": version}
+        through.ask(ApiKey.ApiVersions, 3, Message(**named))
+    assert not through.session.passed
+    rows = through.shared.census.rows()
+    found = {row["software"] for row in rows if row["api"] == "ApiVersions"}
+    assert found == {"", "kafka 1.0", "kafka 2.0"}  # of those that were known before each request
+
+
+def test_the_name_of_a_client_is_cut(through: Through) -> None:
+    name = "x" * (NAME_MAX + 1)
+    header = encode(
+        "RequestHeader",
+        1,
+        Message(
+            request_api_key=ApiKey.Heartbeat,
+            request_api_version=0,
+            correlation_id=7,
+            client_id=name,
+        ),
+    )
+    through.reply(header + encode("HeartbeatRequest", 0, Message()))
+    assert through.session.client_id == name[:NAME_MAX]
+
+
+def test_a_version_that_is_not_offered_ends_the_connection(through: Through) -> None:
+    reply = through.reply(bytes.fromhex("0003 0063 00000007 ffff 00"))
+    assert reply == HangUp("Metadata v99 is not served here")
+
+
+def test_a_fetch_is_one_of_an_old_client_only_if_its_records_were_recoded(broker: Broker) -> None:
+    through = Through(broker)
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    for codec, count in ((Codec.GZIP, 0), (Codec.ZSTD, 1)):
+        offset = partition.end_offset
+        partition.log.writer.append(batch(offset, codec=codec))
+        through.ask(ApiKey.Fetch, 9, fetch_body(offset))
+        assert len(through.shared.last_old.rows()) == count, codec
+
+
+def test_after_a_handshake_that_passes_on_requests_still_have_headers(through: Through) -> None:
+    assert through.passes(frame(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN")))
+    assert through.ask(ApiKey.Metadata, 1, Message(topics=None)).topics

@@ -9,6 +9,7 @@ import tracemalloc
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert.conversion.buffers import SPARES_MAX
 from records import Codec, MemoryRecords, Record, build
 from records.backend import NAME, NATIVE
 from records.units import KiB
@@ -107,19 +108,24 @@ def test_many_sends_that_wait_in_turns_send_the_same_bytes_as_alone(policy, code
     assert [bytes(channel.taken) for _, channel in sends] == expected
 
 
-def test_a_waiting_send_returns_its_buffers():
-    records = MemoryRecords(log_of(Codec.LZ4, 3000, 300))  # batches that the kernel leaves
-    lazy = LazyDownConvertRecords(records, 1, policy=POLICIES[-1])
-    first, second = lazy.to_send(), lazy.to_send()
-    first.write_to(Full(left=1))
-    assert first.stats.peak_buffer_bytes >= 64 * KiB
-    channel = Full()
-    for _ in range(3):
-        first.write_to(channel)
+def peak_of_a_beginning(send):
+    """The bytes that a send allocates until its first piece has been converted."""
     tracemalloc.start()
     try:
-        second.write_to(Full(left=1))
-        _, peak = tracemalloc.get_traced_memory()
+        send.write_to(Full(left=1))
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert peak < second.stats.peak_buffer_bytes, (peak, second.stats.peak_buffer_bytes)
+
+
+def test_a_send_that_has_ended_returns_its_buffers():
+    """One that waits amid a batch keeps them."""
+    records = MemoryRecords(log_of(Codec.LZ4, 3000, 300))  # batches that the kernel leaves
+    lazy = LazyDownConvertRecords(records, 1, policy=POLICIES[-1])
+    first, *others, second, third = (lazy.to_send() for _ in range(SPARES_MAX + 3))
+    for send in (first, *others):  # these take all buffers that are left from before
+        send.write_to(Full(left=1))
+    alone = peak_of_a_beginning(second)
+    sent(first)
+    assert first.stats.peak_buffer_bytes >= 64 * KiB
+    assert peak_of_a_beginning(third) <= alone - 64 * KiB

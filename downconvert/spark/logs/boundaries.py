@@ -16,15 +16,18 @@ import numpy as np
 from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.offset_index import OffsetIndex
 from downconvert.storage.names import Kind
-from records import Codec, CorruptRecordsError, Records
+from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
+from records.batches.reader import read_batch
 from records.checksum import verify_checksum
 from records.formats import V2
+from records.units import MiB
 
 from .segment_files import SegmentFile
 
 # Entries of a damaged index that are tried for one cut.
 TRIES: Final = 16
 
+RECORD_SIZE_MAX: Final = MiB  # bytes of a record that is read for its offset
 # No broker lets an index grow larger, by default.
 INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
 ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
@@ -217,12 +220,23 @@ def is_beyond(records: Records, position: int, offset: int) -> bool:
 
 
 def is_before(records: Records, position: int, offset: int) -> bool:
-    """Whether the batch at a boundary has offsets below `offset`."""
+    """Whether the batch at a boundary has offsets below `offset`. The first record of compressed
+    messages of v0 and v1 is read for that."""
+    found = records.slice(position, records.size - position)
     try:
-        header = next(records.slice(position, records.size - position).batches(), None)
+        header = next(found.batches(), None)
     except CorruptRecordsError:
         return False
-    return header is not None and header.base_offset < offset
+    return header is not None and first_offset(found, header, RECORD_SIZE_MAX) < offset
+
+
+def first_offset(records: Records, header: BatchHeader, size_max: int | None = None) -> int:
+    """The first offset of a batch. Only the first record of compressed messages of v0 and v1 has
+    it; if that is damaged, the result is the last offset. `size_max`: of a record, in bytes."""
+    if header.magic != V2 and header.codec is not Codec.NONE:
+        with suppress(RecordsError):
+            return next(read_batch(records, header, record_size_max=size_max)).offset
+    return header.base_offset
 
 
 def _entries(file: SegmentFile) -> tuple[Any, Any]:

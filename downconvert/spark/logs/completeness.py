@@ -26,10 +26,10 @@ from downconvert.storage.errors import StorageError
 from downconvert.storage.names import CLEANER_POINTS, OFFSET_MAX, Kind, TopicPartition, file_name
 from records import BatchHeader, Codec, CorruptRecordsError, Records, RecordsError
 from records.batch import NONE
-from records.batches.reader import read_batch
 from records.checksum import verify_checksum
 from records.formats import ENTRY_HEAD_SIZE, V2
 
+from .boundaries import first_offset
 from .checkpoints import Checkpoints
 from .opening import OpenedSegment, opened
 from .segment_files import PartitionLog, SegmentFile
@@ -301,15 +301,6 @@ def _after(found: OpenedSegment, position: int, after: int) -> BatchHeader | Non
     at = found.boundaries().from_position(position + 1)
     following = None if at is None else _header_at(records, at)
     return None if following is None or following.base_offset < after else following
-
-
-def first_offset(records: Records, header: BatchHeader, size_max: int | None = None) -> int:
-    """The first offset of a batch. Only the first record of compressed messages of v0 and v1 has
-    it; if that is damaged, the result is the last offset. `size_max`: of a record, in bytes."""
-    if header.magic != V2 and header.codec is not Codec.NONE:
-        with suppress(RecordsError):
-            return next(read_batch(records, header, record_size_max=size_max)).offset
-    return header.base_offset
 
 
 def _header_at(records: Records, position: int) -> BatchHeader | None:

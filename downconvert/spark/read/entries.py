@@ -17,11 +17,11 @@ from typing import Any, Final, TypeAlias
 import pyarrow as pa
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.spark.logs.boundaries import first_offset
 from downconvert.spark.logs.completeness import (
     State,
     Stretch,
     cleaned_until,
-    first_offset,
     is_indexed_beyond,
     is_last,
     is_unwritten,

@@ -1,5 +1,6 @@
 """Batch boundaries that an index leads to."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from downconvert.spark.logs.boundaries import boundaries_of
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
+from records import Codec
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 BATCHES = [batch(*range(base, base + 4)) for base in range(0, 24, 4)]
@@ -51,4 +53,25 @@ def test_a_damaged_batch_before_damage_is_none(tmp_path: Path) -> None:
     del data[4 * SIZE + 20 :]
     boundaries = boundaries_of(made(tmp_path, bytes(data)))
     assert boundaries.from_position(2 * SIZE + 1) is None
+    boundaries.close()
+
+
+def test_no_old_compressed_batch_with_lower_offsets_is_taken_for_one_after_an_offset(
+    tmp_path: Path,
+) -> None:
+    """Its header has its last offset. The third of four index entries is damaged."""
+    ends = [0, 4, 5, 7, 9]
+    batches = [
+        batch(*range(first + 1, last + 1), magic=1, codec=Codec.GZIP)
+        for first, last in pairwise([-1, *ends])
+    ]
+    indexed_segment(tmp_path, 0, *batches)
+    index = tmp_path / file_name(0, Kind.OFFSET_INDEX)
+    entries = bytearray(index.read_bytes())
+    entries[16:20] = (30).to_bytes(4)
+    index.write_bytes(entries)
+    size = (tmp_path / file_name(0, Kind.LOG)).stat().st_size
+    boundaries = boundaries_of(SegmentFile(str(tmp_path), 0, State.LIVE, size, 10))
+    after = boundaries.after_offset(9)
+    assert after is None or after == size
     boundaries.close()

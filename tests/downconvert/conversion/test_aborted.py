@@ -44,7 +44,7 @@ def test_transactions_of_several_producers_overlap():
     assert aborted.holds(2, 16, 16)
 
 
-@pytest.mark.parametrize("firsts", permutations((10, 20, 30)))
+@pytest.mark.parametrize("firsts", list(permutations((10, 20, 30))))
 def test_transactions_are_given_in_any_order(firsts):
     aborted = AbortedTransactions([AbortedTransaction(first, first) for first in firsts])
     for first in (10, 20, 30):

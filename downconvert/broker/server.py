@@ -53,6 +53,8 @@ class Server(Startable):
 
     listen: host and port; port 0 is any free one. advertise: the host and port that clients are
     given; None: the address that each connected to. tls: a context of tls.server_context.
+    network_threads: each further one makes small requests dearer, since they share Python's lock.
+    converting_threads: for connections that need conversions, which release that lock.
     on_tick: called with the time about once a second. OSError: it cannot listen."""
 
     def __init__(
@@ -63,7 +65,8 @@ class Server(Startable):
         advertise: tuple[str, int] | None = None,
         limits: Limits | None = None,
         tls: ssl.SSLContext | None = None,
-        network_threads: int = 2,
+        network_threads: int = 1,
+        converting_threads: int = 2,
         on_tick: Callable[[float], None] | None = None,
     ) -> None:
         self.broker = broker
@@ -77,10 +80,10 @@ class Server(Startable):
         self.tls = tls  # may be replaced; new connections then use the new one
         serving = Serving(broker, self.limits, self.clock, self._wake_timekeeper)
         self._administration = NetworkThread(serving, "administration")
-        numbers = range(network_threads)
-        self._administration = NetworkThread(serving, "administration")
-        self._converting = [NetworkThread(serving, f"converting-{n}") for n in numbers]
-        self._network = [NetworkThread(serving, f"network-{n}") for n in numbers]
+        self._converting = [
+            NetworkThread(serving, f"converting-{n}") for n in range(converting_threads)
+        ]
+        self._network = [NetworkThread(serving, f"network-{n}") for n in range(network_threads)]
         for thread in self._network + self._converting:
             thread.administration = self._administration
         for thread in self._network:

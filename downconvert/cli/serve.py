@@ -153,7 +153,13 @@ LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage"
     callback=SIZE,
     help="How much compaction reads in a second.",
 )
-@click.option("--threads", type=click.IntRange(1, 64), default=2, help="Network threads.")
+@click.option("--threads", type=click.IntRange(1, 64), default=1, help="Network threads.")
+@click.option(
+    "--converting-threads",
+    type=click.IntRange(1, 64),
+    default=2,
+    help="Threads for connections that need conversions.",
+)
 @click.option(
     "--max-connections", type=click.IntRange(1), default=Limits().connections, help="In total."
 )
@@ -195,6 +201,7 @@ def serve(
     cleanup_interval: float,
     cleaner_rate: int,
     threads: int,
+    converting_threads: int,
     max_connections: int,
     max_connections_per_address: int,
     idle_timeout: float,
@@ -284,6 +291,7 @@ def serve(
             limits=limits,
             tls=tls,
             network_threads=threads,
+            converting_threads=converting_threads,
             on_tick=None if following is None else following.refresh,
         )
         with _listening(*listen, "--listen"):

@@ -33,7 +33,7 @@ SESSION_SECONDS: Final = 1_500  # a member's session timeout: longer than any ru
 
 
 class Need(Enum):
-    """What a server must have to answer a request without an error."""
+    """A server needs this to answer a request without an error."""
 
     RECORDS = "the records, in a log that it may only read"
     WRITABLE = "a log of its own"

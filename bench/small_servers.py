@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -111,8 +112,8 @@ def contenders(warm_up: int) -> Iterator[list[Contender]]:
 
 @contextmanager
 def proxy_before(bootstrap: str, directory: Path) -> Iterator[tuple[Node, int]]:
-    """Kroxylicious without filters before a cluster: its process and its port. TimeoutError: it
-    does not listen."""
+    """Kroxylicious without filters before a cluster: its process and its port. KafkaError: it
+    does not answer."""
     port, first = free_ports(2)
     file = directory / "proxy.yaml"
     file.write_text(PROXIED.format(bootstrap=bootstrap, port=port, first=first))
@@ -121,21 +122,10 @@ def proxy_before(bootstrap: str, directory: Path) -> Iterator[tuple[Node, int]]:
     node = Node(directory, ("java", *FULL_SPEED, *program))
     node.start()
     try:
-        give_up = monotonic() + PATIENCE
-        while not _answers(port):
-            if monotonic() > give_up:
-                raise TimeoutError(f"{PROXY} does not answer: {node.tail()}")
-            sleep(0.1)
+        node.until(partial(kafka_wire.answers, port), PROXY)
         yield node, port
     finally:
         node.kill()
-
-
-def _answers(port: int) -> bool:
-    try:
-        return kafka_wire.answers(port)
-    except OSError:  # it does not listen yet
-        return False
 
 
 def _place(server: Serving) -> tuple[int, int]:

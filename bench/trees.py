@@ -159,16 +159,14 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
     read = rows(place, isolation="read_committed", mode="PERMISSIVE")
     got = [row["offset"] for row in read if row["_corrupt"] is None]
     end = max(tree.seen()[1], found[-1] + 1 if found else 0)
-    notices = tree.transactions(end)
-    expected = [at for at in found if at not in notices.records and at < notices.stable(end)]
+    known = tree.transactions(end)
+    expected = [at for at in found if at not in known.records and at < known.stable(end)]
     if any(copy.has_snapshots for copy in tree.copies):
         # a snapshot has transactions whose first records no copy has
         full = transactions(one for one in tree.log if one.last < end)
         with_it = [at for at in found if at not in full.records and at < full.stable(end)]
         expected = min(expected, with_it, key=len)
-        notices = notices._replace(
-            records=notices.records & full.records, spans=notices.spans + full.spans
-        )
+        known = known._replace(records=known.records & full.records, spans=known.spans + full.spans)
     named = [_range(row) for row in read if row["_corrupt"] is not None]
     try:
         strict = [row["offset"] for row in rows(place, isolation="read_committed")]
@@ -179,14 +177,14 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
         _expect(tree, strict == expected, f"{strict} are read as committed, and {expected} are")
     unclear = {  # a missing batch may have been the marker of their transaction
         at
-        for first, last, records in notices.spans
+        for first, last, records in known.spans
         if any(start <= last and first < end for start, end in named)
         for at in records
     }
     left = {at for at in expected if not _is_within(at, named)} - unclear - set(got)
     _expect(tree, not left, f"{sorted(left)} are committed, absent, and not reported")
-    aborted = notices.records | {
-        at for _, last, own in notices.spans if last == OFFSET_MAX for at in own
+    aborted = known.records | {
+        at for _, last, own in known.spans if last == OFFSET_MAX for at in own
     }
     more = sorted((set(got) & aborted) - unclear)
     _expect(tree, not more, f"{more} are not committed, and were read")
@@ -257,8 +255,8 @@ def _jobs(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]
     tasks = find.plan_of([place], keys, **(ALL | {"skip_damaged": True}))
     left = [row["offset"] for task in tasks for row in find.search(task)]
     _expect(tree, left == found, f"find has {left} without what is damaged, a query {found}")
-    notices = [row for task in gap_report.plan_of([place]) for row in gap_report.look(task)]
-    gaps = [row for row in gap_report.joined(notices) if row["state"] != State.SUPERSEDED]
+    reported = [row for task in gap_report.plan_of([place]) for row in gap_report.look(task)]
+    gaps = [row for row in gap_report.joined(reported) if row["state"] != State.SUPERSEDED]
     named = [(row["from"], 2**63 if row["to"] is None else row["to"]) for row in gaps]
     _expect(tree, _ends(named) == _ends(absent), f"gaps are {named}, a query reports {absent}")
 

@@ -108,6 +108,20 @@ class Node:
         with suppress(subprocess.TimeoutExpired):
             self._popen.wait(STOP_SECONDS)
 
+    def until(self, holds: Callable[[], bool], name: str) -> None:
+        """Waits until something holds, which it does not while asking raises OSError. KafkaError:
+        the process has died, or it takes too long."""
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            with suppress(OSError):
+                if holds():
+                    return
+            if not self.is_running:
+                raise KafkaError(f"{name} died:\n{self.tail()}")
+            if time.monotonic() > deadline:
+                raise KafkaError(f"{name} does not answer:\n{self.tail()}")
+            time.sleep(0.05)
+
     def tail(self) -> str:
         lines = self.said.read_text(errors="replace").splitlines() if self.said.exists() else []
         return "\n".join(lines[-40:])
@@ -244,17 +258,7 @@ class KafkaServer:
         self._until(node, partial(kafka_wire.answers, self.ports[node]))
 
     def _until(self, node: int, holds: Callable[[], bool]) -> None:
-        process = self._processes[node]
-        deadline = time.monotonic() + START_SECONDS
-        while True:
-            with suppress(OSError):
-                if holds():
-                    return
-            if not process.is_running:
-                raise KafkaError(f"node {node} died:\n{process.tail()}")
-            if time.monotonic() > deadline:
-                raise KafkaError(f"node {node} does not answer:\n{process.tail()}")
-            time.sleep(0.05)
+        self._processes[node].until(holds, f"node {node}")
 
 
 @contextmanager

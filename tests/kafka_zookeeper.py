@@ -6,14 +6,14 @@
 Java and Maven are needed, as for later ones (kafka_server.py), which says what becomes of both."""
 
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from . import kafka_server, kafka_wire
-from .kafka_server import HOME, START_SECONDS, KafkaError, Node
+from .kafka_server import HOME, Node
 from .ports import LOOPBACK, free_ports
 
 VERSION: Final = "2.8.2"  # the last of 2.x
@@ -50,7 +50,7 @@ def running(version: str = VERSION) -> Iterator[int]:
         try:
             keeper.start()
             broker.start()  # it tries until the other is there
-            _await(broker, broker_port)
+            broker.until(partial(kafka_wire.answers, broker_port), "the broker")
             yield broker_port
         finally:
             broker.kill()
@@ -72,15 +72,3 @@ def _node(
     )
     file.write_text("".join(lines))
     return Node(home, ("java", *kafka_server.QUICK, "-cp", classpath, *main, str(file)))
-
-
-def _await(broker: Node, port: int) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        with suppress(OSError):
-            if kafka_wire.answers(port):
-                return
-        if not broker.is_running:
-            raise KafkaError(f"the broker died:\n{broker.tail()}")
-        time.sleep(0.05)
-    raise KafkaError(f"the broker does not answer:\n{broker.tail()}")

@@ -29,7 +29,7 @@ TRIES: Final = 16
 
 RECORD_SIZE_MAX: Final = MiB  # bytes of a record that is read for its offset
 # No broker lets an index grow larger, by default.
-INDEX_SIZE_MAX: Final = 10 * 1024 * 1024
+INDEX_SIZE_MAX: Final = 10 * MiB
 ENTRY: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 
 

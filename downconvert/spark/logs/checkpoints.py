@@ -13,7 +13,7 @@ from typing import Final
 
 from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, read_offsets
 from downconvert.storage.errors import CorruptFileError
-from downconvert.storage.names import LEADER_EPOCHS, OFFSET_MAX, TopicPartition
+from downconvert.storage.names import LEADER_EPOCHS, LOG_STARTS, OFFSET_MAX, TopicPartition
 
 BEYOND: Final = "an offset is out of range"
 
@@ -48,6 +48,11 @@ def noted_offsets(path: Path) -> Mapping[TopicPartition, int] | None:
     except (OSError, CorruptFileError) as error:
         _warn(error)
         return None
+
+
+def noted_start(broker: Path, name: TopicPartition) -> int:
+    """The log start offset of a partition in a broker's checkpoint; 0: not known."""
+    return (noted_offsets(broker / LOG_STARTS) or {}).get(name, 0)
 
 
 def leader_epochs(directory: Path) -> list[EpochEntry]:

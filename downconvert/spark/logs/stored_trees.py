@@ -15,6 +15,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -42,7 +43,7 @@ from downconvert.storage.names import (
     parse_partition,
 )
 
-from .checkpoints import noted_offsets
+from .checkpoints import noted_start
 from .patterns import alternatives
 from .segment_files import PartitionLog, SegmentFile
 from .tiers import Remote, Tier, is_of_tier, remotes, tier_of
@@ -199,18 +200,14 @@ def _log(
             following,
             tuple(grouped[base].items()),
         )
-        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=False)
+        for base, following in pairwise([*bases, OFFSET_MAX])
     )
-    start = max(_start_of(broker, name), segments[0].base_offset if segments else 0)
+    start = max(noted_start(Path(broker), name), segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, segments, broker, tuple(sides))
 
 
 def _is_snapshot(found: FileName | None) -> bool:
     return found is not None and found.kind is Kind.SNAPSHOT and found.state is State.LIVE
-
-
-def _start_of(broker: str, name: TopicPartition) -> int:
-    return (noted_offsets(Path(broker) / LOG_STARTS) or {}).get(name, 0)
 
 
 def broker_of(files: Mapping[str, Blob]) -> str:

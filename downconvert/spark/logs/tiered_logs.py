@@ -14,15 +14,15 @@ from pathlib import Path
 
 from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.stores.object_cache import ObjectCache
-from downconvert.storage.names import LOG_STARTS, OFFSET_MAX, TopicPartition
+from downconvert.storage.names import OFFSET_MAX, TopicPartition
 
-from .checkpoints import noted_offsets
+from .checkpoints import noted_start
 from .copies import look
 from .segment_files import PartitionLog, SegmentFile
 from .stored_headers import last_header
 from .stored_trees import broker_of
 from .tiers import Remote, Tier, joined
-from .union import sides_of, with_end
+from .union import deleted_up_to, sides_of, with_end
 
 
 def tiered(
@@ -43,17 +43,15 @@ def tiered(
     shared = [file for file in remote if file.next_offset > first]
     if shared:
         segments = (*segments[:-1], _extended(local, segments[-1], shared[-1].next_offset))
-    broker = str(Path(local.noted).parent)
-    noted = (noted_offsets(Path(broker) / LOG_STARTS) or {}).get(name, 0)
-    deleted = local.start_offset if local.start_offset > local.segments[0].base_offset else 0
-    start = max(noted, deleted, segments[0].base_offset if segments else 0)
+    broker = Path(local.noted).parent
+    start = max(noted_start(broker, name), deleted_up_to(local))
     copy = replace(_of_tier(name, shared, tier.topic_id), is_tier=True)
     return replace(
         local,
-        start_offset=start,
+        start_offset=max(start, segments[0].base_offset if segments else 0),
         segments=segments,
-        broker=broker,
-        sides=tuple(sides_of(Path(local.directory))) if local.is_mounted else local.sides,
+        broker=str(broker),
+        sides=sides_of(local),
         topic_id=tier.topic_id,
         others=(*local.others, *([copy] if shared else ())),
     )

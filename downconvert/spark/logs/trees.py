@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +29,6 @@ from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.layout import Layout, read_layout, replaced
 from downconvert.storage.names import (
-    LOG_STARTS,
     OFFSET_MAX,
     State,
     TopicPartition,
@@ -38,7 +38,7 @@ from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.tail import next_offset_of
 from records import CorruptRecordsError
 
-from .checkpoints import noted_offsets
+from .checkpoints import noted_start
 from .copies import ATTEMPTS, chosen
 from .patterns import expanded
 from .replicas import topic_id_of
@@ -217,9 +217,10 @@ def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
             Segment(Path(directory), base, OpenFiles(), layout.logs[base]).path().stat().st_size,
             following,
         )
-        for base, following in zip(bases, [*bases[1:], OFFSET_MAX], strict=False)
+        for base, following in pairwise([*bases, OFFSET_MAX])
     ]
-    start = max(_start_offset(name, directory), segments[0].base_offset if segments else 0)
+    start = noted_start(Path(directory).parent, name)
+    start = max(start, segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, tuple(segments))
 
 
@@ -233,11 +234,6 @@ def _swap_end(layout: Layout, directory: str) -> int:
         except CorruptRecordsError:
             continue
     return max(ends)
-
-
-def _start_offset(name: TopicPartition, directory: str) -> int:
-    """The log start offset in the broker's checkpoint; 0: not known."""
-    return (noted_offsets(Path(directory).parent / LOG_STARTS) or {}).get(name, 0)
 
 
 def _below(

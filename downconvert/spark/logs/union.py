@@ -71,7 +71,7 @@ def _from_the_beginning(
     log: PartitionLog, leader: Copy, others: Sequence[PartitionLog]
 ) -> PartitionLog:
     """Prepends the segments that only other copies still have."""
-    deleted = max(map(_deleted_up_to, [log, *others]))
+    deleted = max(map(deleted_up_to, [log, *others]))
     base = log.segments[0].base_offset if log.segments else OFFSET_MAX
     earliest = min(others, key=lambda other: other.segments[0].base_offset, default=log)
     first = earliest.segments[0].base_offset if earliest.segments else base
@@ -80,33 +80,32 @@ def _from_the_beginning(
     before = [file for file in earliest.segments if file.base_offset < base]
     valid = min(before[-1].next_offset, base)
     before[-1] = replace(before[-1], next_offset=base, valid_until=valid, is_clipped=True)
-    sides = log.sides
-    if log.is_mounted:
-        sides = tuple(sides_of(Path(log.directory)))
     text = None if leader.topic_id is None else topic_id_text(leader.topic_id)
     return replace(
         log,
         start_offset=max(deleted, first),
         segments=(*before, *log.segments),
         broker=log.broker or str(Path(log.directory).parent),
-        sides=sides,
+        sides=sides_of(log),
         topic_id=log.topic_id or text,
     )
 
 
-def _deleted_up_to(log: PartitionLog) -> int:
+def deleted_up_to(log: PartitionLog) -> int:
     """The log start offset that a DeleteRecords request has moved into a segment, or to the end of
     the log; 0: no request did."""
     base = log.segments[0].base_offset if log.segments else 0
     return log.start_offset if log.start_offset > base else 0
 
 
-def sides_of(directory: Path) -> list[tuple[str, Blob]]:
-    """The small files of a mounted partition."""
-    found = []
+def sides_of(log: PartitionLog) -> tuple[tuple[str, Blob], ...]:
+    """The small files of a partition, wherever it is."""
+    if not log.is_mounted:
+        return log.sides
+    directory, found = Path(log.directory), []
     for name in (LEADER_EPOCHS, PARTITION_METADATA):
         with suppress(OSError):
             status = (directory / name).stat()
             path = str(directory / name)
             found.append((name, Blob(path, status.st_size, 0, status.st_mtime_ns)))
-    return found
+    return tuple(found)

@@ -149,7 +149,7 @@ class _FileReader:
 
 
 class _PartReader:
-    """Reads a part of a file. What follows belongs to other members of a tar."""
+    """Reads a part of a file: one member of a tar."""
 
     def __init__(self, whole: Reader, start: int, size: int) -> None:
         self._whole = whole

@@ -143,7 +143,7 @@ class MountedLogs:
             found.setdefault(name, []).append(directory)
         for directory in self._logs.keys() - logs.keys():
             self._logs[directory].close()
-            del self._epochs[directory]
+            del self._epochs[directory], self._were_sound[directory]
         self._logs = logs
         if packed:
             self.close()

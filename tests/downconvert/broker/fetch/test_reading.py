@@ -86,7 +86,7 @@ def test_many_headers_are_looked_at_in_turns_where_a_codec_might_be_replaced(
 
 
 def as_is(reading: Reading) -> tuple[Contribution, int]:
-    """What is found, and after how many pauses."""
+    """The outcome, and the number of pauses before it."""
     pauses = 0
     while True:
         try:

@@ -328,7 +328,7 @@ TENS = [batch(*range(n, n + 10)) for n in range(0, 200, 10)]  # they grow when t
 def shared_reading(
     broker: Broker, cache: ConversionCache, client: int, limits: ReadLimits
 ) -> Contribution:
-    """What a client finds from the topic's beginning on, in one turn."""
+    """The records that a client gets from the topic's beginning on, in one turn."""
     reader = Reader(slots=PlanningSlots(), client=client, cache=cache)
     policy = ConversionPolicy()
     turns = read_converted(of(broker), 0, 200, limits, magic=1, policy=policy, reader=reader)
@@ -339,7 +339,7 @@ def shared_reading(
 
 
 def offsets_of(found: Contribution) -> list[int]:
-    """Of the whole messages that are sent."""
+    """The offsets in the whole messages that are sent."""
     assert isinstance(found.records, ConvertedSend)
     answer = BytesIO()
     while not found.records.completed:

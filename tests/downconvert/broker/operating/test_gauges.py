@@ -1,4 +1,4 @@
-"""What a scrape reads of a broker's state, and what it leaves out."""
+"""A scrape reads these parts of a broker's state, and leaves out others."""
 
 from collections.abc import Iterator
 from pathlib import Path

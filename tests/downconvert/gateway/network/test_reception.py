@@ -56,24 +56,17 @@ def test_whoever_loses_its_place_before_its_header_is_refused_and_counted(tmp_pa
             assert running.figures().ends == {"refused": 1}
 
 
-def test_where_nobody_needs_an_identity_a_place_is_kept_from_the_start(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sent", [b"", HEADER], ids=["before its header", "after its header"])
+def test_where_nobody_needs_an_identity_a_place_is_kept(tmp_path: Path, sent: bytes) -> None:
     with behind_balancers(tmp_path, 1) as running, Wire(running.address) as first:
+        first.socket.sendall(sent)
         wait_for(lambda: len(running.places) == 1)
-        with Wire(running.address) as second:
-            assert second.has_ended()
-        first.socket.sendall(HEADER + REQUEST)
-        assert first.receive()
-        assert running.figures().ends == {"refused": 1}
-
-
-def test_a_client_keeps_its_place_from_its_header_on(tmp_path: Path) -> None:
-    with behind_balancers(tmp_path, 1) as running, Wire(running.address) as first:
-        first.socket.sendall(HEADER)
         for _ in range(3):
             with Wire(running.address) as second:
                 assert second.has_ended()
-        first.socket.sendall(REQUEST)
+        first.socket.sendall((HEADER + REQUEST).removeprefix(sent))
         assert first.receive()
+        assert running.figures().ends == {"refused": 3}
 
 
 def test_a_request_under_way_is_answered_before_the_end(tmp_path: Path) -> None:

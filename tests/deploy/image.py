@@ -148,12 +148,15 @@ class Process:
     process: "subprocess.Popen[str]"
 
     def ready(self) -> dict[str, Any]:
-        """Its ready line. AssertionError with what it said where it ended before that."""
+        """Its ready line. A gateway writes one line before that: its cluster has not answered yet.
+        AssertionError with its errors where it ended before that."""
         assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        assert line, self.process.communicate()[1]
-        said: dict[str, Any] = json.loads(line)
-        return said
+        ready: dict[str, Any] = {"ready": False}
+        while not ready.get("ready", True):
+            line = self.process.stdout.readline()
+            assert line, self.process.communicate()[1]
+            ready = json.loads(line)
+        return ready
 
     def end(self) -> int | None:
         """SIGTERM, as whoever runs containers sends it; its exit code, or None where that did not

@@ -26,7 +26,6 @@ from downconvert.protocol.errors import (
     ExpiredSessionError,
     FailedLoginError,
 )
-from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE
 from downconvert.protocol.known_requests import POLLED, KnownRequests
 from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
@@ -199,13 +198,11 @@ class Broker(BrokerState):
         return [Message(topic_id=one.id, name=one.name) for one in found if one is not None]
 
     def converts(self, frame: memoryview) -> bool:
-        """Whether a request converts records, or is likely to: a fetch or produce of an old
-        version, or a produce into a topic with another codec. Cheap."""
+        """Whether a request converts records that it sends: a produce of an old version, or into a
+        topic with another codec. Cheap. (A fetch may: its first response shows how much.)"""
         if len(frame) < API.size:
             return False
         key, version = API.unpack_from(frame)
-        if key == ApiKey.Fetch:
-            return bool(0 <= version < AS_ON_DISK_SINCE)
         if key != ApiKey.Produce or not self.config.is_writable:
             return False
         if 0 <= version < produce.BATCHES_VERSION:

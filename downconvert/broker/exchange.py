@@ -49,7 +49,7 @@ class Client:
     client_id: str = ""  # of its last request
     requests: int = 0  # that it has sent
     logged_refusals: dict[str, set[int]] = field(default_factory=dict)  # error codes by API
-    is_converting: bool = False  # its last fetch changed codecs, so the next one is likely to
+    is_converting: bool = False  # a fetch has taken a large conversion; the next ones may, too
 
 
 class Exchange:

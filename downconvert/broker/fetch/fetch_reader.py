@@ -15,6 +15,7 @@ from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
+from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.conversion.recode import LazyRecodedSend
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.fetch_versions import (
@@ -34,7 +35,7 @@ from records.files.zero_copy import ZeroCopySend
 from records.logged import log_of
 from records.units import MiB
 
-from .contribution import Contribution, FetchPause, Reading, ReadLimits, nothing
+from .contribution import Contribution, ConvertedSend, FetchPause, Reading, ReadLimits, nothing
 from .fetch_read import FetchRead
 from .fetch_session import Asked
 from .idle import IdleLook
@@ -275,17 +276,20 @@ class FetchReader:
             self._exchange.holds_turns = True
             policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
         policy = policy_for(policy, config.recode_rules, topic.name, names)
-        return (
-            yield from read_converted(
-                partition,
-                asked.offset,
-                up_to,
-                limits,
-                magic=self._magic,
-                policy=policy,
-                reader=self._new_reader(),
-            )
+        contribution = yield from read_converted(
+            partition,
+            asked.offset,
+            up_to,
+            limits,
+            magic=self._magic,
+            policy=policy,
+            reader=self._new_reader(),
         )
+        made = contribution.records
+        made_size = made.size if isinstance(made, ConvertedSend) else 0
+        if size + max(contribution.source_size, made_size) > SMALL_SIZE_MAX:
+            self._exchange.client.is_converting = True
+        return contribution
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
         """Notes the follower's offset. As in Kafka, this response has the high watermark from

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from downconvert import LazyRecodedRecords
+from downconvert import ConversionPolicy, LazyRecodedRecords
 from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.broker.exchange import Exchange
@@ -22,6 +22,7 @@ from downconvert.serving.appending import prepare
 from downconvert.storage import LogDir
 from records import Codec
 from records.formats import V1, V2
+from records.units import KiB
 from tests.downconvert.broker.fetching import broker_of
 from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.talking import (
@@ -130,16 +131,22 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
     assert said == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
 
 
-def test_old_clients_that_wait_are_worked_on_by_converting_threads(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def reading_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The kinds of the threads that read partitions for old clients from now on."""
     threads: list[str] = []
 
     def counted(*args: Any, **fields: Any) -> Reading:
-        threads.append(threading.current_thread().name)
+        threads.append(threading.current_thread().name.partition("-")[0])
         return read_converted(*args, **fields)
 
     monkeypatch.setattr("downconvert.broker.fetch.fetch_reader.read_converted", counted)
+    return threads
+
+
+def test_small_fetches_of_old_clients_that_wait_need_no_other_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = reading_threads(monkeypatch)
     with (
         writable_broker(tmp_path, TOPIC) as broker,
         serving_broker(broker) as server,
@@ -157,8 +164,58 @@ def test_old_clients_that_wait_are_worked_on_by_converting_threads(
             producer.ask(ApiKey.Produce, 9, body)
         for talk in waiting:
             assert talk.receive()
-    assert len(threads) == len(waiting)
-    assert {name.partition("-")[0] for name in threads} == {"converting"}
+    assert threads == ["network"] * len(waiting)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "codec", "then"),
+    [
+        ([64 * KiB - 200], Codec.NONE, "network"),
+        ([64 * KiB + 200], Codec.NONE, "converting"),
+        ([30 * KiB, 30 * KiB], Codec.NONE, "network"),
+        ([40 * KiB, 40 * KiB], Codec.NONE, "converting"),
+        ([60 * KiB], Codec.GZIP, "network"),
+        ([100 * KiB], Codec.GZIP, "network"),  # it stays compressed, and small
+    ],
+)
+@pytest.mark.parametrize("version", [0, 3])
+def test_an_old_client_moves_to_a_converting_thread_after_a_large_conversion(
+    sizes: list[int],
+    codec: Codec,
+    then: str,
+    version: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads = reading_threads(monkeypatch)
+    topics = {f"t{n}": {0: [batch(0, size=size, codec=codec)]} for n, size in enumerate(sizes)}
+    body = fetch(wait=0)
+    body.topics = [Message(topic=name, partitions=body.topics[0].partitions) for name in topics]
+    with (
+        broker_of(tmp_path, topics) as broker,
+        serving_broker(broker) as server,
+        Talk(server.address) as talk,
+    ):
+        for _ in range(2):
+            for topic in talk.ask(ApiKey.Fetch, version, body).responses:
+                assert topic.partitions[0].records
+    assert threads == ["network"] * len(sizes) + [then] * len(sizes)
+
+
+def test_a_small_batch_that_becomes_a_large_response_moves_its_client(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = reading_threads(monkeypatch)
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    topics = {TOPIC: {0: [batch(0, size=100 * KiB, codec=Codec.GZIP)]}}
+    with (
+        broker_of(tmp_path, topics, policy=policy) as broker,
+        serving_broker(broker) as server,
+        Talk(server.address) as talk,
+    ):
+        for _ in range(2):
+            assert talk.ask(ApiKey.Fetch, 2, fetch()).responses[0].partitions[0].records
+    assert threads == ["network", "converting"]
 
 
 def test_who_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
@@ -189,7 +246,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
         exchange.reply_nothing()
 
     def finish(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
-        waiting[0].reply(Message(responses=[]))
+        waiting[0].reply(Message(topics=[]))
         exchange.reply_nothing()
 
     def wait_for_answer(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -197,12 +254,12 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
         exchange.reply_nothing()
 
     handlers = {
-        ApiKey.Fetch: hold,
+        ApiKey.CreateTopics: hold,
         ApiKey.ListGroups: keep_busy,
         ApiKey.Metadata: finish,
         ApiKey.DescribeGroups: wait_for_answer,
     }
-    made = type(broker.apis[ApiKey.Fetch])
+    made = type(broker.apis[ApiKey.Metadata])
     broker.apis = dict(broker.apis) | {
         api: made(handler, broker.apis[api].versions) for api, handler in handlers.items()
     }
@@ -213,7 +270,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
         Talk(server.address) as finishing,
         Talk(server.address) as slow,
     ):
-        old.send(ApiKey.Fetch, 2, fetch())
+        old.send(ApiKey.CreateTopics, 2, Message(topics=[], timeout_ms=1000, validate_only=False))
         while not waiting:
             time.sleep(0.001)
         busy.send(ApiKey.ListGroups, 0, Message())

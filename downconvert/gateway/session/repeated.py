@@ -176,13 +176,14 @@ class RepeatedFetch:
         self, records: memoryview, offset: int, bound: int, size_max: int
     ) -> tuple[bytearray, int] | None:
         """Whole batches in the client's format, and how many records were converted."""
-        size = len(records)
-        following = _following(records)
-        if following is None:
+        whole = _whole(records)
+        if whole is None:
             return None
-        if may_join_next(size, self._limit - size) and offset < following < bound:
+        size, following = whole
+        used = len(records)
+        if may_join_next(used, self._limit - used) and offset < following < bound:
             return None  # more is asked for
-        log = MemoryRecords(records)
+        log = MemoryRecords(records[:size])
         converter = Converter(log, Request(self._magic, offset, self._policy))
         made = bytearray()
         try:
@@ -243,22 +244,21 @@ class RepeatedFetches(dict[bytes, RepeatedFetch]):
         self[key_of(frame)] = RepeatedFetch(header.version, body, asked, at, policy, user)
 
 
-def _following(records: memoryview) -> int | None:
-    """The offset after whole batches that are uncompressed, or after a single batch. None: the
-    bytes are anything else, such as a control batch."""
-    at, size, following = 0, len(records), None
-    while at < size:
-        if size - at < BATCH.size:
-            return None
+def _whole(records: memoryview) -> tuple[int, int] | None:
+    """The size of the whole batches, and the offset after them. A cluster ends a response at its
+    limit, inside a batch. None: one of them is a control batch, or one of several is compressed, or
+    there is something else."""
+    at, following, is_compressed = 0, 0, False
+    while len(records) - at >= BATCH.size:
         base, length, _, magic, _, attributes, delta = BATCH.unpack_from(records, at)
         end = at + LENGTH_END + length
-        is_alone = not at and end == size
-        if magic != V2 or attributes & CONTROL or (attributes & CODECS and not is_alone):
+        if end > len(records):
+            break
+        is_compressed |= bool(attributes & CODECS)
+        if magic != V2 or attributes & CONTROL or (at and is_compressed) or end < at + BATCH.size:
             return None
-        if not at + BATCH.size <= end <= size:
-            return None
-        at, following = end, max(base + delta + 1, following or 0)
-    return following
+        at, following = end, max(base + delta + 1, following)
+    return (at, following) if at else None
 
 
 def _offset_at(ask: Ask, asked: bytearray, framed: Callable[[Ask], bytearray]) -> int:

@@ -245,8 +245,19 @@ def test_batches_that_are_not_compressed_are_converted_together(version: int) ->
     two = batch() + batch(first=8)
     for high, limit in ((16, 1000), (16, 200), (20, len(two))):
         assert same(version, COMMITTED, of_cluster(two, high_watermark=high), limit)
-    for other in (batch() + batch(Codec.LZ4, first=8), two[:-1], two + two[:40]):
+    lz4 = batch(Codec.LZ4, first=8)
+    for other in (batch() + lz4, lz4 + batch(), two[:-1], two + batch(control=True)):
         assert not same(version, COMMITTED, of_cluster(other, high_watermark=16))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_batch_that_the_clusters_limit_cuts_is_left_out(version: int, codec: Codec) -> None:
+    one, following = batch(codec), batch(codec, first=8)
+    for size in range(len(following)):
+        data = of_cluster(one + following[:size])
+        assert same(version, COMMITTED, data, limit=len(one) + size)
+        assert not same(version, COMMITTED, data, limit=len(one) + size + 1)  # more is asked for
 
 
 @pytest.mark.parametrize("records", [b"", None])

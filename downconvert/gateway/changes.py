@@ -31,10 +31,10 @@ class Changes:
     after_restart: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        said = [f"applied: {', '.join(self.applied)}"] if self.applied else []
+        parts = [f"applied: {', '.join(self.applied)}"] if self.applied else []
         if self.after_restart:
-            said.append(f"need a restart: {', '.join(self.after_restart)}")
-        return "; ".join(said) or "nothing has changed"
+            parts.append(f"need a restart: {', '.join(self.after_restart)}")
+        return "; ".join(parts) or "nothing has changed"
 
 
 def changes(former: GatewayConfig, later: GatewayConfig) -> Changes:

@@ -231,8 +231,8 @@ def _invalid(reason: str) -> ApiError:
 
 
 def _too_large(size: int, config: AppendConfig) -> ApiError:
-    said = f"a batch of {size} bytes, and the topic takes {config.message_size_max}"
-    return ApiError(ErrorCode.MESSAGE_TOO_LARGE, said)
+    reason = f"a batch of {size} bytes, and the topic takes {config.message_size_max}"
+    return ApiError(ErrorCode.MESSAGE_TOO_LARGE, reason)
 
 
 # --- records

@@ -21,9 +21,9 @@ Page: TypeAlias = Callable[[dict[str, Any], Start], Iterable[bytes]]  # a WSGI a
 SECONDS_MAX: Final = 30.0  # for a client to send its request and to receive its page
 
 
-def text_page(said: Callable[[], str], status: str = "200 OK") -> Page:
+def text_page(text: Callable[[], str], status: str = "200 OK") -> Page:
     """Plain text."""
-    return lambda _, start: _answer(start, status, "text/plain", said())
+    return lambda _, start: _answer(start, status, "text/plain", text())
 
 
 def json_page(value: Callable[[], object]) -> Page:

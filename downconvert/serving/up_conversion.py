@@ -171,8 +171,8 @@ def _checked(
         for index, record in enumerate(found):
             size += len(record.key or b"") + len(record.value or b"") + RECORD_OVERHEAD
             if size > size_max:
-                said = f"the records expand to more than {size_max} bytes"
-                raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, said)
+                reason = f"the records expand to more than {size_max} bytes"
+                raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, reason)
             if held_max is not None and size > held_max:
                 raise ExpandsError
             check(index, record)

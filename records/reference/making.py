@@ -94,8 +94,8 @@ def _message(source: memoryview, at: int) -> memoryview:
 
 def _is_sound(message: memoryview) -> bool:
     """Whether a message has the checksum that it states."""
-    said: int = CRC.unpack_from(message, CRC_AT_LEGACY)[0]
-    return zlib.crc32(message[MAGIC_AT:]) == said
+    crc: int = CRC.unpack_from(message, CRC_AT_LEGACY)[0]
+    return zlib.crc32(message[MAGIC_AT:]) == crc
 
 
 def _record(

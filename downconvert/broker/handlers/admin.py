@@ -30,15 +30,15 @@ def is_name(name: str) -> bool:
 def check_name(name: str) -> None:
     """Raises ApiError if no topic can have this name."""
     if not is_name(name):
-        said = f"{name[:100]!r} cannot be the name of a topic"
-        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
+        reason = f"{name[:100]!r} cannot be the name of a topic"
+        raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
 def check_count(count: int) -> None:
     """Raises ApiError if no topic can have so many partitions."""
     if not 1 <= count <= PARTITIONS_MAX:
-        said = f"{count} partitions: a topic has between 1 and {PARTITIONS_MAX}"
-        raise ApiError(ErrorCode.INVALID_PARTITIONS, said)
+        reason = f"{count} partitions: a topic has between 1 and {PARTITIONS_MAX}"
+        raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
 
 
 def check_replicas(broker: BrokerState, assignments: Iterable[Iterable[int]]) -> None:
@@ -46,8 +46,8 @@ def check_replicas(broker: BrokerState, assignments: Iterable[Iterable[int]]) ->
     alone = [broker.config.node_id]
     for number, brokers in enumerate(assignments):
         if list(brokers) != alone:
-            said = f"assignment {number} is to brokers {list(brokers)[:10]}, and there is {alone}"
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
+            reason = f"assignment {number} is to brokers {list(brokers)[:10]}, and there is {alone}"
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
 
 
 def topic_of(broker: BrokerState, name: str) -> Topic:

@@ -65,8 +65,8 @@ def _alter(
                 # In Kafka's order: errors in the request come first.
                 own = altered(broker.topics.configs.kept(asked.resource_name), asked.configs)
                 if not asked.resource_name:
-                    said = "Default topic resources are not allowed."
-                    raise ApiError(ErrorCode.INVALID_REQUEST, said)
+                    reason = "Default topic resources are not allowed."
+                    raise ApiError(ErrorCode.INVALID_REQUEST, reason)
                 check_name(asked.resource_name)
                 own = check(own)
                 topic = topic_of(broker, asked.resource_name)
@@ -86,8 +86,8 @@ def _check_each(configs: list[Message]) -> None:
     for one in configs:
         deletes = getattr(one, "config_operation", Operation.SET) == Operation.DELETE
         if one.value is None and not deletes:
-            said = f"Null value not supported for : {one.name[:100]}"
-            raise ApiError(ErrorCode.INVALID_REQUEST, said)
+            reason = f"Null value not supported for : {one.name[:100]}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
 
 
 def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
@@ -101,8 +101,8 @@ def _change(broker: BrokerState, own: dict[str, str], config: Message) -> None:
             operation = Operation(config.config_operation)
             setting = SETTINGS.get(name)
             if setting is None or setting.type is not ConfigType.LIST:
-                said = f"Can't {operation.name} to key {name[:100]} because its type is not LIST."
-                raise ApiError(ErrorCode.INVALID_CONFIG, said)
+                reason = f"Can't {operation.name} to key {name[:100]} because its type is not LIST."
+                raise ApiError(ErrorCode.INVALID_CONFIG, reason)
             before = own.get(name, default_of(name, broker.config))
             items = [item for item in before.split(",") if item]
             for item in _split(value):

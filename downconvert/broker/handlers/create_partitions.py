@@ -33,13 +33,15 @@ def _create(broker: BrokerState, asked: Message, validate_only: bool) -> None:
         topic = topic_of(broker, asked.name)
         there = max(topic.partitions) + 1  # lower ones may be missing: on another broker's disk
         if asked.count <= there:
-            said = f"{asked.count} partitions: the topic has {there} already"
-            raise ApiError(ErrorCode.INVALID_PARTITIONS, said)
+            reason = f"{asked.count} partitions: the topic has {there} already"
+            raise ApiError(ErrorCode.INVALID_PARTITIONS, reason)
         check_count(asked.count)
         if asked.assignments is not None:
             if len(asked.assignments) != asked.count - there:
-                said = f"{len(asked.assignments)} assignments for {asked.count - there} partitions"
-                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
+                reason = (
+                    f"{len(asked.assignments)} assignments for {asked.count - there} partitions"
+                )
+                raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
             check_replicas(broker, (one.broker_ids for one in asked.assignments))
         if validate_only:
             return

@@ -40,8 +40,8 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
     name = topic.name
     check_name(name)
     if name == CLUSTER_METADATA:
-        said = f"Creation of internal topic {name} is prohibited."
-        raise ApiError(ErrorCode.INVALID_REQUEST, said)
+        reason = f"Creation of internal topic {name} is prohibited."
+        raise ApiError(ErrorCode.INVALID_REQUEST, reason)
     check_free(broker, name)
     given = {one.name: one.value for one in topic.configs}
     config = check(given)
@@ -62,12 +62,12 @@ def _create(broker: BrokerState, topic: Message, now: float, validate_only: bool
 def _partitions_count(broker: BrokerState, topic: Message) -> int:
     if topic.assignments:
         if topic.replication_factor != DEFAULT or topic.num_partitions != DEFAULT:
-            said = "assignments say how many: num_partitions and replication_factor must be -1"
-            raise ApiError(ErrorCode.INVALID_REQUEST, said)
+            reason = "assignments say how many: num_partitions and replication_factor must be -1"
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
         indices = sorted(one.partition_index for one in topic.assignments)
         if indices != list(range(len(indices))):
-            said = "assignments must be for partitions 0, 1, 2 and so on, each of them once"
-            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, said)
+            reason = "assignments must be for partitions 0, 1, 2 and so on, each of them once"
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, reason)
         check_replicas(broker, (one.broker_ids for one in topic.assignments))
         check_count(len(indices))
         return len(indices)
@@ -83,5 +83,5 @@ def _partitions_count(broker: BrokerState, topic: Message) -> int:
 
 def _check_replication(factor: int) -> None:
     if factor not in (DEFAULT, 1):
-        said = f"replication factor {factor}: there is one broker"
-        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, said)
+        reason = f"replication factor {factor}: there is one broker"
+        raise ApiError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)

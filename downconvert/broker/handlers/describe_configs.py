@@ -78,13 +78,13 @@ def _configs(broker: BrokerState, asked: Message) -> list[Message]:
         case ResourceType.BROKER if not asked.resource_name:
             return []  # settings of all brokers together cannot be set here
         case ResourceType.BROKER:
-            said = f"this is broker {broker.config.node_id}, not {asked.resource_name[:100]!r}"
-            raise ApiError(ErrorCode.INVALID_REQUEST, said)
+            reason = f"this is broker {broker.config.node_id}, not {asked.resource_name[:100]!r}"
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
         case ResourceType.CLIENT_METRICS if asked.resource_name:
             return []  # there are none
         case other:
-            said = f"resources of type {other} have no settings here"
-            raise ApiError(ErrorCode.INVALID_REQUEST, said)
+            reason = f"resources of type {other} have no settings here"
+            raise ApiError(ErrorCode.INVALID_REQUEST, reason)
 
 
 def _broker_configs(broker: BrokerState) -> list[Message]:

@@ -41,14 +41,16 @@ def _make_partitions(broker: BrokerState, group_ids: Iterable[str], now: float) 
 def _coordinator(broker: BrokerState, exchange: Exchange, key: str) -> Message:
     client, kind = exchange.client, exchange.request.body.key_type
     if kind == GROUP and broker.groups.is_elsewhere(key):
-        code, said = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
+        code, reason = ErrorCode.COORDINATOR_NOT_AVAILABLE, "its offsets are not kept here"
     elif kind == GROUP or (kind == TRANSACTION and broker.transactions.refusal() is None):
         node_id = broker.config.node_id
         return Message(key=key, node_id=node_id, host=client.host, port=client.port)
     elif kind == TRANSACTION:
         # An error that producers do not retry.
         code = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        said = broker.transactions.refusal() or ""
+        reason = broker.transactions.refusal() or ""
     else:
-        code, said = ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
-    return Message(key=key, node_id=NO_NODE, host="", port=-1, error_code=code, error_message=said)
+        code, reason = ErrorCode.INVALID_REQUEST, f"there is no coordinator of type {kind}"
+    return Message(
+        key=key, node_id=NO_NODE, host="", port=-1, error_code=code, error_message=reason
+    )

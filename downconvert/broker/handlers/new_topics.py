@@ -18,8 +18,8 @@ def check_free(broker: BrokerState, name: str) -> None:
     plain = name.replace(".", "_")
     for other in broker.topics if "_" in plain else ():
         if other.replace(".", "_") == plain:
-            said = f"Topic '{name}' collides with existing topic: {other}"
-            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, said)
+            reason = f"Topic '{name}' collides with existing topic: {other}"
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
 def make(

@@ -85,11 +85,11 @@ def check_partition(broker: BrokerState, partition: Partition, metadata: str | N
 
 def _committed(partition: Message, retention_ms: int, time: int) -> Committed:
     """A partition's new offset. `time` in milliseconds since the epoch."""
-    told = partition.commit_timestamp
+    commit_timestamp = partition.commit_timestamp
     return Committed(
         partition.committed_offset,
         partition.committed_leader_epoch,
         partition.committed_metadata or "",
-        time if told == NO_TIME else told,
+        time if commit_timestamp == NO_TIME else commit_timestamp,
         NO_TIME if retention_ms == NO_TIME else time + retention_ms,
     )

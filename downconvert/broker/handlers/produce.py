@@ -245,11 +245,11 @@ def _check_version(
         return
     for first in headers[:1]:
         if first.magic != V2:
-            said = f"Produce v{version} takes no messages of v{first.magic}"
-            raise ApiError(ErrorCode.INVALID_RECORD, said)
+            reason = f"Produce v{version} takes no messages of v{first.magic}"
+            raise ApiError(ErrorCode.INVALID_RECORD, reason)
         if version < ZSTD_VERSION and first.codec is Codec.ZSTD:
-            said = f"Produce v{version} takes no zstd"
-            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, said)
+            reason = f"Produce v{version} takes no zstd"
+            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, reason)
     if len(headers) > 1:
         raise ApiError(ErrorCode.INVALID_RECORD, "more than one batch")
     if damage is not None:

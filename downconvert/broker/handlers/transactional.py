@@ -29,8 +29,8 @@ def change(broker: BrokerState, exchange: Exchange, make: Callable[[], ErrorCode
     request's version."""
     try:
         if not broker.config.is_writable:
-            said = "this broker only reads"
-            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, said)
+            reason = "this broker only reads"
+            raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, reason)
         return make()
     except ApiError as error:
         return code_of(error, knows_fenced=exchange.request.version >= FENCED_VERSION)

@@ -44,12 +44,12 @@ def log_end(
     message = "client %s: %s [%s after %d requests in %.1f s, client id %r, %s%s]"
     principal = in_line(fields["user"] or "", client.claimed)
     who = fields["client_id"], fields["software"] or "unknown software", principal
-    said = (client.address, why, end.value, client.requests, seconds, *who)
+    values = (client.address, why, end.value, client.requests, seconds, *who)
     extra = {"fields": fields}
     if end in WARNED:
-        lines.write(LOG, now, logging.WARNING, end.value, message, *said, extra=extra)
+        lines.write(LOG, now, logging.WARNING, end.value, message, *values, extra=extra)
     else:
-        LOG.info(message, *said, extra=extra)
+        LOG.info(message, *values, extra=extra)
 
 
 def log_answer(exchange: Exchange, now: float) -> None:

@@ -309,8 +309,8 @@ class Connection:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
             self._passing.reach(self._upstream)
-            told = self._cached_versions
-            if told is not None and self._upstream.take_api_versions().api_keys != told.api_keys:
+            known = self._cached_versions
+            if known is not None and self._upstream.take_api_versions().api_keys != known.api_keys:
                 raise UnreachableError("the broker serves other versions than a moment ago")
         self._upstream.asked_for = self.session.api
         return self._upstream

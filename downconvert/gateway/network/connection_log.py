@@ -40,14 +40,14 @@ def log_end(
     principal = in_line(identity.principal, identity.claimed)
     trace = trace_id(identity.connection)
     who = session.client_id, session.software or UNKNOWN, principal, trace
-    said = (session.address, text, reason, connection.requests, seconds, *who)
+    values = (session.address, text, reason, connection.requests, seconds, *who)
     extra = {"fields": fields}
     if reason in (End.LOGIN, End.LIMIT):
         session.shared.audit.refused(fields, text)
     if reason in WARNED:
-        lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
+        lines.write(LOG, now, logging.WARNING, str(reason), message, *values, extra=extra)
     else:
-        LOG.info(message, *said, extra=extra)
+        LOG.info(message, *values, extra=extra)
 
 
 def log_refusal(
@@ -79,8 +79,8 @@ def log_handshake(
     if reason is End.CLIENT:
         LOG.info(message, address, text, reason, trace, extra=extra)
     else:
-        said = address, text, reason, trace
-        lines.write(LOG, now, logging.WARNING, str(reason), message, *said, extra=extra)
+        values = address, text, reason, trace
+        lines.write(LOG, now, logging.WARNING, str(reason), message, *values, extra=extra)
 
 
 def log_defect(lines: LineBudget, connection: Connection, now: float) -> None:
@@ -88,8 +88,10 @@ def log_defect(lines: LineBudget, connection: Connection, now: float) -> None:
     message = "client %s: a defect of the gateway [connection %s]"
     trace, address = _traced(connection), connection.session.address
     extra = {"fields": {"client": address, **trace}}
-    said = address, trace["connection"]
-    lines.write(*(LOG, now, logging.ERROR, "a defect", message, *said), exc_info=True, extra=extra)
+    values = address, trace["connection"]
+    lines.write(
+        *(LOG, now, logging.ERROR, "a defect", message, *values), exc_info=True, extra=extra
+    )
 
 
 def _traced(connection: Connection) -> dict[str, Any]:

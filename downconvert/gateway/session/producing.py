@@ -83,9 +83,9 @@ def produce(
     if topics:
         request = Message(acks=body.acks, timeout_ms=body.timeout_ms, topic_data=topics)
         version = max(min(WITHOUT_ADDRESSES, served.stop - 1), served.start, FIRST_WITH_V2)
-        said = yield Ask(ApiKey.Produce, version, request)
-        throttle = said.throttle_time_ms if body.acks else 0
-        for topic in said.responses if body.acks else ():
+        response = yield Ask(ApiKey.Produce, version, request)
+        throttle = response.throttle_time_ms if body.acks else 0
+        for topic in response.responses if body.acks else ():
             for one in topic.partition_responses:
                 one.error_code = OLD_CODES.get(one.error_code, one.error_code)
                 answers[topic.name, one.index] = one

@@ -241,9 +241,9 @@ class Session:
             fields = {"client": self.address, "client_id": self.client_id}
             fields |= {"software": self.software, "request": header.name, "translation": how}
             text = "client %s: %s %s [client id %r, connection %s, request %d]"
-            said = self.address, header.name, how, self.client_id, *trace
+            values = self.address, header.name, how, self.client_id, *trace
             traced = {"connection": trace[0], "number": trace[1]}
-            LOG.debug(text, *said, extra={"fields": fields | traced})
+            LOG.debug(text, *values, extra={"fields": fields | traced})
 
     def sent(self, send: ResponseSend) -> None:
         """Counts the conversions of a response that has been sent."""

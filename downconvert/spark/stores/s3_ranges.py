@@ -187,10 +187,10 @@ class _Socket(socket.socket):
 def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None:
     """The number of bytes of the requested range, fewer at the object's end; None: the response is
     something else, or incomplete."""
-    said = RANGE.fullmatch(answer.getheader("Content-Range", ""))
-    if answer.status != PARTIAL or said is None or int(said[1]) != position:
+    content_range = RANGE.fullmatch(answer.getheader("Content-Range", ""))
+    if answer.status != PARTIAL or content_range is None or int(content_range[1]) != position:
         return None
-    there = size if said[2] == "*" else min(size, int(said[2]) - position)
+    there = size if content_range[2] == "*" else min(size, int(content_range[2]) - position)
     return there if answer.length == there else None
 
 

@@ -79,15 +79,15 @@ class IcebergTarget:
         if snapshot is None:
             return Exported(isolation)
         while snapshot is not None:
-            said = _said(snapshot)
-            if said is not None:
-                return exported_of(said, isolation, self.name)
+            noted = _noted(snapshot)
+            if noted is not None:
+                return exported_of(noted, isolation, self.name)
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else table.snapshot_by_id(parent)
         if PROPERTY not in table.properties:
             raise foreign(self.name)
         # A later snapshot has these offsets: the table was rolled back.
-        if table.properties[PROPERTY] in map(_said, table.snapshots()):
+        if table.properties[PROPERTY] in map(_noted, table.snapshots()):
             raise JobError(
                 f"{self.name} was rolled back to a snapshot of which nothing says any more which "
                 "offsets it has: name another table"
@@ -138,8 +138,8 @@ class IcebergTarget:
                 raise uncertain(self.name, error) from error
 
 
-def _said(snapshot: Any) -> str | None:
+def _noted(snapshot: Any) -> str | None:
     """The offsets that an export has noted in a snapshot."""
-    said = snapshot.summary.additional_properties if snapshot.summary else {}
-    found: str | None = said.get(PROPERTY)
+    properties = snapshot.summary.additional_properties if snapshot.summary else {}
+    found: str | None = properties.get(PROPERTY)
     return found

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import Final
 
-from tests.downconvert.broker.differences.run import Run
+from tests.downconvert.broker.differences.run import BLOCK, Run
 from tests.downconvert.broker.differences.servers import in_front, side_by_side
 from tests.kafka_server import NEW, OLD
 
@@ -25,6 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--operations", type=int, default=1_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--block", type=int, default=0, help="the first block of operations")
     parser.add_argument("--stop-after", type=int, default=20, help="so many differences")
     parser.add_argument(
         "--gateway", choices=(OLD, NEW), help="the gateway before 4.4.0, beside Kafka of a version"
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     with side_by_side() if gateway is None else in_front(gateway) as servers:
         run = Run(servers, options.seed)
         seen = Counter[str]()
-        for difference in run.run(options.operations):
+        for difference in run.run(options.operations, options.block):
             kind = f"{difference.operation.api.name} {difference.path}"
             seen[kind] += 1
             if seen[kind] <= SHOWN:
@@ -50,8 +51,8 @@ def main(arguments: Sequence[str]) -> int:
         print(f"may differ, {times} times: {reason}")
     print(f"{count} differences")
     if count:
-        again = f"--operations {options.operations} --seed {options.seed}"
-        print(f"reproduce: python -m bench.differences {again}")
+        again = f"--operations {BLOCK} --seed {options.seed} --block N"
+        print(f"reproduce block N: python -m bench.differences {again}")
     return 1 if count else 0
 
 

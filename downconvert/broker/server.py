@@ -2,9 +2,9 @@
 
 One thread accepts. Each network thread has a selector and its own connections, and works on the
 requests that it reads. The kernel converts without the interpreter's lock, so two threads convert
-on two cores. At its first request that converts records, a connection moves to a converting thread,
-so that no other client waits for the conversion. At its first request that changes topics, it moves
-to the thread for administration: such a request writes and syncs files for each partition.
+on two cores. Once a response has converted more than a small one, a connection moves to a converting
+thread, so that no other client waits for its conversions. At its first request that changes topics,
+it moves to the thread for administration: such a request writes and syncs files for each partition.
 
 Not here: the network threads (network_thread.py), requests (broker.py), the limits of clients
 (limits.py)."""
@@ -54,7 +54,7 @@ class Server(Startable):
     listen: host and port; port 0 is any free one. advertise: the host and port that clients are
     given; None: the address that each connected to. tls: a context of tls.server_context.
     network_threads: each further one makes small requests dearer, since they share Python's lock.
-    converting_threads: for connections that need conversions, which release that lock.
+    converting_threads: for connections with large conversions, which release that lock.
     on_tick: called with the time about once a second. OSError: it cannot listen."""
 
     def __init__(

@@ -205,7 +205,7 @@ class FetchSessions:
             self._remove(session.id)
             if partitions:
                 raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
-            return Sessionless([])
+            return Sessionless(list(asked.values()))  # a partition both asked for and forgotten
         session.epoch = 1 if session.epoch == EPOCH_MAX else session.epoch + 1
         session.last_used = now
         self._sessions[session.id] = self._sessions.pop(session.id)

@@ -277,12 +277,12 @@ MAY_DIFFER: Final = (
     MayDiffer(
         "DescribeLogDirs: the size of a partition whose records the broker has compressed",
         "as Java's libraries compress",
-        "up to a tenth more or less",
+        "up to a tenth, or 20 bytes, more or less",
         "Libraries compress the same records to other sizes.",
         lambda asked, place: (
             asked.api is ApiKey.DescribeLogDirs
             and place.is_in("partition_size")
-            and 0 < 10 * abs(place.kafka - place.ours) <= place.kafka
+            and abs(place.kafka - place.ours) <= max(20, place.kafka / 10)
         ),
     ),
     MayDiffer(
@@ -438,6 +438,17 @@ MAY_DIFFER: Final = (
         lambda asked, place: (
             asked.api in (ApiKey.DescribeTransactions, ApiKey.ListTransactions)
             and _is_refused_id(place)
+        ),
+    ),
+    MayDiffer(
+        "JoinGroup with a group instance id, and the member id that was given to a dynamic member",
+        "-1, UNKNOWN_SERVER_ERROR",
+        "42, INVALID_REQUEST",
+        "The request is wrong, and not the server.",
+        lambda asked, place: (
+            asked.api is ApiKey.JoinGroup
+            and bool(asked.body.member_id and getattr(asked.body, "group_instance_id", None))
+            and (place.around[0]["error_code"], place.around[1]["error_code"]) == (-1, 42)
         ),
     ),
     MayDiffer(

@@ -64,6 +64,7 @@ BEGIN: Final = (
 class Difference:
     """An answer that differs, and where."""
 
+    block: int
     number: int
     operation: Operation
     path: str
@@ -71,7 +72,7 @@ class Difference:
     ours: Any
 
     def __str__(self) -> str:
-        said = f"{self.number}: {self.operation}\n  {self.path}"
+        said = f"block {self.block}, {self.number}: {self.operation}\n  {self.path}"
         return f"{said}\n    Kafka {str(self.kafka)[:300]}\n    here  {str(self.ours)[:300]}"
 
 
@@ -89,8 +90,9 @@ class Run:
     def __post_init__(self) -> None:
         self.versions = self.servers.versions()
 
-    def run(self, operations: int) -> Iterator[Difference]:
-        done = block = 0
+    def run(self, operations: int, block: int = 0) -> Iterator[Difference]:
+        """So many operations, from this block on."""
+        done = 0
         while done < operations:
             for found in self._block(block, min(BLOCK, operations - done), done):
                 if isinstance(found, Difference):
@@ -154,7 +156,7 @@ class _Block:
             if heard == [False, False]:
                 break  # it waits for others
             if heard != [True, True]:
-                yield Difference(number, asked, "answered", *heard)
+                yield Difference(self.known.block, number, asked, "answered", *heard)
                 return
             found = list(self._compared(pair, number, asked))
             is_late = _may_be_asked_again(asked) or any(str(one.kafka) in BUSY for one in found)
@@ -169,7 +171,7 @@ class _Block:
                 if heard == [True, True]:
                     yield from self._compared(other, number, earlier)
                 else:
-                    yield Difference(number, earlier, "answered", *heard)
+                    yield Difference(self.known.block, number, earlier, "answered", *heard)
         if asked.api in ADMIN and self.run.is_in_step:
             yield from self._settled(number, asked)
         if asked.api in (ApiKey.EndTxn, ApiKey.InitProducerId):
@@ -183,7 +185,7 @@ class _Block:
             if kafkas is not ours:
                 ended = ["the connection ends" if one is None else one for one in (kafkas, ours)]
                 if not self.run.may_differ(asked, Place("", ended[0], ended[1], ({}, {}))):
-                    yield Difference(number, asked, "", ended[0], ended[1])
+                    yield Difference(self.known.block, number, asked, "", ended[0], ended[1])
             return
         known = learn(asked, (kafkas, ours), self.identities)
         theirs, own = (
@@ -193,7 +195,9 @@ class _Block:
             self._note(asked, kafkas, known)
         for place in differences(theirs, own):
             if not self.run.may_differ(asked, place):
-                yield Difference(number, asked, place.path, place.kafka, place.ours)
+                yield Difference(
+                    self.known.block, number, asked, place.path, place.kafka, place.ours
+                )
 
     def _note(self, asked: Operation, answer: Message, known: dict[str, Any]) -> None:
         """Remembers what the next requests need."""
@@ -221,7 +225,7 @@ class _Block:
         """Kafka's brokers hear of a change a moment after it is answered."""
         if not self.run.servers.until(lambda: self._topics(KAFKA) == self._topics(OURS)):
             kafkas, ours = (self._topics(side) for side in SIDES)
-            yield Difference(number, asked, "topics, afterwards", kafkas, ours)
+            yield Difference(self.known.block, number, asked, "topics, afterwards", kafkas, ours)
         self.known.topic_ids = {
             name: self.identities.learn("topic", self.ids[KAFKA][name], self.ids[OURS][name])
             for name in self.ids[KAFKA].keys() & self.ids[OURS].keys()

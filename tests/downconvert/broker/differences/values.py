@@ -30,6 +30,9 @@ VALUES: Final[dict[ConfigType, tuple[str, ...]]] = {
     ConfigType.DOUBLE: ("0.5", "1", "0", ".25", "1.5", "-0.1", "0.0001", "x"),
     ConfigType.LIST: ("compact", "delete", "", "compact,delete", "0:1", "*", "0:1,", "a"),
 }
+# Limits that no transaction's marker fits into. In such a topic Kafka never ends a transaction, and
+# answers 51, CONCURRENT_TRANSACTIONS, for ever.
+MARKERS_FIT: Final = "max.message.bytes", "+112", ("1", "19", "0", "+12")
 FIXED: Final[dict[str, tuple[Any, ...]]] = {
     "operation": (2, 3),
     "permission_type": (3,),
@@ -233,7 +236,9 @@ class Focus:
         if self.random.random() < 0.03:
             return name, None
         values = (setting.default, *VALUES[setting.type])
-        return name, self.random.choice(values)
+        value = self.random.choice(values)
+        limit, enough, too_small = MARKERS_FIT
+        return name, enough if name == limit and value in too_small else value
 
     def records(self, version: int) -> Rendered:
         """A batch for this version of Produce: of the producer in focus, or of none."""

@@ -90,6 +90,17 @@ def test_forgotten_partitions_are_not_told_any_more(broker: Broker) -> None:
     assert len(broker.fetch_sessions) == broker.fetch_sessions.partitions == 0
 
 
+def test_a_fetch_that_forgets_all_partitions_ends_the_session_and_reads_what_it_names(
+    broker: Broker,
+) -> None:
+    one = Follower(broker)
+    one.ask({"a": 2})
+    response = one.ask({"a": 0}, forgotten_topics_data=[Message(topic="a", partitions=[0])])
+    assert told(response) == ["a"]
+    assert response.responses[0].partitions[0].records
+    assert response.session_id == len(broker.fetch_sessions) == 0
+
+
 def test_who_is_out_of_step_is_told_so(broker: Broker) -> None:
     one = Follower(broker)
     one.ask(ENDS)

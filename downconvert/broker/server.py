@@ -2,7 +2,7 @@
 
 One thread accepts. Each network thread has a selector and its own connections, and works on the
 requests that it reads. The kernel converts without the interpreter's lock, so two threads convert
-on two cores. Once a response has converted more than a small one, a connection moves to a converting
+on two cores. Once a response has converted more than 64 KiB, a connection moves to a converting
 thread, so that no other client waits for its conversions. At its first request that changes topics,
 it moves to the thread for administration: such a request writes and syncs files for each partition.
 

@@ -63,11 +63,15 @@ class Piece:
                 yield one
 
     def is_found_after(self, number: int) -> bool:
-        """Whether the index leads to a batch after this one, which is followed by another one, or
-        ends the log."""
-        found = [self.broken.get(at, "body") == "body" for at, _ in self.whole()][number + 1 :]
-        pairs = zip(found, [*found[1:], self.keep is None], strict=False)
-        return self.has_index and any(map(all, pairs))
+        """Whether the index leads to a batch after this one, which has the right checksum, is
+        followed by another one, or ends the log."""
+        left = [(at in self.broken, self.broken.get(at, "body") == "body") for at, _ in self.whole()]
+        left = left[number + 1 :]
+        is_followed = [*(is_one for _, is_one in left[1:]), self.keep is None]
+        return self.has_index and any(
+            is_one and (not is_broken or followed)
+            for (is_broken, is_one), followed in zip(left, is_followed, strict=False)
+        )
 
 
 @dataclass

@@ -65,12 +65,11 @@ class Piece:
     def is_found_after(self, number: int) -> bool:
         """Whether the index leads to a batch after this one, which has the right checksum, is
         followed by another one, or ends the log."""
-        left = [(at in self.broken, self.broken.get(at, "body") == "body") for at, _ in self.whole()]
-        left = left[number + 1 :]
-        is_followed = [*(is_one for _, is_one in left[1:]), self.keep is None]
+        left = [self.broken.get(at, "") for at, _ in self.whole()][number + 1 :]
+        is_followed = [*(how in ("", "body") for how in left[1:]), self.keep is None]
         return self.has_index and any(
-            is_one and (not is_broken or followed)
-            for (is_broken, is_one), followed in zip(left, is_followed, strict=False)
+            how == "" or (how == "body" and is_one)
+            for how, is_one in zip(left, is_followed, strict=False)
         )
 
 

@@ -296,7 +296,9 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
             return file.next_offset, file.size - first
         position: int | None = hints.before_position(first + bytes_max)
         while position is not None and position < file.size:
-            header = next(look.slice(position, file.size - position).batches(), None)
+            header = None
+            with suppress(CorruptRecordsError):  # at position 0, to which no entry leads
+                header = next(look.slice(position, file.size - position).batches(), None)
             if header is not None and header.base_offset > offset:
                 return min(header.base_offset, file.next_offset), position - first
             position = hints.from_position(position + 1)

@@ -67,10 +67,10 @@ def test_a_split_gets_the_transactions_that_reach_into_it() -> None:
     assert Committed(99, entries).between(10, 20) == ()
 
 
-@pytest.mark.parametrize("has_snapshot", [False, True])
+@pytest.mark.parametrize("snapshot", ["none", "sound", "damaged"])
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
-    tmp_path: Path, has_snapshot: bool, is_elsewhere: bool
+    tmp_path: Path, snapshot: str, is_elsewhere: bool
 ) -> None:
     """Also without the snapshot of producers that a broker writes for each segment."""
     directory = tmp_path / "logs" / "a-0"
@@ -79,14 +79,19 @@ def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
     indexed_segment(directory, 0, batch(0), batch(1, 2, transactional=True, **fields), batch(3))
     indexed_segment(directory, 4, batch(4), batch(5))
     indexed_segment(directory, 6, batch(6))
-    if has_snapshot:
+    path = directory / file_name(6, Kind.SNAPSHOT)
+    if snapshot == "sound":
         states = ProducerStates([ProducerState(5, 0, transaction_start=1)])
-        write_snapshot(UNSYNCED, directory / file_name(6, Kind.SNAPSHOT), states)
+        write_snapshot(UNSYNCED, path, states)
+    elif snapshot == "damaged":
+        path.write_bytes(b"noise")
     (log,) = find_partitions([str(packed(directory.parent) if is_elsewhere else directory.parent)])
     assert committed_of(log, lambda _: 0).end == 1
 
 
-def test_a_transaction_behind_damage_is_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_a_transaction_behind_damage_is_open(tmp_path: Path, has_snapshot: bool) -> None:
+    """Also if a later snapshot of producers is there, but damaged."""
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     batches = [batch(0), batch(1), batch(2), batch(3, transactional=True, **fields), batch(4)]
     indexed_segment(tmp_path / "a-0", 0, *batches)
@@ -95,6 +100,9 @@ def test_a_transaction_behind_damage_is_open(tmp_path: Path) -> None:
     size = len(batches[0])
     data[size : 2 * size] = bytes(size)
     path.write_bytes(data)
+    indexed_segment(tmp_path / "a-0", 5, batch(5))
+    if has_snapshot:
+        (tmp_path / "a-0" / file_name(5, Kind.SNAPSHOT)).write_bytes(b"noise")
     (log,) = find_partitions([str(tmp_path)])
     assert committed_of(log, lambda _: 0).end == 3
 

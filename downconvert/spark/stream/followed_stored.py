@@ -27,7 +27,13 @@ from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import header_of, headers_near, last_batch
+from downconvert.spark.logs.stored_headers import (
+    files_with,
+    header_of,
+    headers_near,
+    headers_of,
+    last_batch,
+)
 from downconvert.spark.logs.stored_trees import THREADS, forget
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
@@ -112,16 +118,19 @@ class StoredLog:
     def epoch_of(self, offset: int) -> int:
         if offset == self._tail.end_offset and self._tail.epoch != NONE:
             return self._tail.epoch
-        for file in self._log.segments:
-            if file.base_offset < offset <= file.next_offset:
-                make = partial(header_of, file, offset - 1)
-                header = self._once([file], _key(file, offset), make)
-                return NONE if header is None else header.leader_epoch
+        for file in files_with(self._log, offset - 1):
+            make = partial(header_of, file, offset - 1)
+            header = self._once([file], _key(file, offset), make)
+            if header is not None:
+                return header.leader_epoch
         return NONE
 
     def changed_from(self, place: Place) -> int | None:
         return where_changed(
-            place, lambda: self.epoch_of(place.offset), self._noted_epochs, self._headers
+            place,
+            lambda: self.epoch_of(place.offset),
+            self._noted_epochs,
+            lambda: headers_of(self._log),
         )
 
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
@@ -197,11 +206,6 @@ class StoredLog:
     def _noted_epochs(self) -> list[EpochEntry]:
         with staged(replace(self._log, segments=()), ()) as directory:
             return leader_epochs(directory)
-
-    def _headers(self) -> Iterator[BatchHeader]:
-        for file in self._log.segments:
-            with headers_near(file, file.base_offset) as headers:
-                yield from headers
 
 
 def _tail_of(file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:

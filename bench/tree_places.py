@@ -83,9 +83,15 @@ def _lose(chance: random.Random, tree: Tree) -> None:
         lost = [one] if one.broker != TIER else []
     left = [one for one in tree.copies if one not in lost]
     is_leader_left = tree.copies[0] not in lost
+    if all(one.broker == TIER for one in left) and not any(map(_is_there, left)):
+        return  # nothing would be left to read
     if not left or (not is_leader_left and not all(one.is_valid for one in left)):
         return
     tree.copies, tree.lost = left, lost
+
+
+def _is_there(one: Copy) -> bool:
+    return any(piece.batches for piece in one.present())
 
 
 def _add_empty(chance: random.Random, tree: Tree) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
@@ -236,3 +237,27 @@ def test_offsets_of_an_empty_segment_are_read_of_another_copy_within_any_bounds(
         "endingOffsets": '{"a": {"0": 45}}',
     }
     assert offsets(path, **bounds) == ALL[20:45]
+
+
+def test_what_several_copies_have_is_read_of_that_of_the_latest_epoch(tmp_path: Path) -> None:
+    """Nothing else shows what a later leader truncated: no copy has its leader epochs."""
+    copies = {
+        "b1": [batch(at, size=10 + epoch, leader_epoch=epoch) for at, epoch in ((0, 1), (5, 3))],
+        "b2": [batch(at, size=11, leader_epoch=1) for at in range(4)],
+        "b3": [batch(at, size=12, leader_epoch=2) for at in range(3)],
+        "b4": [batch(at, size=11, leader_epoch=1) for at in range(5)],
+    }
+    for name, batches in copies.items():
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", 0, *(batches if name != "b1" else batches[:1]))
+    segment(tmp_path / "b1" / "a-0", 5, copies["b1"][1])
+    found = [(row["offset"], len(row["value"])) for row in rows(tmp_path)]
+    assert found == [(0, 11), (1, 12), (2, 12), (3, 11), (4, 11), (5, 13)]
+
+
+def test_copies_that_end_alike_have_nothing_that_was_truncated(tmp_path: Path) -> None:
+    for name, size in (("b1", 10), ("b2", 20)):  # of other lengths: not in sync at first sight
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", 0, batch(0, 1, size=size, leader_epoch=0))
+    (log,) = find_partitions([str(tmp_path)])
+    assert log.superseded == ()

@@ -1,0 +1,51 @@
+"""Tiered storage and the segments that brokers still have are one log."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import MissingOffsetsError
+from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.tiered import local_tiered
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
+
+
+def offsets(path: Path, **options: object) -> list[int]:
+    return [row["offset"] for row in rows(path, **options)]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Offsets 0 up to 6 in tiered storage, in segments of three."""
+    for base in (0, 3):
+        indexed_segment(tmp_path / "a-0", base, *(batch(at) for at in range(base, base + 3)))
+        local_tiered(tmp_path / "logs" / "tier", tmp_path / "a-0", base)
+    return tmp_path / "logs"
+
+
+def test_what_a_request_has_deleted_is_not_read_of_tiered_storage(logs: Path) -> None:
+    """The log start offset is in a segment that no broker has any more."""
+    partition(logs / "b1", batch(6, 7), "a-0", 6)
+    assert offsets(logs) == list(range(8))
+    (logs / "b1" / "log-start-offset-checkpoint").write_text("0\n1\na 0 4\n")
+    assert offsets(logs) == [4, 5, 6, 7]
+
+
+@pytest.mark.parametrize("base", [0, 3, 6])
+def test_an_empty_copy_adds_nothing_to_tiered_storage(logs: Path, base: int) -> None:
+    partition(logs / "b1", b"", "a-0", base)
+    assert offsets(logs) == list(range(6))
+
+
+def test_what_is_missing_before_an_empty_segment_is_reported(logs: Path) -> None:
+    partition(logs / "b1", b"", "a-0", 8)
+    with pytest.raises(MissingOffsetsError, match="offsets 6 up to 8 are missing"):
+        offsets(logs)
+
+
+def test_tiered_storage_goes_on_where_all_brokers_end(logs: Path) -> None:
+    """The copies of two lagging brokers, with an end in the midst of a segment."""
+    for name, count in (("b1", 2), ("b2", 5)):
+        (logs / name).mkdir()
+        segment(logs / name / "a-0", 0, *(batch(at, size=12) for at in range(count)))
+    assert offsets(logs) == list(range(6))

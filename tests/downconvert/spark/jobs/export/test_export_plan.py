@@ -1,5 +1,6 @@
 """What a run of an export adds: what the logs have within bounds, and the target lacks."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -195,7 +196,7 @@ def test_one_broker_that_says_its_cluster_is_enough(tmp_path: Path) -> None:
             segment(tmp_path / broker / name, 0, batch(0))
     meta = "version=1\ncluster.id=one\nnode.id=7\n"
     (tmp_path / "b1" / "meta.properties").write_text(meta)
-    for found in (logs(tmp_path), logs(tmp_path)[::-1], logs(tmp_path)[1:]):
+    for found in (logs(tmp_path), logs(tmp_path)[:2], logs(tmp_path)[1:]):
         assert identity_of(found, all_facts(found), "read_committed").cluster_id == "one"
 
 
@@ -214,3 +215,14 @@ def test_a_warning_names_twenty_partitions(tmp_path: Path, count: int, more: str
         segment(tmp_path / f"a-{number}", 0, batch(0))
     with pytest.warns(RuntimeWarning, match=rf"watermark of a-0, .*a-19{more}"):
         bounds_of(logs(tmp_path), Settings())
+
+
+@pytest.mark.parametrize("there", [[], [(0, 4)], [(0, 10)], [(3, 4), (6, 10)]])
+def test_a_run_that_goes_on_where_the_last_one_ended_warns_of_nothing(
+    path: Path, there: list[tuple[int, int]]
+) -> None:
+    exported = Exported("read_uncommitted", ranges={A: there} if there else {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan_of(logs(path)[:1], {A: Bound(0, 10, True, 10)}, exported)
+        plan_of(logs(path)[:1], {A: Bound(12, 15, True, 15)}, exported)  # as the options say

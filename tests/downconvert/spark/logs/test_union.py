@@ -261,3 +261,18 @@ def test_copies_that_end_alike_have_nothing_that_was_truncated(tmp_path: Path) -
         segment(tmp_path / name / "a-0", 0, batch(0, 1, size=size, leader_epoch=0))
     (log,) = find_partitions([str(tmp_path)])
     assert log.superseded == ()
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 13), (11, 13), (3, 27), (12, 13), (9, 11)])
+def test_a_copy_gives_what_is_wanted_and_no_more(tmp_path: Path, first: int, last: int) -> None:
+    (tmp_path / "b1").mkdir()
+    log = rolled(tmp_path / "b1", 1_000_000, is_indexed=True) / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    data[len(BATCHES[0]) + 70] ^= 1  # of the offsets 10 up to 20
+    log.write_bytes(data)
+    whole(tmp_path / "b2")
+    bounds = {
+        "startingOffsets": f'{{"a":{{"0":{first}}}}}',
+        "endingOffsets": f'{{"a":{{"0":{last}}}}}',
+    }
+    assert offsets(tmp_path, **bounds) == list(range(first, last))

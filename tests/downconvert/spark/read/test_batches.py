@@ -10,6 +10,7 @@ from records import Codec, MemoryRecords
 from records.batch import BatchHeader
 from records.formats import V2
 from tests import corpus
+from tests.damage import damaged
 from tests.downconvert.spark.reading import MILLISECONDS_MAX, partition, rows
 from tests.downconvert.storage.logs import batch
 
@@ -75,3 +76,18 @@ def time(milliseconds: int) -> int | None:
 
 def known(number: int) -> int | None:
     return None if number < 0 else number
+
+
+@pytest.mark.parametrize("codec", [5, 7])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("level", ["batch", "record"])
+def test_a_codec_that_there_is_not_is_damage(
+    tmp_path: Path, magic: int, codec: int, level: str
+) -> None:
+    bad = damaged(batch(1, magic=magic), field="attributes", to=codec)
+    partition(tmp_path, batch(0, magic=magic) + bad + batch(2, magic=magic))
+    for verify in (True, False):
+        found = rows(tmp_path, level=level, mode="PERMISSIVE", verifyCrc=verify)
+        reports = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+        assert [one["position"] for one in reports] == [len(batch(0, magic=magic))]
+        assert found[0]["_corrupt"] is None

@@ -1,5 +1,6 @@
 """Where a limit in bytes ends a micro-batch within a segment."""
 
+import gzip
 from pathlib import Path
 
 from downconvert.spark.logs.segment_files import SegmentFile
@@ -38,3 +39,16 @@ def test_a_segment_whose_index_leads_to_damage_only_is_not_cut(tmp_path: Path) -
     log.write_bytes(bytes(log.stat().st_size))  # entries of no size
     file = _stored(tmp_path / "logs-0")
     assert cut(file, 0, len(batches[0])) == (file.next_offset, file.size)
+
+
+def test_a_gzipped_segment_is_cut_before_the_first_batch_that_is_too_much(tmp_path: Path) -> None:
+    batches = [batch(2 * i, 2 * i + 1, size=100) for i in range(4)]
+    log = tmp_path / "logs-0" / f"{file_name(0, Kind.LOG)}.gz"
+    log.parent.mkdir()
+    log.write_bytes(gzip.compress(b"".join(batches)))
+    file = _stored(tmp_path / "logs-0")
+    size = len(batches[0])
+    assert [cut(file, at, 1) for at in (0, 1, 2, 5)] == [(2, size), (2, size), (4, size), (6, size)]
+    assert cut(file, 1, 2 * size) == (4, 2 * size)
+    assert cut(file, 1, 2 * size - 1) == (2, size)
+    assert cut(file, 6, 1) == (file.next_offset, size)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import DataLossError
-from tests.downconvert.spark.reading import partition
+from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch
 
 from .test_follow import read, stream
@@ -60,3 +60,23 @@ def test_a_truncated_log_that_is_shorter_now_is_read_from_where_it_differs(
     with pytest.warns(RuntimeWarning, match="a-0 ends at 4"):
         found = read(source, end, after)
     assert found == ["a-0:2", "a-0:3"]
+
+
+def test_damage_behind_the_high_watermark_fails_no_stream_that_ends(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0) + batch(1) + bytes(61) + b"noise", "a-0")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\na 0 1\n")
+    source = stream(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    end = source.latestOffset({"a": {"0": 0}})
+    assert source.latestOffset(end) == end == {"a": {"0": 1}}
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(("given", "begins"), [(2, 5), (6, 6), (99, 8), (-2, 5), (-1, 8)])
+def test_a_stream_begins_within_the_log(
+    tmp_path: Path, given: int, begins: int, is_packed: bool
+) -> None:
+    partition(tmp_path / "logs", batch(5, 6, 7), "a-0", 5)
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    source = stream(path, startingOffsets=f'{{"a":{{"0":{given}}}}}')
+    assert source.initialOffset() == {"a": {"0": begins}}

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError
+from downconvert.spark.jobs.export.export_epochs import Truncated, facts_of, truncated
 from downconvert.spark.jobs.export.export_manifest import Exported, parse
 from downconvert.spark.jobs.export.export_plan import Settings
 from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.exporting import archived, exported
@@ -265,3 +267,27 @@ def test_truncation_is_seen_though_only_another_copy_has_the_first_new_record(
         segment(directory, first, *new)
     with pytest.raises(JobError, match="offsets 5 up to 9 of a-0 as they were in leader epoch 0"):
         exported(monkeypatch, tmp_path / "logs", lake.target)
+
+
+def test_all_exported_ranges_behind_a_truncation_are_named(tmp_path: Path) -> None:
+    (found,) = find_partitions([str(log(tmp_path / "logs", (0, 0, 3), (2, 3, 12)))])
+    epochs = {A: {5: 0, 10: 0, 11: 2}}
+    there = Exported("read_uncommitted", ranges={A: [(0, 5), (7, 10), (10, 11)]}, epochs=epochs)
+    assert truncated(found, facts_of(found), there) == Truncated(A, 3, 11, 0)
+
+
+def test_a_repair_replaces_nothing_of_a_topic_whose_name_is_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path, "parquet")
+    source = log(tmp_path / "logs", (0, 0, 6))
+    (tmp_path / "other").mkdir()
+    log(tmp_path / "other", (0, 0, 8))
+    (tmp_path / "other" / "a-0").rename(source / "ab-0")
+    exported(monkeypatch, source, lake.target)
+    log(source, (0, 0, 4), (1, 4, 7))
+    exported(monkeypatch, source, lake.target, repair=True)
+    assert [row[:3] for row in archived(lake.target)] == [
+        *(("a", 0, at) for at in range(7)),
+        *(("ab", 0, at) for at in range(8)),
+    ]

@@ -111,3 +111,14 @@ def test_a_damaged_header_loses_what_follows_of_its_log_only(
     assert there.ranges[NAMES[0]] == ([(0, at)] if at else []) + [(8, 10)]
     assert offsets(tmp_path / "lake")[: at + 2] == [("a", 0, n) for n in (*range(at), 8, 9)]
     assert offsets(tmp_path / "lake")[at + 2 :] == expected(0, 10, 12)
+
+
+def test_files_without_a_note_count_for_each_of_the_logs(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    exported(monkeypatch, source, lake)
+    for note in (lake / FOLDER).iterdir():
+        note.unlink()
+    assert added(monkeypatch, source, lake)[1] == []
+    assert offsets(lake) == expected(8, 10, 12)

@@ -226,3 +226,8 @@ def test_a_run_that_goes_on_where_the_last_one_ended_warns_of_nothing(
         warnings.simplefilter("error")
         plan_of(logs(path)[:1], {A: Bound(0, 10, True, 10)}, exported)
         plan_of(logs(path)[:1], {A: Bound(12, 15, True, 15)}, exported)  # as the options say
+
+
+def test_a_log_whose_records_were_all_deleted_ends_where_it_begins(path: Path) -> None:
+    (path / "log-start-offset-checkpoint").write_text("0\n1\na 0 15\n")
+    assert end_of(logs(path)[0], Settings()) == (15, True)

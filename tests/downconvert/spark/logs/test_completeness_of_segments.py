@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.logs.completeness import (
     State,
     cleaned_until,
@@ -121,3 +122,20 @@ def test_a_file_that_a_cleaner_has_merged_lends_what_the_next_one_lacks(tmp_path
     indexed_segment(directory, 4, BATCHES[2][:-1] + b"\0", BATCHES[3])
     indexed_segment(directory, 8, batch(8, leader_epoch=3))
     assert [row["offset"] for row in rows(tmp_path)] == list(range(9))
+
+
+@pytest.mark.parametrize("noted_by", ["b1", "b2", None])
+def test_a_cleaners_checkpoint_counts_for_the_copy_beside_it(
+    tmp_path: Path, noted_by: str | None
+) -> None:
+    """The copy of b2 has the beginning of the log."""
+    for name, base, batches in (("b2", 0, [batch(0, 1)]), ("b2", 9, []), ("b1", 9, [batch(9)])):
+        (tmp_path / name).mkdir(exist_ok=True)
+        indexed_segment(tmp_path / name / "a-0", base, *batches)
+    if noted_by is not None:
+        (tmp_path / noted_by / "cleaner-offset-checkpoint").write_text("0\n1\na 0 9\n")
+    if noted_by == "b2":
+        assert [row["offset"] for row in rows(tmp_path)] == [0, 1, 9]
+    else:
+        with pytest.raises(MissingOffsetsError, match="offsets 2 up to 9 are missing"):
+            rows(tmp_path)

@@ -5,11 +5,9 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError
-from downconvert.spark.jobs.export.export_epochs import Truncated, facts_of, truncated
 from downconvert.spark.jobs.export.export_manifest import Exported, parse
 from downconvert.spark.jobs.export.export_plan import Settings
 from downconvert.spark.jobs.jobs import JobError
-from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.exporting import archived, exported
@@ -267,13 +265,6 @@ def test_truncation_is_seen_though_only_another_copy_has_the_first_new_record(
         segment(directory, first, *new)
     with pytest.raises(JobError, match="offsets 5 up to 9 of a-0 as they were in leader epoch 0"):
         exported(monkeypatch, tmp_path / "logs", lake.target)
-
-
-def test_all_exported_ranges_behind_a_truncation_are_named(tmp_path: Path) -> None:
-    (found,) = find_partitions([str(log(tmp_path / "logs", (0, 0, 3), (2, 3, 12)))])
-    epochs = {A: {5: 0, 10: 0, 11: 2}}
-    there = Exported("read_uncommitted", ranges={A: [(0, 5), (7, 10), (10, 11)]}, epochs=epochs)
-    assert truncated(found, facts_of(found), there) == Truncated(A, 3, 11, 0)
 
 
 def test_a_repair_replaces_nothing_of_a_topic_whose_name_is_longer(

@@ -1,13 +1,17 @@
 """A run of an export: what it writes, counts and notes, for all of its logs."""
 
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 
 from downconvert.spark.jobs.export import export_stored
-from downconvert.spark.jobs.export.export_manifest import FOLDER
+from downconvert.spark.jobs.export.export_directory import DirectoryNotes
+from downconvert.spark.jobs.export.export_manifest import FOLDER, parse
+from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark import exporting
 from tests.downconvert.spark.exporting import added, archived, exported
 from tests.downconvert.spark.reading import partition
 from tests.downconvert.storage.logs import batch, segment
@@ -122,3 +126,60 @@ def test_files_without_a_note_count_for_each_of_the_logs(
         note.unlink()
     assert added(monkeypatch, source, lake)[1] == []
     assert offsets(lake) == expected(8, 10, 12)
+
+
+def test_a_note_says_of_which_cluster_and_topics_it_is(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meta = source / "meta.properties"
+    meta.write_text("version=1\ncluster.id=first\nnode.id=3\n")
+    topic_id = "AAAAAAAAAAAAAAAAAAAAAQ"
+    (source / "b-0" / "partition.metadata").write_text(f"version: 0\ntopic_id: {topic_id}\n")
+    there = exported(monkeypatch, source, tmp_path / "lake")
+    assert (there.cluster_id, there.topic_ids) == ("first", {"b": topic_id})
+    meta.write_text("version=1\ncluster.id=second\nnode.id=3\n")
+    with pytest.raises(JobError, match="records of the cluster first, and these logs are of secon"):
+        exported(monkeypatch, source, tmp_path / "lake")
+
+
+def test_a_run_is_announced_under_the_id_in_the_names_of_its_files(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store's next run finds by it what is left of one that died."""
+    begun: list[str] = []
+
+    class Announced(DirectoryNotes):
+        def begin(self, run_id: str) -> None:
+            assert not list(self.directory.rglob("*.parquet"))
+            begun.append(run_id)
+
+    monkeypatch.setattr(exporting, "DirectoryNotes", Announced)
+    _, files = added(monkeypatch, source, tmp_path / "lake")
+    assert len(begun) == 1
+    assert all(f"/part-{begun[0]}-" in one.file for one in files)
+
+
+def test_a_note_of_the_other_isolation_stays(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    exported(monkeypatch, source, lake, committed=True)
+    partition(source, batch(0, timestamp=DAY), "d-4")
+    exported(monkeypatch, source, lake)
+    notes = [parse(note.read_bytes()) for note in (lake / FOLDER).iterdir()]
+    assert sorted(note.isolation for note in notes) == ["read_committed", "read_uncommitted"]
+    assert len(exported(monkeypatch, source, lake, committed=True).ranges) == 4
+
+
+@pytest.mark.parametrize("day", [date.min, date(1969, 12, 31), date.max])
+def test_a_date_in_range_is_a_folder_and_the_next_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, day: date
+) -> None:
+    since = (day - date(1970, 1, 1)).days
+    beyond = since + (1 if day == date.max else -1)
+    data = batch(0, timestamp=since * DAY) + batch(1, timestamp=beyond * DAY)
+    _, files = added(
+        monkeypatch, partition(tmp_path / "logs", data, "a-0").parent, tmp_path / "lake"
+    )
+    left = None if day in (date.min, date.max) else day - timedelta(days=1)
+    assert {one.day for one in files} == {day, left}

@@ -183,3 +183,20 @@ def test_a_date_in_range_is_a_folder_and_the_next_one_is_not(
     )
     left = None if day in (date.min, date.max) else day - timedelta(days=1)
     assert {one.day for one in files} == {day, left}
+
+
+def test_epochs_of_records_that_retention_has_deleted_stay_noted(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = source / "a-1" / file_name(0, Kind.LOG)
+    data = bytearray(path.read_bytes())
+    data[2 * len(data) // 5 - 1] ^= 1
+    path.write_bytes(data)
+    lake = tmp_path / "lake"
+    assert exported(monkeypatch, source, lake, skip_damaged=True).epochs[NAMES[1]] == {2: 1, 10: 1}
+    path.unlink()
+    (source / "a-1" / "leader-epoch-checkpoint").unlink()
+    segment(source / "a-1", 10, batch(10, timestamp=DAY, leader_epoch=4))
+    there = exported(monkeypatch, source, lake)
+    assert there.ranges[NAMES[1]] == [(0, 2), (4, 11)]
+    assert there.epochs[NAMES[1]] == {2: 1, 11: 4}

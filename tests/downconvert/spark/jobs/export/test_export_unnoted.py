@@ -138,3 +138,15 @@ def test_records_are_removed_of_one_partition_between_two_offsets() -> None:
     assert kept == [one for one in pairs if one not in ((1, 2), (1, 3))]
     assert without_offsets(data, 1, 6, 9) is None
     assert without_offsets(data, 2, 0, 9) is None
+
+
+def test_runs_of_several_files_may_lie_within_each_other() -> None:
+    files = {
+        "topic=a/x": [(0, at) for at in range(9)],
+        "topic=a/y": [(0, 2), (0, 3)],
+        "topic=a/z": [(0, 9), (0, 12)],
+    }
+    found = Unnoted(files, lambda name: written(*files[name])(name))
+    assert {str(name): one.tolist() for name, one in found.held().items()} == {
+        "a-0": [[0, 10], [12, 13]]
+    }

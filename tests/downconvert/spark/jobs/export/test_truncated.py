@@ -51,3 +51,12 @@ def test_the_epoch_of_a_removed_record_is_that_of_the_checkpoint(tmp_path: Path)
     (one,) = find_partitions([str(path)])
     epochs = [known_epoch(one, facts_of(one), offset) for offset in range(11)]
     assert epochs == [-1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3]
+
+
+def test_a_log_that_is_shorter_now_is_of_the_epoch_of_its_last_batch(tmp_path: Path) -> None:
+    for base, epoch in ((0, 0), (2, 0), (4, 1)):
+        batches = [batch(at, leader_epoch=epoch) for at in (base, base + 1)]
+        segment(tmp_path / "a-0", base, *batches)
+    segment(tmp_path / "a-0", 6)
+    assert found(tmp_path, [(0, 9)], {9: 0}) == Truncated(A, 4, 9, 0)
+    assert found(tmp_path, [(0, 9)], {9: 1}) is None

@@ -170,6 +170,8 @@ class StoredLog:
         """Reads the last batch, unless it was read before."""
         segments = self._log.segments
         end = max(self.start_offset, segments[-1].base_offset if segments else 0)
+        if segments and segments[-1].next_offset != OFFSET_MAX:  # another copy goes on
+            return Tail(max(end, segments[-1].next_offset))
         for file in reversed(segments):
             if not file.size:
                 continue
@@ -179,8 +181,6 @@ class StoredLog:
                 self._cache.put(_key(file, after), header)
                 if behind is not None:
                     return Tail(max(end, behind.end), behind.epoch)
-                if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
-                    return Tail(segments[-1].next_offset)
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
         return Tail(end)
 

@@ -1,11 +1,14 @@
 """Tiered storage and the segments that brokers still have are one log."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from downconvert.spark.errors import MissingOffsetsError
+from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.spark.tiered import local_tiered
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -49,3 +52,12 @@ def test_tiered_storage_goes_on_where_all_brokers_end(logs: Path) -> None:
         (logs / name).mkdir()
         segment(logs / name / "a-0", 0, *(batch(at, size=12) for at in range(count)))
     assert offsets(logs) == list(range(6))
+
+
+def test_a_stream_reads_tiered_storage_beside_an_empty_gzipped_copy(logs: Path) -> None:
+    path = logs / "b1" / "a-0" / f"{file_name(0, Kind.LOG)}.gz"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(gzip.compress(b""))
+    source = stream(logs)
+    end = source.latestOffset({"a": {"0": 0}})
+    assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in range(6)]

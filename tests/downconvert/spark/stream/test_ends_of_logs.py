@@ -1,10 +1,12 @@
 """A stream at the end of a log: damage there, a batch that is not complete, a truncation."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from downconvert.spark.errors import DataLossError
+from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch
 
@@ -80,3 +82,22 @@ def test_a_stream_begins_within_the_log(
     path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
     source = stream(path, startingOffsets=f'{{"a":{{"0":{given}}}}}')
     assert source.initialOffset() == {"a": {"0": begins}}
+
+
+@pytest.mark.parametrize("is_gzipped", [False, True])
+def test_a_stream_goes_as_far_as_another_copy_if_the_leaders_has_nothing(
+    tmp_path: Path, is_gzipped: bool
+) -> None:
+    """The leader's epochs say that the log went further."""
+    leader = partition(tmp_path / "b1", b"", "a-0")
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 6\n")
+    partition(tmp_path / "b2", b"".join(batch(at, leader_epoch=0) for at in range(6)), "a-0")
+    if is_gzipped:
+        log = leader / file_name(0, Kind.LOG)
+        log.with_name(f"{log.name}.gz").write_bytes(gzip.compress(b""))
+        log.unlink()
+    source = stream(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    end = source.latestOffset({"a": {"0": 0}})
+    assert end == {"a": {"0": {"offset": 6, "leaderEpoch": 0}}}
+    assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in range(6)]

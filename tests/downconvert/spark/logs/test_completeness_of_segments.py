@@ -119,7 +119,7 @@ def test_offsets_that_are_missing_inside_show_a_cleaner(tmp_path: Path, removed:
 def test_a_file_that_a_cleaner_has_merged_lends_what_the_next_one_lacks(tmp_path: Path) -> None:
     directory = tmp_path / "a-0"
     indexed_segment(directory, 0, *BATCHES)
-    indexed_segment(directory, 4, BATCHES[2][:-1] + b"\0", BATCHES[3])
+    indexed_segment(directory, 4, BATCHES[2][:-1] + b"?", BATCHES[3])
     indexed_segment(directory, 8, batch(8, leader_epoch=3))
     assert [row["offset"] for row in rows(tmp_path)] == list(range(9))
 
@@ -139,3 +139,16 @@ def test_a_cleaners_checkpoint_counts_for_the_copy_beside_it(
     else:
         with pytest.raises(MissingOffsetsError, match="offsets 2 up to 9 are missing"):
             rows(tmp_path)
+
+
+@pytest.mark.parametrize("gone", [Kind.OFFSET_INDEX, Kind.TIME_INDEX])
+def test_one_record_is_enough_for_an_index_to_lead_beyond(tmp_path: Path, gone: Kind) -> None:
+    """The entry has the offset at which the segment ends now."""
+    batches = [batch(0), batch(1)]
+    indexed_segment(tmp_path, 0, *batches)
+    log = tmp_path / file_name(0, Kind.LOG)
+    log.write_bytes(b"".join(batches)[:-1])
+    (tmp_path / file_name(0, gone)).unlink()
+    file = SegmentFile(str(tmp_path), 0, FileState.LIVE, log.stat().st_size, 20)
+    assert is_indexed_beyond(file, 1)
+    assert not is_indexed_beyond(file, 2)

@@ -128,7 +128,7 @@ def test_batches_behind_damage_count_for_how_far_a_copy_goes_and_in_which_epoch(
 ) -> None:
     directory = tmp_path / "old-0"
     data = [batch(at, codec=codec, leader_epoch=epoch) for at, epoch in ((0, 1), (1, 1), (2, 4))]
-    segment(directory, 0, data[0], data[1][:-1] + b"\0", data[2])
+    segment(directory, 0, data[0], data[1][:-1] + b"?", data[2])
     log = read_partition(OLD, str(directory))
     assert look(log) == Copy(log.directory, 0, 3, 4)
     indexed_segment(directory, 0, *data, batch(3))

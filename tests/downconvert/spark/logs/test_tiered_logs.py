@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.errors import MissingOffsetsError
+from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
@@ -61,3 +61,25 @@ def test_a_stream_reads_tiered_storage_beside_an_empty_gzipped_copy(logs: Path) 
     source = stream(logs)
     end = source.latestOffset({"a": {"0": 0}})
     assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in range(6)]
+
+
+def test_tiered_storage_goes_on_where_the_copies_of_an_epoch_end(logs: Path) -> None:
+    """The leader's epochs say that the log went further than both copies."""
+    for name, count in (("b1", 1), ("b2", 2)):
+        data = b"".join(batch(at, leader_epoch=0) for at in range(count))
+        partition(logs / name, data, "a-0")
+    (logs / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 6\n")
+    assert offsets(logs) == list(range(6))
+
+
+def test_damage_at_the_end_of_the_last_copy_is_reported_though_tiered_storage_goes_on(
+    logs: Path,
+) -> None:
+    """The copy may have gone further than both."""
+    partition(logs / "b1", batch(0) + bytes(61) + b"noise", "a-0")
+    found = rows(logs, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == list(range(6))
+    (report,) = (row["_corrupt"] for row in found if row["_corrupt"] is not None)
+    assert (report["startOffset"], report["endOffset"]) == (6, None)
+    with pytest.raises(CorruptSegmentError):
+        offsets(logs)

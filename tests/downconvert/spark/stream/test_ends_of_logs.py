@@ -101,3 +101,38 @@ def test_a_stream_goes_as_far_as_another_copy_if_the_leaders_has_nothing(
     end = source.latestOffset({"a": {"0": 0}})
     assert end == {"a": {"0": {"offset": 6, "leaderEpoch": 0}}}
     assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in range(6)]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_log_that_was_truncated_and_is_as_long_again_is_of_its_new_epoch(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Else it would be taken for truncated again and again."""
+    logs = tmp_path / "logs"
+    path = logs.with_name("logs.tar") if is_packed else logs
+    old = [batch(at, leader_epoch=3) for at in range(6)]
+    partition(logs, b"".join(old), "a-0")
+    packed(logs)
+    source = stream(path, failOnDataLoss=False)
+    place = source.latestOffset({"a": {"0": 0}})
+    new = [batch(at, leader_epoch=5, size=30) for at in range(2, 6)]
+    partition(logs, b"".join(old[:2] + new), "a-0")
+    packed(logs)
+    with pytest.warns(RuntimeWarning, match="a-0 was truncated at 2"):
+        end = source.latestOffset(place)
+    assert end == {"a": {"0": {"offset": 6, "leaderEpoch": 5}}}
+    assert source.latestOffset(end) == end
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_log_whose_records_were_all_deleted_is_followed_from_where_it_begins(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    logs = tmp_path / "logs"
+    path = logs.with_name("logs.tar") if is_packed else logs
+    partition(logs, batch(0, 1, 2), "a-0")
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\na 0 7\n")
+    packed(logs)
+    source = stream(path)
+    start = source.initialOffset()
+    assert start == source.latestOffset(start) == {"a": {"0": 7}}

@@ -110,6 +110,8 @@ def test_offsets_are_joined_to_runs() -> None:
     assert found.within(exported) == set()
     exported.ranges[TopicPartition("a", 1)] = [(7, 8)]
     assert found.within(exported) == {"topic=a/x"}
+    exported.ranges[A] = [(0, 5), (6, 10)]
+    assert found.within(exported) == set()
 
 
 def test_held_offsets_are_left_out() -> None:

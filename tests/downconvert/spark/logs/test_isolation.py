@@ -157,6 +157,31 @@ def test_an_abort_that_a_later_leader_has_truncated_is_none(tmp_path: Path) -> N
     assert len(rows(tmp_path / "b2", isolation="read_committed")) == 1
 
 
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("made", "has_snapshot"),
+    [("without", False), ("without", True), ("indexed", False), ("last", False)],
+)
+def test_an_abort_counts_though_no_transaction_index_has_it(
+    tmp_path: Path, made: str, has_snapshot: bool, is_packed: bool
+) -> None:
+    """A segment without indexes of any kind, or behind the last snapshot of producers."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    marker = build_marker(ABORT, offset=3, timestamp=20, producer_id=5, producer_epoch=0)
+    batches = [batch(0), batch(1, 2, **fields), marker, batch(4)]
+    make = segment if made == "without" else indexed_segment
+    (tmp_path / "logs").mkdir()
+    directory = tmp_path / "logs" / "a-0"
+    make(directory, 0, *batches)
+    if made != "last":
+        make(directory, 5, batch(5))
+        if has_snapshot:
+            write_snapshot(UNSYNCED, directory / file_name(5, Kind.SNAPSHOT), ProducerStates())
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    found = [row["offset"] for row in rows(path, isolation="read_committed")]
+    assert found == [0, 4] + ([] if made == "last" else [5])
+
+
 def _broker(path: Path, name: str) -> Path:
     (path / name).mkdir()
     return path / name

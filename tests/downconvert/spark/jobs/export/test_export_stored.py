@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -12,7 +13,7 @@ from downconvert.spark.jobs.export import export_noted
 from downconvert.spark.jobs.export.export_manifest import FOLDER, Exported
 from downconvert.spark.jobs.export.export_noted import add
 from downconvert.spark.jobs.export.export_plan import Settings
-from downconvert.spark.jobs.export.export_stored import BEGUN, StoredNotes
+from downconvert.spark.jobs.export.export_stored import BEGUN, StoredNotes, write_records
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import no_step
 from downconvert.storage import TopicPartition
@@ -37,7 +38,7 @@ def target(tmp_path: Path) -> Iterator[str]:
     fsspec.filesystem("memory").rm(f"/{tmp_path.name}", recursive=True)
 
 
-def exported(patch: pytest.MonkeyPatch, source: Path, target: str, **settings: bool) -> Exported:
+def exported(patch: pytest.MonkeyPatch, source: Path, target: str, **settings: Any) -> Exported:
     with patch.context() as patched:
         without_spark(patched)
         notes, given = StoredNotes(target), Settings(**settings)
@@ -97,11 +98,10 @@ def test_files_of_a_killed_run_are_removed_and_those_of_others_stay(
     exported(monkeypatch, source, target)
     first = set(names(target))
     partition(source, batch(3, timestamp=DAY), "a-0", 3)
-    write = export_noted.write_records
 
     def die(*given: object, **options: object) -> object:
         if is_late:
-            write(*given, **options)  # type: ignore[arg-type]
+            write_records(*given, **options)  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:

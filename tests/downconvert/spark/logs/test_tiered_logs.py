@@ -1,12 +1,14 @@
 """Tiered storage and the segments that brokers still have are one log."""
 
 import gzip
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
+from records import RecordsError
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.spark.tiered import local_tiered
@@ -83,3 +85,41 @@ def test_damage_at_the_end_of_the_last_copy_is_reported_though_tiered_storage_go
     assert (report["startOffset"], report["endOffset"]) == (6, None)
     with pytest.raises(CorruptSegmentError):
         offsets(logs)
+
+
+@pytest.mark.parametrize("left", [None, 2, 5])
+@pytest.mark.filterwarnings("ignore:.*not known whether it went")
+@pytest.mark.parametrize("damaged", [(4,), (3,), (4, 5), (3, 4, 5)])
+def test_damage_in_the_last_segment_of_tiered_storage_hides_nothing(
+    logs: Path, left: int | None, damaged: tuple[int, ...]
+) -> None:
+    """Beside nothing, and beside a broker's copy that ends before it, or within it."""
+    log = next((logs / "tier").rglob("*3-*.log"))
+    data = bytearray(log.read_bytes())
+    size = len(data) // 3
+    for at in damaged:
+        data[(at - 3) * size : (at - 2) * size] = b"\0" * 61 + b"noise".ljust(size - 61, b"!")
+    log.write_bytes(data)
+    if left is not None:
+        partition(logs / "b1", b"".join(batch(at, size=12) for at in range(left)), "a-0")
+    expected = [at for at in range(6) if at not in damaged or at < (left or 0)]
+    hidden = left is not None and damaged[-1] == 5  # that there was more is not certain
+    with (
+        pytest.warns(RuntimeWarning, match="not known whether it went") if hidden else nullcontext()
+    ):
+        found = rows(logs, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == expected
+    lost = {at for at in damaged if at not in expected and (not hidden or at < expected[-1])}
+    reports = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    named = {
+        at
+        for one in reports
+        for at in range(6)
+        if one["startOffset"] <= at and (one["endOffset"] is None or at < one["endOffset"])
+    }
+    assert lost <= named <= set(damaged)
+    if lost:
+        with pytest.raises(RecordsError):
+            offsets(logs)
+    else:
+        assert offsets(logs) == expected

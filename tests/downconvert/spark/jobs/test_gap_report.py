@@ -104,3 +104,4 @@ def test_gaps_are_joined_within_a_partition_a_state_and_known_offsets() -> None:
     assert found[4]["why"] == "5 torn"
     assert absent_offsets(found) == {"a": 5 + 7 + 2}
     assert len(joined([gap(None, None, "torn"), gap(None, 3, "torn")])) == 2
+    assert len(joined([gap(0, 5, "torn", 1), gap(5, 9, "torn", 2)])) == 2

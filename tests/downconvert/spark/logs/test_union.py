@@ -276,3 +276,18 @@ def test_a_copy_gives_what_is_wanted_and_no_more(tmp_path: Path, first: int, las
         "endingOffsets": f'{{"a":{{"0":{last}}}}}',
     }
     assert offsets(tmp_path, **bounds) == list(range(first, last))
+
+
+def test_what_a_cleaner_has_removed_of_another_copy_is_not_all_that_is_missing(
+    tmp_path: Path,
+) -> None:
+    for name, first in (("b1", b""), ("b2", batch(0, 1, leader_epoch=0))):
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", 0, first)
+        segment(tmp_path / name / "a-0", 20, batch(20, leader_epoch=0))
+    segment(tmp_path / "b1" / "a-0", 21, batch(21, leader_epoch=0))
+    (tmp_path / "b2" / "cleaner-offset-checkpoint").write_text("0\n1\na 0 10\n")
+    found = rows(tmp_path, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == [0, 1, 20, 21]
+    told = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    assert [(one["startOffset"], one["endOffset"]) for one in told] == [(10, 20)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert.spark.jobs.convert import convert
+from downconvert.spark.jobs.convert.manifest import MANIFEST
 from downconvert.spark.jobs.convert.rewrite import Settings
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, file_name
@@ -49,7 +50,7 @@ def run(
 
 
 def beside(target: Path) -> set[str]:
-    return {path.name for path in target.iterdir() if path.is_file()} - {convert.MANIFEST}
+    return {path.name for path in target.iterdir() if path.is_file()} - {MANIFEST}
 
 
 @pytest.mark.parametrize("settings", [TO_V1, TO_V2], ids=["v1", "v2"])

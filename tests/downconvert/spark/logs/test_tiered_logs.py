@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
 from records import RecordsError
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
-from tests.downconvert.spark.tiered import local_tiered
+from tests.downconvert.spark.tiered import Packing, aiven, local_tiered
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 
@@ -123,3 +124,11 @@ def test_damage_in_the_last_segment_of_tiered_storage_hides_nothing(
             offsets(logs)
     else:
         assert offsets(logs) == expected
+
+
+def test_segments_that_end_where_the_next_one_begins_are_whole(tmp_path: Path) -> None:
+    for base in (0, 3):
+        indexed_segment(tmp_path / "a-0", base, *(batch(at) for at in range(base, base + 3)))
+        aiven(tmp_path / "tier", tmp_path / "a-0", base, base + 2, Packing(100))
+    (log,) = find_partitions([str(tmp_path / "tier")])
+    assert [(one.next_offset, one.is_clipped) for one in log.segments] == [(3, False), (6, False)]

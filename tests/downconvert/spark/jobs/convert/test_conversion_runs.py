@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert.spark.jobs.convert import convert
+from downconvert.spark.jobs.convert.convert_segment import Task, convert_segment
 from downconvert.spark.jobs.convert.manifest import MANIFEST
 from downconvert.spark.jobs.convert.rewrite import Settings
 from downconvert.spark.jobs.jobs import JobError
@@ -106,3 +107,18 @@ def test_a_target_is_of_one_conversion_and_not_among_the_sources(
     (tmp_path / "other" / "file").touch()
     with pytest.raises(JobError, match="holds other things"):
         run(monkeypatch, [source], tmp_path / "other", TO_V1)
+
+
+def test_a_segment_that_is_not_there_any_more_is_missing(source: Path, tmp_path: Path) -> None:
+    """The one before it, whose offsets go up to it, is another one."""
+    task = Task(
+        topic="a",
+        partition=0,
+        base_offset=2,
+        source=str(source / "a-0"),
+        target=str(tmp_path / "out" / "a-0"),
+        settings=TO_V1,
+    )
+    with pytest.raises(FileNotFoundError, match="no such segment"):
+        convert_segment(task, attempt="1")
+    assert not (tmp_path / "out").exists()

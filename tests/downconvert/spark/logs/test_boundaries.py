@@ -7,6 +7,7 @@ import pytest
 
 from downconvert.spark.logs.boundaries import boundaries_of
 from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from records import Codec
 from tests.downconvert.spark.reading import packed, rows
@@ -101,3 +102,18 @@ def test_an_entry_with_too_low_an_offset_skips_no_old_messages(
             found = [row["offset"] for row in rows(path, **options)]
             assert found == list(range(at, 4 * count))
     boundaries.close()
+
+
+def test_boundaries_of_a_stored_segment_are_those_of_a_mounted_one(tmp_path: Path) -> None:
+    mounted = boundaries_of(made(tmp_path / "a-0"))
+    (log,) = find_partitions([str(packed(tmp_path / "a-0"))])
+    stored = boundaries_of(log.segments[0])
+    for offset in range(24):
+        after = stored.after_offset(offset)
+        assert after is None or after >= SIZE * -(-offset // 4)
+        assert after == mounted.after_offset(offset)
+        assert stored.before_offset(offset) <= SIZE * (offset // 4)
+    for position in range(0, 6 * SIZE, 7):
+        assert stored.from_position(position) == mounted.from_position(position)
+    mounted.close()
+    stored.close()

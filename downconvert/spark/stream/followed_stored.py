@@ -176,11 +176,11 @@ class StoredLog:
             if not file.size:
                 continue
             header, behind = self._once([file], ("tail", file), partial(_tail_of, file))
+            if behind is not None:
+                return Tail(max(end, behind.end), behind.epoch)
             if header is not None:
                 after = header.last_offset + 1
                 self._cache.put(_key(file, after), header)
-                if behind is not None:
-                    return Tail(max(end, behind.end), behind.epoch)
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
         return Tail(end)
 
@@ -211,9 +211,10 @@ class StoredLog:
 def _tail_of(file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
     """The last batch of a segment before damage, and the last readable offsets behind it."""
     header, is_damaged = last_batch(file)
-    if header is None or not is_damaged or not is_last(file):
+    if not is_damaged or not is_last(file):
         return header, None
-    behind = list(behind_damage(file, header.last_offset + 1))
+    start = file.base_offset if header is None else header.last_offset + 1
+    behind = list(behind_damage(file, start))
     return header, behind[-1] if behind else None
 
 

@@ -71,10 +71,24 @@ def test_a_store_gives_the_same(store: tuple[ObjectStore, Path], first: int) -> 
 # Each was read wrongly once: batches behind damage (twice), a range within an empty segment, a gap
 # after what a later leader truncated, a torn end between two tasks, a note with the epoch of
 # truncated records, a copy without epochs whose last segment is unreadable, batches behind damage
-# that a stream took for a gap, an index of noise, a damaged snapshot of producers.
+# that a stream took for a gap, an index of noise, a damaged snapshot of producers,
+# damage at the beginning of the last segment.
 @pytest.mark.others
 @pytest.mark.parametrize(
-    "seed", [600475, 600489, 730027, 1200200, 2000022, 3020040, 3200003, 3400034, 3400067, 6000016]
+    "seed",
+    [
+        600475,
+        600489,
+        730027,
+        1200200,
+        2000022,
+        3020040,
+        3200003,
+        3400034,
+        3400067,
+        6000016,
+        6000520,
+    ],
 )
 def test_seeds_that_were_wrong_in_a_store(store: tuple[ObjectStore, Path], seed: int) -> None:
     (store[1] / str(seed)).mkdir()

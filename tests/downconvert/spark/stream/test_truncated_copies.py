@@ -8,7 +8,8 @@ import pytest
 from downconvert.spark.errors import DataLossError
 from downconvert.spark.logs.places import Json
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.storage.logs import batch, segment
+from tests.downconvert.spark.reading import packed
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 from .test_follow import read, stream
 
@@ -52,3 +53,25 @@ def test_a_damaged_copy_says_nothing(tmp_path: Path) -> None:
     broker(tmp_path, "b4", 2, *LATER[:2])
     with pytest.raises(DataLossError, match="a-0 was truncated at 2 after it was read up to 6"):
         stream(tmp_path).latestOffset(place)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_damage_at_the_beginning_of_the_last_segment_hides_no_end(
+    tmp_path: Path, count: int, is_packed: bool
+) -> None:
+    """The index leads behind it, and another copy has what is damaged."""
+    logs = tmp_path / "logs"
+    batches = [batch(at, at + 1, leader_epoch=0) for at in range(0, 8, 2)]
+    (logs / "b1").mkdir(parents=True)
+    indexed_segment(logs / "b1" / "a-0", 0, *batches)
+    path = logs / "b1" / "a-0" / file_name(0, Kind.LOG)
+    size = sum(map(len, batches[:count]))
+    path.write_bytes(bytes(size) + path.read_bytes()[size:])
+    broker(logs, "b2", 0, *batches[:3])
+    source = stream(packed(logs) if is_packed else logs)
+    source.prepareForTriggerAvailableNow()
+    start: Json = {"a": {"0": 0}}
+    end = source.latestOffset(start)
+    assert end == {"a": {"0": {"offset": 8, "leaderEpoch": 0}}}
+    assert read(source, start, end) == [f"a-0:{at}" for at in range(8)]

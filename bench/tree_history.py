@@ -26,10 +26,12 @@ from tests.downconvert.spark.exporting import exported
 from tests.downconvert.spark.lakes import Lake
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import Limit, stream
+from tests.downconvert.spark.tiered import Packing, aiven, local_tiered
 from tests.downconvert.storage.logs import indexed_segment, segment
 
 from .tree_log import Batch, appended, transactions, write_transaction_index
 from .tree_model import NAME, TOPIC_ID
+from .tree_places import PLACED, REMOTE, add_move, pack
 
 STEPS: Final = 5
 Truth = dict[int, bytes]
@@ -54,6 +56,16 @@ class History:
     deleted: Truth = field(default_factory=dict)  # records that retention has removed
     is_committed: bool = False  # only committed records are read
     topic: int = 0  # how often the topic was created anew
+    packings: tuple[str, ...] = ("", "", "")  # of each broker's directory (tree_places.py)
+    disks: tuple[str, ...] = ("", "", "")  # what a broker that moves the copy has on another disk
+    tier: str = ""  # the kind of tiered storage that has the leader's rolled segments
+
+    def place(self, seed: int) -> None:
+        """Chooses where the copies are."""
+        chance = random.Random(f"place {seed}")
+        self.packings = tuple(chance.choices(["", "tar", "gz", "tar of gz"], [3, 1, 1, 1], k=3))
+        self.disks = tuple(chance.choices(["", "future", "delete"], [3, 1, 1], k=3))
+        self.tier = chance.choice(["", "kafka", "aiven"])
 
     @property
     def start(self) -> int:
@@ -124,20 +136,49 @@ class History:
     def write(self, path: Path, *, has_checkpoints: bool, has_epochs: bool) -> None:
         """The directories of up to three brokers; all but the first one may lag."""
         shutil.rmtree(path, ignore_errors=True)
+        brokers: list[Path] = []
         for number in range(self.chance.randrange(1, 4)):
             most = len(self.batches)
             count = most if not number else self.chance.randrange(most // 2, most + 1)
-            self._write_copy(path / f"b{number}", self.batches[:count], has_epochs=has_epochs)
+            broker = path / f"b{number}" / ("d1" if self.disks[number] else "")
+            brokers.append(broker)
+            is_indexed = self._write_copy(broker, self.batches[:count], has_epochs=has_epochs)
+            if self.tier and not number and is_indexed:  # a broker copies no others
+                self._move_to_tier(path, broker / NAME)
             if has_checkpoints:
                 noted = self.high_watermark if not number else self.high_watermark // 2
-                (path / f"b{number}" / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
+                (broker / HIGH_WATERMARKS).write_text(f"0\n1\na 0 {noted}\n")
             text = f"0\n1\na 0 {self.start}\n"
-            (path / f"b{number}" / LOG_STARTS).write_text(text)
+            (broker / LOG_STARTS).write_text(text)
         self.written_at += 1  # a store's times are whole seconds, and readers cache by time
+        self._set_times(path)
+        for number, broker in enumerate(brokers):
+            if self.disks[number]:
+                add_move(random.Random(self.written_at), broker / NAME, self.disks[number])
+            pack(path / f"b{number}", broker / NAME, self.packings[number])
+        self._set_times(path)
+
+    def _set_times(self, path: Path) -> None:
         for file in path.rglob("*"):
             os.utime(file, (self.written_at, self.written_at))
 
-    def _write_copy(self, broker: Path, batches: list[Batch], *, has_epochs: bool) -> None:
+    def _move_to_tier(self, path: Path, directory: Path) -> None:
+        """Copies the leader's rolled segments to tiered storage, and deletes some of them."""
+        chance = random.Random(f"tier {self.written_at} {self.end}")
+        kept = chance.randrange(len(self.bases))
+        for number, base in enumerate(self.bases[:-1]):
+            last = self.bases[number + 1] - 1
+            name, packing = f"{base:022d}", Packing(200, is_compressed=base % 2 == 1)
+            if self.tier == "kafka":
+                local_tiered(path / REMOTE, directory, base, name, topic_id=self._id())
+            else:
+                aiven(path / REMOTE, directory, base, last, packing, name, topic_id=self._id())
+            if number < kept:
+                for file in directory.glob(f"{base:020d}.*"):
+                    file.unlink()
+
+    def _write_copy(self, broker: Path, batches: list[Batch], *, has_epochs: bool) -> bool:
+        """Writes a broker's copy. Returns whether it has indexes."""
         directory = broker / NAME
         directory.mkdir(parents=True)
         end = batches[-1].last + 1 if batches else self.start
@@ -159,6 +200,7 @@ class History:
             text = "".join(f"{epoch} {start}\n" for epoch, start in noted)
             (directory / LEADER_EPOCHS).write_text(f"0\n{len(noted)}\n{text}")
         (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {self._id()}")
+        return make is indexed_segment
 
     def _id(self) -> str:
         return TOPIC_ID[:-1] + "QgwA"[self.topic % 4]
@@ -170,6 +212,8 @@ def check_history(seed: int, path: Path, uri: str | None = None) -> None:
     place = str(path / "logs") if uri is None else f"{uri}/logs"
     chance = random.Random(seed)
     history = History(chance, is_committed=chance.random() < 0.4)
+    if seed >= PLACED:
+        history.place(seed)
     has_checkpoints, has_epochs = chance.random() < 0.5, chance.random() < 0.8
     kind = chance.choice(["parquet", "parquet", "delta", "iceberg"])
     lake = _lake(path, kind, history)
@@ -188,7 +232,7 @@ def check_history(seed: int, path: Path, uri: str | None = None) -> None:
             _refuses(history, place, lake, seed)
             lake = _lake(path, kind, history)
         end = history.high_watermark if has_checkpoints else history.end
-        _export(history, path / "logs", place, lake, end, seed)
+        _export(history, place, lake, end, seed, has_epochs=has_epochs)
 
 
 def _isolation(history: History) -> str:
@@ -223,11 +267,12 @@ def _refuses(history: History, place: str, lake: Lake, seed: int) -> None:
         assert lake.records() == before, f"seed {seed}: a refused export changes its target"
 
 
-def _export(history: History, logs: Path, place: str, lake: Lake, end: int, seed: int) -> None:
+def _export(
+    history: History, place: str, lake: Lake, end: int, seed: int, *, has_epochs: bool
+) -> None:
     now = history.deleted | history.truth()
     new = {at: value for at, value in history.truth().items() if at < end}
     old = {at: value for at, value in history.archive.items() if now.get(at) == value}
-    has_epochs = (logs / "b0" / NAME / LEADER_EPOCHS).exists()
     is_unclear = not has_epochs and history.epochs[-1][1] >= history.end
     if is_unclear:  # nothing shows that a later leader truncated the log
         old |= {at: value for at, value in history.archive.items() if at >= history.end}

@@ -63,11 +63,14 @@ class Piece:
                 yield one
 
     def is_found_after(self, number: int) -> bool:
-        """Whether the index leads to a batch after this one, which is followed by another one, or
-        ends the log."""
-        found = [self.broken.get(at, "body") == "body" for at, _ in self.whole()][number + 1 :]
-        pairs = zip(found, [*found[1:], self.keep is None], strict=False)
-        return self.has_index and any(map(all, pairs))
+        """Whether the index leads to a batch after this one, which has the right checksum, is
+        followed by another one, or ends the log."""
+        left = [self.broken.get(at, "") for at, _ in self.whole()][number + 1 :]
+        is_followed = [*(how in ("", "body") for how in left[1:]), self.keep is None]
+        return self.has_index and any(
+            how == "" or (how == "body" and is_one)
+            for how, is_one in zip(left, is_followed, strict=False)
+        )
 
 
 @dataclass

@@ -83,9 +83,15 @@ def _lose(chance: random.Random, tree: Tree) -> None:
         lost = [one] if one.broker != TIER else []
     left = [one for one in tree.copies if one not in lost]
     is_leader_left = tree.copies[0] not in lost
+    if all(one.broker == TIER for one in left) and not any(map(_is_there, left)):
+        return  # nothing would be left to read
     if not left or (not is_leader_left and not all(one.is_valid for one in left)):
         return
     tree.copies, tree.lost = left, lost
+
+
+def _is_there(one: Copy) -> bool:
+    return any(piece.batches for piece in one.present())
 
 
 def _add_empty(chance: random.Random, tree: Tree) -> None:
@@ -107,16 +113,21 @@ def move(tree: Tree, path: Path) -> None:
             shutil.rmtree(path / TIER)
             continue
         if one.moved_as:
-            _add_move(random.Random(tree.seed), directory, one.moved_as)
-        if "gz" in one.packing:
-            for log in directory.glob("*.log"):
-                log.with_suffix(".log.gz").write_bytes(gzip.compress(log.read_bytes(), 1))
-                log.unlink()
-        if "tar" in one.packing:
-            top = path / one.broker.split("/")[0]
-            with tarfile.open(f"{top}.tar", "w") as tar:
-                tar.add(top, top.name)
-            shutil.rmtree(top)
+            add_move(random.Random(tree.seed), directory, one.moved_as)
+        pack(path / one.broker.split("/")[0], directory, one.packing)
+
+
+def pack(top: Path, directory: Path, packing: str) -> None:
+    """Gzips the logs of a broker's copy, and makes a tar of all that the broker has, as `packing`
+    says."""
+    if "gz" in packing:
+        for log in directory.glob("*.log"):
+            log.with_suffix(".log.gz").write_bytes(gzip.compress(log.read_bytes(), 1))
+            log.unlink()
+    if "tar" in packing:
+        with tarfile.open(f"{top}.tar", "w") as tar:
+            tar.add(top, top.name)
+        shutil.rmtree(top)
 
 
 def _to_tier(one: Copy, directory: Path, target: Path) -> None:
@@ -131,7 +142,7 @@ def _to_tier(one: Copy, directory: Path, target: Path) -> None:
             aiven(target, directory, piece.base, last, packing, name, topic_id=TOPIC_ID)
 
 
-def _add_move(chance: random.Random, directory: Path, suffix: str) -> None:
+def add_move(chance: random.Random, directory: Path, suffix: str) -> None:
     """Adds what a broker has on its other disk while it moves a partition: the unfinished new
     directory, or the old one, which is about to be deleted."""
     other = directory.parent.with_name("d2") / f"{NAME}.{'0' * 31}1-{suffix}"

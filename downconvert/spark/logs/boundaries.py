@@ -95,7 +95,8 @@ class MountedBoundaries:
 
     def before_offset(self, offset: int) -> int:
         """A boundary at or before the batch that holds an offset, close to it."""
-        return self._verified(offset)
+        found = self._verified(offset)
+        return 0 if is_beyond(self._segment.slice(0, self._size), found, offset) else found
 
     def after_offset(self, offset: int) -> int | None:
         """A boundary after every batch with offsets below `offset`; None: none is known.
@@ -208,15 +209,14 @@ def begins_batch(records: Records, position: int) -> bool:
 
 
 def is_beyond(records: Records, position: int, offset: int) -> bool:
-    """Whether the batch at a boundary begins after an offset. False if it does not say so, as
-    compressed messages of v0 and v1."""
+    """Whether the batch at a boundary begins after an offset. The first record of compressed
+    messages of v0 and v1 is read for that."""
+    found = records.slice(position, records.size - position)
     try:
-        header = next(records.slice(position, records.size - position).batches(), None)
+        header = next(found.batches(), None)
     except CorruptRecordsError:
         return False
-    if header is None or (header.magic != V2 and header.codec is not Codec.NONE):
-        return False
-    return header.base_offset > offset
+    return header is not None and first_offset(found, header, RECORD_SIZE_MAX) > offset
 
 
 def is_before(records: Records, position: int, offset: int) -> bool:

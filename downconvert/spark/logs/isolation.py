@@ -7,15 +7,15 @@ Not here: leaving batches out (rows.py, batches.py)."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from downconvert.storage import Log
-from downconvert.storage.errors import CorruptIndexError
+from downconvert.storage.errors import CorruptFileError, CorruptIndexError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
-from downconvert.storage.names import OFFSET_MAX, Kind, file_name, parse_file_name
-from downconvert.storage.producers.producer_state import ProducerState
+from downconvert.storage.names import OFFSET_MAX, Kind, file_name
+from downconvert.storage.producers.producer_state import ProducerState, read_snapshot
 from records import CorruptRecordsError
 
 from .outcomes import followed
@@ -93,13 +93,7 @@ def _indexed(log: PartitionLog) -> _Indexed:
     if not log.is_mounted and any(one.is_clipped for one in log.segments):
         return _Indexed()  # files of two copies overlap
     last = last_with_records(log.segments)
-    snapshots = {parse_file_name(name) for name, _ in log.sides}
-    has_snapshot = any(found is not None and found.offset in last for found in snapshots)
-    for file in log.segments:
-        if file.base_offset in last and not file.blobs:
-            snapshot = Path(file.directory) / file_name(file.base_offset, Kind.SNAPSHOT)
-            has_snapshot = has_snapshot or snapshot.exists()
-    if not log.is_mounted and not has_snapshot:
+    if not log.is_mounted and not _has_snapshot(log, last):
         last = [file.base_offset for file in log.segments]
     with (
         staged(log, last) as directory,
@@ -125,6 +119,23 @@ def _indexed(log: PartitionLog) -> _Indexed:
     return _Indexed()
 
 
+def _has_snapshot(log: PartitionLog, bases: Sequence[int]) -> bool:
+    """Whether one of these segments has a sound snapshot of producers. StoreError."""
+    names = {file_name(base, Kind.SNAPSHOT) for base in bases}
+    sides = tuple(side for side in log.sides if side[0] in names)
+    files = tuple(one for one in log.segments if one.base_offset in bases and not one.blobs)
+    with staged(replace(log, segments=files, sides=sides), ()) as directory:
+        return any(_is_sound_snapshot(directory / name) for name in names)
+
+
+def _is_sound_snapshot(path: Path) -> bool:
+    """Whether a snapshot of producers is there and can be read."""
+    with suppress(CorruptFileError, FileNotFoundError):
+        read_snapshot(path)
+        return True
+    return False
+
+
 def is_sound(log: Log) -> bool:
     """Whether headers lead to the end of each segment after the last snapshot of producers. Behind
     damage, transactions were not followed."""
@@ -135,7 +146,7 @@ def is_sound(log: Log) -> bool:
                 pass
         except CorruptRecordsError:
             return False
-        if segment.path(Kind.SNAPSHOT).exists():
+        if _is_sound_snapshot(segment.path(Kind.SNAPSHOT)):
             break
     return True
 

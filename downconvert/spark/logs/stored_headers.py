@@ -1,4 +1,5 @@
-"""Reads batch headers of a segment from an offset on, from a mounted directory or a store.
+"""Reads batch headers of a segment from an offset on, or of all copies of a log; from mounted
+directories or a store.
 
 For a segment in a store the index is read first, unless the log is short. Without an index,
 everything before the offset is read.
@@ -8,6 +9,7 @@ Not here: reading ahead (range_records.py), whole stretches (opening.py)."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from heapq import merge
 from typing import NamedTuple
 
 from downconvert.spark.stores.blobs import inflated
@@ -16,7 +18,7 @@ from records import BatchHeader, CorruptRecordsError, FileRecords
 from records.files.file_records import SharedFile
 
 from .boundaries import StoredBoundaries
-from .segment_files import SegmentFile
+from .segment_files import PartitionLog, SegmentFile
 
 
 @contextmanager
@@ -57,6 +59,37 @@ def header_of(file: SegmentFile, offset: int) -> BatchHeader | None:
             if header.last_offset >= offset:
                 return header if header.base_offset <= offset else None
     return None
+
+
+def files_with(log: PartitionLog, offset: int) -> Iterator[SegmentFile]:
+    """The segments of a log, and then of its other copies, that may have an offset."""
+    for copy in (log, *log.others):
+        for file in copy.segments:
+            if file.base_offset <= offset < min(file.next_offset, file.valid_until) and file.size:
+                yield file
+
+
+def headers_of(log: PartitionLog) -> Iterator[BatchHeader]:
+    """The headers of a log and of its other copies, by base offset. Some come several times.
+
+    The iterator raises CorruptRecordsError at damage in the log itself. FileNotFoundError: a
+    segment is gone. SegmentChangedError, StoreError."""
+    others = (_until_damage(file) for other in log.others for file in other.segments)
+    own = (header for file in log.segments for header in _all_of(file))
+    return merge(own, *others, key=lambda header: header.base_offset)
+
+
+def _all_of(file: SegmentFile) -> Iterator[BatchHeader]:
+    with headers_near(file, file.base_offset) as headers:
+        for header in headers:
+            if header.base_offset >= min(file.next_offset, file.valid_until):
+                break
+            yield header
+
+
+def _until_damage(file: SegmentFile) -> Iterator[BatchHeader]:
+    with suppress(CorruptRecordsError):
+        yield from _all_of(file)
 
 
 class LastBatch(NamedTuple):

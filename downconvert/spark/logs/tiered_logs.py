@@ -6,6 +6,7 @@ only a broker that lags behind is left.
 
 Not here: the segments in tiered storage (tiers.py), copies on several brokers (union.py)."""
 
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,9 +18,10 @@ from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 
 from .checkpoints import noted_start
+from .completeness import behind_damage, is_damaged_after
 from .copies import look
 from .segment_files import PartitionLog, SegmentFile
-from .stored_headers import last_header
+from .stored_headers import last_batch
 from .stored_trees import broker_of
 from .tiers import Remote, Tier, joined
 from .union import deleted_up_to, sides_of, with_end
@@ -32,17 +34,25 @@ def tiered(
 
     FileNotFoundError: a local segment is gone. SegmentChangedError, StoreError."""
     name = tier.topic_partition
-    remote = joined(found)
+    remote, is_damaged = joined(found), False
     if remote:
-        remote[-1] = _bounded(remote[-1], cache)
+        remote[-1], is_damaged = _bounded(remote[-1], cache)
     if local is None or not local.segments:
-        return _of_tier(name, remote, tier.topic_id)
+        # The reader of a last segment reports damage at its end.
+        return _of_tier(name, joined(found) if is_damaged else remote, tier.topic_id)
     mine = _without_empty(local.segments, remote)
     first = mine[0].base_offset if mine else OFFSET_MAX
     segments = (*joined(found, first), *mine)
     shared = [file for file in remote if file.next_offset > first]
     if shared:
         segments = (*segments[:-1], _extended(local, segments[-1], shared[-1].next_offset))
+    if shared and is_damaged:
+        warnings.warn(
+            f"{shared[-1].path} is damaged after offset {shared[-1].next_offset} of {name}: it is "
+            f"not known whether it went beyond what {local.directory} has",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     broker = Path(local.noted).parent
     start = max(noted_start(broker, name), deleted_up_to(local))
     copy = replace(_of_tier(name, shared, tier.topic_id), is_tier=True)
@@ -63,14 +73,24 @@ def _of_tier(name: TopicPartition, files: Sequence[SegmentFile], topic_id: str) 
     return PartitionLog(name, directory, start, tuple(files), broker_of({}), topic_id=topic_id)
 
 
-def _bounded(last: SegmentFile, cache: ObjectCache) -> SegmentFile:
-    """The last segment, with the offset after its last record."""
+def _bounded(last: SegmentFile, cache: ObjectCache) -> tuple[SegmentFile, bool]:
+    """The last segment, up to the offset after its last batch that can be found; and whether damage
+    follows that batch."""
     if last.next_offset != OFFSET_MAX:
-        return last
-    header = None
+        return last, False
     with suppress(OSError, SegmentChangedError):
-        header = cache.of(("last header", last), partial(last_header, last))
-    return last if header is None else replace(last, next_offset=header.last_offset + 1)
+        end, is_damaged = cache.of(("end", last), partial(_end_of, last))
+        return replace(last, next_offset=end), is_damaged
+    return last, False
+
+
+def _end_of(file: SegmentFile) -> tuple[int, bool]:
+    header, is_damaged = last_batch(file)
+    end = file.base_offset if header is None else header.last_offset + 1
+    if is_damaged:
+        end = max((end, *(one.end for one in behind_damage(file, end))))
+        is_damaged = is_damaged_after(file, end)
+    return end, is_damaged
 
 
 def _without_empty(

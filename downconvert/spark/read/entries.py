@@ -34,7 +34,7 @@ from downconvert.storage.names import OFFSET_MAX
 from downconvert.storage.producers.transactions import AbortedRanges
 from records import BatchHeader, CorruptRecordsError, Records
 from records.checksum import MISMATCH, verify_checksum
-from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
+from records.formats import BATCH_HEADER_SIZE
 
 from .checksums import is_sound
 
@@ -68,7 +68,7 @@ class Entries:
         """The header of the entry there; None: it is incomplete, as at the end of a log."""
         window = bytearray(min(BATCH_HEADER_SIZE, self.size - position))
         read = self.records.read_into(memoryview(window), position)
-        if read < len(window) or read <= ENTRY_HEAD_SIZE:
+        if read < len(window):
             return None
         try:
             header = BatchHeader.parse(window, 0, position)

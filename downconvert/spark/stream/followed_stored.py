@@ -27,7 +27,13 @@ from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import header_of, headers_near, last_batch
+from downconvert.spark.logs.stored_headers import (
+    files_with,
+    header_of,
+    headers_near,
+    headers_of,
+    last_batch,
+)
 from downconvert.spark.logs.stored_trees import THREADS, forget
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
@@ -112,16 +118,19 @@ class StoredLog:
     def epoch_of(self, offset: int) -> int:
         if offset == self._tail.end_offset and self._tail.epoch != NONE:
             return self._tail.epoch
-        for file in self._log.segments:
-            if file.base_offset < offset <= file.next_offset:
-                make = partial(header_of, file, offset - 1)
-                header = self._once([file], _key(file, offset), make)
-                return NONE if header is None else header.leader_epoch
+        for file in files_with(self._log, offset - 1):
+            make = partial(header_of, file, offset - 1)
+            header = self._once([file], _key(file, offset), make)
+            if header is not None:
+                return header.leader_epoch
         return NONE
 
     def changed_from(self, place: Place) -> int | None:
         return where_changed(
-            place, lambda: self.epoch_of(place.offset), self._noted_epochs, self._headers
+            place,
+            lambda: self.epoch_of(place.offset),
+            self._noted_epochs,
+            lambda: headers_of(self._log),
         )
 
     def advanced(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
@@ -161,17 +170,17 @@ class StoredLog:
         """Reads the last batch, unless it was read before."""
         segments = self._log.segments
         end = max(self.start_offset, segments[-1].base_offset if segments else 0)
+        if segments and segments[-1].next_offset != OFFSET_MAX:  # another copy goes on
+            return Tail(max(end, segments[-1].next_offset))
         for file in reversed(segments):
             if not file.size:
                 continue
             header, behind = self._once([file], ("tail", file), partial(_tail_of, file))
+            if behind is not None:
+                return Tail(max(end, behind.end), behind.epoch)
             if header is not None:
                 after = header.last_offset + 1
                 self._cache.put(_key(file, after), header)
-                if behind is not None:
-                    return Tail(max(end, behind.end), behind.epoch)
-                if segments[-1].next_offset != OFFSET_MAX:  # another copy has the following offsets
-                    return Tail(segments[-1].next_offset)
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
         return Tail(end)
 
@@ -198,18 +207,14 @@ class StoredLog:
         with staged(replace(self._log, segments=()), ()) as directory:
             return leader_epochs(directory)
 
-    def _headers(self) -> Iterator[BatchHeader]:
-        for file in self._log.segments:
-            with headers_near(file, file.base_offset) as headers:
-                yield from headers
-
 
 def _tail_of(file: SegmentFile) -> tuple[BatchHeader | None, Stretch | None]:
     """The last batch of a segment before damage, and the last readable offsets behind it."""
     header, is_damaged = last_batch(file)
-    if header is None or not is_damaged or not is_last(file):
+    if not is_damaged or not is_last(file):
         return header, None
-    behind = list(behind_damage(file, header.last_offset + 1))
+    start = file.base_offset if header is None else header.last_offset + 1
+    behind = list(behind_damage(file, start))
     return header, behind[-1] if behind else None
 
 
@@ -296,7 +301,9 @@ def cut(file: SegmentFile, offset: int, bytes_max: int) -> tuple[int, int]:
             return file.next_offset, file.size - first
         position: int | None = hints.before_position(first + bytes_max)
         while position is not None and position < file.size:
-            header = next(look.slice(position, file.size - position).batches(), None)
+            header = None
+            with suppress(CorruptRecordsError):  # at position 0, to which no entry leads
+                header = next(look.slice(position, file.size - position).batches(), None)
             if header is not None and header.base_offset > offset:
                 return min(header.base_offset, file.next_offset), position - first
             position = hints.from_position(position + 1)

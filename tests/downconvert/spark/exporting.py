@@ -10,6 +10,7 @@ from downconvert.spark.jobs.export.export_directory import DirectoryNotes
 from downconvert.spark.jobs.export.export_manifest import Exported
 from downconvert.spark.jobs.export.export_noted import Table, add
 from downconvert.spark.jobs.export.export_plan import Settings
+from downconvert.spark.jobs.export.export_stored import Written
 from downconvert.spark.jobs.jobs import chosen
 from downconvert.spark.jobs.progress import no_step
 
@@ -20,16 +21,23 @@ def exported(
     patch: pytest.MonkeyPatch, source: Path | str, target: Path | Table, **settings: Any
 ) -> Exported:
     """What is there after a run."""
+    return added(patch, source, target, **settings)[0]
+
+
+def added(
+    patch: pytest.MonkeyPatch, source: Path | str, target: Path | Table, **settings: Any
+) -> tuple[Exported, list[Written]]:
+    """What is there after a run, and the files that it has added."""
     logs = chosen([str(source)], ())
     with patch.context() as patched:
         without_spark(patched)
         given: Any = {"settings": Settings(**settings), "step": no_step}
         if not isinstance(target, Path):
             given |= {"name": target.name, "is_complete": target.is_complete}
-            return add(SESSION, logs, target, target.location, **given)[0]
+            return add(SESSION, logs, target, target.location, **given)
         notes = DirectoryNotes(target)
         try:
-            return add(SESSION, logs, notes, str(notes.staging), name=str(target), **given)[0]
+            return add(SESSION, logs, notes, str(notes.staging), name=str(target), **given)
         finally:
             notes.close()
 

@@ -28,12 +28,15 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 # before what a DeleteRecords request removed, one that only a snapshot shows, a guessed epoch in a
 # note, old compressed messages after damage (here and in another copy), a batch between two damaged
 # ones, a copy whose last segment is unreadable, a transaction behind damage, a snapshot in a copy
-# without indexes, a damaged index before old compressed messages.
+# without indexes, a damaged index before old compressed messages, an index that leads to damage
+# only, a damaged index before old messages, an empty copy of a log that goes on elsewhere,
+# damage in the last segment of tiered storage.
 @pytest.mark.parametrize(
     "seed",
     [
         *(1003, 1184, 2231, 3202, 300004, 300100, 305078, 325058, 901109, 1000765),
         *(3001020, 3000094, 3001081, 3020054, 3001193, 3010066, 3100145, 3300301, 6002001),
+        *(7100007, 7100587, 6000418, 7101963),
     ],
 )
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
@@ -48,7 +51,7 @@ def test_the_same_wherever_the_copies_are(tmp_path: Path, first: int) -> None:
         trees.check(seed, tmp_path / str(seed))
 
 
-@pytest.mark.parametrize("first", range(0, 24, 4))
+@pytest.mark.parametrize("first", [*range(0, 24, 4), PLACED, PLACED + 4])
 def test_an_export_and_a_stream_follow_a_log_that_changes(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()
@@ -68,10 +71,24 @@ def test_a_store_gives_the_same(store: tuple[ObjectStore, Path], first: int) -> 
 # Each was read wrongly once: batches behind damage (twice), a range within an empty segment, a gap
 # after what a later leader truncated, a torn end between two tasks, a note with the epoch of
 # truncated records, a copy without epochs whose last segment is unreadable, batches behind damage
-# that a stream took for a gap, an index of noise.
+# that a stream took for a gap, an index of noise, a damaged snapshot of producers,
+# damage at the beginning of the last segment.
 @pytest.mark.others
 @pytest.mark.parametrize(
-    "seed", [600475, 600489, 730027, 1200200, 2000022, 3020040, 3200003, 3400034, 3400067]
+    "seed",
+    [
+        600475,
+        600489,
+        730027,
+        1200200,
+        2000022,
+        3020040,
+        3200003,
+        3400034,
+        3400067,
+        6000016,
+        6000520,
+    ],
 )
 def test_seeds_that_were_wrong_in_a_store(store: tuple[ObjectStore, Path], seed: int) -> None:
     (store[1] / str(seed)).mkdir()

@@ -6,7 +6,7 @@ may be there now. An export therefore notes the leader epoch of the last record 
 
 Not here: the notes (export_manifest.py), what a run adds (export_plan.py)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -16,11 +16,15 @@ from downconvert.spark.logs.places import Place, where_changed
 from downconvert.spark.logs.replicas import id_text_of
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import header_of, headers_near, last_header
+from downconvert.spark.logs.stored_headers import (
+    files_with,
+    header_of,
+    headers_of,
+    last_header,
+)
 from downconvert.spark.logs.stored_trees import OF_PARTITION
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import TopicPartition
-from records import BatchHeader
 from records.batch import NONE
 
 from .export_manifest import Exported
@@ -56,11 +60,10 @@ def known_epoch(log: PartitionLog, facts: Facts, offset: int) -> int:
     """The leader epoch of the record before an offset, from its batch in any copy; -1: not known.
     Compaction may have removed the record. Then the epoch is from the broker's checkpoint.
     StoreError."""
-    for file in (file for copy in (log, *log.others) for file in copy.segments):
-        if file.base_offset < offset <= min(file.next_offset, file.valid_until) and file.size:
-            found = header_of(file, offset - 1)
-            if found is not None:
-                return found.leader_epoch
+    for file in files_with(log, offset - 1):
+        found = header_of(file, offset - 1)
+        if found is not None:
+            return found.leader_epoch
     return max((one.epoch for one in facts.epochs if one.start_offset < offset), default=UNKNOWN)
 
 
@@ -91,12 +94,10 @@ def truncated(log: PartitionLog, facts: Facts, there: Exported) -> Truncated | N
 
 
 def _changed_from(log: PartitionLog, facts: Facts, place: Place) -> int | None:
-    def headers() -> Iterator[BatchHeader]:
-        for file in log.segments:
-            with headers_near(file, file.base_offset) as found:
-                yield from found
-
     offset = place.offset
     return where_changed(
-        place, lambda: _epoch_before(log, facts, offset), lambda: facts.epochs, headers
+        place,
+        lambda: _epoch_before(log, facts, offset),
+        lambda: facts.epochs,
+        lambda: headers_of(log),
     )

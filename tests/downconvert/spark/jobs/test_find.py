@@ -1,7 +1,10 @@
 """Records are found by key, with the file, byte and offset at which they are."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +16,14 @@ from downconvert.spark.jobs.jobs import JobError, Json
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.planner import plan
 from downconvert.spark.read.rows import read_records
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import V0, V1, V2
+from tests.downconvert.spark.in_process import SESSION
 from tests.downconvert.spark.reading import packed
+from tests.downconvert.storage.logs import indexed_segment
 
 KEYS = (b"k3", b"\xff\x00")
 
@@ -114,3 +120,41 @@ def test_a_key_is_found_in_a_log_that_is_not_mounted(tmp_path: Path) -> None:
     rows = found(packed(tmp_path / "logs"), b"k8")
     assert [(row["offset"], row["position"]) for row in rows] == expected
     assert len(rows) == 2
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_positions_are_those_in_the_file_however_it_is_split(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    parts = [entry(first, 5, V2) for first in range(0, 50, 5)]
+    indexed_segment(tmp_path / "orders-0", 0, *parts)
+    path = packed(tmp_path / "orders-0") if is_packed else tmp_path
+    (whole,) = plan_of([str(path)], [b"k7"], topics=(), skip_damaged=False)
+    splits = plan(replace(whole.options, max_partition_bytes=300), Bounds())
+    assert sum(map(len, splits)) > 3
+    rows = [row for one in splits for row in search(replace(whole, splits=one))]
+    assert rows == list(search(whole))
+    places = [(row["offset"], row["position"], row["sizeInBytes"]) for row in rows]
+    assert places == [
+        (at, sum(map(len, parts[: at // 5])), len(parts[at // 5])) for at in (7, 17, 37, 47)
+    ]
+
+
+def test_the_first_records_are_shown_and_whether_there_are_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log(tmp_path, *(entry(first, 5, V2) for first in range(0, 50, 5)))
+
+    def limited(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:
+        def limit(count: int) -> Any:
+            rows = [row for task in tasks for row in work(task)][:count]
+            found = [SimpleNamespace(asDict=lambda row=row: row) for row in rows]
+            return SimpleNamespace(collect=lambda: found[::-1])
+
+        return SimpleNamespace(limit=limit)
+
+    monkeypatch.setattr(find, "run_tasks", limited)
+    monkeypatch.setattr(find, "watched", lambda *_, **__: nullcontext())
+    for limit, is_all in ((3, False), (4, True), (5, True)):
+        rows, found_all = find.run(SESSION, [str(tmp_path)], [b"k3"], limit=limit)
+        assert ([row["offset"] for row in rows], found_all) == ([3, 23, 33, 43][:limit], is_all)

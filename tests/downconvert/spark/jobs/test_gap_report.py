@@ -78,3 +78,30 @@ def test_what_a_later_leader_has_truncated_is_superseded_and_no_loss(tmp_path: P
 def test_gaps_of_a_path_without_partitions_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(JobError, match="no partitions there"):
         plan_of([str(tmp_path)])
+
+
+def test_gaps_are_joined_within_a_partition_a_state_and_known_offsets() -> None:
+    def gap(first: int | None, last: int | None, state: str, partition: int = 3) -> Json:
+        place: Json = {"topic": "a", "partition": partition, "from": first, "to": last}
+        return place | {"state": state, "why": f"{first} {state}"}
+
+    rows = [
+        *(gap(9, 12, "torn"), gap(5, 9, "torn"), gap(None, None, "damaged")),
+        *(gap(12, 14, "damaged"), gap(12, 20, "superseded"), gap(5, 7, "superseded", 1)),
+        *(gap(0, 5, "torn", 1), gap(20, None, "damaged"), gap(None, 7, "damaged", 1)),
+    ]
+    found = joined(rows)
+    assert [(row["partition"], row["from"], row["to"], row["state"]) for row in found] == [
+        (1, None, 7, "damaged"),
+        (1, 0, 5, "torn"),
+        (1, 5, 7, "superseded"),
+        (3, None, None, "damaged"),
+        (3, 5, 12, "torn"),
+        (3, 12, 14, "damaged"),
+        (3, 20, None, "damaged"),
+        (3, 12, 20, "superseded"),
+    ]
+    assert found[4]["why"] == "5 torn"
+    assert absent_offsets(found) == {"a": 5 + 7 + 2}
+    assert len(joined([gap(None, None, "torn"), gap(None, 3, "torn")])) == 2
+    assert len(joined([gap(0, 5, "torn", 1), gap(5, 9, "torn", 2)])) == 2

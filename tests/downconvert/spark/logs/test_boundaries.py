@@ -7,8 +7,10 @@ import pytest
 
 from downconvert.spark.logs.boundaries import boundaries_of
 from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from records import Codec
+from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 BATCHES = [batch(*range(base, base + 4)) for base in range(0, 24, 4)]
@@ -75,3 +77,43 @@ def test_no_old_compressed_batch_with_lower_offsets_is_taken_for_one_after_an_of
     after = boundaries.after_offset(9)
     assert after is None or after == size
     boundaries.close()
+
+
+@pytest.mark.parametrize(("codec", "count"), [(Codec.NONE, 1), (Codec.GZIP, 3)])
+def test_an_entry_with_too_low_an_offset_skips_no_old_messages(
+    tmp_path: Path, codec: Codec, count: int
+) -> None:
+    """A reader begins there behind damage in another copy, and at a bound in a store."""
+    batches = [
+        batch(*range(at, at + count), magic=1, codec=codec) for at in range(0, 4 * count, count)
+    ]
+    indexed_segment(tmp_path / "a-0", 0, *batches)
+    (tmp_path / "a-0" / file_name(0, Kind.OFFSET_INDEX)).write_bytes(
+        b"".join(
+            slot.to_bytes(4) + sum(map(len, batches[: slot + 2])).to_bytes(4) for slot in (0, 1)
+        )
+    )
+    size = sum(map(len, batches))
+    boundaries = boundaries_of(SegmentFile(str(tmp_path / "a-0"), 0, State.LIVE, size, OFFSET_MAX))
+    for at in range(4 * count):
+        assert boundaries.before_offset(at) <= sum(map(len, batches[: at // count]))
+        options = {"startingOffsets": f'{{"a":{{"0":{at}}}}}', "columns": "offset"}
+        for path in (tmp_path / "a-0", packed(tmp_path / "a-0")):
+            found = [row["offset"] for row in rows(path, **options)]
+            assert found == list(range(at, 4 * count))
+    boundaries.close()
+
+
+def test_boundaries_of_a_stored_segment_are_those_of_a_mounted_one(tmp_path: Path) -> None:
+    mounted = boundaries_of(made(tmp_path / "a-0"))
+    (log,) = find_partitions([str(packed(tmp_path / "a-0"))])
+    stored = boundaries_of(log.segments[0])
+    for offset in range(24):
+        after = stored.after_offset(offset)
+        assert after is None or after >= SIZE * -(-offset // 4)
+        assert after == mounted.after_offset(offset)
+        assert stored.before_offset(offset) <= SIZE * (offset // 4)
+    for position in range(0, 6 * SIZE, 7):
+        assert stored.from_position(position) == mounted.from_position(position)
+    mounted.close()
+    stored.close()

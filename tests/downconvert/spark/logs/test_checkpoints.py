@@ -9,6 +9,7 @@ import pytest
 from downconvert.spark.jobs import gap_report
 from downconvert.spark.jobs.audit import audit
 from downconvert.spark.jobs.audit.audit_segment import audit_segments
+from downconvert.spark.logs.checkpoints import leader_epochs, noted_offsets
 from downconvert.storage.names import (
     CLEANER_POINTS,
     HIGH_WATERMARKS,
@@ -100,3 +101,24 @@ def test_it_is_warned_of(
     (logs / name).write_bytes(damage)
     with pytest.warns(RuntimeWarning, match=f"{name}: .*; this checkpoint counts as missing"):
         assert reads(logs) == OFFSETS
+
+
+@pytest.mark.parametrize("text", ["-1 5", "3 -5", "3 9223372036854775808"])
+def test_leader_epochs_out_of_range_count_as_missing(tmp_path: Path, text: str) -> None:
+    (tmp_path / LEADER_EPOCHS).write_text(f"0\n2\n0 0\n{text}\n")
+    with pytest.warns(RuntimeWarning, match=f"{LEADER_EPOCHS}: .*counts as missing"):
+        assert leader_epochs(tmp_path) == []
+
+
+def test_leader_epochs_come_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / LEADER_EPOCHS).write_text("0\n3\n3 7\n0 0\n2 5\n")
+    assert [one.epoch for one in leader_epochs(tmp_path)] == [0, 2, 3]
+
+
+@pytest.mark.parametrize("text", ["a 0 -3", "a 0 9223372036854775808", ""])
+def test_offsets_out_of_range_count_as_missing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / LOG_STARTS
+    path.write_text(f"0\n2\nb 0 3\n{text}\n" if text else "")
+    with pytest.warns(RuntimeWarning, match=f"{LOG_STARTS}: .*counts as missing"):
+        assert noted_offsets(path) is None
+    assert noted_offsets(tmp_path / "none") is None

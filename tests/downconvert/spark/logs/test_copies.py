@@ -7,16 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.logs.copies import look
+from downconvert.spark.logs.copies import chosen, look
 from downconvert.spark.logs.replicas import Copy
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.trees import find_partitions, read_partition
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
 from downconvert.spark.plan.planner import plan
+from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage.names import Kind, TopicPartition, file_name
+from records import Codec
 from records.formats import V1
-from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 from tests.object_store import ObjectStore
 
@@ -33,8 +35,8 @@ def test_how_far_a_copy_goes(tmp_path: Path) -> None:
     log = read_partition(OLD, str(directory))
     assert look(log) == copy(log, 2)
     (directory / "leader-epoch-checkpoint").write_text("nonsense")
-    segment(directory, 2)
-    assert look(read_partition(OLD, str(directory))) == copy(log, 2)
+    segment(directory, 3)
+    assert look(read_partition(OLD, str(directory))) == copy(log, 3)
     segment(tmp_path / "old-1", 0)
     log = read_partition(TopicPartition("old", 1), str(tmp_path / "old-1"))
     assert look(log) == copy(log, 0)
@@ -120,18 +122,61 @@ def test_planning_copies_that_differ_takes_at_most_3_requests_a_copy(
     )
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_batches_behind_damage_count_for_how_far_a_copy_goes_and_in_which_epoch(
+    tmp_path: Path, codec: Codec
+) -> None:
+    directory = tmp_path / "old-0"
+    data = [batch(at, codec=codec, leader_epoch=epoch) for at, epoch in ((0, 1), (1, 1), (2, 4))]
+    segment(directory, 0, data[0], data[1][:-1] + b"?", data[2])
+    log = read_partition(OLD, str(directory))
+    assert look(log) == Copy(log.directory, 0, 3, 4)
+    indexed_segment(directory, 0, *data, batch(3))
+    path = directory / file_name(0, Kind.LOG)
+    path.write_bytes(data[0] + bytes(len(data[1])) + data[2])
+    assert look(read_partition(OLD, str(directory))) == Copy(log.directory, 0, 3, 4)
+    path.write_bytes(data[0] + bytes(len(data[1])) + data[2] + bytes(70) + b"\2")
+    found = look(read_partition(OLD, str(directory)))
+    assert found == Copy(log.directory, 0, 3, 4, is_damaged=True)
+    path.write_bytes(data[0] + bytes(len(data[1])) + b"\2" * 99)
+    found = look(read_partition(OLD, str(directory)))
+    assert found == Copy(log.directory, 0, 1, 1, is_damaged=True)
+
+
+def test_a_copy_whose_segments_were_replaced_meanwhile_is_listed_again(tmp_path: Path) -> None:
+    logs = []
+    for name, count in (("b1", 3), ("b2", 5)):
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "old-0", 0, *(batch(at) for at in range(count)))
+        logs.append(read_partition(OLD, str(tmp_path / name / "old-0")))
+    for log in logs:
+        Path(log.segments[0].path).unlink()
+        segment(Path(log.directory), 2, batch(2))
+    listed: list[str] = []
+
+    def again(log: PartitionLog) -> PartitionLog:
+        listed.append(log.directory)
+        return read_partition(OLD, log.directory)
+
+    found = chosen({OLD: logs}, ObjectCache(), again)
+    assert [one.base_offset for one in found[OLD].segments] == [2]
+    assert listed == [log.directory for log in logs]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("is_padded", [False, True])
 def test_copies_of_one_size_whose_ends_differ_are_compared_by_their_epochs(
-    tmp_path: Path, is_padded: bool
+    tmp_path: Path, is_padded: bool, is_packed: bool
 ) -> None:
     """Also where both end in the zeros of a file that was preallocated."""
+    logs = tmp_path / "logs"
     for name, epoch in (("b1", 0), ("b2", 1)):
-        (tmp_path / name).mkdir()
+        (logs / name).mkdir(parents=True)
         padding = bytes(20_000) if is_padded else b""
         last = batch(1, leader_epoch=epoch) + padding
-        segment(tmp_path / name / "a-0", 0, batch(0, leader_epoch=0), last)
-    (log,) = find_partitions([str(tmp_path)])
-    assert log.directory == str(tmp_path / "b2" / "a-0")
+        segment(logs / name / "a-0", 0, batch(0, size=20_001, leader_epoch=0), last)
+    (log,) = find_partitions([str(packed(logs) if is_packed else logs)])
+    assert log.directory.endswith("b2/a-0")
 
 
 def test_copies_in_sync_lend_each_other_what_is_damaged(tmp_path: Path) -> None:

@@ -8,17 +8,24 @@ import pytest
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.outcomes import followed
 from downconvert.spark.logs.trees import find_partitions, read_partition
-from downconvert.storage.indexes.transaction_index import AbortedTransaction
+from downconvert.storage.indexes.transaction_index import (
+    ENTRY,
+    VERSION,
+    AbortedTransaction,
+)
 from downconvert.storage.names import OFFSET_MAX, Kind, TopicPartition, file_name
 from downconvert.storage.producers.producer_state import (
     ProducerState,
     ProducerStates,
     write_snapshot,
 )
+from records.batches.builder import build_marker
+from records.batches.control import ControlRecordType
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
 
+ABORT, COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
 COMMITTED = [dump for dump in brokers.dumps() if dump.committed and dump.directory == "log"]
 BESIDE = (".index", ".timeindex", ".txnindex", ".snapshot")
 
@@ -67,10 +74,16 @@ def test_a_split_gets_the_transactions_that_reach_into_it() -> None:
     assert Committed(99, entries).between(10, 20) == ()
 
 
-@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_open_transactions_count_as_aborted_for_a_coordinator_and_hide_nothing_else() -> None:
+    aborted, left = (AbortedTransaction(who, who, 50 + who, 0) for who in (3, 7))
+    committed = Committed(7, (aborted,), (left,))
+    assert committed.throughout() == Committed(OFFSET_MAX, (aborted, left))
+
+
+@pytest.mark.parametrize("snapshot", ["none", "sound", "damaged"])
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
-    tmp_path: Path, has_snapshot: bool, is_elsewhere: bool
+    tmp_path: Path, snapshot: str, is_elsewhere: bool
 ) -> None:
     """Also without the snapshot of producers that a broker writes for each segment."""
     directory = tmp_path / "logs" / "a-0"
@@ -79,14 +92,19 @@ def test_a_transaction_that_is_open_since_an_earlier_segment_is_seen(
     indexed_segment(directory, 0, batch(0), batch(1, 2, transactional=True, **fields), batch(3))
     indexed_segment(directory, 4, batch(4), batch(5))
     indexed_segment(directory, 6, batch(6))
-    if has_snapshot:
+    path = directory / file_name(6, Kind.SNAPSHOT)
+    if snapshot == "sound":
         states = ProducerStates([ProducerState(5, 0, transaction_start=1)])
-        write_snapshot(UNSYNCED, directory / file_name(6, Kind.SNAPSHOT), states)
+        write_snapshot(UNSYNCED, path, states)
+    elif snapshot == "damaged":
+        path.write_bytes(b"noise")
     (log,) = find_partitions([str(packed(directory.parent) if is_elsewhere else directory.parent)])
     assert committed_of(log, lambda _: 0).end == 1
 
 
-def test_a_transaction_behind_damage_is_open(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_snapshot", [False, True])
+def test_a_transaction_behind_damage_is_open(tmp_path: Path, has_snapshot: bool) -> None:
+    """Also if a later snapshot of producers is there, but damaged."""
     fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
     batches = [batch(0), batch(1), batch(2), batch(3, transactional=True, **fields), batch(4)]
     indexed_segment(tmp_path / "a-0", 0, *batches)
@@ -95,22 +113,73 @@ def test_a_transaction_behind_damage_is_open(tmp_path: Path) -> None:
     size = len(batches[0])
     data[size : 2 * size] = bytes(size)
     path.write_bytes(data)
+    indexed_segment(tmp_path / "a-0", 5, batch(5))
+    if has_snapshot:
+        (tmp_path / "a-0" / file_name(5, Kind.SNAPSHOT)).write_bytes(b"noise")
     (log,) = find_partitions([str(tmp_path)])
     assert committed_of(log, lambda _: 0).end == 3
 
 
+@pytest.mark.parametrize("is_indexed", [False, True])
+@pytest.mark.parametrize("has_own", [False, True])
 def test_an_open_transaction_that_only_another_copy_has_holds_back_what_follows(
-    tmp_path: Path,
+    tmp_path: Path, is_indexed: bool, has_own: bool
 ) -> None:
-    """A DeleteRecords request has removed its records from the leader's copy."""
-    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "leader_epoch": 0}
-    earlier = [batch(0, 1, transactional=True, **fields), batch(2, 3, leader_epoch=0)]
-    later = [batch(4, 5, leader_epoch=0), batch(6, 7, leader_epoch=0)]
-    segment(_broker(tmp_path, "b1") / "a-0", 4, *later)
+    """A DeleteRecords request has removed its records from the leader's copy, which may have
+    another open one."""
+    fields = {"producer_epoch": 0, "base_sequence": 0, "leader_epoch": 0}
+    earlier = [batch(0, 1, transactional=True, producer_id=5, **fields), batch(2, 3)]
+    own = {"transactional": True, "producer_id": 6, **fields} if has_own else {"leader_epoch": 0}
+    later = [batch(4, 5, leader_epoch=0), batch(6, 7, **own)]
+    make = indexed_segment if is_indexed else segment
+    make(_broker(tmp_path, "b1") / "a-0", 4, *later)
     (tmp_path / "b1" / "log-start-offset-checkpoint").write_text("0\n1\na 0 5\n")
     segment(_broker(tmp_path, "b2") / "a-0", 0, *earlier, later[0])
     assert [row["offset"] for row in rows(tmp_path)] == [5, 6, 7]
     assert rows(tmp_path, isolation="read_committed") == []
+
+
+def test_an_abort_that_a_later_leader_has_truncated_is_none(tmp_path: Path) -> None:
+    """At the same offset there is the marker that commits the transaction."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    records = [batch(0, leader_epoch=0), batch(1, leader_epoch=0, transactional=True, **fields)]
+    for name, kind, epoch in (("b1", COMMIT, 1), ("b2", ABORT, 0)):
+        marker = build_marker(
+            kind, offset=2, timestamp=20, producer_id=5, producer_epoch=0, leader_epoch=epoch
+        )
+        indexed_segment(_broker(tmp_path, name) / "a-0", 0, *records, marker)
+    aborted = AbortedTransaction(5, 1, 2, 3)
+    path = tmp_path / "b2" / "a-0" / file_name(0, Kind.TRANSACTION_INDEX)
+    path.write_bytes(ENTRY.pack(VERSION, *aborted))
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 2\n")
+    found = [row["offset"] for row in rows(tmp_path, isolation="read_committed")]
+    assert found == [0, 1]
+    assert len(rows(tmp_path / "b2", isolation="read_committed")) == 1
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    ("made", "has_snapshot"),
+    [("without", False), ("without", True), ("indexed", False), ("last", False)],
+)
+def test_an_abort_counts_though_no_transaction_index_has_it(
+    tmp_path: Path, made: str, has_snapshot: bool, is_packed: bool
+) -> None:
+    """A segment without indexes of any kind, or behind the last snapshot of producers."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    marker = build_marker(ABORT, offset=3, timestamp=20, producer_id=5, producer_epoch=0)
+    batches = [batch(0), batch(1, 2, **fields), marker, batch(4)]
+    make = segment if made == "without" else indexed_segment
+    (tmp_path / "logs").mkdir()
+    directory = tmp_path / "logs" / "a-0"
+    make(directory, 0, *batches)
+    if made != "last":
+        make(directory, 5, batch(5))
+        if has_snapshot:
+            write_snapshot(UNSYNCED, directory / file_name(5, Kind.SNAPSHOT), ProducerStates())
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    found = [row["offset"] for row in rows(path, isolation="read_committed")]
+    assert found == [0, 4] + ([] if made == "last" else [5])
 
 
 def _broker(path: Path, name: str) -> Path:

@@ -5,8 +5,18 @@ from typing import Any
 
 import pytest
 
-from downconvert.spark.logs.places import Place, Wait, changed_from, epoch_of, from_json, to_json
+from downconvert.spark.logs.places import (
+    Place,
+    Wait,
+    changed_from,
+    epoch_of,
+    from_json,
+    to_json,
+    where_changed,
+)
 from downconvert.storage import Log, TopicPartition
+from downconvert.storage.checkpoints.checkpoint import EpochEntry
+from records import MemoryRecords
 from tests.downconvert.storage.logs import batch, segment
 
 NAME = TopicPartition("a-b", 3)
@@ -69,3 +79,39 @@ def test_where_a_log_was_written_anew(tmp_path: Path) -> None:
     path.write_text("0\n3\n0 0\n3 2\n4 4\n")
     assert changed_from(found, Place(5, 0)) == 2
     assert changed_from(found, Place(5, 3)) == 4
+
+
+@pytest.mark.parametrize(
+    ("noted", "headers", "expected"),
+    [
+        ([(2, 3)], [], 3),
+        ([(2, 4)], [(0, 0), (1, 2)], 1),  # an epoch that begins where nothing was read
+        ([(0, 0), (1, 2)], [(0, 0), (3, 2)], 3),
+        ([], [(0, 0), (6, 2)], 4),
+        ([], [(0, 0), (4, 1)], 4),
+        ([], [(0, 0), (2, 1)], 4),
+        ([], [], 4),
+    ],
+)
+def test_where_it_was_written_anew_by_what_is_left(
+    noted: list[tuple[int, int]], headers: list[tuple[int, int]], expected: int
+) -> None:
+    """Of the leader epochs that are noted, and of batches."""
+    data = b"".join(batch(offset, leader_epoch=epoch) for offset, epoch in headers)
+    entries = [EpochEntry(*one) for one in noted]
+
+    def changed(now: int) -> int | None:
+        place = Place(4, 1)
+        return where_changed(place, lambda: now, lambda: entries, MemoryRecords(data).batches)
+
+    assert changed(2) == expected
+    assert changed(0) == expected
+    assert changed(1) is None
+    assert changed(-1) is None
+
+
+def test_a_place_is_of_a_topic_unless_both_ids_are_known_and_differ() -> None:
+    assert Place(5, topic_id="A").is_of("A")
+    assert Place(5, topic_id="A").is_of(None)
+    assert Place(5).is_of("A")
+    assert not Place(5, topic_id="A").is_of("B")

@@ -2,6 +2,7 @@
 
 import warnings
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -104,3 +105,21 @@ def test_a_copy_that_may_go_further_behind_damage_is_warned_of() -> None:
     leader, other = Copy("b1", 0, 50, 3), Copy("b2", 0, 40, 3, is_damaged=True)
     with pytest.warns(RuntimeWarning, match="b2 is damaged after offset 40 of a-0"):
         assert best_of(TopicPartition("a", 0), [other, leader]) is leader
+
+
+def test_a_damaged_copy_is_no_news_if_the_leaders_is_damaged_too() -> None:
+    leader = Copy("b1", 0, 50, 3, is_damaged=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert best_of(NAME, [Copy("b2", 0, 40, 3, is_damaged=True), leader]) is leader
+
+
+def test_a_copy_without_a_topic_id_may_be_of_the_topic() -> None:
+    leader = Copy("b1", 0, 50, 3, topic_id=UUID(int=7))
+    assert best_of(NAME, [Copy("b2", 0, 40, 3), leader]) is leader
+
+
+def test_an_epoch_ends_where_the_next_later_one_begins() -> None:
+    leader = copy("b", 30, 5, (0, 0), (2, 10), (5, 20))
+    ends = {epoch: leader.end_of_epoch(epoch) for epoch in (-1, 0, 1, 2, 4, 5, 6)}
+    assert ends == {-1: 0, 0: 10, 1: 10, 2: 20, 4: 20, 5: 30, 6: 30}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
@@ -236,3 +237,57 @@ def test_offsets_of_an_empty_segment_are_read_of_another_copy_within_any_bounds(
         "endingOffsets": '{"a": {"0": 45}}',
     }
     assert offsets(path, **bounds) == ALL[20:45]
+
+
+def test_what_several_copies_have_is_read_of_that_of_the_latest_epoch(tmp_path: Path) -> None:
+    """Nothing else shows what a later leader truncated: no copy has its leader epochs."""
+    copies = {
+        "b1": [batch(at, size=10 + epoch, leader_epoch=epoch) for at, epoch in ((0, 1), (5, 3))],
+        "b2": [batch(at, size=11, leader_epoch=1) for at in range(4)],
+        "b3": [batch(at, size=12, leader_epoch=2) for at in range(3)],
+        "b4": [batch(at, size=11, leader_epoch=1) for at in range(5)],
+    }
+    for name, batches in copies.items():
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", 0, *(batches if name != "b1" else batches[:1]))
+    segment(tmp_path / "b1" / "a-0", 5, copies["b1"][1])
+    found = [(row["offset"], len(row["value"])) for row in rows(tmp_path)]
+    assert found == [(0, 11), (1, 12), (2, 12), (3, 11), (4, 11), (5, 13)]
+
+
+def test_copies_that_end_alike_have_nothing_that_was_truncated(tmp_path: Path) -> None:
+    for name, size in (("b1", 10), ("b2", 20)):  # of other lengths: not in sync at first sight
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", 0, batch(0, 1, size=size, leader_epoch=0))
+    (log,) = find_partitions([str(tmp_path)])
+    assert log.superseded == ()
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 13), (11, 13), (3, 27), (12, 13), (9, 11)])
+def test_a_copy_gives_what_is_wanted_and_no_more(tmp_path: Path, first: int, last: int) -> None:
+    (tmp_path / "b1").mkdir()
+    log = rolled(tmp_path / "b1", 1_000_000, is_indexed=True) / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    data[len(BATCHES[0]) + 70] ^= 1  # of the offsets 10 up to 20
+    log.write_bytes(data)
+    whole(tmp_path / "b2")
+    bounds = {
+        "startingOffsets": f'{{"a":{{"0":{first}}}}}',
+        "endingOffsets": f'{{"a":{{"0":{last}}}}}',
+    }
+    assert offsets(tmp_path, **bounds) == list(range(first, last))
+
+
+def test_what_a_cleaner_has_removed_of_another_copy_is_not_all_that_is_missing(
+    tmp_path: Path,
+) -> None:
+    for name, first in (("b1", b""), ("b2", batch(0, 1, leader_epoch=0))):
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", 0, first)
+        segment(tmp_path / name / "a-0", 20, batch(20, leader_epoch=0))
+    segment(tmp_path / "b1" / "a-0", 21, batch(21, leader_epoch=0))
+    (tmp_path / "b2" / "cleaner-offset-checkpoint").write_text("0\n1\na 0 10\n")
+    found = rows(tmp_path, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == [0, 1, 20, 21]
+    told = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    assert [(one["startOffset"], one["endOffset"]) for one in told] == [(10, 20)]

@@ -3,6 +3,7 @@
 import os
 import random
 import warnings
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -11,13 +12,14 @@ import pytest
 
 from downconvert.spark.logs.places import Json
 from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stream.follow import now
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.spark.stream.test_follow import Limit, append, read, stream
-from tests.downconvert.storage.logs import batch
+from tests.downconvert.storage.logs import batch, indexed_segment
 
 ENDS: Final = {2: 5, 5: 7, 9: 9, 12: 15}  # of segments, by their base offsets
 CHANGED: Final = {2: 10, 5: 40, 9: 20, 12: 30}
@@ -233,3 +235,18 @@ def test_before_spark_4_2_a_stream_waits_from_where_it_was_last(
     assert end == {"a": {"0": 7}}
     assert read(source, start, end) == [f"a-0:{offset}" for offset in range(7)]
     assert stream(tmp_path).latestOffset() == end
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_segment_ends_after_the_last_batch_behind_damage(tmp_path: Path, is_packed: bool) -> None:
+    batches = [batch(at, at + 1) for at in range(0, 8, 2)]
+    indexed_segment(tmp_path / "a-0", 0, *batches)
+    log = tmp_path / "a-0" / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    data[len(batches[0]) : 2 * len(batches[0])] = bytes(len(batches[0]))
+    log.write_bytes(data)
+    (found,) = find_partitions([str(packed(tmp_path / "a-0") if is_packed else tmp_path)])
+    (file,) = found.segments
+    assert end_of(file) == 8
+    assert end_of(replace(file, next_offset=7)) == 7
+    assert end_of(replace(file, valid_until=5)) == 5

@@ -35,6 +35,9 @@ def offsets(path: Path, **options: object) -> list[int]:
         ({"startingTimestamp": 100, "endingTimestamp": 120}, range(10, 12)),
         ({"endingTimestamp": 9999}, range(15)),
         ({"startingTimestamp": 9999}, range(0)),
+        ({"endingTimestamp": 9999, "endingOffsets": '{"t":{"0":3}}'}, range(15)),
+        ({"endingTimestamp": 60, "endingOffsets": '{"t":{"0":9}}'}, range(6)),
+        ({"startingTimestamp": 9999, "startingOffsets": '{"t":{"0":3}}'}, range(0)),
         ({"startingTimestamp": 31, "startingOffsets": '{"t":{"0":9}}'}, range(4, 15)),
     ],
 )

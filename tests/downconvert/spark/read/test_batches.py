@@ -8,8 +8,11 @@ import pytest
 from downconvert.spark.read import batches
 from records import Codec, MemoryRecords
 from records.batch import BatchHeader
+from records.batches.builder import build_marker
+from records.batches.control import ControlRecordType
 from records.formats import V2
 from tests import corpus
+from tests.damage import damaged
 from tests.downconvert.spark.reading import MILLISECONDS_MAX, partition, rows
 from tests.downconvert.storage.logs import batch
 
@@ -75,3 +78,35 @@ def time(milliseconds: int) -> int | None:
 
 def known(number: int) -> int | None:
     return None if number < 0 else number
+
+
+@pytest.mark.parametrize("codec", [5, 7])
+@pytest.mark.parametrize("magic", [0, 1, 2])
+@pytest.mark.parametrize("level", ["batch", "record"])
+def test_a_codec_that_there_is_not_is_damage(
+    tmp_path: Path, magic: int, codec: int, level: str
+) -> None:
+    bad = damaged(batch(1, magic=magic), field="attributes", to=codec)
+    partition(tmp_path, batch(0, magic=magic) + bad + batch(2, magic=magic))
+    for verify in (True, False):
+        found = rows(tmp_path, level=level, mode="PERMISSIVE", verifyCrc=verify)
+        reports = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+        assert [one["position"] for one in reports] == [len(batch(0, magic=magic))]
+        assert found[0]["_corrupt"] is None
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_batches_of_aborted_transactions_are_left_out_of_what_is_committed(
+    tmp_path: Path, verify: bool
+) -> None:
+    fields = {"transactional": True, "producer_epoch": 0, "base_sequence": 0}
+    ends = [
+        build_marker(kind, offset=offset, timestamp=20, producer_id=who, producer_epoch=0)
+        for offset, who, kind in ((4, 7, ControlRecordType.ABORT), (5, 8, ControlRecordType.COMMIT))
+    ]
+    data = batch(0) + batch(1, 2, producer_id=7, **fields) + batch(3, producer_id=8, **fields)
+    partition(tmp_path, data + b"".join(ends) + batch(6))
+    options = {"level": "batch", "verifyCrc": verify}
+    found = [row["baseOffset"] for row in rows(tmp_path, isolation="read_committed", **options)]
+    assert found == [0, 3, 5, 6]  # without the marker, too
+    assert len(rows(tmp_path, **options)) == 6

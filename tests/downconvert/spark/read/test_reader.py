@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import datasource
 
 from downconvert.spark.errors import DataLossError
 from downconvert.spark.read.reader import Task
+from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, partition, reader
 from tests.downconvert.storage.logs import batch
 
@@ -21,3 +23,34 @@ def test_a_file_that_is_not_in_a_directory_is_lost_and_not_on_another_machine(
     assert isinstance(task, Task)
     with pytest.raises(DataLossError, match="was deleted after the query was planned"):
         list(source.read(task))
+
+
+@pytest.mark.parametrize("less", [1, 40])
+def test_a_file_that_is_shorter_than_planned_was_changed(tmp_path: Path, less: int) -> None:
+    log = partition(tmp_path, batch(0) + batch(1)) / file_name(0, Kind.LOG)
+    for strict in (True, False):
+        log.write_bytes(batch(0) + batch(1))
+        source = reader(tmp_path, failOnDataLoss=strict)
+        (task,) = source.partitions()
+        log.write_bytes(log.read_bytes()[:-less])
+        assert isinstance(task, Task)
+        if strict:
+            with pytest.raises(DataLossError):
+                list(source.read(task))
+        else:
+            with pytest.warns(RuntimeWarning, match=log.name):
+                assert list(source.read(task)) == []
+
+
+@pytest.mark.parametrize("level", ["record", "offset"])
+def test_filters_choose_partitions_unless_rows_have_columns_of_their_own(
+    tmp_path: Path, level: str
+) -> None:
+    """A committed offset is of another topic and partition than the record that has it."""
+    for number in (0, 7):
+        partition(tmp_path, batch(0), f"__consumer_offsets-{number}")
+    source = reader(tmp_path, level=level)
+    source.narrow([datasource.EqualTo(("partition",), 7)])
+    tasks = [task for task in source.partitions() if isinstance(task, Task)]
+    found = [split.partition for task in tasks for split in task.splits]
+    assert found == ([7] if level == "record" else [0, 7])

@@ -1,21 +1,25 @@
 """Where a limit in bytes ends a micro-batch within a segment."""
 
-import tarfile
+import gzip
 from pathlib import Path
 
+from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.stream.followed_stored import cut
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import packed
 from tests.downconvert.storage.logs import batch, indexed_segment
+
+
+def _stored(logs: Path) -> SegmentFile:
+    (log,) = find_partitions([str(packed(logs))])
+    return log.segments[0]
 
 
 def test_a_cut_is_where_the_index_says(tmp_path: Path) -> None:
     batches = [batch(2 * i, 2 * i + 1, size=100) for i in range(20)]
     indexed_segment(tmp_path / "logs-0", 0, *batches)
-    packed = tmp_path / "logs.tar"
-    with tarfile.open(packed, "w") as tar:
-        tar.add(tmp_path / "logs-0", "logs-0")
-    (log,) = find_partitions([str(packed)])
-    (file,) = log.segments
+    file = _stored(tmp_path / "logs-0")
     size = len(batches[0])
     for start in range(0, 40, 3):
         for limit in (1, size, 3 * size, 5 * size + 7):
@@ -27,4 +31,24 @@ def test_a_cut_is_where_the_index_says(tmp_path: Path) -> None:
     assert cut(file, 0, 10**6) == (file.next_offset, file.size)
 
 
-# --- of a store alone
+def test_a_segment_whose_index_leads_to_damage_only_is_not_cut(tmp_path: Path) -> None:
+    """Another copy may have its batches. The task that reads them finds out."""
+    batches = [batch(i, size=100) for i in range(3)]
+    indexed_segment(tmp_path / "logs-0", 0, *batches)
+    log = tmp_path / "logs-0" / file_name(0, Kind.LOG)
+    log.write_bytes(bytes(log.stat().st_size))  # entries of no size
+    file = _stored(tmp_path / "logs-0")
+    assert cut(file, 0, len(batches[0])) == (file.next_offset, file.size)
+
+
+def test_a_gzipped_segment_is_cut_before_the_first_batch_that_is_too_much(tmp_path: Path) -> None:
+    batches = [batch(2 * i, 2 * i + 1, size=100) for i in range(4)]
+    log = tmp_path / "logs-0" / f"{file_name(0, Kind.LOG)}.gz"
+    log.parent.mkdir()
+    log.write_bytes(gzip.compress(b"".join(batches)))
+    file = _stored(tmp_path / "logs-0")
+    size = len(batches[0])
+    assert [cut(file, at, 1) for at in (0, 1, 2, 5)] == [(2, size), (2, size), (4, size), (6, size)]
+    assert cut(file, 1, 2 * size) == (4, 2 * size)
+    assert cut(file, 1, 2 * size - 1) == (2, size)
+    assert cut(file, 6, 1) == (file.next_offset, size)

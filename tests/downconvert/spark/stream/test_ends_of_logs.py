@@ -1,11 +1,13 @@
 """A stream at the end of a log: damage there, a batch that is not complete, a truncation."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from downconvert.spark.errors import DataLossError
-from tests.downconvert.spark.reading import partition
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch
 
 from .test_follow import read, stream
@@ -60,3 +62,77 @@ def test_a_truncated_log_that_is_shorter_now_is_read_from_where_it_differs(
     with pytest.warns(RuntimeWarning, match="a-0 ends at 4"):
         found = read(source, end, after)
     assert found == ["a-0:2", "a-0:3"]
+
+
+def test_damage_behind_the_high_watermark_fails_no_stream_that_ends(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0) + batch(1) + bytes(61) + b"noise", "a-0")
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n1\na 0 1\n")
+    source = stream(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    end = source.latestOffset({"a": {"0": 0}})
+    assert source.latestOffset(end) == end == {"a": {"0": 1}}
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(("given", "begins"), [(2, 5), (6, 6), (99, 8), (-2, 5), (-1, 8)])
+def test_a_stream_begins_within_the_log(
+    tmp_path: Path, given: int, begins: int, is_packed: bool
+) -> None:
+    partition(tmp_path / "logs", batch(5, 6, 7), "a-0", 5)
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    source = stream(path, startingOffsets=f'{{"a":{{"0":{given}}}}}')
+    assert source.initialOffset() == {"a": {"0": begins}}
+
+
+@pytest.mark.parametrize("is_gzipped", [False, True])
+def test_a_stream_goes_as_far_as_another_copy_if_the_leaders_has_nothing(
+    tmp_path: Path, is_gzipped: bool
+) -> None:
+    """The leader's epochs say that the log went further."""
+    leader = partition(tmp_path / "b1", b"", "a-0")
+    (leader / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 6\n")
+    partition(tmp_path / "b2", b"".join(batch(at, leader_epoch=0) for at in range(6)), "a-0")
+    if is_gzipped:
+        log = leader / file_name(0, Kind.LOG)
+        log.with_name(f"{log.name}.gz").write_bytes(gzip.compress(b""))
+        log.unlink()
+    source = stream(tmp_path)
+    source.prepareForTriggerAvailableNow()
+    end = source.latestOffset({"a": {"0": 0}})
+    assert end == {"a": {"0": {"offset": 6, "leaderEpoch": 0}}}
+    assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in range(6)]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_log_that_was_truncated_and_is_as_long_again_is_of_its_new_epoch(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """Else it would be taken for truncated again and again."""
+    logs = tmp_path / "logs"
+    path = logs.with_name("logs.tar") if is_packed else logs
+    old = [batch(at, leader_epoch=3) for at in range(6)]
+    partition(logs, b"".join(old), "a-0")
+    packed(logs)
+    source = stream(path, failOnDataLoss=False)
+    place = source.latestOffset({"a": {"0": 0}})
+    new = [batch(at, leader_epoch=5, size=30) for at in range(2, 6)]
+    partition(logs, b"".join(old[:2] + new), "a-0")
+    packed(logs)
+    with pytest.warns(RuntimeWarning, match="a-0 was truncated at 2"):
+        end = source.latestOffset(place)
+    assert end == {"a": {"0": {"offset": 6, "leaderEpoch": 5}}}
+    assert source.latestOffset(end) == end
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_log_whose_records_were_all_deleted_is_followed_from_where_it_begins(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    logs = tmp_path / "logs"
+    path = logs.with_name("logs.tar") if is_packed else logs
+    partition(logs, batch(0, 1, 2), "a-0")
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\na 0 7\n")
+    packed(logs)
+    source = stream(path)
+    start = source.initialOffset()
+    assert start == source.latestOffset(start) == {"a": {"0": 7}}

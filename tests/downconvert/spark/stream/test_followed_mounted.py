@@ -3,12 +3,17 @@
 import gzip
 import json
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, DataLossError
-from downconvert.storage.names import Kind, file_name
+from downconvert.spark.logs.trees import find_directories
+from downconvert.spark.stream import followed_mounted
+from downconvert.storage.names import Kind, TopicPartition, file_name
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -136,3 +141,32 @@ def test_a_transaction_behind_damage_stays_open(tmp_path: Path, is_last: bool) -
     assert source.latestOffset(source.initialOffset()) == {"a": {"0": 4}}
     source = stream(tmp_path, isolation="read_uncommitted", failOnDataLoss=False)
     assert source.latestOffset(source.initialOffset()) == {"a": {"0": 7 if is_last else 9}}
+
+
+def test_a_partition_that_is_deleted_as_it_is_looked_at_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a-0", "b-0"):
+        partition(tmp_path, batch(0, 1), name)
+
+    def found(*given: Any) -> Iterator[tuple[TopicPartition, str]]:
+        for name, directory in find_directories(*given):
+            if name.topic == "a":
+                shutil.rmtree(directory)
+            yield name, directory
+
+    monkeypatch.setattr(followed_mounted, "find_directories", found)
+    source = stream(tmp_path)
+    assert source.latestOffset({"b": {"0": 0}}) == {"b": {"0": 2}}
+
+
+def test_damage_at_a_segments_beginning_is_passed_by_a_stream_with_a_limit(tmp_path: Path) -> None:
+    partition(tmp_path, batch(0, 1), "a-0")
+    partition(tmp_path, bytes(61) + batch(2, 3), "a-0", 2)
+    partition(tmp_path, batch(4, 5), "a-0", 4)
+    source = stream(tmp_path, gapTimeoutMs=0)
+    limit: Any = Limit(max_bytes=1)
+    places = [{"a": {"0": 0}}]
+    for _ in range(4):
+        places.append(source.latestOffset(places[-1], limit))
+    assert [place["a"]["0"] for place in places] == [0, 2, 4, 6, 6]

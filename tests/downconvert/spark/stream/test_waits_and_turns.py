@@ -9,8 +9,8 @@ import pytest
 
 from downconvert.spark.logs.places import Json
 from downconvert.spark.stream import follow
-from tests.downconvert.spark.reading import partition
-from tests.downconvert.storage.logs import batch
+from tests.downconvert.spark.reading import packed, partition
+from tests.downconvert.storage.logs import batch, indexed_segment
 
 from .test_follow import Limit, read, stream
 
@@ -114,3 +114,20 @@ def test_a_query_of_what_was_there_reads_the_partitions_that_are_left(tmp_path: 
         end = source.latestOffset(start)
     assert end["a"] == {"0": 3}
     assert read(source, start, end) == ["a-0:0", "a-0:1", "a-0:2"]
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_what_one_partition_does_not_need_another_one_gets(tmp_path: Path, is_packed: bool) -> None:
+    (tmp_path / "logs").mkdir()
+    large = [batch(at, size=400) for at in range(12)]
+    for name, batches in (("a-0", [batch(0)]), ("b-0", large)):
+        indexed_segment(tmp_path / "logs" / name, 0, *batches)
+    source = stream(packed(tmp_path / "logs") if is_packed else tmp_path / "logs")
+    start: Json = {"a": {"0": 0}, "b": {"0": 0}}
+    limit: Any = Limit(max_bytes=9 * len(large[0]) + 2 * len(batch(0)))
+    end = source.latestOffset(start, limit)
+    assert end["a"]["0"] == 1
+    assert 8 <= end["b"]["0"] <= 9
+    end = source.latestOffset(start, limit)  # the turn of the other one, which gets one half
+    assert end["a"]["0"] == 1
+    assert 3 <= end["b"]["0"] <= 5

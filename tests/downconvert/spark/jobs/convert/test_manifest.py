@@ -1,5 +1,6 @@
 """What a manifest says can be read again, and is believed only where it is true."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,16 @@ def test_a_full_disk_leaves_the_manifest_as_it_was(entry: Entry, tmp_path: Path)
     with pytest.raises(DiskFullError):
         gather(tmp_path, FaultyDisk(tmp_path, full_from=1))
     assert list(read_manifest(tmp_path)) == [entry]
+
+
+def test_a_manifest_is_in_the_order_of_partitions_and_offsets(entry: Entry, tmp_path: Path) -> None:
+    target, segments = tmp_path / "out", [*range(30, 0, -3), *range(100, 200, 7)]
+    for name in ("b-0", "a-1", "a-0"):
+        (target / name).mkdir(parents=True)
+        for number in segments:
+            write_note(target / name, replace(entry, topic=name, segment=number))
+    gather(target)
+    found = [(one.topic, one.segment) for one in read_manifest(target)]
+    assert found == [
+        (name, number) for name in ("a-0", "a-1", "b-0") for number in sorted(segments)
+    ]

@@ -70,3 +70,4 @@ def test_copies_are_compared_to_their_last_byte(tmp_path: Path) -> None:
     assert is_copy(source, opened(tmp_path / "b", data))
     assert not is_copy(source, opened(tmp_path / "c", data[:-1] + b"?"))
     assert not is_copy(source, opened(tmp_path / "d", data[:-1]))
+    assert not is_copy(source, opened(tmp_path / "e", data + b"?"))

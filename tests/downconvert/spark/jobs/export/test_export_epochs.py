@@ -248,3 +248,37 @@ def test_notes_of_earlier_versions_have_no_epochs() -> None:
     assert note.epochs == {A: {}}
     note.remove(A, 4)
     assert note.ranges == {A: [(0, 4)]}
+
+
+def test_truncation_is_seen_though_only_another_copy_has_the_first_new_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy that has the beginning of the log lags behind it."""
+    lake = Lake(tmp_path, "parquet")
+    exported(monkeypatch, log(tmp_path / "b1", (0, 0, 9), checkpoint=False), lake.target)
+    (tmp_path / "logs" / "b2").mkdir(parents=True)
+    log(tmp_path / "logs" / "b2", (0, 0, 4), checkpoint=False)
+    for name, first, end in (("b1", 11, 14), ("b3", 5, 11)):
+        directory = tmp_path / "logs" / name / "a-0"
+        directory.parent.mkdir()
+        new = [batch(at, timestamp=DAY, size=12, leader_epoch=2) for at in range(first, end)]
+        segment(directory, first, *new)
+    with pytest.raises(JobError, match="offsets 5 up to 9 of a-0 as they were in leader epoch 0"):
+        exported(monkeypatch, tmp_path / "logs", lake.target)
+
+
+def test_a_repair_replaces_nothing_of_a_topic_whose_name_is_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = Lake(tmp_path, "parquet")
+    source = log(tmp_path / "logs", (0, 0, 6))
+    (tmp_path / "other").mkdir()
+    log(tmp_path / "other", (0, 0, 8))
+    (tmp_path / "other" / "a-0").rename(source / "ab-0")
+    exported(monkeypatch, source, lake.target)
+    log(source, (0, 0, 4), (1, 4, 7))
+    exported(monkeypatch, source, lake.target, repair=True)
+    assert [row[:3] for row in archived(lake.target)] == [
+        *(("a", 0, at) for at in range(7)),
+        *(("ab", 0, at) for at in range(8)),
+    ]

@@ -2,7 +2,13 @@
 
 import pytest
 
-from downconvert.spark.jobs.export.export_manifest import Exported, NoteError, merged, parse
+from downconvert.spark.jobs.export.export_manifest import (
+    Exported,
+    NoteError,
+    is_replaced,
+    merged,
+    parse,
+)
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import OFFSET_MAX
 
@@ -50,3 +56,42 @@ def test_committed_records_that_are_there_are_not_all_records() -> None:
     notes = [committed, None, everything]
     assert merged(notes, "read_uncommitted").ranges == {name: [(20, 30)]}
     assert merged(notes, "read_committed").ranges == {name: [(0, 7), (20, 30)]}
+
+
+def test_epochs_are_kept_of_the_ends_of_ranges_only() -> None:
+    note = exported((0, 5), (9, 12))
+    note.add(Exported("read_uncommitted", epochs={NAME: {5: 1, 12: 3, 7: 2}}))
+    assert note.epochs == {NAME: {5: 1, 12: 3}}
+    copied = note.copy()
+    note.add(exported((5, 8)))
+    assert note.epochs == {NAME: {12: 3}}
+    copied.remove(NAME, 10)
+    assert (copied.ranges, copied.epochs) == ({NAME: [(0, 5), (9, 10)]}, {NAME: {5: 1}})
+    copied.remove(NAME, 9)
+    assert copied.ranges == {NAME: [(0, 5)]}
+    copied.remove(NAME, 0)
+    assert (copied.ranges, copied.epochs) == ({NAME: []}, {NAME: {}})
+
+
+def test_what_a_note_does_not_say_stays_known() -> None:
+    note = Exported("read_uncommitted", "cluster", {"a": "A"}, files={"one"})
+    note.add(Exported("read_uncommitted", None, {"b": "B"}, files={"two"}))
+    assert (note.cluster_id, note.topic_ids) == ("cluster", {"a": "A", "b": "B"})
+    assert note.files == {"one", "two"}
+    note.add(Exported("read_uncommitted", "other"))
+    assert note.cluster_id == "other"
+
+
+def test_a_note_replaces_those_of_its_isolation_and_what_is_not_whole() -> None:
+    new = Exported("read_committed")
+    assert is_replaced(None, new)
+    assert is_replaced(Exported("read_committed"), new)
+    assert not is_replaced(Exported("read_uncommitted"), new)
+
+
+def test_ranges_within_others_and_empty_ones_change_nothing() -> None:
+    note = exported((0, 9))
+    note.add(exported((2, 4), (20, 20)))
+    assert note.ranges == {NAME: [(0, 9)]}
+    assert [note.end_from(NAME, offset) for offset in (0, 9)] == [9, 9]
+    assert note.start_after(NAME, 0) == OFFSET_MAX

@@ -1,5 +1,6 @@
 """What a run of an export adds: what the logs have within bounds, and the target lacks."""
 
+import warnings
 from pathlib import Path
 
 import pytest
@@ -9,9 +10,11 @@ from downconvert.spark.jobs.export.export_plan import (
     BETWEEN,
     Bound,
     Settings,
+    all_facts,
     bounds_of,
     check_same,
     end_of,
+    identity_of,
     plan_of,
     without,
 )
@@ -167,3 +170,64 @@ def test_a_target_of_another_cluster_or_topic_is_refused() -> None:
 )
 def test_a_range_without_others(lost: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
     assert without((5, 10), lost) == left
+
+
+def test_ranges_within_each_other_are_left_out_once() -> None:
+    assert without((0, 20), [(2, 10), (4, 6), (10, 11), (15, 30)]) == [(0, 2), (11, 15)]
+    assert without((5, 20), [(0, 5), (5, 7), (20, 22)]) == [(7, 20)]
+    assert without((5, 20), [(0, 30)]) == []
+
+
+def test_damage_at_the_end_of_one_log_must_end_the_run_whatever_others_have(path: Path) -> None:
+    both = logs(path)
+    names = [log.topic_partition for log in both]
+    for is_sound in ((False, True), (True, False)):
+        bounds = {
+            name: Bound(log.start_offset, log.start_offset + 10, sound, 30)
+            for name, log, sound in zip(names, both, is_sound, strict=True)
+        }
+        assert not plan_of(both, bounds, Exported("read_uncommitted")).is_bounded
+
+
+def test_one_broker_that_says_its_cluster_is_enough(tmp_path: Path) -> None:
+    for broker, names in (("b1", ["a-0", "c-3"]), ("b2", ["b-1"])):
+        for name in names:
+            (tmp_path / broker).mkdir(exist_ok=True)
+            segment(tmp_path / broker / name, 0, batch(0))
+    meta = "version=1\ncluster.id=one\nnode.id=7\n"
+    (tmp_path / "b1" / "meta.properties").write_text(meta)
+    for found in (logs(tmp_path), logs(tmp_path)[:2], logs(tmp_path)[1:]):
+        assert identity_of(found, all_facts(found), "read_committed").cluster_id == "one"
+
+
+def test_a_log_ends_where_another_copy_does_that_goes_on(tmp_path: Path) -> None:
+    """The leader's copy lacks the end of its own first epoch."""
+    for name, count in (("b1", 4), ("b2", 6)):
+        (tmp_path / name).mkdir()
+        segment(tmp_path / name / "a-0", 0, *(batch(at, leader_epoch=0) for at in range(count)))
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 6\n")
+    assert end_of(logs(tmp_path)[0], Settings()) == (6, True)
+
+
+@pytest.mark.parametrize(("count", "more"), [(20, ": exported"), (23, " and 3 more: exported")])
+def test_a_warning_names_twenty_partitions(tmp_path: Path, count: int, more: str) -> None:
+    for number in range(count):
+        segment(tmp_path / f"a-{number}", 0, batch(0))
+    with pytest.warns(RuntimeWarning, match=rf"watermark of a-0, .*a-19{more}"):
+        bounds_of(logs(tmp_path), Settings())
+
+
+@pytest.mark.parametrize("there", [[], [(0, 4)], [(0, 10)], [(3, 4), (6, 10)]])
+def test_a_run_that_goes_on_where_the_last_one_ended_warns_of_nothing(
+    path: Path, there: list[tuple[int, int]]
+) -> None:
+    exported = Exported("read_uncommitted", ranges={A: there} if there else {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        plan_of(logs(path)[:1], {A: Bound(0, 10, True, 10)}, exported)
+        plan_of(logs(path)[:1], {A: Bound(12, 15, True, 15)}, exported)  # as the options say
+
+
+def test_a_log_whose_records_were_all_deleted_ends_where_it_begins(path: Path) -> None:
+    (path / "log-start-offset-checkpoint").write_text("0\n1\na 0 15\n")
+    assert end_of(logs(path)[0], Settings()) == (15, True)

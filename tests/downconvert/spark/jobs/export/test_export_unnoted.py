@@ -10,7 +10,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from downconvert.spark.jobs.export.export_manifest import FOLDER, Exported
-from downconvert.spark.jobs.export.export_unnoted import Unnoted, without_held
+from downconvert.spark.jobs.export.export_unnoted import (
+    Unnoted,
+    without_held,
+    without_offsets,
+)
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import Kind, TopicPartition, file_name
 from tests.downconvert.spark.exporting import archived, exported
@@ -106,6 +110,8 @@ def test_offsets_are_joined_to_runs() -> None:
     assert found.within(exported) == set()
     exported.ranges[TopicPartition("a", 1)] = [(7, 8)]
     assert found.within(exported) == {"topic=a/x"}
+    exported.ranges[A] = [(0, 5), (6, 10)]
+    assert found.within(exported) == set()
 
 
 def test_held_offsets_are_left_out() -> None:
@@ -114,3 +120,35 @@ def test_held_offsets_are_left_out() -> None:
     left = without_held(table, held).column("offset").to_pylist()
     assert left == [0, 4, 6, 7, 8, 10, 11]
     assert without_held(table, None) is table
+
+
+def test_what_a_killed_run_has_not_moved_is_removed(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(tmp_path / "lake" / "_run-dead", b"half", "topic=a")
+    exported(monkeypatch, source, tmp_path / "lake")
+    assert sorted(one.name for one in (tmp_path / "lake").iterdir()) == [FOLDER, "topic=a"]
+
+
+def test_records_are_removed_of_one_partition_between_two_offsets() -> None:
+    pairs = [(0, offset) for offset in range(6)] + [(1, offset) for offset in range(6)]
+    data = written(*pairs)("")
+    left = without_offsets(data, 1, 2, 4)
+    assert left is not None
+    table = pq.ParquetFile(pa.BufferReader(left)).read()
+    kept = list(zip(*table.to_pydict().values(), strict=True))
+    assert kept == [one for one in pairs if one not in ((1, 2), (1, 3))]
+    assert without_offsets(data, 1, 6, 9) is None
+    assert without_offsets(data, 2, 0, 9) is None
+
+
+def test_runs_of_several_files_may_lie_within_each_other() -> None:
+    files = {
+        "topic=a/x": [(0, at) for at in range(9)],
+        "topic=a/y": [(0, 2), (0, 3)],
+        "topic=a/z": [(0, 9), (0, 12)],
+    }
+    found = Unnoted(files, lambda name: written(*files[name])(name))
+    assert {str(name): one.tolist() for name, one in found.held().items()} == {
+        "a-0": [[0, 10], [12, 13]]
+    }

@@ -1,0 +1,147 @@
+"""An export to a store: its files count once a note names them, and those of killed runs go."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from downconvert.spark.jobs.export import export_noted
+from downconvert.spark.jobs.export.export_manifest import FOLDER, Exported
+from downconvert.spark.jobs.export.export_noted import add
+from downconvert.spark.jobs.export.export_plan import Settings
+from downconvert.spark.jobs.export.export_stored import BEGUN, StoredNotes, write_records
+from downconvert.spark.jobs.jobs import JobError, chosen
+from downconvert.spark.jobs.progress import no_step
+from downconvert.storage import TopicPartition
+from tests.downconvert.spark.in_process import SESSION, without_spark
+from tests.downconvert.spark.reading import partition
+from tests.downconvert.storage.logs import batch
+
+DAY = 86_400_000
+A, B = TopicPartition("a", 0), TopicPartition("ab", 3)
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    partition(tmp_path, batch(0, 1, timestamp=DAY) + batch(2, timestamp=2 * DAY), "a-0")
+    partition(tmp_path, batch(0, 1, 2, timestamp=DAY, leader_epoch=4), "ab-3")
+    return tmp_path
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Iterator[str]:
+    yield f"memory://{tmp_path.name}/lake"
+    fsspec.filesystem("memory").rm(f"/{tmp_path.name}", recursive=True)
+
+
+def exported(patch: pytest.MonkeyPatch, source: Path, target: str, **settings: Any) -> Exported:
+    with patch.context() as patched:
+        without_spark(patched)
+        notes, given = StoredNotes(target), Settings(**settings)
+        logs = chosen([str(source)], ())
+        return add(SESSION, logs, notes, target, name=target, settings=given, step=no_step)[0]
+
+
+def names(target: str) -> list[str]:
+    files = fsspec.filesystem("memory")
+    path = target.removeprefix("memory:/")
+    return sorted(name.removeprefix(f"{path}/") for name in files.find(path))
+
+
+def content(target: str) -> list[tuple[str, int]]:
+    files, found = fsspec.filesystem("memory"), []
+    for name in names(target):
+        if name.startswith("topic="):
+            with files.open(f"{target.removeprefix('memory:/')}/{name}") as file:
+                table = pq.ParquetFile(pa.BufferReader(file.read())).read(["offset"])
+            topic = name.split("/")[0].removeprefix("topic=")
+            found += [(topic, offset) for offset in table.column(0).to_pylist()]
+    return sorted(found)
+
+
+WHOLE = [(topic, offset) for topic in ("a", "ab") for offset in range(3)]
+
+
+def put(target: str, name: str, data: bytes = b"") -> None:
+    files = fsspec.filesystem("memory")
+    files.pipe(f"{target.removeprefix('memory:/')}/{name}", data)
+
+
+def test_a_run_leaves_its_files_and_one_note(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = exported(monkeypatch, source, target)
+    assert content(target) == WHOLE
+    assert there.ranges == {A: [(0, 3)], B: [(0, 3)]}
+    others = [name for name in names(target) if not name.startswith("topic=")]
+    assert len(others) == 1
+    assert others[0].startswith(f"{FOLDER}/")
+    assert not others[0].endswith(BEGUN)
+    assert there.files == {name for name in names(target) if name.startswith("topic=")}
+    before = names(target)
+    assert exported(monkeypatch, source, target) == there
+    assert names(target) == before
+    partition(source, batch(3, timestamp=DAY), "a-0", 3)
+    exported(monkeypatch, source, target)
+    assert content(target) == [*WHOLE[:3], ("a", 3), *WHOLE[3:]]
+    assert len([name for name in names(target) if name.startswith(FOLDER)]) == 1
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_files_of_a_killed_run_are_removed_and_those_of_others_stay(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch, is_late: bool
+) -> None:
+    exported(monkeypatch, source, target)
+    first = set(names(target))
+    partition(source, batch(3, timestamp=DAY), "a-0", 3)
+
+    def die(*given: object, **options: object) -> object:
+        if is_late:
+            write_records(*given, **options)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(export_noted, "write_records", die)
+        with pytest.raises(KeyboardInterrupt):
+            exported(monkeypatch, source, target)
+    left = set(names(target)) - first
+    assert [name for name in left if name.endswith(BEGUN)]
+    assert any(name.startswith("topic=") for name in left) == is_late
+    other = f"topic=a/date=1970-01-02/part-{'0' * 32}-000000.parquet"
+    out = pa.BufferOutputStream()
+    columns = {"partition": pa.array([7], pa.int32()), "offset": pa.array([5], pa.int64())}
+    pq.write_table(pa.table(columns), out)
+    put(target, other, bytes(out.getvalue()))
+    exported(monkeypatch, source, target)
+    now = set(names(target))
+    assert not now & left
+    assert other in now
+    assert {name for name in first if name.startswith("topic=")} <= now
+    assert content(target) == sorted([*WHOLE, ("a", 3), ("a", 5)])
+
+
+def test_what_a_later_leader_has_truncated_is_replaced_in_its_topic_only(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition(source, batch(0, 1, 2, timestamp=DAY, leader_epoch=1), "a-0")
+    exported(monkeypatch, source, target)
+    partition(source, batch(0, timestamp=DAY, leader_epoch=1) + batch(1, leader_epoch=2), "a-0")
+    with pytest.raises(JobError, match="offsets 1 up to 3 of a-0 as they were in leader epoch 1"):
+        exported(monkeypatch, source, target)
+    there = exported(monkeypatch, source, target, repair=True)
+    assert content(target) == [("a", 0), ("a", 1), *WHOLE[3:]]
+    assert there.ranges == {A: [(0, 2)], B: [(0, 3)]}
+
+
+def test_a_note_of_the_other_isolation_stays(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exported(monkeypatch, source, target, committed=True)
+    partition(source, batch(3, timestamp=DAY), "a-0", 3)
+    exported(monkeypatch, source, target)
+    assert content(target) == [*WHOLE[:3], ("a", 3), *WHOLE[3:]]
+    assert len([name for name in names(target) if name.startswith(FOLDER)]) == 2

@@ -1,0 +1,154 @@
+"""What one segment has, and whether its indexes say that it had more."""
+
+import gzip
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from downconvert.spark.errors import MissingOffsetsError
+from downconvert.spark.logs.completeness import (
+    State,
+    cleaned_until,
+    is_indexed_beyond,
+    scan,
+)
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.trees import find_partitions
+from downconvert.storage.names import OFFSET_MAX, Kind, file_name
+from downconvert.storage.names import State as FileState
+from records import MemoryRecords
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+BATCHES = [batch(at, at + 1, leader_epoch=epoch) for at, epoch in ((0, 0), (2, 0), (4, 1), (6, 3))]
+SIZES = [sum(map(len, BATCHES[:count])) for count in range(5)]
+
+
+def made(directory: Path, data: bytes | None = None, next_offset: int = 20) -> SegmentFile:
+    """A segment with indexes for all batches. `data`: what is left of its log."""
+    indexed_segment(directory, 0, *BATCHES)
+    log = directory / file_name(0, Kind.LOG)
+    log.write_bytes(b"".join(BATCHES) if data is None else data)
+    return SegmentFile(str(directory), 0, FileState.LIVE, log.stat().st_size, next_offset)
+
+
+def states(
+    file: SegmentFile, *, cleaned: int = 0, end: int = OFFSET_MAX
+) -> list[tuple[object, ...]]:
+    return [one[:4] for one in scan(file, 0, end, cleaned)]
+
+
+def test_stretches_are_of_one_epoch(tmp_path: Path) -> None:
+    found = states(made(tmp_path))
+    assert found == [(0, 4, State.WHOLE, 0), (4, 6, State.WHOLE, 1), (6, 8, State.WHOLE, 3)]
+
+
+def test_damage_in_the_midst_is_a_stretch_and_nothing_is_claimed_of_its_end(tmp_path: Path) -> None:
+    data = bytearray(b"".join(BATCHES))
+    data[SIZES[2] - 1] ^= 1
+    data[SIZES[3] + 8] ^= 1  # the size of the last batch
+    file = made(tmp_path, bytes(data))
+    expected = [(0, 2, State.WHOLE, 0), (2, 4, State.DAMAGED, 0), (4, 6, State.WHOLE, 1)]
+    assert states(file, cleaned=20) == expected
+    assert states(file, cleaned=20, end=3) == expected[:1]
+
+
+def test_a_cleaner_removed_what_a_sound_segment_lacks_at_its_end(tmp_path: Path) -> None:
+    file = made(tmp_path)
+    for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        assert not is_indexed_beyond(file, 8), kind
+    whole = states(file)
+    assert states(file, cleaned=15) == [*whole, (8, 15, State.COMPACTED, -1)]
+    assert states(file, cleaned=30) == [*whole, (8, 20, State.COMPACTED, -1)]
+    assert states(replace(file, is_clipped=True), cleaned=15) == whole
+    assert states(replace(file, next_offset=OFFSET_MAX), cleaned=15) == whole
+
+
+@pytest.mark.parametrize("left", [(Kind.OFFSET_INDEX,), (Kind.TIME_INDEX,), tuple(Kind)])
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_indexes_say_that_a_cut_segment_went_on(
+    tmp_path: Path, left: tuple[Kind, ...], count: int
+) -> None:
+    file = made(tmp_path, b"".join(BATCHES)[: SIZES[count] + 20])
+    for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        if kind not in left:
+            (tmp_path / file_name(0, kind)).unlink()
+    assert is_indexed_beyond(file, 2 * count)
+    if count == 3:
+        assert not is_indexed_beyond(replace(file, size=SIZES[4]), 8)
+
+
+@pytest.mark.parametrize("entries", [0, 1, 3])
+def test_indexes_without_entries_say_nothing(tmp_path: Path, entries: int) -> None:
+    """They were preallocated."""
+    file = made(tmp_path, b"")
+    (tmp_path / file_name(0, Kind.OFFSET_INDEX)).write_bytes(bytes(8 * entries))
+    (tmp_path / file_name(0, Kind.TIME_INDEX)).write_bytes(bytes(12 * entries))
+    assert not is_indexed_beyond(file, 0)
+
+
+def test_an_index_of_a_gzipped_log_has_positions_of_the_plain_one(tmp_path: Path) -> None:
+    directory = tmp_path / "a-0"
+    made(directory)
+    log = directory / file_name(0, Kind.LOG)
+    log.with_suffix(".log.gz").write_bytes(gzip.compress(log.read_bytes()))
+    log.unlink()
+    (found,) = find_partitions([str(tmp_path)])
+    (file,) = found.segments
+    file = replace(file, size=SIZES[1])
+    assert not is_indexed_beyond(file, 8)
+    assert is_indexed_beyond(file, 6)
+
+
+@pytest.mark.parametrize("removed", [1, 5])
+def test_offsets_that_are_missing_inside_show_a_cleaner(tmp_path: Path, removed: int) -> None:
+    file = replace(made(tmp_path, b""), next_offset=50)
+    for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+        (tmp_path / file_name(0, kind)).unlink()
+    dense = MemoryRecords(batch(0, 1) + batch(2))
+    gap = MemoryRecords(batch(0, 1) + batch(2 + removed))
+    inside = MemoryRecords(batch(0, 1 + removed) + batch(2 + removed))
+    assert cleaned_until(file, 3, 0, dense.batches()) == 3
+    assert cleaned_until(file, 9, 0, gap.batches()) == 50
+    assert cleaned_until(file, 9, 0, inside.batches()) == 50
+    assert cleaned_until(file, 9, 30, dense.batches()) == 30
+    assert cleaned_until(file, 9, 5, gap.batches()) == 9
+
+
+def test_a_file_that_a_cleaner_has_merged_lends_what_the_next_one_lacks(tmp_path: Path) -> None:
+    directory = tmp_path / "a-0"
+    indexed_segment(directory, 0, *BATCHES)
+    indexed_segment(directory, 4, BATCHES[2][:-1] + b"?", BATCHES[3])
+    indexed_segment(directory, 8, batch(8, leader_epoch=3))
+    assert [row["offset"] for row in rows(tmp_path)] == list(range(9))
+
+
+@pytest.mark.parametrize("noted_by", ["b1", "b2", None])
+def test_a_cleaners_checkpoint_counts_for_the_copy_beside_it(
+    tmp_path: Path, noted_by: str | None
+) -> None:
+    """The copy of b2 has the beginning of the log."""
+    for name, base, batches in (("b2", 0, [batch(0, 1)]), ("b2", 9, []), ("b1", 9, [batch(9)])):
+        (tmp_path / name).mkdir(exist_ok=True)
+        indexed_segment(tmp_path / name / "a-0", base, *batches)
+    if noted_by is not None:
+        (tmp_path / noted_by / "cleaner-offset-checkpoint").write_text("0\n1\na 0 9\n")
+    if noted_by == "b2":
+        assert [row["offset"] for row in rows(tmp_path)] == [0, 1, 9]
+    else:
+        with pytest.raises(MissingOffsetsError, match="offsets 2 up to 9 are missing"):
+            rows(tmp_path)
+
+
+@pytest.mark.parametrize("gone", [Kind.OFFSET_INDEX, Kind.TIME_INDEX])
+def test_one_record_is_enough_for_an_index_to_lead_beyond(tmp_path: Path, gone: Kind) -> None:
+    """The entry has the offset at which the segment ends now."""
+    batches = [batch(0), batch(1)]
+    indexed_segment(tmp_path, 0, *batches)
+    log = tmp_path / file_name(0, Kind.LOG)
+    log.write_bytes(b"".join(batches)[:-1])
+    (tmp_path / file_name(0, gone)).unlink()
+    file = SegmentFile(str(tmp_path), 0, FileState.LIVE, log.stat().st_size, 20)
+    assert is_indexed_beyond(file, 1)
+    assert not is_indexed_beyond(file, 2)

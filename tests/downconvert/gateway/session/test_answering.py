@@ -10,7 +10,7 @@ from downconvert.gateway.session.answering import answered, over_limit, versions
 from downconvert.gateway.session.exchanges import Answer, HangUp, Whole
 from downconvert.gateway.session.headers import Header, parse
 from downconvert.protocol.responses import ResponseSend
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.schemas import ApiKey, Message, schema
 from tests.downconvert.broker.asking import frame, parsed
 
 OFFERED = range(2, 5)
@@ -50,7 +50,7 @@ def test_an_unknown_version_is_answered_in_the_first_with_the_offered_ones() -> 
     assert found.ends is None
 
 
-@pytest.mark.parametrize("version", range(4))
+@pytest.mark.parametrize("version", range(schema("ApiVersionsRequest").newest + 1))
 def test_a_client_over_its_limit_is_told_so_in_each_version_that_has_a_word_for_it(
     version: int,
 ) -> None:

@@ -1,6 +1,7 @@
 """Fetch v4-v9 and the cluster, step by step: sessions, damage, and batches to be read on after."""
 
 from io import BytesIO
+from random import Random
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.broker import ErrorCode
 from downconvert.gateway.session import recoding
+from downconvert.gateway.session.exchanges import TURN_SIZE
 from downconvert.gateway.session.fetching import ANSWER_MAX
 from downconvert.protocol.schemas import Message
-from records import Codec, ControlRecordType, MemoryRecords, build_marker, read
+from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
 from records.formats import MAGIC_AT
 from tests.damage import flipped
 from tests.downconvert.gateway.session.test_answers import drive
@@ -149,6 +151,20 @@ def test_batches_before_damage_are_sent_and_damage_alone_is_an_error(good: int, 
     assert first.error_code == (0 if good else ErrorCode.CORRUPT_MESSAGE)
     assert read_by_client(first) == [(n, Codec.LZ4) for n in range(good)]
     assert (second.error_code, read_by_client(second)) == (0, [(4, Codec.NONE)])
+
+
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_nothing_follows_damage_whichever_part_it_is_in(damaged: int) -> None:
+    """Two batches are a part."""
+    noise = Random(5)
+    data = bytearray()
+    for n in range(5):
+        value = noise.randbytes(TURN_SIZE * 2 // 5)
+        one = build([Record(n, 1, value=value)], magic=2, codec=Codec.ZSTD)
+        data += flipped(one, 8 * 100_000) if n == damaged else one
+    found, _ = run(body(0), answer(part(bytes(data))))
+    (told,) = found.responses[0].partitions
+    assert (told.error_code, len(read_by_client(told))) == (0, damaged)
 
 
 @pytest.mark.parametrize(

@@ -55,8 +55,8 @@ def test_a_token_without_a_header_has_the_same_largest_size(through: Through, ex
     reply = through.reply(b"\0ann\0wrong".ljust(TOKEN_SIZE_MAX + excess, b"x"))
     assert isinstance(reply, HangUp)
     assert reply.is_login
-    wanted = f"a token of {TOKEN_SIZE_MAX + 1} bytes"
-    assert (reply.reason == wanted) is bool(excess)
+    wanted = f"a token of {TOKEN_SIZE_MAX + 1} bytes" if excess else "failed login: "
+    assert reply.reason.startswith(wanted)
 
 
 @pytest.mark.parametrize(

@@ -146,20 +146,15 @@ def test_a_range_is_cut_unless_it_is_planned(
 def test_aborted_records_are_left_out_of_all_parts(codec: Codec) -> None:
     """A range with aborted transactions is not cut: a later marker says where each ends."""
     transactional = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
-    values = [NOISE.randbytes(TURN_SIZE * 3 // 5) for _ in range(4)]
-    batches = [
-        build(
-            [Record(n, 1, value=value)],
-            magic=2,
-            codec=codec,
-            **(transactional | {"base_sequence": n} if n != 1 else {}),  # type: ignore[arg-type]
-        )
-        for n, value in enumerate(values)
-    ]
+    batches = []
+    for n in (0, 1, 2, 4):
+        record = Record(n, 1, value=NOISE.randbytes(TURN_SIZE * 3 // 5))
+        options: dict[str, Any] = {} if n == 1 else transactional | {"base_sequence": n}
+        batches.append(build([record], magic=2, codec=codec, **options))
     marker = build_marker(
         ControlRecordType.ABORT, producer_id=7, producer_epoch=0, offset=3, timestamp=1
     )
-    parts = parts_of(*batches[:3], marker, large(4, codec=codec))
+    parts = parts_of(*batches[:3], marker, batches[3])  # the last one is of another transaction
     for trims in (False, True):
         policy = ConversionPolicy(isolation="read_committed", trim_compressed=trims)
         offsets, is_whole, _ = convert(parts, policy, aborted=[AbortedTransaction(7, 0)])

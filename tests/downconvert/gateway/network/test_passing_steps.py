@@ -61,6 +61,40 @@ def test_requests_pass_only_while_that_is_wanted(through: Through) -> None:
     run(through, use)
 
 
+@pytest.mark.parametrize("answers", [1, 2])
+def test_the_end_comes_with_the_last_answer(through: Through, answers: int) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(b"".join(request(n) for n in range(answers)))
+        between.passing.finish()
+        for number in range(answers):
+            await asyncio.sleep(0)
+            assert not task.done()
+            between.broker.arrive(answer(number))
+        assert await asyncio.wait_for(task, 1.0) is None
+        assert between.passing.requests == answers
+
+    run(through, use)
+
+
+def test_a_client_that_left_may_have_sent_more_than_what_passes(through: Through) -> None:
+    """The task gets that as soon as all before it are answered."""
+
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(request(1) + request(2, client_id="other"))
+        between.client.has_ended = True
+        between.client.wake()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not task.done()
+        between.broker.arrive(answer(1))
+        assert await asyncio.wait_for(task, 1.0) is None
+        assert between.client.available == request(2, client_id="other")
+
+    run(through, use)
+
+
 def test_a_request_passes_when_all_of_it_is_there_and_it_is_of_a_known_kind(
     through: Through,
 ) -> None:

@@ -3,16 +3,23 @@
 Not here: what must hold (test_passing_steps.py)."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+from downconvert.broker import Broker, BrokerConfig
+from downconvert.gateway.config import Limits
 from downconvert.gateway.network.ended import StalledError
 from downconvert.gateway.network.passing import Passing
 from downconvert.gateway.network.streams import CLIENT
+from downconvert.gateway.network.upstream import framed
+from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.cluster import Through, modern
 from tests.downconvert.gateway.serving import LENGTH
 from tests.downconvert.gateway.talk import fetch_body
 
@@ -47,7 +54,7 @@ class Side:
     def is_writable(self) -> bool:
         return self.may_write
 
-    def send(self, data: bytes) -> None:
+    def send(self, data: bytes | bytearray) -> None:
         self.sent += data
 
     def wake(self) -> None:
@@ -93,6 +100,16 @@ class Broken:
         self.address = BROKER
         self.name = str(BROKER)
         self.answers: list[tuple[str, float, str]] = []
+        self.last_id = 40
+
+    def next_id(self) -> int:
+        self.last_id += 1
+        return self.last_id
+
+    def write(self, ask: Ask) -> int:
+        number = self.next_id()
+        self.stream.send(framed(ask, number))
+        return number
 
     def on_answer(self, name: str, seconds: float, api: str) -> None:
         self.answers.append((name, seconds, api))
@@ -103,6 +120,10 @@ class Counted:
 
     def __init__(self) -> None:
         self.served: list[tuple[str, float, int, int]] = []
+        self.errors: list[tuple[str, dict[int, int]]] = []
+
+    def errors_answered(self, api: str, codes: dict[int, int]) -> None:
+        self.errors.append((api, codes))
 
     def request_served(self, api: str, seconds: float, _: str, received: int, sent: int) -> None:
         self.served.append((api, seconds, received, sent))
@@ -126,9 +147,9 @@ class Between:
         await asyncio.sleep(0)
         return task
 
-    def rows(self) -> dict[tuple[str, int], int]:
+    def rows(self, name: str = "requests") -> dict[tuple[str, int], int]:
         rows = self.session.shared.census.rows()
-        return {(row["api"], row["version"]): row["requests"] for row in rows}
+        return {(row["api"], row["version"]): row[name] for row in rows}
 
 
 def request(number: int, *, waits: bool = False, client_id: str = "test") -> bytes:
@@ -144,3 +165,22 @@ def request(number: int, *, waits: bool = False, client_id: str = "test") -> byt
 
 def answer(number: int, size: int = 20) -> bytes:
     return LENGTH.pack(size) + number.to_bytes(4) + bytes(size - 4)
+
+
+@contextmanager
+def known(tmp_path: Path) -> Iterator[Through]:
+    """A client whose requests of both kinds are known."""
+    with LogDir.open(tmp_path, writable=True) as log_dir:
+        found = Through(modern(Broker(log_dir, BrokerConfig())))
+        limits = Limits(idle_timeout=IDLE, request_timeout=REQUEST_TIMEOUT)
+        object.__setattr__(found.config, "limits", limits)
+        for waits in (False, True):
+            assert found.passes(request(1, waits=waits)[4:])
+        yield found
+
+
+Use = Callable[[Between], Coroutine[Any, Any, None]]
+
+
+def run(through: Through, use: Use) -> None:
+    asyncio.run(use(Between(through)))

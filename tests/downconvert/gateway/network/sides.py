@@ -136,10 +136,10 @@ class Between:
         self.session = through.session
         self.client, self.broker = Side(CLIENT), Side("the broker")
         self.counted, self.upstream = Counted(), Broken(self.broker)
-        self.now = 100.0
+        self.now, self.day = 100.0, DAY
         client: Any = self.client
         counted: Any = self.counted
-        self.passing = Passing(client, through.session, counted, lambda: DAY, lambda: self.now)
+        self.passing = Passing(client, through.session, counted, lambda: self.day, lambda: self.now)
         self.passing.reach(self.upstream)  # type: ignore[arg-type]
 
     async def begin(self) -> "asyncio.Task[Any]":

@@ -10,6 +10,7 @@ from downconvert.gateway.network import translating
 from downconvert.gateway.network.ended import UnreachableError
 from downconvert.gateway.network.streams import PIECE_SIZE
 from downconvert.gateway.session.client_identity import ClientIdentity
+from downconvert.gateway.session.exchanges import Answer
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame, parsed
@@ -55,7 +56,7 @@ def test_an_old_fetch_is_translated_and_counted_the_first_time_and_later(through
     async def use(between: Between) -> None:
         await between.begin()
         for number in range(1, 4):
-            between.now = 200.0 * number
+            between.now, between.day = 200.0 * number, DAY + number
             between.client.arrive(old_fetch())
             assert between.client.deadline.limits[-1] == between.now + REQUEST_TIMEOUT + WAIT
             assert not between.passing.is_idle
@@ -73,7 +74,7 @@ def test_an_old_fetch_is_translated_and_counted_the_first_time_and_later(through
             assert between.rows("translated")["Fetch", VERSION] == number
             assert between.rows("records_converted")["Fetch", VERSION] == 8 * number
         ((topic, _, seen),) = between.session.shared.last_old.rows()
-        assert (topic, seen) == ("t", DAY)
+        assert (topic, seen) == ("t", DAY + 3)
         assert len(between.session.repeated) == 1
         assert not between.counted.errors
 
@@ -161,6 +162,24 @@ def test_more_is_asked_for_while_the_answer_is_short(through: Through) -> None:
     run(through, use)
 
 
+def test_an_old_fetch_that_is_answered_without_the_cluster_is_left_to_the_task(
+    through: Through,
+) -> None:
+    """A client that claims to be a broker is refused."""
+    body = fetch_body(0)
+    body.replica_id = 3
+    data = frame(ApiKey.Fetch, VERSION, body)
+
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(LENGTH.pack(len(data)) + data)
+        translation = await asyncio.wait_for(task, 1.0)
+        assert isinstance(translation.step, Answer)
+        assert not between.broker.sent
+
+    run(through, use)
+
+
 def test_a_large_answer_is_left_to_the_task(through: Through) -> None:
     async def use(between: Between) -> None:
         task = await between.begin()
@@ -219,8 +238,9 @@ def test_an_old_fetch_is_left_to_the_task_unless_it_can_go_on_at_once(
             between.broker.may_write = False
         size = -1 if way == "in part" else len(old_fetch())
         between.client.arrive(old_fetch()[:size])
-        await asyncio.wait_for(task, 1.0)
+        assert await asyncio.wait_for(task, 1.0) is None
         assert not between.broker.sent
+        assert between.client.available == old_fetch()[:size]
 
     run(through, use)
 

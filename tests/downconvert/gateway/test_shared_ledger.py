@@ -2,6 +2,8 @@
 
 import os
 import signal
+from threading import Thread
+from time import sleep
 
 import pytest
 
@@ -55,6 +57,25 @@ def test_processes_that_change_an_entry_at_once_lose_nothing_and_one_that_dies_l
         process.join()
     assert [process.exitcode for process in processes] == [0, 0, -signal.SIGKILL]
     assert kept(ledger) == Entry(1.0, 3 * TIMES)
+
+
+def test_threads_that_change_an_entry_at_once_lose_nothing() -> None:
+    ledger = SharedLedger()
+
+    def slowly(entry: Entry) -> Entry:
+        sleep(0.0001)  # another thread has its turn
+        return Entry(1.0, entry.number + 1)
+
+    def count_slowly() -> None:
+        for _ in range(50):
+            ledger.change("a", slowly)
+
+    threads = [Thread(target=count_slowly) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kept(ledger) == Entry(1.0, 200)
 
 
 def note(ledger: Ledger, names: list[str]) -> None:

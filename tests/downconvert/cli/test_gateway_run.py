@@ -130,6 +130,16 @@ def test_two_lines_say_where_clients_connect(
     assert [one.stopped for one in Fake.made] == [1]
 
 
+def test_each_line_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def answer() -> None:
+        Fake.made[0].unready = []
+
+    Fake.hooks = [answer, *[lambda: None] * 5]
+    run({ONLY: CONFIG})
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert not Fake.hooks
+
+
 def test_lines_of_several_clusters_name_theirs(capsys: pytest.CaptureFixture[str]) -> None:
     named = {"north": CONFIG, "south": replace(CONFIG, node_port_first=5000)}
     run(named)
@@ -194,7 +204,15 @@ def test_an_http_port_in_use_is_named_and_one_in_use_by_us_is_free_afterwards() 
     assert [one.stopped for one in Fake.made] == [1]
 
 
-def test_the_history_is_kept_while_it_runs_and_at_the_end(tmp_path: Path) -> None:
+def test_the_history_is_kept_at_the_end_of_a_short_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway_run, "STORE_SECONDS", 60.0)
+    run({ONLY: CONFIG}, history=tmp_path / "history")
+    assert json.loads((tmp_path / "history").read_text())["rows"] == [["t", "p", 5.0]]
+
+
+def test_the_history_is_kept_while_it_runs(tmp_path: Path) -> None:
     path, sizes = tmp_path / "history", list[bool]()
     Fake.hooks = [lambda: sizes.append(path.exists())] * 30
     run({ONLY: CONFIG}, history=path)

@@ -247,6 +247,27 @@ def test_a_slow_client_is_waited_for_outside_the_thread(
     asyncio.run(use())
 
 
+def test_what_a_thread_has_begun_to_send_is_sent_in_the_same_way(
+    sockets: tuple[socket.socket, socket.socket],
+) -> None:
+    near, far = sockets
+
+    async def use() -> None:
+        client, read = Client(near), list[int]()
+        client.on_wait = lambda: read.append(read_all(far))
+        send: Any = Send(SIZE, converts=False)
+        one = delivery(client)
+        await one.open()
+        await one.advance(begun(replying(Answer(send), [])), lambda: None)
+        assert 0 < send.sent < SIZE
+        await one.send(send, is_small=True)
+        read.append(read_all(far))
+        assert (sum(read), client.pieces) == (SIZE, [])
+        one.close()
+
+    asyncio.run(use())
+
+
 @pytest.mark.parametrize(
     ("error", "raised", "aborts"),
     [

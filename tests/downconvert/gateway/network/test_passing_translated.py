@@ -57,6 +57,7 @@ def test_an_old_fetch_is_translated_and_counted_the_first_time_and_later(through
         await between.begin()
         for number in range(1, 4):
             between.now, between.day = 200.0 * number, DAY + number
+            between.session.client_id = "of the request before"
             between.client.arrive(old_fetch())
             assert between.client.deadline.limits[-1] == between.now + REQUEST_TIMEOUT + WAIT
             assert not between.passing.is_idle

@@ -4,6 +4,7 @@ import asyncio
 import socket
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -14,7 +15,11 @@ from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.network.conversion_pool import ConversionPool
 from downconvert.gateway.network.ended import UnreachableError
 from downconvert.gateway.network.upstream import Upstream, reach
+from downconvert.gateway.security import ClusterSecurity, Credentials
+from downconvert.gateway.session.headers import parse
 from downconvert.gateway.topology import Address
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from tests.downconvert.gateway.serving import cluster
 from tests.ports import LOOPBACK, free_ports
 
@@ -32,12 +37,14 @@ def closing(listener: socket.socket, said: bytes) -> None:
 
 
 def run_reach(
-    addresses: list[int], use: Callable[[Upstream], Coroutine[Any, Any, None]] | None = None
+    addresses: list[int],
+    use: Callable[[Upstream], Coroutine[Any, Any, None]] | None = None,
+    **settings: Any,
 ) -> list[tuple[int, str | None]]:
     """What is reported of each port."""
     reported: list[tuple[int, str | None]] = []
     limits = Limits(connect_timeout=CONNECT_TIMEOUT, request_timeout=REQUEST_TIMEOUT)
-    config = GatewayConfig(bootstrap=(BROKER,), limits=limits)
+    config = replace(GatewayConfig(bootstrap=(BROKER,), limits=limits), **settings)
 
     async def whole() -> None:
         pool = ConversionPool(1)
@@ -96,3 +103,47 @@ def test_addresses_are_tried_in_their_order_and_each_failure_is_told(tmp_path: P
 def test_a_broker_without_an_address_is_not_part_of_the_cluster() -> None:
     with pytest.raises(UnreachableError, match="not part of the cluster any more"):
         run_reach([])
+
+
+def test_a_broker_that_hangs_for_longer_than_a_request_may_is_given_up() -> None:
+    """Even if more time is left to connect. Its connection is closed then."""
+    with socket.create_server((LOOPBACK, 0)) as silent:
+        port = silent.getsockname()[1]
+        with pytest.raises(UnreachableError, match=f"{port} has not answered in 0.2 s"):
+            run_reach([port], limits=Limits(connect_timeout=5.0, request_timeout=0.2))
+        near, _ = silent.accept()
+        with near:
+            near.settimeout(5.0)
+            while near.recv(1000):
+                pass
+
+
+def answering(listener: socket.socket, asked: list[int]) -> None:
+    """A broker that takes any login."""
+    bodies = {
+        ApiKey.SaslHandshake: Message(error_code=0, mechanisms=["PLAIN"]),
+        ApiKey.SaslAuthenticate: Message(error_code=0, auth_bytes=b""),
+        ApiKey.ApiVersions: Message(error_code=0, api_keys=[]),
+    }
+    near, _ = listener.accept()
+    with near:
+        while size := near.recv(4, socket.MSG_WAITALL):
+            data = near.recv(int.from_bytes(size), socket.MSG_WAITALL)
+            header = parse(memoryview(data))
+            assert header.api is not None
+            asked.append(header.api)
+            flexible = header.api is not ApiKey.ApiVersions and is_flexible(
+                header.api, header.version
+            )
+            body = encode(f"{header.api.name}Response", header.version, bodies[header.api])
+            near.sendall(framed(header.correlation_id, b"\0" * flexible, body))
+
+
+def test_a_login_comes_before_everything_else() -> None:
+    """Some brokers answer nothing before it."""
+    asked: list[int] = []
+    credentials = Credentials(mechanism="PLAIN", username="ann", secret="pencil")
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        Thread(target=answering, args=(listener, asked), daemon=True).start()
+        run_reach([listener.getsockname()[1]], security=ClusterSecurity(credentials=credentials))
+    assert asked == [ApiKey.SaslHandshake, ApiKey.SaslAuthenticate, ApiKey.ApiVersions]

@@ -184,6 +184,28 @@ def test_a_child_that_dies_is_replaced_and_stays_counted(
     assert lines == ["process 77 of the gateway died (-9): it is restarted"] * 2
 
 
+def test_it_is_tried_again_if_the_system_cannot_start_a_process(
+    children: Children, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It may have no memory for one. Otherwise nobody would take the place of the dead."""
+    tried: list[int] = []
+
+    def prepare(child: Child) -> None:
+        tried.append(child.number)
+        if len(tried) in (2, 3):
+            raise OSError("there is no memory")
+
+    with Processes(CONFIG, 1) as running:
+        children.prepare = prepare
+        tried.append(0)
+        children.started[0].die()
+        wait_for(lambda: running.figures().restarted == 1)
+        assert len(tried) == 4
+        assert running.figures().unready == []
+    lines = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert lines.count("no process can be started in its place: there is no memory") == 2
+
+
 def test_a_port_is_open_until_the_last_child_that_listens_has_gone(children: Children) -> None:
     (port,) = free_ports(1)
     with Processes(CONFIG, 3) as running:

@@ -15,9 +15,10 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import NAME_MAX
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.cluster import Through
-from tests.downconvert.gateway.session.test_login import CONFIG, authenticate, handshake, log_in
 from tests.downconvert.gateway.talk import produce
 from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, token, write
+
+from .test_login import CONFIG, authenticate, handshake, log_in
 
 ALL = Message(topics=None)
 

@@ -15,8 +15,9 @@ from downconvert.protocol.schemas import Message
 from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
 from records.formats import MAGIC_AT
 from tests.damage import flipped
-from tests.downconvert.gateway.session.test_answers import drive
 from tests.downconvert.storage.logs import batch
+
+from .test_answers import drive
 
 SERVED = range(4, 18)
 TARGET = ConversionPolicy(recode={"zstd": "lz4"})

@@ -1,5 +1,6 @@
 """What the parent of several processes asks its children, and what it makes of their answers."""
 
+import socket
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -236,6 +237,20 @@ def settled(listeners: Any, running: Processes) -> bool:
     for copy in listeners.copies(BOOTSTRAP, running.address.port):
         copy.close()
     return True
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_ports_are_shared_with_other_gateways_only_if_that_is_wanted(
+    children: Children, shares: bool
+) -> None:
+    with Processes(replace(CONFIG, shares_ports=shares), 2) as running, socket.socket() as other:
+        assert children.started
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if shares:
+            other.bind(running.address)
+        else:
+            with pytest.raises(OSError, match="in use"):
+                other.bind(running.address)
 
 
 def test_a_port_that_cannot_be_opened_is_told_to_the_child(children: Children) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyRecodedRecords
+from downconvert.gateway.network import translating
 from downconvert.gateway.network.streams import PIECE_SIZE
 from downconvert.gateway.network.translating import OLD_FETCHES, Translation
 from downconvert.gateway.network.upstream import framed
@@ -181,7 +182,10 @@ def test_an_answer_that_is_not_so_simple_goes_to_the_exchange() -> None:
     assert one.whole_answer() is not None
 
 
-def test_the_cluster_is_asked_again_while_the_exchange_wants_more() -> None:
+def test_the_cluster_is_asked_again_while_the_exchange_wants_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(translating, "SOON", 10.0)  # however slow the machine is
     one, upstream = translation(asked(), TURN, asked()), Upstream()
     one.begin(upstream)  # type: ignore[arg-type]
     assert one.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]

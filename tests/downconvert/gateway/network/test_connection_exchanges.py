@@ -67,11 +67,9 @@ def test_the_cluster_is_asked_again_after_a_large_answer_without_records(
         broker,
         *(build_empty(base_offset=n, last_offset=n, producer_id=1) for n in range(count)),
     )
-    partition = broker.topics.partition("t", 0)
-    assert partition is not None
-    partition.log.writer.roll()
     append(broker, batch(count))
     with gateway(port) as running, Wire(running.address) as client:
         for version in (2, 2, 2, 3):
-            (part,) = client.ask(ApiKey.Fetch, version, fetch_body(0)).responses[0].partitions
+            body = fetch_body(0, max_bytes=70_000)
+            (part,) = client.ask(ApiKey.Fetch, version, body).responses[0].partitions
             assert [record.offset for record in records_of(part)] == [count]

@@ -1,4 +1,4 @@
-"""Exchanges that a connection's task runs: their waits, their counts, and several requests each."""
+"""Exchanges that a connection's task runs: their waits, and their counts."""
 
 import time
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.gateway.config import Limits
 from downconvert.protocol.schemas import ApiKey
-from records import build_empty
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, records_of
 from tests.downconvert.gateway.test_server import append, wait_for
@@ -55,21 +54,3 @@ def test_conversions_of_large_and_small_answers_are_counted(
             return sum(row["records_converted"] for row in rows if row["api"] == "Fetch")
 
         wait_for(lambda: counted() == 5)
-
-
-def test_the_cluster_is_asked_again_after_a_large_answer_without_records(
-    behind: tuple[Broker, int],
-) -> None:
-    """The first request of a connection, and one that was begun while it was received."""
-    broker, port = behind
-    count = 1500  # 90 KB of batches that compaction has emptied
-    append(
-        broker,
-        *(build_empty(base_offset=n, last_offset=n, producer_id=1) for n in range(count)),
-    )
-    append(broker, batch(count))
-    with gateway(port) as running, Wire(running.address) as client:
-        for version in (2, 2, 2, 3):
-            body = fetch_body(0, max_bytes=70_000)
-            (part,) = client.ask(ApiKey.Fetch, version, body).responses[0].partitions
-            assert [record.offset for record in records_of(part)] == [count]

@@ -222,6 +222,8 @@ def test_a_port_is_open_until_the_last_child_that_listens_has_gone(children: Chi
         assert not is_free(port)
         first.close(NODE)
         first.close(BOOTSTRAP)
+        time.sleep(0.05)
+        assert not is_free(running.address.port)  # clients find the gateway there
         assert settled(third, running)
         assert not is_free(port)
         second.close(NODE)

@@ -222,8 +222,7 @@ class Connection:
             self._client.close()
 
     async def _exchange(self, size: int, begun: Translation | None) -> None:
-        shared = self.session.shared
-        frame = None if begun is None else begun.frame
+        shared, frame = self.session.shared, None if begun is None else begun.frame
         request = ClientRequest(self._client, size, shared.config.limits, shared.requests, frame)
         delivery = Delivery(self._client, self._pool)
         try:  # sending may take long; only the answer and the request are held meanwhile
@@ -239,8 +238,9 @@ class Connection:
                 if end is not None:
                     raise end
         except (UnreachableError, TimeoutError) as error:
-            reason = str(error) or "it has not arrived whole in time"
-            raise UnreachableError(f"{request.described}: {reason}") from error
+            reason = f"{request.described}: {str(error) or 'it has not arrived whole in time'}"
+            is_client = isinstance(error, TimeoutError) and getattr(error, "peer", CLIENT) == CLIENT
+            raise (TimeoutError if is_client else UnreachableError)(reason) from error
         finally:
             request.release()
             delivery.close()

@@ -16,6 +16,14 @@ class ConnectionEndedError(Exception):
         self.peer = peer
 
 
+class StalledError(TimeoutError):
+    """The other side has neither sent nor taken a byte for too long. `peer`: its name."""
+
+    def __init__(self, peer: str, seconds: float | None) -> None:
+        super().__init__(f"{peer} has neither sent nor taken a byte in {seconds:g} s")
+        self.peer = peer
+
+
 class UnreachableError(Exception):
     """No broker of the cluster could be reached, or none accepted the gateway."""
 

@@ -27,7 +27,7 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import ResponseSend
 from records import RecordsError
 
-from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
+from .ended import ConnectionEndedError, SilentBrokerError, StalledError, UnreachableError
 from .splicing import WORTHWHILE
 from .streams import CLIENT, DIRECT_MIN, Stream
 from .translating import OLD_FETCHES, Translation
@@ -138,7 +138,9 @@ class Passing:
             if self.is_idle:
                 raise
             cause = self._silence(error)
-            raise UnreachableError(f"{self._described()}: {cause}") from cause
+            is_client = isinstance(cause, StalledError) and cause.peer == CLIENT
+            kind = TimeoutError if is_client else UnreachableError
+            raise kind(f"{self._described()}: {cause}") from cause
         finally:
             self._is_open = False
 
@@ -382,7 +384,7 @@ class Passing:
         """The error that a time-out means for the request under way."""
         assert self._upstream is not None
         if str(error):
-            return error  # the client's own time-out
+            return error  # of a transfer, by its own time-out
         stream, limit = self._upstream.stream, self._limits.request_timeout
         if self._left or stream.available:
             return stream.silence()

@@ -14,7 +14,7 @@ from records.units import KiB
 
 from . import splicing
 from .deadline import Deadline, wake
-from .ended import ConnectionEndedError
+from .ended import ConnectionEndedError, StalledError
 from .receiver import SCRATCH_SIZE, Receiver, scratch
 from .tcp import keep_alive, unsent
 
@@ -317,9 +317,9 @@ class Stream(asyncio.BufferedProtocol):
             if progress() <= before:
                 raise self.silence() from None
 
-    def silence(self) -> TimeoutError:
+    def silence(self) -> StalledError:
         """The error of a transfer without progress."""
-        return TimeoutError(f"{self.peer} has neither sent nor taken a byte in {self.patience:g} s")
+        return StalledError(self.peer, self.patience)
 
     async def copy_to(self, other: "Stream", size: int) -> None:
         """Forwards `size` bytes, no faster than the other side takes them."""

@@ -5,20 +5,16 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from multiprocessing import Pipe
 from pathlib import Path
 from socket import socketpair
-from threading import Lock
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
 from downconvert.access.rights import Access, ConfigError
 from downconvert.gateway import child_process, processes
 from downconvert.gateway.config import GatewayConfig, Limits
-from downconvert.gateway.figures import Figures
 from downconvert.gateway.observing import Observation
 from downconvert.gateway.processes import Processes
 from downconvert.gateway.session.shared import Ledgers
@@ -146,42 +142,7 @@ def test_one_that_does_not_answer_in_time_stays_counted_and_is_understood_later(
     assert several.figures().processes == 2
 
 
-class Dead:
-    """A child that has died."""
-
-    number = 0
-    is_alive = False
-    last = Figures(processes=0)
-    process = SimpleNamespace(sentinel=0, pid=1, exitcode=-9)
-
-    def close(self) -> None:
-        pass
-
-
-def test_it_is_tried_again_where_the_system_cannot_start_a_process(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As where there is no memory for one: else nobody would ever take the place of the dead."""
-    monkeypatch.setattr(processes, "RESTART_SECONDS", 0.0)
-    monkeypatch.setattr(processes, "wait", lambda *_, **__: [])
-    running = Processes(GatewayConfig(bootstrap=(NOWHERE,), listen=Address(LOOPBACK, 0)), 1)
-    tried: list[int] = []
-
-    def start(number: int) -> Any:
-        tried.append(number)
-        if len(tried) == 1:
-            raise OSError("there is no memory")
-        running._stopping.set()
-        return Dead()
-
-    monkeypatch.setattr(running, "_started", start)
-    running.children = [cast(Any, Dead())]
-    running._watch()
-    assert tried == [0, 0]
-    assert running._past.restarted == 1
-
-
-def test_one_that_cannot_serve_says_why_and_stays_counted(
+def test_one_that_cannot_serve_says_why_to_its_parent(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(signal, "signal", lambda *_: None)
@@ -189,15 +150,15 @@ def test_one_that_cannot_serve_says_why_and_stays_counted(
         bootstrap=(NOWHERE,), listen=Address(LOOPBACK, 0), tls_cert="/no", tls_key="/no"
     )
     parents, childs = Pipe()
-    child = processes._Child.__new__(processes._Child)
-    child._control, child._lock, child._questions = parents, Lock(), count(child_process.FIRST)
-    child.last = Figures(processes=0, cpu_seconds=1.0)
     ours, theirs = socketpair()
     with parents, childs, ours, theirs:
         child_process.serve(childs, theirs, config, lambda: bool, Ledgers())
-        assert child.figures() == child.last
+        number, error = parents.recv()
+    assert number == child_process.FIRST  # of the question that it has not heard
+    assert isinstance(error, ConfigError)
     (record,) = caplog.records
-    assert record.getMessage().startswith("it cannot serve: tls_cert /no")
+    assert record.getMessage() == f"it cannot serve: {error}"
+    assert str(error).startswith("tls_cert /no")
 
 
 def test_a_port_that_is_taken_is_an_error(several: Processes) -> None:

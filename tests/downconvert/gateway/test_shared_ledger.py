@@ -2,6 +2,8 @@
 
 import os
 import signal
+from threading import Thread
+from time import sleep
 
 import pytest
 
@@ -57,6 +59,25 @@ def test_processes_that_change_an_entry_at_once_lose_nothing_and_one_that_dies_l
     assert kept(ledger) == Entry(1.0, 3 * TIMES)
 
 
+def test_threads_that_change_an_entry_at_once_lose_nothing() -> None:
+    ledger = SharedLedger()
+
+    def slowly(entry: Entry) -> Entry:
+        sleep(0.0001)  # another thread has its turn
+        return Entry(1.0, entry.number + 1)
+
+    def count_slowly() -> None:
+        for _ in range(50):
+            ledger.change("a", slowly)
+
+    threads = [Thread(target=count_slowly) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert kept(ledger) == Entry(1.0, 200)
+
+
 def note(ledger: Ledger, names: list[str]) -> None:
     for at, name in enumerate(names):
         ledger.change(name, lambda _, at=at: Entry(float(at), at))  # type: ignore[misc]
@@ -75,6 +96,43 @@ def test_names_of_any_number_take_bounded_memory() -> None:
     known = [kept(ledger, name) != Entry() for name in names]
     assert all(known[-100:])
     assert sum(known) <= SETS * SET_ENTRIES
+
+
+@pytest.mark.parametrize("is_ascending", [True, False])
+def test_a_full_set_forgets_the_name_with_the_oldest_time(is_ascending: bool) -> None:
+    """Whatever order the names come in."""
+    ledger, names = SharedLedger(), [str(number) for number in range(2 * SETS * SET_ENTRIES)]
+    for at, name in enumerate(names if is_ascending else reversed(names)):
+        time = at + 1.0 if is_ascending else len(names) - at
+        ledger.change(name, lambda _, time=time: Entry(time, 1))  # type: ignore[misc]
+    newest = names[-SETS * SET_ENTRIES // 2 :]  # they fill half of the sets' room
+    known = sum(kept(ledger, name) != Entry() for name in newest)
+    assert known > 0.95 * len(newest)
+
+
+def test_a_name_changes_its_own_entry_and_no_other_of_its_set() -> None:
+    ledger, names = SharedLedger(), [str(number) for number in range(SETS * SET_ENTRIES // 4)]
+    note(ledger, names)
+    before = [kept(ledger, name) for name in names]
+    ledger.change(names[0], lambda entry: entry._replace(number=entry.number + 5))
+    ledger.change("another", lambda _: None)
+    assert kept(ledger, names[0]) == before[0]._replace(number=before[0].number + 5)
+    assert [kept(ledger, name) for name in names[1:]] == before[1:]
+
+
+def test_names_that_cannot_be_encoded_are_kept_apart() -> None:
+    ledger, names = SharedLedger(), ["a\ud800", "a\ud801", "a"]
+    note(ledger, names)
+    assert [kept(ledger, name).number for name in names] == [0, 1, 2]
+
+
+def test_ledgers_place_names_by_secrets_of_their_own() -> None:
+    """So nobody can choose names that push others out."""
+    ledgers, names = [SharedLedger(), SharedLedger()], [str(n) for n in range(5 * SETS)]
+    for ledger in ledgers:
+        note(ledger, names)
+    known = [[kept(ledger, name) != Entry() for name in names] for ledger in ledgers]
+    assert known[0] != known[1]
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "x" * 100_000])

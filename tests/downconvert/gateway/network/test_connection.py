@@ -1,0 +1,254 @@
+"""One client's connection: what ends it, what is counted of it, and how long it is kept."""
+
+import logging
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.access.identity import Users
+from downconvert.access.rights import Access
+from downconvert.broker import Broker
+from downconvert.gateway.config import Limits
+from downconvert.gateway.figures import End
+from downconvert.gateway.identity import Identities
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.places import EVICTED
+from tests.downconvert.broker.asking import frame
+from tests.downconvert.gateway.hanging import Hanging
+from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
+from tests.downconvert.gateway.test_server import append, wait_for
+from tests.downconvert.storage.logs import batch
+
+GROUP = Message(group_id="g", generation_id=1, member_id="m", topics=[])
+NONE = Message(topics=[])
+RATE = 1000.0  # bytes a second
+LARGE = 50_000  # bytes of a record: its fetch mutes for 49 s
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
+    with cluster(tmp_path, "t") as found:
+        yield found
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
+    caplog.set_level(logging.INFO, "downconvert.gateway")
+    return caplog
+
+
+def ends(log: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
+    """The lines about connections that have ended."""
+    return [one for one in log.records if " requests in " in one.getMessage()]
+
+
+def framed(api: ApiKey, version: int, body: Message) -> bytes:
+    data = frame(api, version, body)
+    return LENGTH.pack(len(data)) + data
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_request_of_exactly_the_largest_size_is_served(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture, excess: int
+) -> None:
+    size = len(frame(ApiKey.Metadata, 1, NONE))
+    limits = Limits(request_size=size - excess)
+    with gateway(behind[1], limits=limits) as running, Wire(running.address) as client:
+        client.send(ApiKey.Metadata, 1, NONE)
+        if not excess:
+            assert client.receive()
+            return
+        assert client.has_ended()
+        wait_for(lambda: bool(ends(log)))
+    assert f": a request of {size} bytes [bad_request" in ends(log)[0].getMessage()
+
+
+def test_a_request_without_a_byte_ends_the_connection_and_the_log_says_so(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture
+) -> None:
+    with gateway(behind[1]) as running, Wire(running.address) as client:
+        client.socket.sendall(LENGTH.pack(0))
+        assert client.has_ended()
+        wait_for(lambda: bool(ends(log)))
+    assert ": a request of 0 bytes [bad_request after 0 " in ends(log)[0].getMessage()
+
+
+def test_every_request_and_byte_is_counted_however_it_is_handled(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture
+) -> None:
+    """Read, passed on, translated, repeated, in pieces, and without an answer."""
+    broker, port = behind
+    append(broker, batch(0, size=3000), batch(1, size=200_000))
+    asked = [
+        *[(ApiKey.Metadata, 1, NONE)] * 2,
+        *[(ApiKey.Heartbeat, 3, GROUP)] * 3,
+        *[(ApiKey.Fetch, 2, fetch_body(0, max_bytes=3500))] * 4,
+        *[(ApiKey.Fetch, 12, fetch_body(0))] * 3,
+        (ApiKey.Fetch, 3, fetch_body(0)),
+        (ApiKey.Produce, 0, produce_body(message_set(0, b"a"), acks=0)),
+        (ApiKey.Produce, 3, produce_body(message_set(2, b"a"), acks=0)),
+        (ApiKey.Metadata, 1, NONE),
+    ]
+    received = 0
+    with gateway(port) as running:
+        with Wire(running.address) as client:
+            for api, version, body in asked:
+                received += len(framed(api, version, body))
+                client.send(api, version, body)
+                if api is not ApiKey.Produce:
+                    client.receive()
+        wait_for(lambda: bool(ends(log)))
+        served = running.figures().served[""]
+    assert ends(log)[0].fields["requests"] == len(asked)  # type: ignore[attr-defined]
+    assert (served.received, served.sent) == (received, client.received)
+    counts = {api: sum(one.counts) for api, one in served.latencies.items()}
+    assert counts == {"Metadata": 3, "Heartbeat": 3, "Fetch": 8, "Produce": 2}
+    assert all(0 < one.seconds < 10 for one in served.latencies.values())
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (3, 2)])
+def test_a_produce_without_an_answer_counts_towards_its_clients_rate(
+    behind: tuple[Broker, int], version: int, magic: int
+) -> None:
+    access = Access(producer_byte_rate=RATE)
+    with gateway(behind[1], access=access) as running, Wire(running.address) as client:
+        body = produce_body(message_set(magic, bytes(LARGE)), acks=0)
+        client.send(ApiKey.Produce, version, body)
+        wait_for(lambda: running.figures().throttled.get("Produce", 0.0) > LARGE / RATE - 2)
+
+
+@pytest.mark.parametrize("sends_more", [False, True])
+@pytest.mark.parametrize("version", [1, 4])
+def test_a_client_that_is_not_read_from_does_not_delay_the_end(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture, version: int, sends_more: bool
+) -> None:
+    broker, port = behind
+    append(broker, batch(0, size=LARGE))
+    limits, access = Limits(drain_timeout=3.0), Access(consumer_byte_rate=RATE)
+    with gateway(port, limits=limits, access=access) as running, Wire(running.address) as client:
+        client.ask(ApiKey.Fetch, version, fetch_body(0))
+        if sends_more:
+            client.send(ApiKey.Metadata, 1, NONE)
+        wait_for(lambda: "Fetch" in running.figures().latencies)
+        started = time.monotonic()
+        running.stop()
+        assert time.monotonic() - started < limits.drain_timeout
+        assert client.has_ended()
+    assert ": the gateway is closing [" in ends(log)[0].getMessage()
+
+
+@pytest.mark.parametrize(("version", "magic"), [(0, 0), (3, 2)])
+def test_a_client_that_leaves_before_it_is_muted_has_left(
+    behind: tuple[Broker, int], version: int, magic: int
+) -> None:
+    access = Access(producer_byte_rate=RATE)
+    with gateway(behind[1], access=access) as running:
+        with Wire(running.address) as client:
+            body = produce_body(message_set(magic, bytes(LARGE)), acks=0)
+            client.send(ApiKey.Produce, version, body)
+        wait_for(lambda: "Produce" in running.figures().throttled)
+        wait_for(lambda: not running.places)
+
+
+def test_a_client_hears_of_its_brokers_end_while_it_is_not_read_from(
+    behind: tuple[Broker, int],
+) -> None:
+    broker, port = behind
+    append(broker, batch(0, size=LARGE))
+    access = Access(consumer_byte_rate=RATE)
+    with (
+        Hanging(port) as between,
+        gateway(between.port, access=access) as running,
+        Wire(running.address) as client,
+    ):
+        client.ask(ApiKey.Fetch, 4, fetch_body(0))
+        wait_for(lambda: "Fetch" in running.figures().latencies)
+        between.drop()
+        assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.CLUSTER] == 1)
+
+
+@pytest.mark.parametrize("has_time", [True, False])
+@pytest.mark.parametrize("version", [3, 12])
+def test_a_client_may_read_slowly_for_as_long_as_it_may_be_idle(
+    behind: tuple[Broker, int], version: int, has_time: bool
+) -> None:
+    """Whatever the limits of other waits are."""
+    broker, port = behind
+    append(broker, *(batch(offset, size=200_000) for offset in range(100)))
+    limits = Limits(
+        idle_timeout=30.0 if has_time else 0.3,
+        request_timeout=0.2 if has_time else 20.0,
+        receive_timeout=0.25 if has_time else 25.0,
+    )
+    with (
+        gateway(port, limits=limits) as running,
+        Wire(running.address) as client,
+    ):
+        client.ask(ApiKey.Fetch, version, fetch_body(99))
+        client.send(ApiKey.Fetch, version, fetch_body(0, max_bytes=1 << 24))
+        time.sleep(0.7)  # nobody reads
+        if has_time:
+            assert len(client.receive()) > 16_000_000
+        else:
+            wait_for(lambda: running.figures().ends.total() == 1)
+            assert running.figures().ends[End.TIMEOUT] == 1
+
+
+def test_a_request_that_does_not_arrive_whole_in_time_is_its_clients_end(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture
+) -> None:
+    limits = Limits(receive_timeout=0.2, idle_timeout=20.0, request_timeout=25.0)
+    request = framed(ApiKey.Produce, 0, produce_body(message_set(0, bytes(LARGE))))
+    with gateway(behind[1], limits=limits) as running, Wire(running.address) as client:
+        client.socket.sendall(request[:-1])
+        assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.TIMEOUT] == 1)
+    line = "Produce v0 of client id 'test': it has not arrived whole in time [timed_out after 0 "
+    assert f": {line}" in ends(log)[0].getMessage()
+
+
+def test_the_log_says_that_a_place_went_to_another_client(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture
+) -> None:
+    identities = Identities(users=Users({"ann": "secret"}))
+    limits = Limits(connections=1)
+    with (
+        gateway(behind[1], identities=identities, limits=limits) as running,
+        Wire(running.address) as first,
+    ):
+        wait_for(lambda: running.topology.api_versions is not None)
+        first.ask(ApiKey.ApiVersions, 0, Message())
+        with Wire(running.address) as second:
+            assert first.has_ended()
+            second.ask(ApiKey.ApiVersions, 0, Message())
+        wait_for(lambda: len(ends(log)) == 2)
+        assert running.figures().ends[End.REFUSED] == 1
+    assert f": {EVICTED} [refused after 1 " in ends(log)[0].getMessage()
+
+
+def test_error_codes_are_counted_and_codes_of_success_are_not(behind: tuple[Broker, int]) -> None:
+    """Of answers that were read, and of old fetches that a task, a callback or both translate."""
+    body = fetch_body(0, 0, 0)
+    with gateway(behind[1]) as running, Wire(running.address) as client:
+        for version in (1, 2, 2, 4):
+            client.ask(ApiKey.Fetch, version, body)
+        client.ask(ApiKey.Produce, 1, produce_body(message_set(0, b"a"), partition=7))
+        client.ask(ApiKey.Fetch, 3, fetch_body(0))
+        assert running.figures().errors == {("Fetch", 3): 8, ("Produce", 3): 1}
+
+
+def test_a_failed_login_is_answered_and_then_ends(
+    behind: tuple[Broker, int], log: pytest.LogCaptureFixture
+) -> None:
+    identities = Identities(users=Users({"ann": "secret"}))
+    with gateway(behind[1], identities=identities) as running, Wire(running.address) as client:
+        client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+        body = Message(auth_bytes=b"\0ann\0wrong")
+        assert client.ask(ApiKey.SaslAuthenticate, 0, body).error_code == 58
+        assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.LOGIN] == 1)
+    assert "[failed_login after 1 " in ends(log)[0].getMessage()

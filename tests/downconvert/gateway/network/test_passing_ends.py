@@ -1,0 +1,84 @@
+"""The ends of connections whose requests pass, callback by callback."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.gateway.network.ended import ConnectionEndedError
+from downconvert.gateway.network.streams import CLIENT
+from tests.downconvert.gateway.cluster import Through
+
+from .sides import Between, answer, known, request, run
+
+
+@pytest.fixture
+def through(tmp_path: Path) -> Iterator[Through]:
+    with known(tmp_path) as found:
+        yield found
+
+
+@pytest.mark.parametrize("answers", [1, 2])
+def test_the_end_comes_with_the_last_answer(through: Through, answers: int) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(b"".join(request(n) for n in range(answers)))
+        between.passing.finish()
+        for number in range(answers):
+            await asyncio.sleep(0)
+            assert not task.done()
+            between.broker.arrive(answer(number))
+        assert await asyncio.wait_for(task, 1.0) is None
+        assert between.passing.requests == answers
+
+    run(through, use)
+
+
+def test_a_client_that_left_may_have_sent_more_than_what_passes(through: Through) -> None:
+    """The task gets that as soon as all before it are answered."""
+
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(request(1) + request(2, client_id="other"))
+        between.client.has_ended = True
+        between.client.wake()
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not task.done()
+        between.broker.arrive(answer(1))
+        assert await asyncio.wait_for(task, 1.0) is None
+        assert between.client.available == request(2, client_id="other")
+
+    run(through, use)
+
+
+def test_a_broker_that_closes_ends_the_requests_under_way(through: Through) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(request(1))
+        between.passing.broker_ended()
+        with pytest.raises(ConnectionEndedError, match="the broker closed"):
+            await task
+
+    run(through, use)
+
+
+def test_a_client_that_left_is_served_until_only_its_last_answer_is_missing(
+    through: Through,
+) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(request(1) + request(2) + request(3))
+        between.client.has_ended = True
+        between.client.wake()
+        await asyncio.sleep(0)
+        between.broker.arrive(answer(1))
+        await asyncio.sleep(0)
+        assert not task.done()
+        between.broker.arrive(answer(2))
+        with pytest.raises(ConnectionEndedError, match=CLIENT):
+            await task
+        assert not between.client.sent
+
+    run(through, use)

@@ -1,0 +1,278 @@
+"""Requests and answers that pass, callback by callback: without sockets, in a test's own time."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from downconvert.gateway.network.ended import (
+    SilentBrokerError,
+    StalledError,
+    UnreachableError,
+)
+from downconvert.gateway.network.passing import ASKED_MAX
+from downconvert.gateway.network.splicing import WORTHWHILE
+from downconvert.gateway.network.streams import DIRECT_MIN
+from downconvert.protocol.errors import BadRequestError
+from tests.downconvert.gateway.cluster import Through
+from tests.downconvert.gateway.serving import LENGTH
+
+from .sides import (
+    BROKER,
+    IDLE,
+    REQUEST_TIMEOUT,
+    WAIT,
+    Between,
+    answer,
+    known,
+    request,
+    run,
+)
+
+
+@pytest.fixture
+def through(tmp_path: Path) -> Iterator[Through]:
+    with known(tmp_path) as found:
+        yield found
+
+
+def test_requests_pass_only_while_that_is_wanted(through: Through) -> None:
+    async def use(between: Between) -> None:
+        between.client.arrive(request(1))
+        assert not between.broker.sent
+        task = await between.begin()
+        assert between.broker.sent == request(1)  # what had arrived is looked at again
+        between.passing.finish()
+        between.client.arrive(request(2))
+        assert between.broker.sent == request(1)
+        between.broker.arrive(answer(1))
+        assert await task is None
+        assert between.client.sent == answer(1)
+        between.client.arrive(request(3))
+        assert between.broker.sent == request(1)
+
+    run(through, use)
+
+
+def test_a_request_passes_when_all_of_it_is_there_and_it_is_of_a_known_kind(
+    through: Through,
+) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        whole = request(1)
+        between.client.arrive(whole[:-1])
+        assert not between.broker.sent
+        assert await task is None  # the task waits for the rest
+        between.client.available = whole + request(2) + request(3, client_id="other")
+        again = await between.begin()
+        assert between.broker.sent == whole + request(2)
+        assert between.client.available == request(3, client_id="other")
+        between.broker.arrive(answer(1))
+        assert not again.done()  # the other one is looked at once all before it are answered
+        between.broker.arrive(answer(2))
+        assert await again is None
+        assert between.session.client_id == "test"
+        assert between.rows()["Heartbeat", 3] == 3
+        assert between.rows("translated")["Heartbeat", 3] == 0
+
+    run(through, use)
+
+
+@pytest.mark.parametrize("size", [8, 12])
+def test_a_request_too_short_for_its_header_does_not_pass(through: Through, size: int) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(LENGTH.pack(size) + request(1)[4:])
+        assert not between.broker.sent
+        assert await task is None
+
+    run(through, use)
+
+
+def test_log_lines_name_the_client_of_the_last_request(through: Through) -> None:
+    """One connection may have several, as a proxy's has."""
+    assert through.passes(request(1, waits=True, client_id="other")[4:])
+
+    async def use(between: Between) -> None:
+        assert between.session.client_id == "other"
+        await between.begin()
+        between.client.arrive(request(1))
+        assert between.session.client_id == "test"
+        between.client.arrive(request(2, waits=True, client_id="other"))
+        assert between.session.client_id == "other"
+
+    run(through, use)
+
+
+def test_few_requests_wait_for_their_answers_at_a_time(through: Through) -> None:
+    async def use(between: Between) -> None:
+        await between.begin()
+        between.client.arrive(b"".join(request(n) for n in range(ASKED_MAX + 2)))
+        assert between.broker.sent == b"".join(request(n) for n in range(ASKED_MAX))
+        between.broker.sent.clear()
+        between.broker.arrive(answer(0))
+        assert between.broker.sent == request(ASKED_MAX)
+        between.broker.may_write = False
+        between.broker.sent.clear()
+        between.broker.arrive(answer(1))
+        assert not between.broker.sent  # it takes no more now
+
+    run(through, use)
+
+
+def test_each_request_has_its_own_time_and_its_own_count(through: Through) -> None:
+    async def use(between: Between) -> None:
+        await between.begin()
+        timer = between.client.deadline.limits
+        between.client.arrive(request(1, waits=True))
+        assert timer[-1] == 100 + REQUEST_TIMEOUT + WAIT
+        between.now = 101.0
+        between.client.arrive(request(2))
+        assert timer[-1] == 100 + REQUEST_TIMEOUT + WAIT  # the first one is waited for
+        between.now = 104.0
+        between.broker.arrive(answer(1, 500))
+        assert timer[-1] == 104 + REQUEST_TIMEOUT
+        between.now = 105.5
+        between.broker.arrive(answer(2))
+        assert timer[-1] == 105.5 + IDLE
+        sizes = len(request(1, waits=True)), len(request(2))
+        assert between.counted.served == [
+            ("Fetch", 4.0, sizes[0], 504),
+            ("Heartbeat", 4.5, sizes[1], 24),
+        ]
+        assert between.passing.requests == 2
+        assert between.upstream.answers == [
+            (str(BROKER), 4.0, "Fetch"),
+            (str(BROKER), 1.5, "Heartbeat"),
+        ]
+
+    run(through, use)
+
+
+def test_a_broker_answers_the_next_request_from_its_last_answer_on(through: Through) -> None:
+    async def use(between: Between) -> None:
+        await between.begin()
+        between.client.arrive(request(1) + request(2))
+        between.now = 104.0
+        between.broker.arrive(answer(1) + answer(2))
+        assert [seconds for _, seconds, _ in between.upstream.answers] == [4.0, 0.0]
+
+    run(through, use)
+
+
+def test_answers_come_together_and_in_pieces(through: Through) -> None:
+    async def use(between: Between) -> None:
+        await between.begin()
+        between.client.arrive(request(1) + request(2) + request(3))
+        large = answer(2, 3 * DIRECT_MIN)
+        whole = answer(1) + large + answer(3)
+        cut = len(answer(1)) + 100
+        between.broker.arrive(whole[:cut])
+        assert between.client.sent == answer(1)  # a little of the next one waits for more
+        between.now = 110.0
+        between.broker.arrive(whole[cut : cut + DIRECT_MIN])
+        assert between.client.sent == whole[: cut + DIRECT_MIN]
+        assert between.client.deadline.limits[-1] == 110 + REQUEST_TIMEOUT
+        assert between.passing.requests == 1
+        between.broker.arrive(whole[cut + DIRECT_MIN :])
+        assert between.client.sent == whole
+        assert between.passing.requests == 3
+        assert [sent for *_, sent in between.counted.served] == [24, len(large), 24]
+
+    run(through, use)
+
+
+def test_the_beginning_of_an_answer_gives_the_rest_time(through: Through) -> None:
+    async def use(between: Between) -> None:
+        await between.begin()
+        between.client.arrive(request(1))
+        between.now = 120.0
+        between.broker.arrive(answer(1, DIRECT_MIN)[:50])
+        assert between.client.deadline.limits[-1] == 120 + REQUEST_TIMEOUT
+
+    run(through, use)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (answer(2), "another request"),
+        (LENGTH.pack(3) + bytes(20), "a response of 3 bytes"),
+        (LENGTH.pack(-1) + bytes(20), "a response of -1 bytes"),
+    ],
+)
+def test_an_answer_that_cannot_be_one_ends_the_connection(
+    through: Through, data: bytes, text: str
+) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(request(1) + request(2))
+        between.broker.arrive(data)
+        with pytest.raises(BadRequestError, match=text):
+            await task
+        assert not between.client.sent
+        between.broker.arrive(answer(1))
+        assert not between.client.sent
+
+    run(through, use)
+
+
+@pytest.mark.parametrize("is_large", [True, False])
+def test_an_answer_goes_on_as_fast_as_the_client_takes_it(through: Through, is_large: bool) -> None:
+    async def use(between: Between) -> None:
+        await between.begin()
+        between.client.arrive(request(1) + request(2))
+        size = 5000 + WORTHWHILE if is_large else 7000
+        between.client.may_write = is_large
+        between.broker.arrive(answer(1, size)[:5000])
+        between.broker.arrive(answer(2))  # nothing is sent on meanwhile
+        assert len(between.client.sent) == 5000
+        if not is_large:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            assert not between.broker.copied
+        between.client.may_write = True
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert between.broker.copied == [size + 4 - 5000]
+        assert len(between.client.sent) == size + 4 + len(answer(2))
+        assert between.passing.requests == 2
+        assert [sent for *_, sent in between.counted.served] == [size + 4, 24]
+
+    run(through, use)
+
+
+def test_a_client_that_asks_no_more_is_a_time_out(through: Through) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        assert between.client.deadline.limits == [100 + IDLE]
+        between.client.time_out(TimeoutError())
+        with pytest.raises(TimeoutError):
+            await task
+
+    run(through, use)
+
+
+@pytest.mark.parametrize(
+    ("begins", "text"),
+    [
+        (b"", f"broker {BROKER} has not answered in 37 s"),
+        (answer(1, 900)[:20], "the broker has neither sent nor taken a byte in 30 s"),
+        (answer(1, 2 * DIRECT_MIN)[:DIRECT_MIN], "the broker has neither sent nor taken a byte"),
+    ],
+)
+def test_a_broker_that_falls_silent_is_named_with_the_request(
+    through: Through, begins: bytes, text: str
+) -> None:
+    async def use(between: Between) -> None:
+        task = await between.begin()
+        between.client.arrive(request(1, waits=True) + request(2))
+        between.broker.arrive(begins)
+        between.client.time_out(TimeoutError())
+        with pytest.raises(UnreachableError, match=text) as raised:
+            await task
+        assert str(raised.value).startswith("Fetch v12 of client id 'test': ")
+        assert isinstance(raised.value.__cause__, StalledError if begins else SilentBrokerError)
+
+    run(through, use)

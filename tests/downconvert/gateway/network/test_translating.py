@@ -1,0 +1,231 @@
+"""An old fetch on its way through callbacks, step by step: when it is asked, taken and left."""
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyRecodedRecords
+from downconvert.gateway.network import translating
+from downconvert.gateway.network.streams import PIECE_SIZE
+from downconvert.gateway.network.translating import OLD_FETCHES, Translation
+from downconvert.gateway.network.upstream import framed
+from downconvert.gateway.session.exchanges import TURN, Answer, Ask, HangUp, Reply, Steps
+from downconvert.gateway.session.repeated import RepeatedFetch, User
+from downconvert.gateway.session.waiting import LONGEST
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey, Message
+from records import Codec, MemoryRecords
+from tests.downconvert.broker.asking import frame
+from tests.downconvert.gateway.serving import LENGTH
+from tests.downconvert.gateway.session.test_repeated import ASKED_ID, batch, of_cluster
+from tests.downconvert.gateway.talk import fetch_body
+from tests.downconvert.storage.logs import batch as stored
+
+VERSION = 3
+CLUSTERS_VERSION = 12
+USER = User(None, "c", "p")  # type: ignore[arg-type]  # nothing is counted
+READ_WHOLE = of_cluster(batch(), high_watermark=8)
+
+
+class Stream:
+    """What is sent, and whether more may be."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+        self.may_write = True
+
+    def is_writable(self) -> bool:
+        return self.may_write
+
+    def send(self, data: bytes | bytearray) -> None:
+        self.sent.append(bytes(data))
+
+
+class Upstream:
+    """A broker's connection that sends nothing on."""
+
+    def __init__(self, *, may_write: bool = True) -> None:
+        self.stream = Stream()
+        self.stream.may_write = may_write
+        self._next_id = ASKED_ID - 1
+
+    def next_id(self) -> int:
+        self._next_id += 1
+        return self._next_id
+
+    def write(self, ask: Ask) -> int:
+        correlation_id = self.next_id()
+        self.stream.send(framed(ask, correlation_id))
+        return correlation_id
+
+
+def asked(wait: int = 0) -> Ask:
+    return Ask(ApiKey.Fetch, CLUSTERS_VERSION, fetch_body(3, wait=wait))
+
+
+def request(wait: int = 0) -> memoryview:
+    data = frame(ApiKey.Fetch, VERSION, fetch_body(3, max_bytes=300, wait=wait))
+    return memoryview(LENGTH.pack(len(data)) + data)
+
+
+def translation(*yielded: Any, reply: Reply | None = None, known: Any = None) -> Translation:
+    def exchange() -> Steps:
+        yield from (step for step in yielded)
+        return reply or Answer(ResponseSend([bytearray(b"answer")]))
+
+    return Translation(exchange, request(), 1.5, known)
+
+
+def repeated(wait: int = 0) -> RepeatedFetch:
+    body = fetch_body(3, max_bytes=300, wait=wait)
+    ask = Ask(ApiKey.Fetch, CLUSTERS_VERSION, body)
+    data = framed(ask)
+    at = len(data) - 30
+    return RepeatedFetch(VERSION, body, data, at, ConversionPolicy(), USER)
+
+
+def test_exactly_the_fetches_of_old_formats_are_translated() -> None:
+    assert {(int.from_bytes(one[:2]), int.from_bytes(one[2:])) for one in OLD_FETCHES} == {
+        (ApiKey.Fetch, version) for version in range(4)
+    }
+
+
+@pytest.mark.parametrize(("wait", "seconds"), [(-1, 0), (7000, 7), ((1 << 31) - 1, LONGEST)])
+def test_the_cluster_may_wait_as_long_as_the_client_said(wait: int, seconds: float) -> None:
+    first = translation(asked(wait))
+    first.begin(Upstream())  # type: ignore[arg-type]
+    assert first.wait == seconds
+    again = translation(asked(), known=repeated(wait))
+    again.begin(Upstream())  # type: ignore[arg-type]
+    assert again.wait == seconds
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("may_write", [True, False])
+def test_the_cluster_is_asked_at_once_if_it_takes_requests(is_known: bool, may_write: bool) -> None:
+    upstream = Upstream(may_write=may_write)
+    one = translation(asked(), known=repeated() if is_known else None)
+    assert one.begin(upstream) is may_write  # type: ignore[arg-type]
+    assert len(upstream.stream.sent) == may_write
+    assert one.is_for_task is not may_write
+    assert one.correlation_id == (ASKED_ID if may_write else None)
+    assert (one.repeated is not None) == (is_known and may_write)
+    if one.repeated is None:
+        assert isinstance(one.step, Ask)
+
+
+def test_an_exchange_begins_early_if_the_last_answer_was_large() -> None:
+    known = repeated()
+    known.is_large = True
+    one = translation(asked(), known=known)
+    assert one.begin(Upstream())  # type: ignore[arg-type]
+    assert one.repeated is None
+    assert isinstance(one.step, Ask)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        TURN,
+        Ask(ApiKey.Fetch, VERSION, None),
+        Ask(ApiKey.Produce, 9, Message(acks=0, timeout_ms=5, topic_data=[])),
+    ],
+    ids=["takes time", "is the client's own", "has no answer"],
+)
+def test_a_step_other_than_a_request_with_an_answer_is_left_to_the_task(step: Any) -> None:
+    def exchange() -> Iterator[Any]:
+        while True:
+            yield step
+            time.sleep(0.002)  # longer than the event loop may work for one client
+
+    upstream = Upstream()
+    one = Translation(exchange, request(), 1.5)  # type: ignore[arg-type]
+    assert not one.begin(upstream)  # type: ignore[arg-type]
+    assert one.is_for_task
+    assert one.step is step
+    assert not upstream.stream.sent
+
+
+@pytest.mark.parametrize(
+    ("size", "is_small"),
+    [(3, False), (4, True), (PIECE_SIZE - 4, True), (PIECE_SIZE - 3, False), (-1, False)],
+)
+def test_an_answer_of_a_piece_at_most_is_taken_in_one_call(size: int, is_small: bool) -> None:
+    known = repeated()
+    known.is_large = is_small
+    one = translation(asked(), known=known)
+    one.begin(Upstream())  # type: ignore[arg-type]
+    assert one.is_small(size) is is_small
+    assert one.is_for_task is not is_small
+    assert known.is_large is not is_small  # as the next one is expected to be
+
+
+def test_a_known_answer_is_made_without_an_exchange() -> None:
+    one = translation(asked(), known=repeated())
+    one.begin(Upstream())  # type: ignore[arg-type]
+    assert not one.take(memoryview(READ_WHOLE), Upstream())  # type: ignore[arg-type]
+    assert one.answered is not None
+    assert one.answered.records == 5
+    assert one.correlation_id is None
+    assert int.from_bytes(one.answered.frame[4:8]) == one.header.correlation_id
+
+
+def test_an_answer_that_is_not_so_simple_goes_to_the_exchange() -> None:
+    one = translation(asked(), known=repeated())
+    one.begin(Upstream())  # type: ignore[arg-type]
+    failed = memoryview(of_cluster(b"", error_code=3))
+    assert not one.take(failed, Upstream())  # type: ignore[arg-type]
+    assert one.answered is None
+    assert isinstance(one.step, Answer)
+    assert one.whole_answer() is not None
+
+
+def test_the_cluster_is_asked_again_while_the_exchange_wants_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(translating, "SOON", 10.0)  # however slow the machine is
+    one, upstream = translation(asked(), TURN, asked()), Upstream()
+    one.begin(upstream)  # type: ignore[arg-type]
+    assert one.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]
+    assert one.correlation_id == ASKED_ID + 1
+    assert len(upstream.stream.sent) == 2
+    upstream.stream.may_write = False
+    more = translation(asked(), asked())
+    more.begin(Upstream())  # type: ignore[arg-type]
+    assert not more.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]
+    assert len(upstream.stream.sent) == 2
+    assert more.is_for_task
+
+
+def reply(size: int = 10, **options: Any) -> Answer:
+    return Answer(ResponseSend([bytearray(size)]), **options)
+
+
+def converting() -> Answer:
+    records = MemoryRecords(stored(0, codec=Codec.ZSTD))
+    send = LazyRecodedRecords(records, {"zstd": "gzip"}).to_send()
+    return Answer(ResponseSend([bytearray(4), send, bytearray(4)]))
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_sent"),
+    [
+        (reply(), True),
+        (reply(PIECE_SIZE), True),
+        (reply(PIECE_SIZE + 1), False),
+        (reply(ends=HangUp("over")), False),
+        (HangUp("over"), False),
+        (converting(), False),
+    ],
+)
+def test_only_a_small_answer_that_is_ready_is_sent_at_once(answer: Reply, is_sent: bool) -> None:
+    one = translation(asked(), reply=answer)
+    one.begin(Upstream())  # type: ignore[arg-type]
+    one.take(memoryview(READ_WHOLE), Upstream())  # type: ignore[arg-type]
+    found = one.whole_answer()
+    assert (found is not None) is is_sent
+    if found is not None:
+        assert len(found[1]) == found[0].size
+        assert found[0].completed

@@ -1,0 +1,237 @@
+"""Fetch v4-v9 and the cluster, step by step: sessions, damage, and batches to be read on after."""
+
+from io import BytesIO
+from random import Random
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy
+from downconvert.broker import ErrorCode
+from downconvert.gateway.session import recoding
+from downconvert.gateway.session.exchanges import TURN_SIZE
+from downconvert.gateway.session.fetching import ANSWER_MAX
+from downconvert.protocol.schemas import Message
+from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
+from records.formats import MAGIC_AT
+from tests.damage import flipped
+from tests.downconvert.storage.logs import batch
+
+from .test_answers import drive
+
+SERVED = range(4, 18)
+TARGET = ConversionPolicy(recode={"zstd": "lz4"})
+WAIT = 700
+END = 9
+
+
+def body(*offsets: int, committed: bool = False, **fields: Any) -> Message:
+    """Of partitions from 0 on."""
+    parts = [
+        Message(partition=index, fetch_offset=offset, partition_max_bytes=5000)
+        for index, offset in enumerate(offsets)
+    ]
+    known = {"replica_id": -1, "max_wait_ms": WAIT, "min_bytes": 3, "max_bytes": 1 << 25}
+    known |= {"isolation_level": int(committed), "session_id": 0, "session_epoch": -1}
+    return Message(**known | fields, topics=[Message(topic="t", partitions=parts)])
+
+
+def part(records: bytes | None, *, number: int = 0, **fields: Any) -> Message:
+    known = {
+        "partition_index": number,
+        "error_code": 0,
+        "high_watermark": END,
+        "last_stable_offset": END - 2,
+        "aborted_transactions": None,
+        "records": None if records is None else MemoryRecords(records),
+    }
+    return Message(**known | fields)
+
+
+def answer(*parts: Message, code: int = 0) -> Message:
+    topics = [Message(topic="t", partitions=list(parts))]
+    return Message(error_code=code, throttle_time_ms=0, session_id=66, responses=topics)
+
+
+def run(asked: Message, *answers: Message, version: int = 9) -> tuple[Message, list[Any]]:
+    """The client's answer, and what the cluster was asked with, once for each answer."""
+    steps = recoding.fetch(asked, version, SERVED, lambda _: TARGET)
+    found, asks = drive(steps, *answers)
+    assert len(asks) == len(answers)
+    return found, [ask.body for ask in asks]
+
+
+def read_by_client(one: Message) -> list[tuple[int, Codec]]:
+    """The first offset and the codec of each batch."""
+    data = one.records
+    if not isinstance(data, bytes | memoryview):
+        channel = BytesIO()
+        while not data.completed:
+            data.write_to(channel)
+        data = channel.getvalue()
+    log = MemoryRecords(data)
+    assert list(read(log)) is not None
+    return [(header.base_offset, header.codec) for header in log.batches()]
+
+
+def marker(offset: int) -> bytes:
+    kind = ControlRecordType.ABORT
+    return build_marker(kind, producer_id=7, producer_epoch=0, offset=offset, timestamp=1)
+
+
+def emptied(offset: int, last: int) -> bytes:
+    """A batch that compaction has left without records from `offset + 1` on."""
+    return batch(offset, last_offset=last)
+
+
+@pytest.mark.parametrize("fetch", ["recoded", "as it is"])
+@pytest.mark.parametrize(
+    ("version", "session_id", "epoch", "continues"),
+    [
+        (6, 5, 3, False),  # the version has no sessions
+        (7, 5, 1, True),
+        (9, 5, 3, True),
+        (9, 5, 0, False),
+        (9, 5, -1, False),
+        (9, 0, 3, False),
+        (9, 0, 0, False),
+    ],
+)
+def test_only_a_fetch_that_continues_a_session_is_refused(
+    fetch: str, version: int, session_id: int, epoch: int, continues: bool
+) -> None:
+    asked = body(0, session_id=session_id, session_epoch=epoch, forgotten_topics_data=[1])
+    if fetch == "recoded":
+        steps = recoding.fetch(asked, version, SERVED, lambda _: TARGET)
+    else:
+        steps = recoding.as_it_is(asked, version)
+    found, asks = drive(steps, answer(part(batch(0))))
+    if continues:
+        assert (found.error_code, found.responses) == (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, [])
+        assert not asks
+        return
+    assert (found.error_code, found.session_id) == (0, 0)
+    (ask,) = asks
+    assert ask.version == (12 if fetch == "recoded" else version)
+    sent = ask.body
+    assert sent is not None
+    assert (sent.session_id, sent.session_epoch, sent.forgotten_topics_data) == (0, -1, [])
+    assert read_by_client(found.responses[0].partitions[0]) == [(0, Codec.NONE)]
+
+
+@pytest.mark.parametrize(("most", "asked"), [(5000, 5000), (1 << 30, ANSWER_MAX)])
+def test_no_more_is_asked_for_than_an_answer_may_hold(most: int, asked: int) -> None:
+    _, (one,) = run(body(0, max_bytes=most), answer(part(batch(0))))
+    assert one.max_bytes == asked
+
+
+@pytest.mark.parametrize("records", [None, b""])
+def test_nothing_is_an_empty_set(records: bytes | None) -> None:
+    found, _ = run(body(0), answer(part(records)))
+    assert found.responses[0].partitions[0].records == b""
+    found, _ = drive(recoding.as_it_is(body(0), 9), answer(part(records)))
+    assert found.responses[0].partitions[0].records == b""
+
+
+def test_batches_in_zstd_get_the_codec_of_the_rule_and_others_keep_theirs() -> None:
+    codecs = [Codec.ZSTD, Codec.GZIP, Codec.NONE, Codec.ZSTD]
+    data = b"".join(batch(n, codec=codec) for n, codec in enumerate(codecs))
+    found, _ = run(body(0), answer(part(data)))
+    told = read_by_client(found.responses[0].partitions[0])
+    assert told == [(0, Codec.LZ4), (1, Codec.GZIP), (2, Codec.NONE), (3, Codec.LZ4)]
+
+
+@pytest.mark.parametrize("at", [8 * MAGIC_AT, -30], ids=["header", "records"])
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_batches_before_damage_are_sent_and_damage_alone_is_an_error(good: int, at: int) -> None:
+    whole = [batch(n, codec=Codec.ZSTD, size=3000 * n) for n in range(good)]
+    bad = batch(good, codec=Codec.ZSTD, size=500)
+    data = b"".join(whole) + flipped(bad, at % (8 * len(bad))) + batch(good + 1, codec=Codec.ZSTD)
+    found, _ = run(body(0), answer(part(data), part(batch(4), number=1)))
+    first, second = found.responses[0].partitions
+    assert first.error_code == (0 if good else ErrorCode.CORRUPT_MESSAGE)
+    assert read_by_client(first) == [(n, Codec.LZ4) for n in range(good)]
+    assert (second.error_code, read_by_client(second)) == (0, [(4, Codec.NONE)])
+
+
+@pytest.mark.parametrize("damaged", [1, 2, 3])
+def test_nothing_follows_damage_whichever_part_it_is_in(damaged: int) -> None:
+    """Two batches are a part."""
+    noise = Random(5)
+    data = bytearray()
+    for n in range(5):
+        value = noise.randbytes(TURN_SIZE * 2 // 5)
+        one = build([Record(n, 1, value=value)], magic=2, codec=Codec.ZSTD)
+        data += flipped(one, 8 * 100_000) if n == damaged else one
+    found, _ = run(body(0), answer(part(bytes(data))))
+    (told,) = found.responses[0].partitions
+    assert (told.error_code, len(read_by_client(told))) == (0, damaged)
+
+
+@pytest.mark.parametrize(
+    ("committed", "last", "count"),
+    [
+        (False, END - 2, 2),
+        (False, END - 1, 1),  # the end of the log
+        (True, END - 4, 2),
+        (True, END - 3, 1),  # the last stable offset
+    ],
+)
+def test_batches_without_records_are_read_on_after_up_to_the_end(
+    committed: bool, last: int, count: int
+) -> None:
+    """At the end an empty batch is sent as it is."""
+    follows = answer(part(batch(last + 1)))
+    answers = [answer(part(emptied(0, last))), follows][:count]
+    found, asked = run(body(1, committed=committed), *answers)
+    (one,) = found.responses[0].partitions
+    assert [base for base, _ in read_by_client(one)] == [[0], [last + 1]][count - 1]
+    if count == 2:
+        (topic,) = asked[1].topics
+        (again,) = topic.partitions
+        assert (topic.topic, again.partition, again.fetch_offset) == ("t", 0, last + 1)
+        assert (again.partition_max_bytes, asked[1].max_wait_ms) == (5000, 0)
+
+
+def test_only_the_partition_without_records_is_read_on_after() -> None:
+    first = answer(part(batch(1)), part(emptied(0, 3), number=1))
+    found, asked = run(body(1, 1), first, answer(part(batch(4), number=1)))
+    assert [one.partition for one in asked[1].topics[0].partitions] == [1]
+    told = [read_by_client(one) for one in found.responses[0].partitions]
+    assert told == [[(1, Codec.NONE)], [(4, Codec.NONE)]]
+
+
+def test_empty_batches_before_records_are_left_out() -> None:
+    data = emptied(0, 3) + batch(4) + batch(5)
+    found, _ = run(body(1), answer(part(data)))
+    told = read_by_client(found.responses[0].partitions[0])
+    assert told == [(4, Codec.NONE), (5, Codec.NONE)]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_markers_are_sent_to_clients_that_ask_for_committed_records(committed: bool) -> None:
+    answers = [answer(part(marker(1))), answer(part(batch(2)))][: 1 if committed else 2]
+    found, _ = run(body(1, committed=committed), *answers)
+    (one,) = found.responses[0].partitions
+    assert [base for base, _ in read_by_client(one)] == [1 if committed else 2]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        answer(part(batch(4)), code=6),
+        answer(part(batch(4), error_code=6)),
+        answer(),
+        answer(part(batch(4)), part(batch(4), number=1)),
+    ],
+    ids=["an error of all", "an error", "not named", "too many"],
+)
+def test_an_error_while_reading_on_is_left_to_the_next_fetch(more: Message) -> None:
+    found, _ = run(body(1), answer(part(emptied(0, 3))), more)
+    (one,) = found.responses[0].partitions
+    assert one.error_code == 0
+    assert [base for base, _ in read_by_client(one)] == [0]
+
+
+def test_nothing_is_read_on_from_where_the_fetch_began() -> None:
+    run(body(5), answer(part(emptied(0, 3))))

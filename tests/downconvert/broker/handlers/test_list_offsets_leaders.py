@@ -72,6 +72,7 @@ def test_an_answer_has_the_epoch_of_its_offset(tmp_path: Path) -> None:
         MAX_TIMESTAMP: (5, 7),
         99: (-1, -1),
     }
+    assert found[EARLIEST].timestamp == found[EARLIEST_LOCAL].timestamp == -1
     fenced, unknown = ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_LEADER_EPOCH
     assert codes == [0, fenced, 0, unknown]
 

@@ -147,18 +147,25 @@ def test_clients_delete_nothing_of_the_brokers_own(tmp_path: Path, change: Chang
 
 
 class Late:
-    """The lock of the topics, before which another client is faster."""
+    """The lock of the topics. Before it is taken for the `at`th time, another client is faster."""
 
-    def __init__(self, lock: Any, change: Callable[[], object]) -> None:
+    def __init__(self, lock: Any, at: int, change: Callable[[], object]) -> None:
         self._lock = lock
-        self._changes = [change]
+        self._at = at
+        self._change = change
+        self._depth = 0
+        self.times = 0
 
     def __enter__(self) -> None:
-        if self._changes:
-            self._changes.pop()()
+        if not self._depth:
+            self.times += 1
+            if self.times == self._at:
+                self._change()
         self._lock.acquire()
+        self._depth += 1
 
     def __exit__(self, *_: object) -> None:
+        self._depth -= 1
         self._lock.release()
 
 
@@ -180,8 +187,18 @@ def test_a_change_is_checked_with_the_lock_held(
     """So two clients at the same time get the answers that they would get one after the other."""
     with writable_broker(tmp_path, "t") as broker:
         name = "new" if change is CREATE else "t"
-        late: Any = Late(broker.topics.lock, lambda: asked(broker, other, name))
+        late: Any = Late(broker.topics.lock, 1, lambda: asked(broker, other, name))
         broker.topics.lock = late
         assert asked(broker, change, name).error_code == code
         if change is ENLARGE and other is ENLARGE:
             assert len(broker.topics["t"].partitions) == 3
+
+
+@pytest.mark.parametrize("change", [CREATE, DELETE, ENLARGE, ALTER, CHANGE])
+def test_a_change_takes_the_lock_once(tmp_path: Path, change: Change) -> None:
+    """So no other client comes between the check and the change."""
+    with writable_broker(tmp_path, "t") as broker:
+        late: Any = Late(broker.topics.lock, 0, lambda: None)
+        broker.topics.lock = late
+        assert asked(broker, change, "new" if change is CREATE else "t").error_code == 0
+        assert late.times == 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from downconvert.broker import Broker
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.responses import ResponseSend
@@ -16,6 +17,7 @@ from tests.downconvert.broker.network.one_thread import START, one_thread
 from tests.downconvert.broker.talking import API_VERSIONS, wait_for
 
 METADATA = (ApiKey.Metadata, 1, Message(topics=[]))
+HELLO = b"hello"
 EMPTY = Message(brokers=[], topics=[])
 
 
@@ -25,8 +27,11 @@ class Tls:
     def __init__(self, plain: socket.socket, *steps: type[Exception]) -> None:
         self._plain = plain
         self._steps = list(steps)
+        self._has_begun = False
 
     def do_handshake(self) -> None:
+        if not self._has_begun:
+            self._has_begun = bool(self._plain.recv(len(HELLO)))
         if self._steps:
             raise self._steps.pop(0)
 
@@ -64,6 +69,8 @@ def test_a_handshake_that_has_to_write_goes_on(
         connection.is_tls = connection.in_handshake = True
         connection.request_started = START
         one.thread.take(connection)
+        talk.socket.sendall(HELLO)
+        wait_for(lambda: not connection.in_handshake)  # its client waits, and sends nothing more
         asked = frame(*API_VERSIONS)
         talk.socket.sendall((len(asked).to_bytes(4) + asked) * 5)
         assert len({talk.receive() for _ in range(5)}) == 1
@@ -113,6 +120,48 @@ def test_a_step_that_waits_for_a_time_tells_the_thread_that_keeps_it(tmp_path: P
         talk, _ = one.connect()
         assert talk.ask(*METADATA)
         wait_for(lambda: START + 77 in one.deadlines)
+
+
+class Late(Exchange):
+    """An exchange that another thread answers just before it is told whom to call."""
+
+    __slots__ = ("_call",)
+
+    @property
+    def on_done(self) -> Any:
+        return getattr(self, "_call", None)
+
+    @on_done.setter
+    def on_done(self, call: Any) -> None:
+        if call is not None and self.request.api is ApiKey.Metadata:
+            self.reply(EMPTY)
+        self._call = call
+
+
+def test_an_answer_just_before_the_thread_waits_for_it_is_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Broker, "exchange_type", Late)
+    with one_thread(tmp_path) as one:
+        one.hold(ApiKey.Metadata)
+        talk, _ = one.connect()
+        for _ in range(3):
+            assert talk.ask(*METADATA)
+
+
+def test_a_thread_that_has_ended_keeps_no_descriptors(tmp_path: Path) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/dev/fd").iterdir()))
+
+    found = []
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        with one_thread(tmp_path / name) as one:
+            talk, _ = one.connect()
+            assert talk.is_served()
+        talk.socket.close()
+        found.append(descriptors())
+    assert found[1] == found[2]
 
 
 class OneLeft(ResponseSend):

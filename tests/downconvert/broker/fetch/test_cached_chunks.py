@@ -1,6 +1,7 @@
 """The cache of converted chunks: what it keeps, which chunk goes first, and whom it remembers."""
 
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -174,3 +175,36 @@ def test_a_file_is_shared_once_a_chunk_of_it_was_used_again(tmp_path: Path) -> N
     asked(cache, other).close()
     assert (cache.is_shared(file, 1), cache.is_shared(file, 0)) == (True, False)
     assert not cache.is_shared(cache.number_of(other), 1)
+
+
+def test_a_range_may_be_cut_anywhere_and_closed_twice(tmp_path: Path) -> None:
+    file = tmp_path / "log"
+    made = [batch(number, size=100) for number in range(3)]
+    file.write_bytes(b"".join(made))
+    records = FileRecords.open(file)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for number in range(3):  # as they were appended
+        one = records.slice(number * len(made[0]), len(made[0]))
+        take(cache, one, Asker(1, 1, number, POLICY), is_tail=True).close()
+    held = cache.budget.held
+    whole = asked(cache, records)
+    assert len(whole.sends) == 3
+    data = written(whole)
+    whole.close()
+    for size in (len(data), len(data) - 1, 2 * len(data) // 3, len(data) // 2, 1):
+        taken = asked(cache, records, 2)
+        taken.cut(size)
+        assert (taken.size, written(taken)) == (size, data[:size])
+        taken.close()
+        taken.close()
+        assert cache.budget.held == held
+    cache.note_asked([], client=3, size=MiB + 1)
+    assert cache.budget.held == 0
+
+
+def written(taken: SharedRange) -> bytes:
+    channel = BytesIO()
+    for send in taken.sends:
+        while not send.completed:
+            send.write_to(channel)
+    return channel.getvalue()

@@ -221,3 +221,10 @@ def test_as_many_bytes_as_an_old_client_waits_for_are_enough(tmp_path: Path) -> 
         assert not more.is_done
         nothing = asked(broker, 2, {}, max_wait_ms=WAIT, min_bytes=1)
         assert found(nothing) == []
+
+
+def test_many_bytes_that_are_sent_as_they_are_need_no_further_turn(tmp_path: Path) -> None:
+    topics = {name: {0: [batch(0, size=700_000)]} for name in "abc"}
+    with broker_of(tmp_path, topics) as broker:
+        exchange = asked(broker, 4, dict.fromkeys(topics, 0))
+        assert [len(one.records) > 700_000 for one in found(exchange)] == [True] * 3

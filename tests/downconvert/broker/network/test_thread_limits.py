@@ -4,6 +4,7 @@ import logging
 import time
 from functools import partial
 from pathlib import Path
+from selectors import EVENT_WRITE
 
 import pytest
 
@@ -205,7 +206,7 @@ def test_a_client_that_waits_or_sends_too_early_costs_no_turns(tmp_path: Path) -
     """The selector looks only for what the thread can use."""
     with one_thread(tmp_path, memory=0, batches=100) as one:
         held = one.hold(ApiKey.ListGroups)
-        waiting, _ = one.connect()
+        waiting, waits = one.connect()
         waiting.send(ApiKey.ListGroups, 0, Message())
         wait_for(lambda: bool(held))
         waiting.send(*API_VERSIONS)
@@ -218,6 +219,7 @@ def test_a_client_that_waits_or_sends_too_early_costs_no_turns(tmp_path: Path) -
         large.socket.sendall((FREE_SIZE * 3).to_bytes(4) + bytes(FREE_SIZE * 2))
         wait_for(lambda: larges.incoming.space() is None)
         arrived(one, 3)
+        assert (waits.interest, slows.interest, larges.interest) == (0, EVENT_WRITE, 0)
         before, used = one.clock.reads, time.process_time()
         time.sleep(0.2)  # in which nothing happens
         assert one.clock.reads - before < 200

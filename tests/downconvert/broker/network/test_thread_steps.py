@@ -123,9 +123,11 @@ def test_a_step_that_waits_for_a_time_tells_the_thread_that_keeps_it(tmp_path: P
 
 
 class Late(Exchange):
-    """An exchange that another thread answers just before it is told whom to call."""
+    """An exchange that another thread answers while it is told whom to call."""
 
     __slots__ = ("_call",)
+
+    is_before = True  # it is answered before it knows whom to call
 
     @property
     def on_done(self) -> Any:
@@ -133,20 +135,32 @@ class Late(Exchange):
 
     @on_done.setter
     def on_done(self, call: Any) -> None:
-        if call is not None and self.request.api is ApiKey.Metadata:
+        answers = call is not None and self.request.api is ApiKey.Metadata
+        if answers and self.is_before:
             self.reply(EMPTY)
         self._call = call
+        if answers and not self.is_before:
+            self.reply(EMPTY)
 
 
-def test_an_answer_just_before_the_thread_waits_for_it_is_sent(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+class Later(Late):
+    __slots__ = ()
+
+    is_before = False
+
+
+@pytest.mark.usefixtures("without_defects")
+@pytest.mark.parametrize("kind", [Late, Later])
+def test_an_answer_while_the_thread_begins_to_wait_for_it_is_sent_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exchange]
 ) -> None:
-    monkeypatch.setattr(Broker, "exchange_type", Late)
+    monkeypatch.setattr(Broker, "exchange_type", kind)
     with one_thread(tmp_path) as one:
         one.hold(ApiKey.Metadata)
         talk, _ = one.connect()
         for _ in range(3):
             assert talk.ask(*METADATA)
+        assert talk.is_served()
 
 
 def test_a_thread_that_has_ended_keeps_no_descriptors(tmp_path: Path) -> None:

@@ -122,3 +122,14 @@ def test_what_was_converted_for_producers_and_how_connections_ended(tmp_path: Pa
         assert value(broker, "conversion_memory_bytes_sum", **produce) == 1500
         assert value(broker, "connections_ended_total", reason="failed_login") == 2
         assert value(broker, "connections_ended_total", reason="timed_out") == 1
+
+
+def test_what_waits_and_what_is_kept_are_told_apart(tmp_path: Path) -> None:
+    topics = {name: {0: [batch(0)]} for name in "abc"}
+    with broker_of(tmp_path, topics) as broker:
+        begin(broker, ApiKey.Fetch, 11, request(broker, dict.fromkeys(topics, 1), session_epoch=0))
+        for _ in range(2):
+            waits = request(broker, {"a": 1}, max_wait_ms=100, min_bytes=1)
+            begin(broker, ApiKey.Fetch, 3, waits)
+        names = ("fetch_sessions", "fetch_session_partitions", "waiting_requests")
+        assert [value(broker, name) for name in names] == [1, 3, 2]

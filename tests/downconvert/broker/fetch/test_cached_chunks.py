@@ -1,5 +1,6 @@
 """The cache of converted chunks: what it keeps, which chunk goes first, and whom it remembers."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
@@ -8,8 +9,8 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker.fetch.conversion_cache import ASKED_MAX, PLAIN_REACH, ConversionCache
-from downconvert.broker.fetch.converted_chunk import Place
-from downconvert.broker.fetch.shared_range import Asker, SharedRange, take
+from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey, Place
+from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
 from downconvert.serving.buffered_send import MemoryBudget
 from records import Codec, FileRecords
 from tests.downconvert.storage.logs import batch
@@ -177,15 +178,93 @@ def test_a_file_is_shared_once_a_chunk_of_it_was_used_again(tmp_path: Path) -> N
     assert not cache.is_shared(cache.number_of(other), 1)
 
 
-def test_a_range_may_be_cut_anywhere_and_closed_twice(tmp_path: Path) -> None:
-    file = tmp_path / "log"
-    made = [batch(number, size=100) for number in range(3)]
+def appended(cache: ConversionCache, path: Path, count: int) -> FileRecords:
+    """A log whose batches were converted one by one, as they came."""
+    file = path / "log"
+    made = [batch(number, size=100) for number in range(count)]
     file.write_bytes(b"".join(made))
     records = FileRecords.open(file)
-    cache = ConversionCache(MemoryBudget(MiB))
-    for number in range(3):  # as they were appended
+    for number in range(count):
         one = records.slice(number * len(made[0]), len(made[0]))
         take(cache, one, Asker(1, 1, number, POLICY), is_tail=True).close()
+    return records
+
+
+@pytest.mark.parametrize(
+    ("room", "count", "ends"),
+    [
+        (lambda _: 1, 1, Ends.LATER),
+        (lambda size: size, 1, Ends.LATER),
+        (lambda size: 2 * size - 1, 1, Ends.LATER),
+        (lambda size: 2 * size, 2, Ends.LATER),
+        (lambda size: 3 * size, 3, Ends.ALL),
+        (lambda _: None, 3, Ends.ALL),
+    ],
+)
+def test_an_answer_has_the_whole_chunks_that_it_has_room_for(
+    tmp_path: Path, room: Callable[[int], int | None], count: int, ends: Ends
+) -> None:
+    cache = ConversionCache(MemoryBudget(MiB))
+    records = appended(cache, tmp_path, 3)
+    whole = asked(cache, records)
+    size = whole.sends[0].size
+    whole.close()
+    taken = take(cache, records, Asker(1, 1, 0, POLICY, room(size)), is_tail=True)
+    assert (len(taken.sends), taken.size, taken.ends) == (count, count * size, ends)
+    taken.close()
+    cache.note_asked([], client=3, size=MiB + 1)
+    assert (len(cache), cache.budget.held) == (0, 0)
+
+
+def test_a_chunk_that_reaches_beyond_the_range_is_not_sent(tmp_path: Path) -> None:
+    cache = ConversionCache(MemoryBudget(MiB))
+    (one,) = logs_of(tmp_path, 1)
+    asked(cache, one).close()
+    part = take(cache, one.slice(0, one.size - 1), Asker(2, 1, 0, POLICY), is_tail=False)
+    assert (part.sends, part.source_size) == ([], 0)
+    cache.note_asked([], client=3, size=MiB + 1)
+    assert cache.budget.held == 0
+
+
+def test_an_error_of_the_disk_leaves_no_chunk_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = ConversionCache(MemoryBudget(MiB))
+    records = appended(cache, tmp_path, 3)
+    find, left = cache.find, [1, 1]
+
+    def fail(key: ChunkKey) -> Chunk | None:
+        if not left:
+            raise OSError(5, "Input/output error")
+        left.pop()
+        return find(key)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(cache, "find", fail)
+        with pytest.raises(OSError, match="Input"):
+            asked(cache, records)
+    cache.note_asked([], client=3, size=MiB + 1)
+    assert (len(cache), cache.budget.held) == (0, 0)
+
+
+def test_what_is_sent_from_the_cache_counts_as_fetched(tmp_path: Path) -> None:
+    one, other = logs_of(tmp_path, 2)
+    cache = ConversionCache(MemoryBudget(MiB))
+    asked(cache, other).close()
+    asked(cache, one).close()
+    times = MiB // PLAIN_REACH // one.size
+    for _ in range(times - 1):
+        asked(cache, one).close()
+    assert len(cache) == 2
+    for _ in range(3):
+        asked(cache, one).close()
+    assert (len(cache), cache.evictions) == (1, 1)
+    assert is_cached(cache, one)
+
+
+def test_a_range_may_be_cut_anywhere_and_closed_twice(tmp_path: Path) -> None:
+    cache = ConversionCache(MemoryBudget(MiB))
+    records = appended(cache, tmp_path, 3)
     held = cache.budget.held
     whole = asked(cache, records)
     assert len(whole.sends) == 3

@@ -24,6 +24,7 @@ from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, fetch, wait_
 
 TURN = 0.001  # seconds: longer than a turn of the thread
 EMPTY = Message(brokers=[], topics=[])
+TOPICS = Message(topics=[], timeout_ms=1)
 
 
 def framed(*requests: tuple[ApiKey, int, Any]) -> bytes:
@@ -202,9 +203,6 @@ def test_only_a_client_that_has_logged_in_moves_to_other_threads(tmp_path: Path)
         assert (moved, connection.interest) == ([connection], 0)
         connection.channel.close()
         connection.place.release()
-
-
-TOPICS = Message(topics=[], timeout_ms=1)
 
 
 def test_the_last_answer_of_a_connection_is_sent_and_its_end_is_told_once(

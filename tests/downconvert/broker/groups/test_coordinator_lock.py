@@ -13,9 +13,10 @@ from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import MemberIdentity
 from downconvert.internal_topics.group_records import Committed
 from downconvert.protocol.schemas import Message
-from tests.downconvert.broker.groups.test_group import joining
 from tests.downconvert.broker.offset_logs import commit, fetch
 from tests.downconvert.broker.writable import writable_broker
+
+from .test_group import joining
 
 SECONDS = 20.0
 MOMENT = 0.02  # seconds: a step that waits for nobody ends before that

@@ -13,8 +13,9 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.broker.network.one_thread import START, one_thread
 from tests.downconvert.broker.talking import API_VERSIONS, wait_for
+
+from .one_thread import START, one_thread
 
 METADATA = (ApiKey.Metadata, 1, Message(topics=[]))
 HELLO = b"hello"

@@ -19,8 +19,9 @@ from downconvert.serving.limits import Limits
 from records.units import KiB
 from tests.downconvert.broker.asking import frame, value
 from tests.downconvert.broker.guarding import guard_of
-from tests.downconvert.broker.network.one_thread import START, one_thread
 from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, fetch, wait_for
+
+from .one_thread import START, one_thread
 
 TURN = 0.001  # seconds: longer than a turn of the thread
 EMPTY = Message(brokers=[], topics=[])

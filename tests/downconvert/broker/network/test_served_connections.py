@@ -120,7 +120,7 @@ def test_each_end_is_counted_and_logged_with_its_reason(
     one.last_activity = thread.clock()
     one.client.refusal = refusal
     held = Exchange(one.client, request_of(one), 0.0)
-    one.exchange = held
+    one.exchange, one.frame = held, memoryview(b"next")
 
     def fail(_connection: Connection) -> None:
         raise error

@@ -65,6 +65,14 @@ def test_groups_keep_their_offsets_in_a_topic_that_stays(tmp_path: Path) -> None
         assert [fetch(broker, "g", (topic, 0)) for topic in "tu"] == [(5, 0), (-1, 0)]
 
 
+def test_groups_forget_their_offsets_in_all_deleted_topics(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", "u", "v") as broker:
+        for topic in "tuv":
+            assert commit(broker, 5, "g", (topic, 0)) == ErrorCode.NONE
+        delete(broker, ("t", NO_ID), (None, broker.topics["v"].id))
+        assert [fetch(broker, "g", (topic, 0)) for topic in "tuv"] == [(-1, 0), (5, 0), (-1, 0)]
+
+
 def test_a_fetch_that_waits_in_a_deleted_topic_is_answered(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         waiting = fetching(broker, 11, "t", 0, now=0.0, max_wait_ms=60_000, min_bytes=1)

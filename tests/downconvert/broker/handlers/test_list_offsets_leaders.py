@@ -123,7 +123,7 @@ def test_the_same_partition_of_two_topics_is_no_repetition(tmp_path: Path) -> No
         answer = ask(
             broker, ApiKey.ListOffsets, 5, Message(replica_id=CONSUMER, topics=topics)
         ).topics
-    assert [one.partitions[0].offset for one in answer] == [6, 6]
+    assert [(one.name, one.partitions[0].offset) for one in answer] == [("t", 6), ("u", 6)]
 
 
 def test_version_0_goes_by_the_time_of_day(tmp_path: Path) -> None:

@@ -126,6 +126,21 @@ def test_the_operations_are_those_on_each_topic(tmp_path: Path) -> None:
         )
 
 
+def test_the_operations_on_topics_and_on_the_cluster_are_asked_for_apart(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        for topics, cluster in ((True, False), (False, True)):
+            answer = asked(
+                broker,
+                8,
+                named("t"),
+                allow_auto_topic_creation=False,
+                include_topic_authorized_operations=topics,
+                include_cluster_authorized_operations=cluster,
+            )
+            assert (answer.topics[0].topic_authorized_operations != bits.NOT_ASKED) is topics
+            assert (answer.cluster_authorized_operations != bits.NOT_ASKED) is cluster
+
+
 @pytest.mark.parametrize("version", [0, 3, 4, 9])
 def test_no_topic_is_made_for_a_client_that_may_not_write_to_it(
     tmp_path: Path, version: int

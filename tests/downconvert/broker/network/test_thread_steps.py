@@ -12,6 +12,7 @@ from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import FREE_SIZE
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.broker.talking import API_VERSIONS, wait_for
 
@@ -204,3 +205,15 @@ def test_a_response_ends_with_its_last_byte(tmp_path: Path) -> None:
             talk.send(*METADATA)
             assert talk.receive() == b"\0\0\0\x05hello"
         assert talk.is_served()
+
+
+def test_a_client_that_goes_amid_a_large_request_gives_its_memory_back(tmp_path: Path) -> None:
+    size = 16 * FREE_SIZE
+    with one_thread(tmp_path, memory=size) as one:
+        talk, connection = one.connect()
+        talk.socket.sendall(size.to_bytes(4) + bytes(size // 2))
+        wait_for(lambda: connection.incoming.is_begun)
+        talk.socket.close()
+        wait_for(lambda: len(one.places) == 0)
+        assert one.memory.take("a", size)
+        assert one.memory.take("b", 1)  # not, if another had to be favoured

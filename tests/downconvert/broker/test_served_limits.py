@@ -40,6 +40,16 @@ def test_connections_beyond_the_limit_are_closed_and_others_served(tmp_path: Pat
         assert eventually(lambda: Talk(server.address), lambda talk: talk.is_served())
 
 
+def test_one_address_has_fewer_places_than_all_together(tmp_path: Path) -> None:
+    limits = Limits(connections=9, connections_per_address=2)
+    with serving(tmp_path, limits=limits) as server, ExitStack() as stack:
+        talks = [stack.enter_context(Talk(server.address)) for _ in range(2)]
+        assert all(talk.is_served() for talk in talks)
+        with Talk(server.address) as one_more:
+            assert one_more.has_ended()
+        assert all(talk.is_served() for talk in talks)
+
+
 @pytest.mark.parametrize(
     "start",
     [b"\0\0\0\x10\0\x12", b"\0\0\0", (100 * MiB).to_bytes(4) + b"x" * 100],

@@ -138,3 +138,36 @@ def test_an_operator_may_set_how_the_brokers_own_topic_is_kept(tmp_path: Path) -
     with writable_broker(tmp_path, name) as broker:
         assert change(broker, 1, ("segment.bytes", SET, "1000"), topic=name) is ErrorCode.NONE
         assert broker.topics[name].config == {"segment.bytes": "1000"}
+
+
+@pytest.mark.parametrize("kind", [0, BROKER, 8, 16])
+def test_only_topics_have_settings_that_are_altered(tmp_path: Path, kind: int) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        resource = Message(resource_type=kind, resource_name="t", configs=[])
+        body = Message(resources=[resource], validate_only=False)
+        for api, version in ((ApiKey.AlterConfigs, 2), (ApiKey.IncrementalAlterConfigs, 1)):
+            (answer,) = ask(broker, api, version, body).responses
+            assert (answer.resource_type, answer.resource_name) == (kind, "t")
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+            assert answer.error_message == "only topics' settings can be altered"
+
+
+def test_the_operators_settings_are_not_kept_as_a_clients(tmp_path: Path) -> None:
+    given = {"t": {"retention.ms": "9", "cleanup.policy": "compact"}}
+    with writable_broker(tmp_path, "t", topics=given) as broker:
+        assert change(broker, 1, ("segment.ms", SET, "5")) is ErrorCode.NONE
+        assert broker.topics["t"].config == {"segment.ms": "5"} | given["t"]
+    with writable_broker(tmp_path) as broker:
+        assert broker.topics["t"].config == {"segment.ms": "5"}
+
+
+@pytest.mark.parametrize("name", ["no.such", "retention.ms"])
+@pytest.mark.parametrize("operation", [APPEND, SUBTRACT])
+def test_only_lists_are_joined_and_parted(tmp_path: Path, name: str, operation: int) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        config = Message(name=name, config_operation=operation, value="5")
+        resource = Message(resource_type=TOPIC, resource_name="t", configs=[config])
+        body = Message(resources=[resource], validate_only=False)
+        (answer,) = ask(broker, ApiKey.IncrementalAlterConfigs, 1, body).responses
+        assert answer.error_code == ErrorCode.INVALID_CONFIG
+        assert answer.error_message.endswith(f"to key {name} because its type is not LIST.")

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask
@@ -46,3 +47,27 @@ def test_what_is_not_there_and_what_is_only_compacted(tmp_path: Path) -> None:
         assert delete(broker, 2, 1, index=1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
         broker.topics.configure("t", {"cleanup.policy": "compact"})
         assert delete(broker, 2, 1) == (ErrorCode.POLICY_VIOLATION, -1)
+
+
+def test_only_the_leader_deletes_and_only_what_is_committed(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        partition = broker.topics["t"].partitions[0]
+        both = frozenset({0, 1})
+        leadership = Leadership(
+            leader=0, leader_epoch=1, replicas=(0, 1), isr=both, alive=both, version=1
+        )
+        partition.assign(leadership, 0.0)
+        fill(broker)
+        partition.follower_fetched(1, 3, 1.0)
+        assert delete(broker, 2, 4) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+        assert delete(broker, 2, -1) == (ErrorCode.NONE, 3)
+        assert delete(broker, 2, 3) == (ErrorCode.NONE, 3)
+        partition.leader = 1
+        assert delete(broker, 2, 3) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+
+
+def test_a_topic_that_is_also_compacted_may_be_shortened(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        fill(broker)
+        broker.topics.configure("t", {"cleanup.policy": "compact,delete"})
+        assert delete(broker, 2, 2) == (ErrorCode.NONE, 2)

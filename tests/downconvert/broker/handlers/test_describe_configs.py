@@ -94,3 +94,67 @@ def test_there_are_no_client_metrics_to_describe(tmp_path: Path) -> None:
         for name, expected in (("m", ErrorCode.NONE), ("", ErrorCode.INVALID_REQUEST)):
             result = describe(broker, 4, 16, name)
             assert (result.error_code, list(result.configs)) == (expected, [])
+
+
+def test_no_keys_ask_for_all_of_them(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        assert len(describe(broker, 4, TOPIC, "t", []).configs) == len(SETTINGS)
+
+
+def test_what_there_is_not_is_told_in_words(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", node_id=3) as broker:
+        said = [describe(broker, 4, kind, "0").error_message for kind in (TOPIC, BROKER)]
+        assert said == ["there is no topic 0", "this is broker 3, not '0'"]
+
+
+def test_a_default_of_the_broker_is_a_synonym_with_its_source(tmp_path: Path) -> None:
+    names = ["max.message.bytes", "min.insync.replicas", "flush.ms", "cleanup.policy"]
+    with writable_broker(tmp_path, "t", message_max_bytes=5000) as broker:
+        broker.topics.configure("t", {"max.message.bytes": "70"})
+        result = describe(broker, 4, TOPIC, "t", names, include_synonyms=True)
+        found = {
+            one.name: (
+                one.value,
+                one.config_source,
+                [(each.name, each.value, each.source) for each in one.synonyms],
+            )
+            for one in result.configs
+        }
+        assert all(not one.read_only and not one.is_sensitive for one in result.configs)
+        version_0 = describe(broker, 0, TOPIC, "t", names)
+        assert {one.name: one.is_default for one in version_0.configs} == {
+            "max.message.bytes": False,
+            "min.insync.replicas": True,
+            "flush.ms": True,
+            "cleanup.policy": True,
+        }
+        broker.topics.configure("t", {})
+        version_0 = describe(broker, 0, TOPIC, "t", ["max.message.bytes"])
+        assert not version_0.configs[0].is_default  # it is the broker's
+    assert found == {
+        "max.message.bytes": (
+            "70",
+            1,
+            [("max.message.bytes", "70", 1), ("message.max.bytes", "5000", 4)],
+        ),
+        "min.insync.replicas": ("1", 5, [("min.insync.replicas", "1", 5)]),
+        "flush.ms": (str(2**63 - 1), 5, []),
+        "cleanup.policy": ("delete", 5, [("log.cleanup.policy", "delete", 5)]),
+    }
+
+
+def test_the_settings_of_the_broker_have_types_and_themselves_as_synonyms(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, auto_create_topics=True, num_partitions=6) as broker:
+        result = describe(broker, 4, BROKER, "0", include_synonyms=True)
+        found = {one.name: one for one in result.configs}
+        expected = {
+            "auto.create.topics.enable": ("true", ConfigType.BOOLEAN),
+            "num.partitions": ("6", ConfigType.INT),
+            "log.dirs": (str(tmp_path), ConfigType.STRING),
+        }
+        for name, (value, kind) in expected.items():
+            one = found[name]
+            assert (one.value, one.config_type, one.config_source) == (value, kind, 4)
+            assert [(each.name, each.value, each.source) for each in one.synonyms] == [
+                (name, value, 4)
+            ]

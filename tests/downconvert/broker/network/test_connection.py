@@ -1,3 +1,7 @@
+import socket
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from downconvert.broker.exchange import Client
@@ -138,3 +142,83 @@ def test_a_request_waits_for_memory_and_gives_it_back() -> None:
 def test_the_end_of_a_connection_is_said() -> None:
     with pytest.raises(ConnectionEndedError):
         connection(Bytes(b"\0\0", ends=True)).read()
+
+
+@pytest.mark.parametrize("at_a_time", [1, 3, 1 << 30])
+def test_the_largest_request_is_read_and_one_byte_more_is_refused(at_a_time: int) -> None:
+    client = connection(Bytes(framed(bytes(1000)) * 2, at_a_time), size_max=1000)
+    for _ in range(2):
+        assert read(client) == bytes(1000)
+        client.incoming.release()
+    with pytest.raises(BadRequestError, match="a request of 1,001 bytes: at most 1,000"):
+        connection(Bytes(framed(bytes(1001)), at_a_time), size_max=1000).read()
+
+
+def test_a_request_gives_back_the_memory_that_it_took_and_no_more() -> None:
+    memory = RequestMemory(16 * FREE_SIZE)
+    frames = [bytes(9 * FREE_SIZE), b"small", bytes(2 * FREE_SIZE), b"small"]
+    client = Connection(
+        Client(1, "a"),
+        Bytes(b"".join(map(framed, frames)), 5000),
+        Incoming(MiB, memory),
+        a_place(),
+        0.0,
+    )
+    for frame in frames:
+        assert read(client) == frame
+        client.incoming.release()
+        client.incoming.release()
+    # Whoever takes more than there is is favoured, and then nobody else gets any.
+    assert memory.take("a", 16 * FREE_SIZE)
+    assert memory.take("b", 1)
+    memory.release("b", 1)
+    memory.release("a", 16 * FREE_SIZE)
+    assert memory.take("a", 16 * FREE_SIZE + 1)
+    assert not memory.take("b", 1)
+
+
+@pytest.mark.parametrize(
+    ("throttle", "closes", "ahead", "goes_on"),
+    [
+        (0.0, False, b"x", True),
+        (0.0, False, b"", False),
+        (1.0, False, b"x", False),
+        (0.0, True, b"x", False),
+    ],
+)
+def test_a_response_waits_for_the_next_one_only_if_that_comes_at_once(
+    throttle: float, closes: bool, ahead: bytes, goes_on: bool
+) -> None:
+    client = connection(Bytes(b""))
+    client.ahead = memoryview(ahead)
+    assert not client.goes_on  # without an exchange
+    exchange: Any = SimpleNamespace(throttle=throttle, close_after_reply=closes)
+    client.exchange = exchange
+    assert client.goes_on is goes_on
+
+
+def test_what_the_system_holds_is_sent_once() -> None:
+    made: list[tuple[int, ...]] = []
+    channel: Any = SimpleNamespace(setsockopt=lambda *args: made.append(args))
+    client = connection(channel)
+    client.flush()
+    client.waits_for_more = True
+    for _ in range(2):
+        client.flush()
+    assert made == [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)]
+
+
+def test_a_look_whether_the_client_is_there_takes_nothing() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        channel: Any = ours
+        client = connection(channel)
+        client.check_open()
+        theirs.sendall(framed(b"next"))
+        for _ in range(2):
+            client.check_open()
+        assert read(client) == b"next"
+        theirs.close()
+        with pytest.raises(ConnectionEndedError):
+            client.check_open()

@@ -77,6 +77,15 @@ def test_it_waits_for_what_tls_wants_to_do_next() -> None:
     assert served.watched == [False, True, False, False]
 
 
+def test_once_it_is_done_it_waits_for_a_request() -> None:
+    served = Served()
+    one = connection(Channel(ssl.SSLWantWriteError, None), authenticates=False)
+    made = handshake(served)
+    assert [made.advance(one) for _ in range(2)] == [False, True]
+    assert served.watched == [True, False]
+    assert not one.in_handshake
+
+
 @pytest.mark.parametrize("authenticates", [False, True])
 def test_who_has_to_log_in_has_no_more_time_for_it_than_before(authenticates: bool) -> None:
     one = connection(Channel(None), authenticates=authenticates)

@@ -19,3 +19,12 @@ def test_those_that_have_gone_are_forgotten() -> None:
         muted.add(number, 10.0 - number)
     muted.keep(lambda number: number % 2 == 0)
     assert list(muted.over(100.0)) == [8, 6, 4, 2, 0]
+
+
+def test_the_next_one_is_known_after_the_first_has_gone() -> None:
+    muted = Muted()
+    for until in (1.0, 5.0, 2.0, 6.0, 7.0, 3.0):
+        muted.add(int(until), until)
+    muted.keep(lambda number: number != 1)
+    assert muted.next_end == 2.0
+    assert list(muted.over(6.0)) == [2, 3, 5, 6]

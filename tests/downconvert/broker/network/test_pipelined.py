@@ -1,6 +1,7 @@
 """Requests sent without waiting: their responses leave together, and none is late."""
 
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Final
 import pytest
 
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import FREE_SIZE
+from downconvert.serving.tls import server_context
 from records import build
 from records.record import Record
 from tests.downconvert.broker.asking import frame
@@ -83,3 +86,17 @@ def test_no_response_waits_for_one_that_does_not_follow_at_once(
                 talk.receive()
                 seconds.append(time.monotonic() - started)
         assert min(seconds) < HELD / 2
+
+
+def test_requests_that_tls_holds_are_answered_without_further_bytes(
+    tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    """They come in one record, of which the server reads a part at a time."""
+    count = 3 * FREE_SIZE // len(requested(API_VERSIONS))
+    theirs = ssl.create_default_context(cafile=certificate[0])
+    with (
+        serving(tmp_path, tls=server_context(*certificate)) as server,
+        Talk(server.address, theirs, seconds=5.0) as talk,
+    ):
+        talk.socket.sendall(requested(*[API_VERSIONS] * count))
+        assert len({talk.receive() for _ in range(count)}) == 1

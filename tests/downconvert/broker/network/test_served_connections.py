@@ -10,15 +10,20 @@ from pathlib import Path
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.broker.exchange import Client
+from downconvert.broker.endings import End
+from downconvert.broker.exchange import Client, Exchange
 from downconvert.broker.network.clock import Clock
 from downconvert.broker.network.connection import Connection, ConnectionEndedError, Incoming
 from downconvert.broker.network.served_connections import ServedConnections
-from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.errors import BadRequestError, ExpiredSessionError, FailedLoginError
+from downconvert.protocol.requests import Request, RequestHeader
+from downconvert.protocol.responses import ResponseSend
+from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits, RequestMemory
 from downconvert.serving.places import Places
 from downconvert.storage import LogDir
 from records import CorruptRecordsError
+from tests.downconvert.broker.asking import value
 
 LIMITS = Limits(idle=600, request=30)
 ADDRESS = "192.0.2.1"
@@ -30,7 +35,9 @@ class Thread:
     def __init__(self, broker: Broker) -> None:
         self.selector = selectors.DefaultSelector()
         self.places = Places()
-        self.served = ServedConnections(broker, self.selector, Clock())
+        self.broker = broker
+        self.clock = Clock()
+        self.served = ServedConnections(broker, self.selector, self.clock)
         self.sockets: list[socket.socket] = []
 
     def connection(self, now: float = 0.0) -> Connection:
@@ -84,6 +91,68 @@ def test_what_goes_wrong_ends_one_connection(
     assert one.channel.fileno() < 0
     assert len(thread.places) == 1
     assert any(record.levelno == level and said in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal", "reason", "why"),
+    [
+        (ConnectionEndedError(), "", End.CLIENT, "it has gone"),
+        (ConnectionEndedError(), "wrong password", End.LOGIN, "wrong password"),
+        (ConnectionResetError(), "wrong password", End.LOGIN, "wrong password"),
+        (FailedLoginError("Fetch before"), "", End.LOGIN, "Fetch before"),
+        (ExpiredSessionError("its token"), "", End.EXPIRED, "its token"),
+        (BadRequestError("7 bytes"), "", End.REQUEST, "7 bytes"),
+        (OSError(5, "no I/O"), "", End.REQUEST, "no I/O"),
+        (CorruptRecordsError("bad", 7), "", End.ANSWER, "its answer cannot be finished"),
+        (KeyError("x"), "", End.DEFECT, "a defect"),
+    ],
+)
+def test_each_end_is_counted_and_logged_with_its_reason(
+    thread: Thread,
+    caplog: pytest.LogCaptureFixture,
+    error: Exception,
+    refusal: str,
+    reason: End,
+    why: str,
+) -> None:
+    caplog.set_level(logging.INFO, "downconvert.broker")
+    one = thread.connection(now=thread.clock() - 100)
+    one.last_activity = thread.clock()
+    one.client.refusal = refusal
+    held = Exchange(one.client, request_of(one), 0.0)
+    one.exchange, one.frame = held, memoryview(b"next")
+
+    def fail(_connection: Connection) -> None:
+        raise error
+
+    thread.served.guarded(one, fail)
+    counts = {end: value(thread.broker, "connections_ended_total", reason=end.value) for end in End}
+    assert {end for end in End if counts[end]} == {reason}
+    last = caplog.records[-1]
+    assert vars(last)["fields"]["reason"] == reason.value
+    assert vars(last)["fields"]["seconds"] == pytest.approx(100, abs=5)
+    assert why in last.getMessage()
+    assert held.is_abandoned
+    left: list[object] = [one.exchange, one.send, one.frame]
+    assert left == [None] * 3
+
+
+def request_of(one: Connection) -> Request:
+    header = RequestHeader(ApiKey.Metadata, 1, 7, one.client.client_id, 10)
+    return Request(header, Message(), 20)
+
+
+def test_a_connection_that_sends_is_not_read_and_one_that_moves_waits_for_nothing(
+    thread: Thread,
+) -> None:
+    one = thread.connection()
+    one.send = ResponseSend([bytearray(9)])
+    one.waits_to_write = True
+    thread.served.watch(one)
+    (key,) = thread.selector.get_map().values()
+    assert key.events == selectors.EVENT_WRITE
+    thread.served.leave(one)
+    assert (thread.watched(), one.interest, one.waits_to_write) == ([], 0, False)
 
 
 def test_a_channel_that_has_nothing_now_ends_nothing(thread: Thread) -> None:

@@ -1,0 +1,106 @@
+"""Two threads at one coordinator: no step of one comes between the steps of the other."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker.groups.coordinator import Groups
+from downconvert.broker.groups.group import Group
+from downconvert.broker.groups.member import MemberIdentity
+from downconvert.internal_topics.group_records import Committed
+from downconvert.protocol.schemas import Message
+from tests.downconvert.broker.offset_logs import commit, fetch
+from tests.downconvert.broker.writable import writable_broker
+
+from .test_group import joining
+
+SECONDS = 20.0
+MOMENT = 0.02  # seconds: a step that waits for nobody ends before that
+NOW = 2000.0
+AT = ("t", 0)
+
+
+def ignore(*_: object) -> None:
+    """Takes an answer, and writes nothing."""
+
+
+ANYONE = MemberIdentity("", -1)
+STEPS: dict[str, Callable[[Groups], object]] = {
+    "join": lambda groups: groups.join("g", joining(), NOW, ignore),
+    "sync": lambda groups: groups.sync("g", MemberIdentity("m", 1), {}, NOW, ignore),
+    "heartbeat": lambda groups: groups.heartbeat("g", MemberIdentity("m", 1), NOW),
+    "leave": lambda groups: groups.leave("g", [("m", None)], NOW),
+    "committed": lambda groups: groups.committed("g", NOW),
+    "commit": lambda groups: groups.commit("g", ANYONE, {AT: Committed(9, commit_time=5)}, NOW),
+    "end_transaction": lambda groups: groups.end_transaction(0, 3, lambda: None, committed=True),
+    "delete_offsets": lambda groups: groups.delete_offsets("g", [AT], NOW),
+    "forget_topics": lambda groups: groups.forget_topics({"t"}, NOW),
+    "forget_dead_groups": lambda groups: groups.forget_dead_groups(NOW),
+    "offsets_partitions_added": lambda groups: groups.offsets_partitions_added(1),
+    "ids": lambda groups: groups.ids(),
+    "positions": lambda groups: groups.positions(),
+    "look": lambda groups: groups.look("g", NOW, lambda _: Message()),
+    "delete": lambda groups: groups.delete("g", NOW),
+    "expire": lambda groups: groups.expire(NOW),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_waits_while_another_thread_looks_at_the_group(tmp_path: Path, step: str) -> None:
+    with writable_broker(tmp_path, "t") as broker, ThreadPoolExecutor(2) as threads:
+        assert commit(broker, 5) == 0
+        is_looking, may_end = threading.Event(), threading.Event()
+
+        def show(_group: Group) -> Message:
+            is_looking.set()
+            assert may_end.wait(SECONDS)
+            return Message()
+
+        looking = threads.submit(broker.groups.look, "g", 1000.0, show)
+        assert is_looking.wait(SECONDS)
+        other = threads.submit(STEPS[step], broker.groups)
+        try:
+            with pytest.raises(TimeoutError):
+                other.result(MOMENT)
+            assert not looking.done()
+        finally:
+            may_end.set()
+        looking.result(SECONDS)
+        other.result(SECONDS)
+
+
+def test_members_are_answered_when_no_lock_is_held(tmp_path: Path) -> None:
+    """So an answer may ask the coordinator again, from another thread, and wait for it."""
+    with (
+        writable_broker(tmp_path, "t", group_initial_rebalance_delay_ms=0) as broker,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        groups = broker.groups
+        found: list[Any] = []
+
+        def answered(*answer: object) -> None:
+            found.append((answer, threads.submit(groups.ids).result(SECONDS)))
+
+        groups.join("g", joining(), 1000.0, answered)
+        broker.tick(1000.0)
+        (((joined,), ids),) = found
+        assert (joined.code, ids) == (0, ["g"])
+        identity = MemberIdentity(joined.member_id, joined.generation)
+        groups.sync("g", identity, {joined.member_id: b"a"}, 1000.0, answered)
+        assert [ids for _, ids in found] == [["g"]] * 2
+
+
+def test_commits_of_two_threads_are_all_kept(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", partitions=4) as broker, ThreadPoolExecutor(4) as threads:
+
+        def commit_all(index: int) -> set[int]:
+            return {commit(broker, offset, "g", ("t", index)) for offset in range(1, 40)}
+
+        assert set().union(*threads.map(commit_all, range(4))) == {0}
+        assert [fetch(broker, "g", ("t", index)) for index in range(4)] == [(39, 0)] * 4
+    with writable_broker(tmp_path) as broker:
+        assert [fetch(broker, "g", ("t", index)) for index in range(4)] == [(39, 0)] * 4

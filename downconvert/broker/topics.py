@@ -155,6 +155,7 @@ class Topics(Mapping[str, Topic]):
                 for partition in topic.partitions.values():
                     with partition.lock:
                         partition.leader = None
+                        partition.leader_epoch += 1  # a fetch that waits in it is answered now
                         self.log_dir.logs.delete(partition.name)
             except BaseException:
                 del self._topics[name]

@@ -123,7 +123,7 @@ class Fetch:
         for asked, partition, epoch, contribution in looked_at:
             if partition is None:
                 continue
-            if partition.leader_epoch != epoch or partition.leader is None:  # None: deleted
+            if partition.leader_epoch != epoch:
                 return True
             up_to, scanned_end_offset = (
                 self._reader.bound(partition),

@@ -46,7 +46,20 @@ GATEWAY_MAY_DIFFER: Final = (
         keeps_step=False,
     ),
     MayDiffer(
-        "Fetch 4 to 9 that continues a session",
+        "Fetch 7 to 9 that begins a session",
+        "the session's id",
+        "no session",
+        "The gateway begins no sessions for these clients.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and 7 <= asked.version <= 9
+            and place.path == "session_id"
+            and place.ours == 0
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Fetch 7 to 9 that continues a session",
         "70, FETCH_SESSION_ID_NOT_FOUND",
         "the records",
         "The gateway begins no sessions for these clients, so none of them continues one.",

@@ -95,7 +95,7 @@ def run(
     history: Path | None = None,
     as_json: bool = False,
 ) -> SimpleNamespace:
-    """What was left of the logging, and the signals' handlers while it ran."""
+    """The handlers of logging after a run, and those of signals during it."""
     ends: list[str] = []
     Fake.made.clear()
     handlers = [signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)]

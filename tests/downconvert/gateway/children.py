@@ -72,7 +72,7 @@ class Child:
 
 
 class Children:
-    """What starts children. `prepare`: called with each before it starts."""
+    """A function that starts children. `prepare`: called with each before it starts."""
 
     def __init__(self) -> None:
         self.started: list[Child] = []

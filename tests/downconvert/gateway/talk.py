@@ -34,7 +34,7 @@ def produce_body(records: bytes | None, acks: int = 1, partition: int = 0) -> Me
 
 
 def fetch_body(*offsets: int, max_bytes: int = 1 << 20, wait: int = 0) -> Message:
-    """Of partitions from 0 on."""
+    """A fetch of partitions 0, 1, 2 and so on, from these offsets."""
     parts = [
         Message(partition=index, fetch_offset=offset, partition_max_bytes=max_bytes)
         for index, offset in enumerate(offsets)

@@ -1,4 +1,4 @@
-"""What the parent of several processes asks its children, and what it makes of their answers."""
+"""The parent of several processes asks its children, and adds up their answers."""
 
 import socket
 import time

@@ -27,7 +27,7 @@ def exported(
 def added(
     patch: pytest.MonkeyPatch, source: Path | str, target: Path | Table, **settings: Any
 ) -> tuple[Exported, list[Written]]:
-    """What is there after a run, and the files that it has added."""
+    """All records after a run, and the files that it has added."""
     logs = chosen([str(source)], ())
     with patch.context() as patched:
         without_spark(patched)

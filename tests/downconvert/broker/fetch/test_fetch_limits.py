@@ -1,4 +1,4 @@
-"""What a fetch may read: how many bytes, as whom, up to where; and when it is answered at once."""
+"""Limits of a fetch: bytes, rights and offsets. Some limits make its answer come at once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

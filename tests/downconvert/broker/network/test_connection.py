@@ -168,7 +168,7 @@ def test_a_request_gives_back_the_memory_that_it_took_and_no_more() -> None:
         assert read(client) == frame
         client.incoming.release()
         client.incoming.release()
-    # Whoever takes more than there is is favoured, and then nobody else gets any.
+    # A client with more than its share is favoured, and then no other client gets memory.
     assert memory.take("a", 16 * FREE_SIZE)
     assert memory.take("b", 1)
     memory.release("b", 1)

@@ -93,8 +93,8 @@ class Side:
         return StalledError(self.peer, REQUEST_TIMEOUT)
 
 
-class Broken:
-    """The broker's side, as an upstream."""
+class Upstream:
+    """A connection to a broker, over the broker's side."""
 
     def __init__(self, stream: Side) -> None:
         self.stream = stream
@@ -117,7 +117,7 @@ class Broken:
 
 
 class Counted:
-    """What is counted of requests: API, seconds, bytes of it and of its answer."""
+    """The counted requests: API, seconds, bytes of the request and of its answer."""
 
     def __init__(self) -> None:
         self.served: list[tuple[str, float, int, int]] = []
@@ -136,7 +136,7 @@ class Between:
     def __init__(self, through: Through) -> None:
         self.session = through.session
         self.client, self.broker = Side(CLIENT), Side("the broker")
-        self.counted, self.upstream = Counted(), Broken(self.broker)
+        self.counted, self.upstream = Counted(), Upstream(self.broker)
         self.now, self.day = 100.0, DAY
         client: Any = self.client
         counted: Any = self.counted

@@ -231,7 +231,7 @@ def test_the_log_says_that_a_place_went_to_another_client(
 
 
 def test_error_codes_are_counted_and_codes_of_success_are_not(behind: tuple[Broker, int]) -> None:
-    """Of answers that were read, and of old fetches that a task, a callback or both translate."""
+    """Latencies of answers, and of old fetches that a task, a callback or both translate."""
     body = fetch_body(0, 0, 0)
     with gateway(behind[1]) as running, Wire(running.address) as client:
         for version in (1, 2, 2, 4):

@@ -1,4 +1,4 @@
-"""What a thread receives, advances and sends, and what it leaves to the event loop."""
+"""A thread receives, advances and sends. The event loop waits."""
 
 import asyncio
 import socket

@@ -41,7 +41,7 @@ def run_reach(
     use: Callable[[Upstream], Coroutine[Any, Any, None]] | None = None,
     **settings: Any,
 ) -> list[tuple[int, str | None]]:
-    """What is reported of each port."""
+    """The reports about each port."""
     reported: list[tuple[int, str | None]] = []
     limits = Limits(connect_timeout=CONNECT_TIMEOUT, request_timeout=REQUEST_TIMEOUT)
     config = replace(GatewayConfig(bootstrap=(BROKER,), limits=limits), **settings)

@@ -30,7 +30,7 @@ READ_WHOLE = of_cluster(batch(), high_watermark=8)
 
 
 class Stream:
-    """What is sent, and whether more may be."""
+    """Keeps the frames that are sent. `may_write`: whether it takes more."""
 
     def __init__(self) -> None:
         self.sent: list[bytes] = []

@@ -87,7 +87,7 @@ def forward(
     *,
     has_ended: bool = False,
 ) -> tuple[bytes, bytes, list[int]]:
-    """What the client gets, what is left of the broker's bytes, and the sizes that are charged."""
+    """The client's bytes, the rest of the broker's bytes, and the charged sizes."""
     stream, client, charged = Stream(data), Stream(has_ended=has_ended), list[int]()
 
     def charge(size: int) -> float:

@@ -15,6 +15,7 @@ from downconvert.protocol.schemas import Message
 from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
 from records.formats import MAGIC_AT
 from tests.damage import flipped
+from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.storage.logs import batch
 
 from .test_answers import drive
@@ -26,14 +27,10 @@ END = 9
 
 
 def body(*offsets: int, committed: bool = False, **fields: Any) -> Message:
-    """Of partitions from 0 on."""
-    parts = [
-        Message(partition=index, fetch_offset=offset, partition_max_bytes=5000)
-        for index, offset in enumerate(offsets)
-    ]
-    known = {"replica_id": -1, "max_wait_ms": WAIT, "min_bytes": 3, "max_bytes": 1 << 25}
+    """A fetch as fetch_body makes it, of a version with sessions."""
+    known = vars(fetch_body(*offsets, max_bytes=5000, wait=WAIT)) | {"min_bytes": 3}
     known |= {"isolation_level": int(committed), "session_id": 0, "session_epoch": -1}
-    return Message(**known | fields, topics=[Message(topic="t", partitions=parts)])
+    return Message(**known | fields)
 
 
 def part(records: bytes | None, *, number: int = 0, **fields: Any) -> Message:

@@ -1,4 +1,4 @@
-"""What one segment has, and whether its indexes say that it had more."""
+"""Offsets that one segment has, and that its indexes say it had."""
 
 import gzip
 from dataclasses import replace

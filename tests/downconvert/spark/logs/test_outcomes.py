@@ -54,7 +54,7 @@ def test_markers_end_transactions(
 
 @pytest.mark.parametrize("is_last", [False, True])
 def test_a_damaged_batch_may_have_been_the_marker(tmp_path: Path, is_last: bool) -> None:
-    """What follows is read."""
+    """The following batches are read."""
     later = [] if is_last else [batch(3)]
     segment(tmp_path / "a-0", 0, FIRST, marker(2)[:-1] + b"?", *later)
     assert outcome(tmp_path) == ([(0, 0, 2)], [])

@@ -96,7 +96,7 @@ def test_where_a_log_was_written_anew(tmp_path: Path) -> None:
 def test_where_it_was_written_anew_by_what_is_left(
     noted: list[tuple[int, int]], headers: list[tuple[int, int]], expected: int
 ) -> None:
-    """Of the leader epochs that are noted, and of batches."""
+    """Leader epochs of the checkpoint and of batches."""
     data = b"".join(batch(offset, leader_epoch=epoch) for offset, epoch in headers)
     entries = [EpochEntry(*one) for one in noted]
 

@@ -16,7 +16,13 @@ from downconvert.access.permissions import Permission
 from downconvert.access.rights import Access
 from downconvert.protocol.error_codes import error_codes
 from downconvert.protocol.requests import Request
-from downconvert.protocol.responses import LENGTH_SIZE, ResponseSend, response, throttled
+from downconvert.protocol.responses import (
+    LENGTH_SIZE,
+    ResponseSend,
+    encoded_response,
+    response,
+    throttled,
+)
 from downconvert.protocol.schemas import Message
 from records.logged import log_of
 
@@ -182,6 +188,11 @@ class Exchange:
             if self.throttle:
                 send = throttled(self.request.header, body, self.throttle, version)
         self.finish(send)
+
+    def reply_encoded(self, body: bytes) -> None:
+        """Responds with a body that was encoded before, in the request's version. It has no errors
+        and depends on no permission."""
+        self.finish(encoded_response(self.request.header, body))
 
     def reply_bytes(self, frame: bytes) -> None:
         """Responds with a frame without a header: a token of an authentication."""

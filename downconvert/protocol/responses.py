@@ -165,6 +165,14 @@ def response(request: RequestHeader, body: Message, version: int | None = None) 
     return ResponseSend(parts.parts, size)
 
 
+def encoded_response(request: RequestHeader, body: bytes) -> ResponseSend:
+    """The response with a body that is encoded already, in the request's version."""
+    tags = bytes((NO_TAGS,)) if _has_tags(request.api, request.version) else b""
+    size = START.size + len(tags) + len(body)
+    start = START.pack(size - LENGTH_SIZE, request.correlation_id)
+    return ResponseSend([bytearray(b"".join((start, tags, body)))], size)
+
+
 @cache
 def _has_tags(api: ApiKey, version: int) -> bool:
     """Whether a response's header has tagged fields. That of ApiVersions never has: a client must

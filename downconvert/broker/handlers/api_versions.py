@@ -11,12 +11,14 @@ from downconvert.access.guard import offered
 from downconvert.access.rights import Access
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
+from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.fetch_versions import MISREADS_OLD_MESSAGES, served_to
+from downconvert.protocol.responses import NAMES
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.protocol.software import is_valid, software_of
 
-ANSWERS_MAX: Final = 64  # remembered responses: one for each rule
+ANSWERS_MAX: Final = 64  # remembered responses: one for each rule and version
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
@@ -28,20 +30,22 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     exchange.client.software_version = body.client_software_version
     access = exchange.client.access or broker.guard.access
     misreads = MISREADS_OLD_MESSAGES in software_of(body)
-    keys = _keys(access, tuple(broker.versions.items()), misreads=misreads)
-    exchange.reply(Message(api_keys=keys))
+    served = tuple(broker.versions.items())
+    exchange.reply_encoded(_body(access, served, exchange.request.version, misreads=misreads))
 
 
 @lru_cache(maxsize=ANSWERS_MAX)
-def _keys(
-    access: Access, served: tuple[tuple[ApiKey, range], ...], *, misreads: bool
-) -> tuple[Message, ...]:
-    """The versions offered to clients with these rights. misreads: see served_to."""
+def _body(
+    access: Access, served: tuple[tuple[ApiKey, range], ...], version: int, *, misreads: bool
+) -> bytes:
+    """The encoded versions that are offered to clients with these rights. misreads: see
+    served_to."""
     found = dict(offered(access, dict(served)))
     if ApiKey.Fetch in found:
         software = MISREADS_OLD_MESSAGES if misreads else ""
         found[ApiKey.Fetch] = served_to(software, found[ApiKey.Fetch])
-    return tuple(_versions(key, versions) for key, versions in sorted(found.items()))
+    keys = [_versions(key, versions) for key, versions in sorted(found.items())]
+    return encode(NAMES[ApiKey.ApiVersions], version, Message(api_keys=keys))
 
 
 def refuse_version(exchange: Exchange, versions: range) -> None:

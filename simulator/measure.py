@@ -3,17 +3,16 @@
 Memory is the resident set size, less its value when the process was idle with everything imported.
 Without /proc only the peak of the process's whole life is known."""
 
-import ctypes
 import gc
 import resource
 import sys
 import time
 from bisect import bisect_right
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from downconvert.serving.trimming import trim
 from records.units import KiB
 
 _STATUS: Final = Path("/proc/self/status")
@@ -32,7 +31,7 @@ class Memory:
 
     def __init__(self) -> None:
         gc.collect()
-        _trim()
+        trim()
         self._peak_was_reset = _reset_peak()
         self.idle = _status("VmRSS") or _peak_of_life()
 
@@ -105,13 +104,6 @@ def thinned(line: Sequence[tuple[float, int]], buckets: int) -> list[tuple[float
             result.append(max(line[start:end], key=lambda point: point[1]))
             start = end
     return result
-
-
-def _trim() -> None:
-    """Returns freed memory to the system, because growth into it would not be seen. Only for
-    glibc."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _reset_peak() -> bool:

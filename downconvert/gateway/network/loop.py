@@ -27,7 +27,8 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.line_budget import SECOND
-from downconvert.serving.places import Place
+from downconvert.serving.places import Place, Places
+from downconvert.serving.trimming import Trimming
 from records.logged import log_of, with_log_fields
 
 from .accepting import Accepting
@@ -53,6 +54,7 @@ class Owner(Host, Protocol):
 
     pool: ConversionPool
     budget: MemoryBudget
+    places: Places
     listeners: ListensFor
     cluster_failure: str | None
 
@@ -232,11 +234,14 @@ class ServingLoop:
             await asyncio.sleep(seconds)
 
     async def _each_second(self) -> None:
-        """Once a second, logs how many lines were left out and reads changed certificates."""
+        """Once a second, logs how many lines were left out, reads changed certificates, and returns
+        memory after many clients have gone."""
+        trimming = Trimming()
         while True:
             await asyncio.sleep(SECOND)
             self._gateway.lines.write_omitted(self._loop.time())
             self._gateway.certificates.look(self._gateway.config)
+            trimming.look(len(self._gateway.places))
 
     # --- connections
 

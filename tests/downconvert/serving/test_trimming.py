@@ -1,0 +1,50 @@
+"""Memory goes back to the system after a storm of connections, and is left alone otherwise."""
+
+import socket
+from collections.abc import Sequence
+
+import pytest
+
+from bench.gateway_memory import gateway
+from bench.processes import settled
+from downconvert.serving.trimming import PEAK_MIN, Trimming
+from records.units import MiB
+from tests.downconvert.broker.talking import wait_for
+
+STORM = 1_500
+KEPT_MAX = 0.75  # of the growth; without trimming, most of it stays
+
+
+@pytest.mark.parametrize(
+    ("counts", "trims"),
+    [
+        ([PEAK_MIN, PEAK_MIN // 2 + 1, PEAK_MIN // 2 + 1], 0),
+        ([PEAK_MIN, PEAK_MIN // 2, PEAK_MIN // 2], 1),
+        ([PEAK_MIN - 1, 0, 0], 0),
+        ([1000, 500, 400, 10], 0),  # they are still ending
+        ([1000, 500, 400, 10, 10, 10], 1),
+        ([1000, 500, 500, 250, 250, 0, 0], 2),
+        ([1000, 10, 10, 1000, 10, 11], 2),
+        ([600, 1000, 501, 501, 500, 500], 1),
+    ],
+)
+def test_memory_is_trimmed_once_half_of_the_connections_have_ended(
+    counts: Sequence[int], trims: int
+) -> None:
+    done: list[None] = []
+    trimming = Trimming(lambda: done.append(None))
+    for connections in counts:
+        trimming.look(connections)
+    assert len(done) == trims
+
+
+def test_a_gateway_gives_memory_back_after_a_storm() -> None:
+    with gateway(MiB) as serving:
+        idle = serving.memory
+        clients = [socket.create_connection(serving.address) for _ in range(STORM)]
+        for client in clients:
+            client.sendall(b"\0")
+        most = settled(lambda: serving.memory)
+        for client in clients:
+            client.close()
+        wait_for(lambda: serving.memory - idle <= KEPT_MAX * (most - idle))

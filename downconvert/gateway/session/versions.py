@@ -11,7 +11,12 @@ from typing import Final
 
 from downconvert.access.guard import is_for_readers, newest_offered
 from downconvert.access.rights import Access
-from downconvert.protocol.fetch_versions import AS_ON_DISK_SINCE, LEADERS_TOLD_SINCE, served_to
+from downconvert.protocol.fetch_versions import (
+    AS_ON_DISK_SINCE,
+    LEADERS_TOLD_SINCE,
+    MISREADS_OLD_MESSAGES,
+    served_to,
+)
 from downconvert.protocol.schemas import ApiKey, Message, schema
 
 from .headers import known
@@ -134,14 +139,21 @@ class Versions:
     def answer(self, cluster: Message, software: str) -> Message:
         """The ApiVersions response for a client of that software: the cluster's response with the
         offered versions."""
-        offered = dict(self.offered)
-        if ApiKey.Fetch in offered:
-            offered[ApiKey.Fetch] = served_to(software, offered[ApiKey.Fetch])
-        keys = [
-            Message(api_key=key, min_version=versions.start, max_version=versions.stop - 1)
-            for key, versions in offered.items()
-        ]
+        keys = self._keys[MISREADS_OLD_MESSAGES in software]
         return Message(**{**cluster.__dict__, "api_keys": keys})
+
+    @cached_property
+    def _keys(self) -> dict[bool, list[Message]]:
+        """The rows of the response. True: for software that misreads old messages in a new
+        Fetch."""
+        return {
+            misreads: [
+                Message(api_key=key, min_version=served.start, max_version=served.stop - 1)
+                for key, versions in self.offered.items()
+                for served in [served_to(software, versions) if key == ApiKey.Fetch else versions]
+            ]
+            for misreads, software in ((False, ""), (True, MISREADS_OLD_MESSAGES))
+        }
 
 
 @lru_cache(maxsize=16)

@@ -2,15 +2,17 @@
 
 A few connections send heartbeats by turns, first alone, then beside a load: a hundred old consumers
 that wait while a producer appends gzip; two producers of batches that are compressed again; an old
-consumer of a partition of gzip, in batches of 8 MiB; two old consumers of gzip through a gateway.
-Servers and loads are processes of their own. The output is the 50th and the 99th percentile, and
-how often the load has been served.
+consumer of a partition of gzip, in batches of 8 MiB; two old consumers of gzip through a gateway;
+a storm of clients that connect to a gateway. Servers and loads are processes of their own. The
+output is the 50th and the 99th percentile, how often the load has been served, and the server's
+memory before the load and after it.
 
-    python -m bench.pings [--seconds 10] [--only waiters]
+    python -m bench.pings [--seconds 10] [--only waiters] [--only storm]
 
 On two processors with other load, the idle figures show the noise of the machine."""
 
 import multiprocessing
+import resource
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -32,7 +34,7 @@ from records.units import KiB, MiB
 
 from .draining import Address, Wire, fetch, request
 from .gateway_clients import in_front
-from .processes import served
+from .processes import served, settled
 
 TOPIC: Final = "events"
 OLD: Final = 2  # Fetch
@@ -41,6 +43,9 @@ PAUSE: Final = 0.002  # seconds between two pings
 BETWEEN: Final = 0.2  # seconds between two appends
 WAITERS: Final = 100
 WAIT_MS: Final = 30_000
+STORM: Final = 5_000  # connections, that all end before the next ones come
+AT_ONCE: Final = 500  # of them
+TRIMMED: Final = 3.0  # seconds without a change, after which memory has been given back
 SETTLING: Final = 1.0  # seconds until a load is steady
 BATCH_MAX: Final = 32 * MiB
 RECORD: Final = 1000  # bytes, half of them noise
@@ -50,6 +55,7 @@ HEARTBEAT: Final = request(
     3,
     Message(group_id="none", generation_id=1, member_id="nobody", group_instance_id=None),
 )
+VERSIONS: Final = request(ApiKey.ApiVersions, 0, Message())
 
 Counter: TypeAlias = "Synchronized[int]"
 Load: TypeAlias = Callable[[Address, Counter], None]
@@ -119,6 +125,19 @@ def wait_at_the_end(address: Address, count: Counter) -> None:
             offset += APPENDED // RECORD
 
 
+def connect_again(address: Address, count: Counter) -> None:
+    """Clients that connect, ask for versions, and wait until the last one has come."""
+    while True:
+        with ExitStack() as stack:
+            for _ in range(STORM // AT_ONCE):
+                wires = [stack.enter_context(Wire(address)) for _ in range(AT_ONCE)]
+                for wire in wires:
+                    wire.send(VERSIONS)
+                for wire in wires:
+                    wire.drain()
+                    count.value += 1
+
+
 def scenes() -> dict[str, Scene]:
     """Scenes by name. Their data is made when they are used."""
     producer = partial(append_again, batch(4_400_000, Codec.ZSTD))  # 2.2 MB
@@ -128,6 +147,7 @@ def scenes() -> dict[str, Scene]:
         "producers": Scene([producer] * 2, codec="gzip"),
         "batches": Scene([consumer], batches=(16 * MiB, 2)),
         "gateway": Scene([consumer] * 2, batches=(128 * KiB, 100), is_behind_gateway=True),
+        "storm": Scene([connect_again], is_behind_gateway=True),
     }
 
 
@@ -201,13 +221,16 @@ def measure(name: str, scene: Scene, seconds: float) -> None:
         if scene.is_behind_gateway:
             serving = stack.enter_context(in_front("{}:{}".format(*serving.address)))
         idle = pinged(serving.address, seconds)
+        memory = [serving.memory]
         with loaded(scene.loads, serving.address) as count:
             before = count.value
             busy = pinged(serving.address, seconds)
             answers = count.value - before
+        memory.append(settled(lambda: serving.memory, TRIMMED))
     click.echo(
         f"{name:10} idle p50 {idle[0]:6.2f} p99 {idle[1]:6.2f} ms   loaded p50 {busy[0]:6.2f} "
-        f"p99 {busy[1]:6.2f} ms   {answers / seconds:7.1f} answers/s to the load"
+        f"p99 {busy[1]:6.2f} ms   {answers / seconds:7.1f} answers/s to the load   "
+        f"memory {memory[0] / MiB:.1f}, {memory[1] / MiB:.1f} MiB"
     )
 
 
@@ -215,6 +238,8 @@ def measure(name: str, scene: Scene, seconds: float) -> None:
 @click.option("--seconds", default=10.0, show_default=True, help="Of each, idle and loaded.")
 @click.option("--only", multiple=True, help="Names of scenes; all, if there are none.")
 def main(seconds: float, only: tuple[str, ...]) -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     for name, scene in scenes().items():
         if not only or name in only:
             measure(name, scene, seconds)

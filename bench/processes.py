@@ -18,7 +18,7 @@ from records.units import KiB
 ROOT: Final = Path(__file__).parent.parent
 TICKS: Final = os.sysconf("SC_CLK_TCK")  # a second
 STOP_SECONDS: Final = 30.0
-SETTLED: Final = 0.5  # seconds in which memory does not change
+SETTLED: Final = 0.5  # seconds without a change
 SAME_WITHIN: Final = 64 * KiB
 PATIENCE: Final = 60.0  # seconds
 
@@ -96,11 +96,11 @@ def served(directory: Path, *options: str) -> AbstractContextManager[Serving]:
     return started("serve", str(directory), "--listen", "127.0.0.1:0", *options)
 
 
-def settled(size: Callable[[], int]) -> int:
-    """The value of a size once it has stayed the same for a while."""
+def settled(size: Callable[[], int], seconds: float = SETTLED) -> int:
+    """The value of a size once it has stayed the same for so long."""
     give_up = monotonic() + PATIENCE
     before, since = size(), monotonic()
-    while monotonic() - since < SETTLED and monotonic() < give_up:
+    while monotonic() - since < seconds and monotonic() < give_up:
         sleep(SETTLED / 10)
         now = size()
         if abs(now - before) > SAME_WITHIN:

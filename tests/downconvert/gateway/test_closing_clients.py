@@ -39,20 +39,26 @@ def test_requests_that_a_client_sent_before_it_closed_are_handled(
     served: tuple[Broker, Gateway], version: int, acks: int, end: str
 ) -> None:
     broker, running = served
-    before = len(values(broker))
     magic = {0: 0, 2: 1}.get(version, 2)
-    wanted = [b"%d %d %d" % (version, acks, n) for n in range(COUNT)]
+    wanted = [b"%d %d %d %s" % (version, acks, n, end.encode()) for n in range(COUNT)]
     requests = b""
     for value in wanted:
         request = frame(ApiKey.Produce, version, produce_body(message_set(magic, value), acks))
         requests += LENGTH.pack(len(request)) + request
+
+    def handled() -> list[bytes | None]:
+        return [value for value in values(broker) if value in wanted]
+
     with Wire(running.address) as client:
         client.socket.sendall(requests)
         if end == "closes its side":
             client.socket.shutdown(socket.SHUT_WR)
-            wait_for(lambda: len(values(broker)) == before + COUNT)
-    wait_for(lambda: len(values(broker)) == before + COUNT)
-    assert values(broker)[before:] == wanted
+            wait_for(lambda: handled() == wanted)
+    if acks and end == "closes":  # its system resets the connection when the first answer arrives
+        wait_for(lambda: bool(handled()) and not running.places)
+        assert handled() == wanted[: len(handled())]
+    else:
+        wait_for(lambda: handled() == wanted)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +69,6 @@ def test_requests_of_several_kinds_are_handled_in_their_order_before_the_end(
 ) -> None:
     """One that has to be read waits until those that pass have been answered."""
     broker, running = served
-    before = len(values(broker))
     wanted = [b"%d of %s" % (n, bytes(versions)) for n in range(MANY)]
     requests = b""
     for n, value in enumerate(wanted):
@@ -76,5 +81,4 @@ def test_requests_of_several_kinds_are_handled_in_their_order_before_the_end(
         client.socket.sendall(LENGTH.pack(len(first)) + first)
         client.receive()  # its kind is known from here on
         client.socket.sendall(requests)
-    wait_for(lambda: len(values(broker)) == before + 1 + MANY)
-    assert values(broker)[before + 1 :] == wanted
+    wait_for(lambda: [value for value in values(broker) if value in wanted] == wanted)

@@ -11,6 +11,8 @@ root on the path, in each worker of pytest-xdist too; mypy finds it where it sta
 
 import gc
 import os
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Final
 
@@ -68,6 +70,27 @@ LONGEST: Final = (
     "downconvert/gateway/",
     "downconvert/spark/",
 )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Each worker of pytest-xdist imports its share of the files first, which leaves them compiled.
+
+    Otherwise each worker compiles all files when the tests run for the first time."""
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    root = Path(__file__).parents[1]
+    places = {
+        Path(session.config.invocation_params.dir, arg.split("::")[0])
+        for arg in session.config.args
+    }
+    paths = sorted({path for place in places for path in place.rglob("test_*.py")})
+    for path in paths[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        if path.is_relative_to(root):
+            name = ".".join(path.relative_to(root).with_suffix("").parts)
+            with suppress(Exception, pytest.skip.Exception):  # collecting it reports what is wrong
+                import_module(name)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

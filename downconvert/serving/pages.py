@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 Start: TypeAlias = Callable[[str, list[tuple[str, str]]], object]
 Page: TypeAlias = Callable[[dict[str, Any], Start], Iterable[bytes]]  # a WSGI application
 
+POLL_SECONDS: Final = 0.05  # after which the listener sees that it is to close
 SECONDS_MAX: Final = 30.0  # for a client to send its request and to receive its page
 
 
@@ -87,7 +88,9 @@ class Pages:
 
         self._server = make_server(host, port, app, _Server, _Handler)
         self.where = Where(host, self._server.server_port)
-        self._thread = Thread(target=self._server.serve_forever, name="pages", daemon=True)
+        self._thread = Thread(
+            target=self._server.serve_forever, args=(POLL_SECONDS,), name="pages", daemon=True
+        )
         self._thread.start()
 
     def close(self) -> None:

@@ -75,7 +75,7 @@ def recorded(port: int, broker_port: int) -> Iterator[Recording]:
         block_on_close = False
 
     with Server(("127.0.0.1", port), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
             yield recording

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from downconvert.access.identity import ClientRule, Identities, Users
@@ -34,7 +33,7 @@ from tests.downconvert.broker.asking import frame
 from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, token, write
 
 from .cluster import Through
-from .serving import cluster, gateway
+from .serving import Wire, cluster, gateway
 from .talk import produce
 from .test_server import wait_for
 
@@ -247,8 +246,12 @@ def test_a_failed_login_with_a_token_is_logged_and_counted(
     served: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
     bearer = token(1_000_000_000.0)
-    with caplog.at_level("INFO", "downconvert.gateway"), pytest.raises(KafkaError):
-        producer(served, Provider(bearer)).send("t", b"x").get(timeout=3)
+    with caplog.at_level("INFO", "downconvert.gateway"), Wire(served.address) as client:
+        client.ask(ApiKey.SaslHandshake, 1, Message(mechanism=OAUTHBEARER))
+        client.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=first_message(bearer, "")))
+        answer = client.ask(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=b"\x01"))
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert client.has_ended()
     wait_for(lambda: bool(served.figures().ends["failed_login"]))
     lines = [record.getMessage() for record in caplog.records]
     assert any("127.0.0.1" in line and "it expired" in line for line in lines)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from kafka import KafkaProducer
-from kafka.errors import KafkaError
 from scramp import ScramClient
 
 from downconvert.access.identity import ClientRule, Identities, Users
@@ -20,7 +19,7 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.cluster import FLOORS, Through
-from tests.downconvert.gateway.serving import cluster, gateway
+from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import produce
 from tests.downconvert.gateway.test_server import wait_for
 
@@ -161,8 +160,11 @@ def test_kafka_python_logs_in(served: Gateway, mechanism: str) -> None:
 def test_failed_logins_are_logged_with_their_address_and_counted(
     served: Gateway, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level("INFO", "downconvert.gateway"), pytest.raises(KafkaError):
-        producer(served, "guess").send("t", b"x").get(timeout=3)
+    with caplog.at_level("INFO", "downconvert.gateway"), Wire(served.address) as client:
+        client.ask(ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
+        answer = client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=b"\0ann\0guess"))
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert client.has_ended()
     wait_for(lambda: bool(served.figures().ends["failed_login"]))
     lines = [record.getMessage() for record in caplog.records]
     assert any("127.0.0.1" in line and "failed login" in line for line in lines)

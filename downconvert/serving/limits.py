@@ -51,6 +51,11 @@ class RequestMemory:
         self._free = size
         self._favoured: object = None
 
+    @property
+    def free(self) -> int:
+        """Bytes that are left: fewer than none while one request grows beyond the limit."""
+        return self._free
+
     def take(self, owner: object, size: int) -> bool:
         """Takes `size` bytes for this owner. False: fewer are left now."""
         with self._lock:

@@ -117,7 +117,7 @@ def test_half_sent_requests_take_little_memory(tmp_path: Path) -> None:
                 talk.socket.sendall(claim)
         with Talk(server.address) as other:
             assert other.is_served()
-        assert server.memory._free > -1 * MiB
+        assert server.memory.free > -1 * MiB
 
 
 def test_a_client_that_does_not_read_keeps_nobody_waiting(tmp_path: Path) -> None:

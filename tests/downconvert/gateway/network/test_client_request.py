@@ -25,14 +25,14 @@ def test_requests_under_way_take_bounded_memory_and_all_are_answered(tmp_path: P
             clients = [stack.enter_context(Wire(running.address)) for _ in range(CLIENTS)]
             for client in clients:  # all but its last byte
                 client.socket.sendall(LENGTH.pack(len(data)) + data[:-1])
-            wait_for(lambda: memory._free <= 0 or memory._favoured is not None)
-            assert MEMORY - memory._free <= MEMORY + SIZE + 64 * KiB
+            wait_for(lambda: memory.free <= 0)
+            assert MEMORY - memory.free <= MEMORY + SIZE + 64 * KiB
             for client in clients:
                 client.socket.sendall(data[-1:])
             for client in clients:
                 said = parsed(ApiKey.Produce, 1, client.receive())
                 assert said.responses[0].partition_responses[0].error_code == 0
-        wait_for(lambda: memory._free == MEMORY)
+        wait_for(lambda: memory.free == MEMORY)
 
 
 def test_what_a_client_that_goes_has_sent_is_given_back(tmp_path: Path) -> None:
@@ -44,4 +44,4 @@ def test_what_a_client_that_goes_has_sent_is_given_back(tmp_path: Path) -> None:
                 client.ask(ApiKey.Metadata, 1, Message(topics=None))
                 client.socket.sendall(LENGTH.pack(len(data)) + data[:-1])
         wait_for(lambda: len(running.places) == 0)
-        assert running.requests._free == MEMORY
+        assert running.requests.free == MEMORY

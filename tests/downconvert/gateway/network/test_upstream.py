@@ -17,7 +17,6 @@ from downconvert.gateway.network.upstream import connect
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
-from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.gateway.test_server import wait_for
 
 FOREVER = 3600.0  # seconds
@@ -103,17 +102,6 @@ def test_a_broker_that_hangs_in_a_request_is_given_up(
         what = "(has not answered|has neither sent nor taken a byte) in"
         line = f"client {LOOPBACK}: {name}: broker {LOOPBACK}:{between.port} {what}"
         wait_for(lambda: any(re.match(line, one) for one in said))
-
-
-@pytest.mark.parametrize("version", [1, 4, 12])
-def test_a_fetch_may_wait_for_longer_than_a_request(
-    behind: tuple[Broker, int], version: int
-) -> None:
-    limits = Limits(request_timeout=0.5)
-    with gateway(behind[1], limits=limits) as running, Wire(running.address) as client:
-        body = fetch_body(0, wait=1500)
-        answer = client.ask(ApiKey.Fetch, version, body)
-        assert [topic.partitions[0].error_code for topic in answer.responses] == [0]
 
 
 def test_clients_that_go_leave_nothing_behind_at_a_broker_that_hangs(

@@ -7,23 +7,23 @@ from downconvert.serving.lifecycle import Startable
 
 class Lamp(Startable):
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.states: list[str] = []
 
     def start(self) -> None:
-        self.said.append("on")
+        self.states.append("on")
 
     def stop(self) -> None:
-        self.said.append("off")
+        self.states.append("off")
 
 
 def test_a_with_starts_and_stops() -> None:
     with Lamp() as lamp:
-        assert lamp.said == ["on"]
-    assert lamp.said == ["on", "off"]
+        assert lamp.states == ["on"]
+    assert lamp.states == ["on", "off"]
 
 
 def test_it_stops_on_an_error_too_which_goes_on() -> None:
     lamp = Lamp()
     with pytest.raises(KeyError), lamp:
         raise KeyError
-    assert lamp.said == ["on", "off"]
+    assert lamp.states == ["on", "off"]

@@ -52,7 +52,7 @@ def test_a_pair_is_loaded_from_two_files_and_from_one(pair: tuple[Path, Path]) -
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"", "the file is empty"),
         (b"\x00\xffgarbage", "it has no certificate in PEM"),
@@ -60,13 +60,13 @@ def test_a_pair_is_loaded_from_two_files_and_from_one(pair: tuple[Path, Path]) -
     ],
 )
 def test_a_certificate_that_is_none_is_named(
-    pair: tuple[Path, Path], tmp_path: Path, data: bytes | None, said: str
+    pair: tuple[Path, Path], tmp_path: Path, data: bytes | None, message: str
 ) -> None:
     _, key = pair
     file = tmp_path / "broken.pem"
     file.write_bytes(key.read_bytes() if data is None else data)
-    assert refusal(file, key).startswith(f"--tls-cert {file}: {said}")
-    with pytest.raises(TlsError, match=f"client_ca {file}: {said}"):
+    assert refusal(file, key).startswith(f"--tls-cert {file}: {message}")
+    with pytest.raises(TlsError, match=f"client_ca {file}: {message}"):
         load_authorities(context(), file, "client_ca")
 
 
@@ -87,8 +87,8 @@ def test_a_key_of_another_certificate_is_named(pair: tuple[Path, Path], tmp_path
     (tmp_path / "other").mkdir()
     _, name = self_signed(tmp_path / "other")
     other = Path(name)
-    said = f"--tls-key {other}: the key does not belong to the certificate {certificate}"
-    assert refusal(certificate, other) == said
+    message = f"--tls-key {other}: the key does not belong to the certificate {certificate}"
+    assert refusal(certificate, other) == message
 
 
 def test_a_missing_key_is_told_where_it_was_looked_for(pair: tuple[Path, Path]) -> None:

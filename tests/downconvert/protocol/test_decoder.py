@@ -51,7 +51,7 @@ def test_a_message_that_is_cut_off_is_none(name: str, version: int) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        bytes(16) + (2**31 - 1).to_bytes(4),  # topics of a FetchRequest v4, as many as can be said
+        bytes(16) + (2**31 - 1).to_bytes(4),  # topics of a FetchRequest v4: the largest count
         bytes(16) + (-2).to_bytes(4, signed=True),
         bytes(17) + (1).to_bytes(4) + (2**15 - 1).to_bytes(2),  # a name of 32 KiB
         b"\xff" * 100,

@@ -38,5 +38,5 @@ def test_a_log_shows_the_name_of_a_code_or_its_number() -> None:
 def test_an_error_without_words_is_called_by_its_name_and_sends_no_message() -> None:
     bare = ApiError(ErrorCode.INVALID_REQUEST)
     assert (str(bare), bare.message) == ("INVALID_REQUEST", None)
-    said = ApiError(ErrorCode.INVALID_CONFIG, "no such setting")
-    assert (str(said), said.message, said.code) == ("no such setting", "no such setting", 40)
+    error = ApiError(ErrorCode.INVALID_CONFIG, "no such setting")
+    assert (str(error), error.message, error.code) == ("no such setting", "no such setting", 40)

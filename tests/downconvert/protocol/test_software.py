@@ -4,20 +4,20 @@ from downconvert.protocol.schemas import Message
 from downconvert.protocol.software import is_valid
 
 
-def said(name: str, version: str = "1.0") -> Message:
+def software(name: str, version: str = "1.0") -> Message:
     return Message(client_software_name=name, client_software_version=version)
 
 
 @pytest.mark.parametrize("name", ["a", "7", "apache-kafka-java", "sarama", "a.b-c.9", "a" * 1000])
 def test_what_kafka_takes_is_taken(name: str) -> None:
-    assert is_valid(said(name), 3)
-    assert is_valid(said("x", name), 3)
+    assert is_valid(software(name), 3)
+    assert is_valid(software("x", name), 3)
 
 
 @pytest.mark.parametrize(
     "name", ["", " ", "-a", "a-", ".a", "a.", "a b", "a_b", "a\n", "\na", "ä", "a\x1b[31m", "٣"]
 )
 def test_what_kafka_refuses_is_refused(name: str) -> None:
-    assert not is_valid(said(name), 3)
-    assert not is_valid(said("x", name), 4)
-    assert is_valid(said(name), 2)  # it names no software
+    assert not is_valid(software(name), 3)
+    assert not is_valid(software("x", name), 4)
+    assert is_valid(software(name), 2)  # it names no software

@@ -20,7 +20,7 @@ from downconvert.access.credentials import (
 USERS = Credentials({"ann": "secret", "bob": "other", "zoë": "pässword"})
 
 
-def said(token: bytes) -> bytes | Proved | None:
+def answer_to(token: bytes) -> bytes | Proved | None:
     """The answer to the only token of PLAIN."""
     return Authentication(USERS.conversation(PLAIN), is_raw=False).take(token, 0.0)
 
@@ -35,7 +35,7 @@ def said(token: bytes) -> bytes | Proved | None:
     ],
 )
 def test_a_user_with_the_right_password_is_let_in(token: bytes, name: str) -> None:
-    assert said(token) == Proved(name)
+    assert answer_to(token) == Proved(name)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_user_with_the_right_password_is_let_in(token: bytes, name: str) -> No
 )
 def test_everyone_else_is_refused(token: bytes, words: str) -> None:
     with pytest.raises(AuthenticationError, match=words):
-        said(token)
+        answer_to(token)
 
 
 @pytest.mark.parametrize("mechanism", SCRAM)
@@ -108,7 +108,7 @@ def test_a_file_has_a_user_a_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"ann:one\nbob\n", "line 2 is not NAME:PASSWORD"),
         (b"ann:one\n\n:two\n", "line 3 is not NAME:PASSWORD"),
@@ -120,11 +120,11 @@ def test_a_file_has_a_user_a_line(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_is_wrong_is_refused_with_its_line(
-    data: bytes, said: str, tmp_path: Path
+    data: bytes, message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "users"
     path.write_bytes(data)
-    with pytest.raises(ValueError, match=said) as raised:
+    with pytest.raises(ValueError, match=message) as raised:
         Credentials.load(path)
     assert str(path) in str(raised.value)
 

@@ -300,7 +300,7 @@ def test_a_rule_opens_everything_where_deny_is_the_default(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("topcis = []", "'topcis' is not a setting"),
         ("topics = []", "empty list"),
@@ -314,10 +314,10 @@ def test_a_rule_opens_everything_where_deny_is_the_default(tmp_path: Path) -> No
         ("= 1", "access.toml"),
     ],
 )
-def test_senseless_settings_are_errors(tmp_path: Path, text: str, said: str) -> None:
+def test_senseless_settings_are_errors(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "access.toml"
     file.write_text(text)
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         Guard.load(file)
 
 

@@ -9,9 +9,9 @@ from downconvert.doctor.evidence import seen
 from downconvert.doctor.releases import NEWEST, RELEASES, alike, key_of, oldest, parse_release
 
 
-def clients(*asked: tuple[str, str, str, str, int], release: str = NEWEST) -> list[Client]:
+def clients(*requests: tuple[str, str, str, str, int], release: str = NEWEST) -> list[Client]:
     counted = Census()
-    for client_id, software, address, api, version in asked:
+    for client_id, software, address, api, version in requests:
         one = seen(
             client_id=client_id,
             software=(software, ""),

@@ -14,7 +14,7 @@ from .wire import api_versions, request
 def frames(*pieces: bytes, is_new: bool = True) -> tuple[list[RequestHead], Problems]:
     problems = Problems()
     reader = Frames(problems, is_new=is_new)
-    return [asked for piece in pieces for asked in reader.feed(piece)], problems
+    return [seen for piece in pieces for seen in reader.feed(piece)], problems
 
 
 def one_by_one(data: bytes) -> list[bytes]:

@@ -6,7 +6,7 @@ import pytest
 
 from downconvert.doctor.metrics_page import MetricsPage
 
-from .wire import asked, read
+from .wire import read, requests_in
 
 NAMED = (
     'kafka_network_requestmetrics_deprecatedrequestspersec_count{request="Fetch",version="2",'
@@ -26,8 +26,8 @@ def test_deprecated_requests_have_their_software() -> None:
 
 
 def test_requests_of_all_versions_are_used_if_nothing_better_exists() -> None:
-    assert asked(read(MetricsPage(), ALL.encode())) == [(2, 0)]
-    assert asked(read(MetricsPage(), (ALL + NAMED).encode())) == [(1, 2)]
+    assert requests_in(read(MetricsPage(), ALL.encode())) == [(2, 0)]
+    assert requests_in(read(MetricsPage(), (ALL + NAMED).encode())) == [(1, 2)]
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_requests_of_all_versions_are_used_if_nothing_better_exists() -> None:
 )
 def test_rates_and_double_counts_are_left_out(line: str) -> None:
     page = MetricsPage()
-    assert asked(read(page, (line + UNNAMED).encode())) == [(0, 1)]
+    assert requests_in(read(page, (line + UNNAMED).encode())) == [(0, 1)]
     assert not page.problems.counts
 
 
@@ -61,7 +61,7 @@ def test_rates_and_double_counts_are_left_out(line: str) -> None:
 )
 def test_damage_is_counted_and_skipped(line: str) -> None:
     page = MetricsPage()
-    assert asked(read(page, (line + UNNAMED).encode())) == [(0, 1)]
+    assert requests_in(read(page, (line + UNNAMED).encode())) == [(0, 1)]
     assert list(page.problems.counts.values()) == [1]
 
 

@@ -13,7 +13,7 @@ from downconvert.doctor.evidence import Problems, Seen
 from downconvert.doctor.packets import SYN, Segment
 from downconvert.doctor.streams import Streams
 
-from .wire import api_versions, asked, packets, pcap, read, request
+from .wire import api_versions, packets, pcap, read, request, requests_in
 
 # Bodies of zeros: no byte of them begins a request.
 REQUESTS = [(api, version, size) for api, version, size in (
@@ -36,7 +36,7 @@ def test_reordered_and_repeated_segments_give_the_sent_requests(
     rest += chance.sample(rest, len(rest) // 3)
     chance.shuffle(rest)
     found, capture = seen_in([first, *rest])
-    assert asked(found) == EXPECTED
+    assert requests_in(found) == EXPECTED
     assert not capture.problems.counts
 
 
@@ -58,7 +58,7 @@ def test_lost_segments_lose_requests_and_make_none_up(size: int, lost: set[int])
     first, *rest = packets(STREAM, size)
     left = [frame for number, frame in enumerate(rest) if number not in lost]
     found, capture = seen_in([first, *left])
-    assert not Counter(asked(found)) - Counter(EXPECTED)
+    assert not Counter(requests_in(found)) - Counter(EXPECTED)
     if len(found) < len(EXPECTED) and left and left[-1] is rest[-1]:
         assert capture.problems.counts
 
@@ -67,7 +67,7 @@ def test_bytes_lost_inside_a_request_lose_no_other_request() -> None:
     stream = request(0, 2, "app", bytes(100_000)) + request(1, 3, "app")
     first, *rest = packets(stream, 1000)
     found, _ = seen_in([first, *rest[:10], *rest[90:]])
-    assert asked(found) == [(0, 2), (1, 3)]
+    assert requests_in(found) == [(0, 2), (1, 3)]
 
 
 def test_a_capture_that_begins_within_a_request_continues_with_the_next_one() -> None:
@@ -80,7 +80,7 @@ def test_a_capture_that_begins_within_a_request_continues_with_the_next_one() ->
 def test_packets_cut_off_by_the_capture_keep_their_requests() -> None:
     cut = [frame[:160] for frame in packets(STREAM + STREAM, 1400)]
     found, capture = seen_in(cut)
-    assert {(18, 0), (3, 1)} <= set(asked(found)) <= set(EXPECTED)
+    assert {(18, 0), (3, 1)} <= set(requests_in(found)) <= set(EXPECTED)
     assert capture.problems.counts
 
 

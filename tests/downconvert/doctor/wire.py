@@ -88,5 +88,5 @@ def read(reader: Reader, data: bytes, size: int = 64 * KiB) -> list[Seen]:
     return found + list(reader.end())
 
 
-def asked(found: Sequence[Seen]) -> list[tuple[int, int]]:
+def requests_in(found: Sequence[Seen]) -> list[tuple[int, int]]:
     return [(one.api, one.version) for one in found]

@@ -1,4 +1,4 @@
-"""A few hold a slot; the others get theirs in the order in which they asked."""
+"""A few hold a slot; the others get theirs in the order of their requests."""
 
 from functools import partial
 

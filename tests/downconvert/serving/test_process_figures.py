@@ -19,15 +19,15 @@ class Disk:
 def test_free_bytes_are_those_of_the_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    measured: list[str] = []
 
     def statvfs(path: str) -> Disk:
-        asked.append(path)
+        measured.append(path)
         return Disk()
 
     monkeypatch.setattr(os, "statvfs", statvfs)
     assert free_bytes(str(tmp_path)) == free_bytes(None) == 7000
-    assert asked == [str(tmp_path), tempfile.gettempdir()]
+    assert measured == [str(tmp_path), tempfile.gettempdir()]
 
 
 def test_free_bytes_of_a_directory_that_is_gone_are_unknown(tmp_path: Path) -> None:

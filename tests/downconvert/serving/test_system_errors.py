@@ -1,4 +1,4 @@
-"""An error of the system is told in the system's words, without numbers and addresses."""
+"""An error of the system is reported in the system's words, without numbers and addresses."""
 
 import errno
 import socket

@@ -140,7 +140,9 @@ class Purgatory:
                     entries = list(self._by_key.get(key, {}).items())
                 for number, entry in entries:
                     self._post(number, entry, now)
-            if not (expires and self._expire(now)) and not self._notified:
+            if expires:
+                self._expire(now)
+            if not self._notified:
                 return
 
     def next_deadline(self) -> float | None:
@@ -151,17 +153,16 @@ class Purgatory:
                 heappop(deadlines)
             return deadlines[0][0] if deadlines else None
 
-    def _expire(self, now: float) -> bool:
-        """Posts to the owners of operations past their deadline. Returns whether there were any."""
-        expired = False
+    def _expire(self, now: float) -> None:
+        """Posts to the owners of operations past their deadline."""
         while True:
             with self._lock:
                 if not self._deadlines or self._deadlines[0][0] > now:
-                    return expired
+                    return
                 _, number = heappop(self._deadlines)
                 entry = self._entries.get(number)
             if entry is not None:
-                expired = entry.is_late = True
+                entry.is_late = True
                 self._post(number, entry, now)
 
     def _post(self, number: int, entry: _Entry, now: float) -> None:

@@ -58,3 +58,27 @@ def test_each_thread_has_an_owner_of_its_own() -> None:
     thread.start()
     thread.join()
     assert others[0] is not mine.owner
+
+
+def test_the_owner_is_woken_when_the_step_is_there() -> None:
+    """A step is posted before its owner is woken, so the owner never sleeps again without it."""
+    seen: list[bool] = []
+    owner = Owner(lambda: seen.append(owner.has_work))
+    owner.post(lambda _now: None)
+    assert seen == [True]
+
+
+def test_work_that_is_posted_during_a_round_of_turns_waits_for_the_next_round() -> None:
+    """A round of turns ends, although each turn posts another one."""
+    owner = Owner()
+    ran: list[float] = []
+
+    def resume(now: float) -> None:
+        ran.append(now)
+        assert len(ran) <= 3
+        owner.post_turn(resume)
+
+    owner.post_turn(resume)
+    for now in (1.0, 2.0):
+        owner.run_turns(now)
+    assert ran == [1.0, 2.0]

@@ -1,0 +1,149 @@
+"""Operations that are due and late at once, or that several threads and requests know.
+
+Not here: what completes an operation (test_purgatory.py)."""
+
+from random import Random
+from weakref import ref
+
+from downconvert.broker.owner import Owner
+from downconvert.broker.purgatory import Purgatory
+
+from .test_purgatory import Waiter, exchange
+
+
+class Key:
+    """A key that nobody else knows."""
+
+
+def test_an_operation_that_is_due_at_its_deadline_has_not_timed_out() -> None:
+    """An operation that is due is completed as such, even if it is late."""
+    purgatory, waiter = Purgatory(), Waiter()
+    purgatory.watch(waiter, (), 0.0, 5.0)
+    waiter.due = True
+    purgatory.complete_due(6.0)
+    assert waiter.completed == [(6.0, False)]
+
+
+def test_an_operation_that_another_thread_completes_meanwhile_is_completed_once() -> None:
+    """Another thread may complete an operation while this one looks whether it is due."""
+
+    class Contested(Waiter):
+        def is_due(self) -> bool:
+            if self.due and self.looks == 1:
+                super().is_due()
+                purgatory.notify("a")  # as another thread would
+                purgatory.complete_due(2.0)
+            return super().is_due()
+
+    purgatory, waiter = Purgatory(), Contested()
+    purgatory.watch(waiter, ["a"], 0.0, 5.0)
+    waiter.due = True
+    purgatory.notify("a")
+    purgatory.complete_due(2.0)
+    assert waiter.completed == [(2.0, False)]
+
+
+def test_an_operation_that_another_thread_expires_meanwhile_is_completed_once() -> None:
+    """Another thread may time an operation out while this one looks whether it is due."""
+
+    class Contested(Waiter):
+        def is_due(self) -> bool:
+            super().is_due()
+            if self.looks == 2:
+                purgatory.notify("a")  # as another thread would
+                purgatory.complete_due(7.0)
+            return False
+
+    purgatory, waiter = Purgatory(), Contested()
+    purgatory.watch(waiter, ["a"], 0.0, 5.0)
+    purgatory.complete_due(6.0)
+    assert waiter.completed == [(7.0, True)]
+
+
+def test_a_request_that_waits_says_so_afterwards() -> None:
+    """A request knows that it has waited, because its log line differs."""
+    one = exchange(Owner())
+    assert not one.has_waited
+    Purgatory().watch(Waiter(), ["a"], 0.0, 5.0, one)
+    assert one.has_waited
+
+
+def test_a_purgatory_with_a_notified_key_is_not_idle() -> None:
+    """A broker is idle only when every notified key has been looked at."""
+    purgatory = Purgatory()
+    assert purgatory.is_idle
+    purgatory.notify("a")
+    assert (purgatory.is_idle, purgatory.has_news) == (False, True)
+    purgatory.complete_due(0.0)
+    assert (purgatory.is_idle, purgatory.has_news) == (True, False)
+    purgatory.watch(Waiter(), ["a"], 0.0, 5.0)
+    assert not purgatory.is_idle
+
+
+def test_keys_are_released_with_their_last_operation() -> None:
+    """A key takes memory only while something waits for it."""
+    purgatory, waiter, key = Purgatory(), Waiter(), Key()
+    purgatory.watch(waiter, [key], 0.0, 5.0)
+    purgatory.complete_due(5.0)
+    gone = ref(key)
+    del key
+    assert waiter.completed
+    assert gone() is None
+
+
+def test_a_request_that_waits_again_is_forgotten_as_it_waits_now() -> None:
+    """The end of an earlier wait leaves the request's later one to be forgotten."""
+    purgatory, owner, first, second = Purgatory(), Owner(), Waiter(), Waiter()
+    one = exchange(owner)
+    purgatory.watch(first, ["a"], 0.0, 9.0, one)
+    purgatory.watch(second, ["b"], 0.0, 9.0, one)
+    first.due = True
+    purgatory.notify("a")
+    purgatory.complete_due(1.0)
+    assert owner.run_due(1.0)
+    assert first.completed
+    purgatory.forget(one)
+    assert len(purgatory) == 0
+
+
+def test_an_operation_with_a_key_twice_is_completed_once() -> None:
+    """Two equal keys count as one."""
+    purgatory, waiter = Purgatory(), Waiter()
+    purgatory.watch(waiter, ["a", "a"], 0.0, 9.0)
+    waiter.due = True
+    purgatory.notify("a")
+    purgatory.complete_due(1.0)
+    assert waiter.completed == [(1.0, False)]
+    assert len(purgatory) == 0
+
+
+def test_the_next_deadline_is_the_earliest_after_many_operations_are_completed() -> None:
+    """The order of deadlines survives the removal of many completed operations."""
+    purgatory, random = Purgatory(), Random(1)
+    left: dict[float, Waiter] = {}
+    for deadline in random.sample(range(1000), 400):
+        left[float(deadline)] = waiter = Waiter()
+        purgatory.watch(waiter, [deadline], -1.0, float(deadline))
+    for deadline in random.sample(sorted(left), 380):
+        left.pop(deadline).due = True
+        purgatory.notify(int(deadline))
+        purgatory.complete_due(-1.0)
+    for deadline in sorted(left):
+        assert purgatory.next_deadline() == deadline
+        purgatory.complete_due(deadline)
+        assert left[deadline].completed == [(deadline, True)]
+    assert purgatory.next_deadline() is None
+
+
+def test_an_operation_that_expires_can_make_others_due() -> None:
+    """A key that is notified at a deadline is looked at in the same call."""
+    purgatory, waiter = Purgatory(), Waiter()
+    purgatory.watch(waiter, ["a"], 0.0, 9.0)
+
+    def at_deadline(_now: float) -> None:
+        waiter.due = True
+        purgatory.notify("a")
+
+    purgatory.call_at(5.0, at_deadline, 0.0)
+    purgatory.complete_due(5.0)
+    assert waiter.completed == [(5.0, False)]

@@ -121,12 +121,12 @@ def test_the_next_deadline_is_the_earliest_after_many_operations_are_completed()
     """The order of deadlines survives the removal of many completed operations."""
     purgatory, random = Purgatory(), Random(1)
     left: dict[float, Waiter] = {}
-    for deadline in random.sample(range(1000), 400):
-        left[float(deadline)] = waiter = Waiter()
-        purgatory.watch(waiter, [deadline], -1.0, float(deadline))
+    for number in random.sample(range(1000), 400):
+        left[float(number)] = waiter = Waiter()
+        purgatory.watch(waiter, [float(number)], -1.0, float(number))
     for deadline in random.sample(sorted(left), 380):
         left.pop(deadline).due = True
-        purgatory.notify(int(deadline))
+        purgatory.notify(deadline)
         purgatory.complete_due(-1.0)
     for deadline in sorted(left):
         assert purgatory.next_deadline() == deadline

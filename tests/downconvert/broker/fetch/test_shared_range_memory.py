@@ -93,9 +93,10 @@ def test_chunks_are_released_when_the_disk_fails_after_them(
         return find(key)
 
     monkeypatch.setattr(cache, "find", fail_later)
-    with pytest.raises(OSError, match="the disk failed"):
+    with pytest.raises(OSError, match="the disk failed") as caught:
         take(cache, records, Asker(3, 1, 0, POLICY), is_tail=True)
     check_nothing_is_held(cache)
+    assert caught.value is not None  # until here its frames keep what the fetch had taken
 
 
 def test_a_second_client_counts_only_its_own_bytes(tmp_path: Path) -> None:
@@ -134,3 +135,14 @@ def test_a_compressed_message_of_v1_may_begin_before_the_fetch_offset(tmp_path: 
         sizes.append(sum(send.stats.records_converted for send in taken.sends))
         taken.close()
     assert sizes == [4, 1]
+
+
+def test_the_last_chunk_of_a_log_is_sent_with_those_before_it(tmp_path: Path) -> None:
+    """At the tail of a log, one answer has everything up to the end."""
+    records = log_of(tmp_path, *PLAIN)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for client, ends in ((1, shared_range.Ends.UNCACHED), (2, shared_range.Ends.ALL)):
+        taken = take(cache, records, Asker(client, 1, 0, POLICY), is_tail=True)
+        assert taken.ends is ends
+    assert len(taken.sends) > 1
+    assert taken.source_size == records.size

@@ -257,7 +257,7 @@ def ends(records: Records, request: Request, chosen: Plan) -> Iterator[int]:
     end = chosen.end
     rest = records.slice(end, records.size - end)
     for header in rest.batches():
-        if group_size and group_size + header.size > KAFKA_READ_SIZE_MAX:
+        if group_size + header.size > KAFKA_READ_SIZE_MAX:
             yield end
             group_size = 0
         if rules.refuses(header):

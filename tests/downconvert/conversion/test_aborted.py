@@ -88,3 +88,10 @@ def test_a_marker_begins_the_transactions_before_it():
     aborted = AbortedTransactions([AbortedTransaction(1, 10)])
     aborted.marker(1, 10, ABORT)
     assert not aborted.holds(1, 11, 12)
+
+
+def test_a_batch_that_begins_within_a_transaction_is_left_out_as_a_whole():
+    """A batch belongs to one transaction, even if its last offset is after the known end."""
+    aborted = AbortedTransactions([AbortedTransaction(1, 10, last_offset=20)])
+    assert aborted.holds(1, 20, 24)
+    assert not aborted.holds(1, 25, 25)

@@ -7,7 +7,7 @@ import pytest
 from downconvert import ConversionPolicy, convert, eager
 from records import Codec, CorruptRecordsError, MemoryRecords, Record, TimestampType, build, read
 from records.codecs import compress
-from records.formats import V1
+from records.formats import BATCH_HEADER_SIZE, V0, V1
 from tests.records.examples import batch, message, record, wrapper
 
 
@@ -85,3 +85,28 @@ def test_a_compressed_batch_without_records_is_nothing(target_codec: str) -> Non
     for size in (0, 300_000):
         log = batch(compressed=bytes(size), records_count=0, attributes=Codec.GZIP)
         assert eager(MemoryRecords(log), 1, 0, policy) == b""
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+def test_a_compressed_message_shorter_than_a_batch_header_is_converted_at_the_end_of_a_log(
+    target_codec: str,
+) -> None:
+    """The shortest compressed message has fewer bytes than the header of a batch."""
+    entry = wrapper(V0, 3, message(V0, 3, None, None))
+    assert len(entry) < BATCH_HEADER_SIZE
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    found = eager(MemoryRecords(entry), V0, 0, policy)
+    assert [one.offset for one in read(MemoryRecords(found))] == [3]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_zstd_in_an_older_message_is_damage_after_batches_with_zstd_too(magic: int) -> None:
+    """Only batches of v2 have zstd."""
+    newer = build([Record(0, 5, value=b"v")], magic=2, codec=Codec.ZSTD)
+    older = message(magic, 1, attributes=Codec.ZSTD)
+    policy = ConversionPolicy(recode={"zstd": "gzip"})
+    made: list[bytes] = []
+    with pytest.raises(CorruptRecordsError, match="codec does not exist") as caught:
+        made.extend(convert(MemoryRecords(newer + older), 1, policy=policy))
+    assert caught.value.position == len(newer)
+    assert [one.offset for one in read(MemoryRecords(b"".join(made)))] == [0]

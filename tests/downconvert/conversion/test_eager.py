@@ -1,12 +1,14 @@
 """Converting everything at once, or some chunks at a time, takes few calls of the kernel."""
 
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from downconvert import ConversionPolicy, convert, eager
-from records import Codec, FileRecords, MemoryRecords, Record, build, read
+from records import Codec, CorruptRecordsError, FileRecords, MemoryRecords, Record, build, read
+from records.units import KiB
 from tests.python_calls import python_calls
 
 
@@ -76,3 +78,25 @@ def test_only_an_estimate_that_converted_nothing_is_the_records_unchanged(
     assert [one.value for one in read(MemoryRecords(converted))] == [b"old", b"new"]
     assert converted.startswith(old)
     assert len(converted) == len(old) + 34 + 3
+
+
+def test_a_conversion_that_has_failed_holds_no_buffers() -> None:
+    """A caller that keeps failed conversions keeps none of their buffers."""
+    records = [Record(n, 7, value=bytes(500)) for n in range(400)]
+    good = build(records, magic=2, codec=Codec.GZIP)
+    log = MemoryRecords(good + good[:16] + b"\x07" + good[17:])
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    failed = []
+    tracemalloc.start()
+    try:
+        for _ in range(40):
+            conversion = convert(log, 1, 0, policy)
+            with pytest.raises(CorruptRecordsError):
+                for _ in conversion:
+                    pass
+            failed.append(conversion)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(failed) == 40
+    assert held < 8 * (32 + 32 + 64) * KiB + 40 * 8 * KiB

@@ -153,3 +153,13 @@ def test_a_target_that_reads_everything_gets_the_records_as_they_are():
 def test_unknown_target_formats_are_refused():
     with pytest.raises(ValueError, match="to_magic is 0, 1 or 2"):
         LazyDownConvertRecords(MemoryRecords(one(0)), 3)
+
+
+def test_the_head_of_a_response_is_how_it_begins():
+    """A response that begins with plain messages has no head, because those are made later."""
+    plain = b"".join(one(n, value=b"v" * 10_000) for n in range(20))
+    recompressed = one(20, Codec.ZSTD)
+    for data, is_made in ((recompressed, True), (plain + recompressed, False), (plain, False)):
+        lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
+        assert (lazy.head is not None) == is_made
+        assert sent(lazy.to_send()).startswith(lazy.head or b"")

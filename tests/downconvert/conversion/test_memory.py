@@ -2,6 +2,7 @@
 
 import gc
 import json
+import random
 import subprocess
 import sys
 import tracemalloc
@@ -10,7 +11,7 @@ import weakref
 import pytest
 
 from bench.bombs import bomb
-from downconvert import LazyDownConvertRecords
+from downconvert import ConversionPolicy, LazyDownConvertRecords
 from records import Codec, MemoryRecords, Record, build
 from records.backend import NAME, NATIVE
 from records.units import KiB, MiB
@@ -177,3 +178,17 @@ def test_a_send_whose_client_goes_away_frees_its_records_at_once(codec, count, s
         assert is_used() is None
     finally:
         gc.enable()
+
+
+def test_a_plan_holds_little_of_a_large_message_that_is_made():
+    """A message is made again while it is sent if it is larger than a response may hold."""
+    value = random.Random(1).randbytes(4 * MB)
+    log = MemoryRecords(build([Record(0, 0, value=value)], magic=2, codec=Codec.ZSTD))
+    tracemalloc.start()
+    try:
+        lazy = LazyDownConvertRecords(log, 1, 0, ConversionPolicy(wrapper_size_max=64 * KiB))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert lazy.size > len(value)
+    assert peak < 3 * MiB

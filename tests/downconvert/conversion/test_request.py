@@ -21,3 +21,9 @@ def test_a_request_keeps_them():
     policy = ConversionPolicy(isolation="read_committed")
     assert Request.of(1, 9, policy, iter(ABORTED)).aborted == tuple(ABORTED)
     assert Request.of(1, 9, policy, ()) == Request(1, 9, policy)
+
+
+@pytest.mark.parametrize("call", [LazyDownConvertRecords, convert, eager])
+def test_no_aborted_transactions_fit_every_policy(call):
+    """An iterator without transactions is as good as an empty tuple."""
+    call(NOTHING, 1, aborted=iter(()))

@@ -1,0 +1,55 @@
+"""A turn of a plan, a send or a conversion passes a bounded part of the log."""
+
+from itertools import pairwise
+
+import pytest
+
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from records import Codec, MemoryRecords, Record, build
+from records.units import KiB
+
+from .channels import Everything
+
+COMMITTED = ConversionPolicy(isolation="read_committed")
+ABORTED = [AbortedTransaction(7, 0)]
+
+
+def aborted_log(codec: Codec, batches: int = 400) -> bytes:
+    """About 400 KB of one producer's aborted transaction."""
+    return b"".join(
+        build(
+            [Record(n, 0, value=bytes(range(250)) * 4)],
+            magic=2,
+            codec=codec,
+            transactional=True,
+            producer_id=7,
+            producer_epoch=0,
+            base_sequence=n,
+        )
+        for n in range(batches)
+    )
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_plan_passes_aborted_batches_in_steps(codec: Codec) -> None:
+    """Another connection has its turn after each chunk, even if nothing is made of it."""
+    log = MemoryRecords(aborted_log(codec))
+    steps = list(LazyDownConvertRecords.in_steps(log, 1, 0, COMMITTED, aborted=ABORTED))
+    assert len(steps) >= log.size // (2 * COMMITTED.chunk_size)
+
+
+@pytest.mark.parametrize("budget", [None, 32 * KiB])
+def test_a_send_passes_aborted_batches_in_turns(budget: int | None) -> None:
+    """A turn passes about its budget, or a chunk without a budget."""
+    kept = build([Record(1000, 0, value=b"v")], magic=2)
+    begin = build([Record(0, 0, value=b"v")], magic=2)
+    log = MemoryRecords(begin + aborted_log(Codec.NONE) + kept * 2)
+    policy = ConversionPolicy(isolation="read_committed", size="estimate")
+    lazy = LazyDownConvertRecords(log, 1, 0, policy, aborted=ABORTED)
+    send, channel = lazy.to_send(), Everything()
+    turns = [0]
+    while send.stats.bytes_in < log.size - 2 * len(kept):
+        send.write_to(channel, budget)
+        turns.append(send.stats.bytes_in)
+    largest = max(after - before for before, after in pairwise(turns))
+    assert largest <= 2 * (budget or policy.chunk_size)

@@ -136,3 +136,25 @@ def test_a_close_does_not_free_a_descriptor_that_a_call_of_the_kernel_reads(
     assert channel.taken.startswith(got)
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(number)
+
+
+@pytest.mark.parametrize("kind", ["exact", "recompressed", "in another codec"])
+@pytest.mark.parametrize("steps_before", [1, 10])
+def test_a_file_that_is_closed_amid_planning_is_an_error_and_no_damage(
+    tmp_path: Path, kind: str, steps_before: int
+) -> None:
+    """A shorter response would look like damage in the log."""
+    path = tmp_path / "a.log"
+    path.write_bytes(segment(os.urandom(200), Codec.LZ4) * 2)
+    records = FileRecords.open(path)
+    part = records.slice(0, records.size)
+    steps = (
+        LazyRecodedRecords.in_steps(part, {"lz4": "gzip"})
+        if kind == "in another codec"
+        else LazyDownConvertRecords.in_steps(part, 1, 0, POLICIES[kind])
+    )
+    for _ in range(steps_before):
+        next(steps)
+    records.close()
+    with pytest.raises(ClosedRecordsError):
+        list(steps)

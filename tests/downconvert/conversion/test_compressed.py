@@ -102,7 +102,8 @@ def test_a_compressed_message_shorter_than_a_batch_header_is_converted_at_the_en
 @pytest.mark.parametrize("magic", [0, 1])
 def test_zstd_in_an_older_message_is_damage_after_batches_with_zstd_too(magic: int) -> None:
     """Only batches of v2 have zstd."""
-    newer = build([Record(0, 5, value=b"v")], magic=2, codec=Codec.ZSTD)
+    value = random.Random(0).randbytes(150_000)
+    newer = build([Record(0, 5, value=value)], magic=2, codec=Codec.ZSTD)
     older = message(magic, 1, attributes=Codec.ZSTD)
     policy = ConversionPolicy(recode={"zstd": "gzip"})
     made: list[bytes] = []

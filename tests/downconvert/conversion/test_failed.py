@@ -99,9 +99,15 @@ def test_records_that_changed_are_neither_cut_nor_filled_up(size):
     assert not send.completed
 
 
-def test_a_cut_send_is_not_a_failed_send():
-    lazy = LazyDownConvertRecords(MemoryRecords(good(0)), 1)
-    assert sent(lazy.to_send(1000)) == sent(lazy.to_send())[:1000]
+@pytest.mark.parametrize("batches", [1, 4])
+@pytest.mark.parametrize("size", [1, 1000, 30_000])
+def test_a_cut_send_is_not_a_failed_send(batches, size):
+    """A part of a response ends within a message, whether its messages are made before or not."""
+    log = MemoryRecords(b"".join(good(100 * n) for n in range(batches)))
+    lazy = LazyDownConvertRecords(log, 1)
+    whole = sent(lazy.to_send())
+    for end in (size, len(whole) - size):
+        assert sent(lazy.to_send(end)) == whole[:end]
 
 
 def test_a_conversion_that_met_damage_does_not_end():

@@ -9,6 +9,7 @@ from hypothesis import given
 
 from bench.bombs import bomb
 from downconvert import ConversionPolicy
+from downconvert.conversion import recode
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
 from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
 from records.batches.compressed import Decompressed
@@ -217,3 +218,16 @@ def test_the_size_in_the_log_is_that_of_all_runs() -> None:
         lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
         assert lazy.has_recoded
         assert lazy.source_size == len(data)
+
+
+def test_a_batch_of_exactly_the_largest_size_is_sent_and_a_larger_one_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A smaller limit stands for that of 32 MiB."""
+    log = MemoryRecords(batch(1, 2, 3, codec=Codec.ZSTD, size=500))
+    size = LazyRecodedRecords(log, RECODE).size
+    monkeypatch.setattr(recode, "BATCH_SIZE_MAX", size)
+    assert len(sent(LazyRecodedRecords(log, RECODE))) == size
+    monkeypatch.setattr(recode, "BATCH_SIZE_MAX", size - 1)
+    with pytest.raises(UnsupportedCodecError):
+        LazyRecodedRecords(log, RECODE)

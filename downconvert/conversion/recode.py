@@ -172,15 +172,15 @@ class LazyRecodedRecords:
                     yield window[:read]
             else:
                 batch = bytearray(BATCH_HEADER_SIZE)
-                for _ in self._fill(batch, part):
+                for _ in self._fill(batch, part, recoded):
                     yield NOTHING
                 if len(batch) != recoded:
                     raise CorruptRecordsError(CHANGED, part.origin)
                 yield memoryview(batch)
 
-    def _fill(self, batch: bytearray, part: Records) -> Iterator[None]:
-        """Recompresses a batch, in steps, with zeros for its header. Leaves the batch empty if its
-        size differs from the measured one."""
+    def _fill(self, batch: bytearray, part: Records, size: int) -> Iterator[None]:
+        """Recompresses a batch, in steps. Stops early if it becomes larger than the measured
+        size, because the records have changed then."""
         header = next(part.batches(), None)
         target_codec = None if header is None else self._target_codec(header)
         if header is None or target_codec is None:
@@ -191,6 +191,8 @@ class LazyRecodedRecords:
         part.read_into(memoryview(batch), 0)
         for piece in _recoded(part, header, target_codec, self._level):
             batch += piece
+            if len(batch) > size:
+                return
             yield
         PREFIX.pack_into(batch, 0, header.base_offset, len(batch) - PREFIX.size)
         attributes = header.attributes & ~CODEC_MASK | target_codec

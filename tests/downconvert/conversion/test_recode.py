@@ -3,6 +3,7 @@
 import tracemalloc
 from io import BytesIO
 from pathlib import Path
+from random import randbytes
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,15 @@ from bench.bombs import bomb
 from downconvert import ConversionPolicy
 from downconvert.conversion import recode
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
-from records import Codec, CorruptRecordsError, MemoryRecords, UnsupportedCodecError, read
+from records import (
+    Codec,
+    CorruptRecordsError,
+    MemoryRecords,
+    Record,
+    UnsupportedCodecError,
+    build,
+    read,
+)
 from records.batches.compressed import Decompressed
 from records.formats import MAGIC_AT
 from records.units import GiB, KiB, MiB
@@ -231,3 +240,22 @@ def test_a_batch_of_exactly_the_largest_size_is_sent_and_a_larger_one_is_refused
     monkeypatch.setattr(recode, "BATCH_SIZE_MAX", size - 1)
     with pytest.raises(UnsupportedCodecError):
         LazyRecodedRecords(log, RECODE)
+
+
+def test_a_batch_that_changed_to_one_that_expands_takes_little_memory(tmp_path: Path) -> None:
+    """A send stops at the measured size, and never holds more of the batch."""
+    expands = bomb(tmp_path / "bomb", Codec.ZSTD, records=24, value_size=MiB).read_bytes()
+    value = randbytes(len(expands))
+    records = Changing(build([Record(0, 0, value=value)], magic=2, codec=Codec.ZSTD))
+    lazy = LazyRecodedRecords(records, {"zstd": "none"})
+    records.now = expands
+    send, channel = lazy.to_send(), BytesIO()
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptRecordsError):
+            write_all(send, channel)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert channel.getvalue() == b""
+    assert peak < 4 * MiB

@@ -59,9 +59,9 @@ demo/logs: $(VENV)/demo.$(KERNEL)
 	@$(BIN)/downconvert convert $@.part/clicks-0/00000000000000000000.log $@.part/legacy-0/00000000000000000000.log --to-magic 1
 	@mv $@.part $@
 
-# Three at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
+# Four at a time: they wait for sockets and children, too. Their many small files are in memory, where it has room.
 test: build ## the suite, but for what needs others' programs: minutes
-	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
+	$(if $(IN_MEMORY),TMPDIR=$(IN_MEMORY)) $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder \
 		-m "not others" -o tmp_path_retention_policy=failed
 
 test-all: build ## all of it: Kafka's classes and brokers, Spark, old clients

@@ -78,8 +78,6 @@ class Places:
         """Evicts the oldest unsettled place. The caller still has to call its `on_evicted`."""
         place = next(iter(self._unsettled.get(address, ())), None)
         if place is None:
-            if not self._by_address[address]:
-                del self._by_address[address]
             raise NoPlaceError(refusal)
         self._take_back(place)
         return place

@@ -199,9 +199,10 @@ def _check_master(master: str) -> None:
 
 @contextmanager
 def _later_interrupt() -> Iterator[None]:
-    """KeyboardInterrupt: Ctrl-C was pressed during the block. A second one ends it at once.
+    """KeyboardInterrupt: Ctrl-C was pressed during the block, once or several times.
 
-    An interrupted start of pyspark would leave a JVM behind, which does not end by itself."""
+    An interrupted start of pyspark would leave a JVM behind, which does not end by itself. The
+    block takes some seconds."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -210,7 +211,6 @@ def _later_interrupt() -> Iterator[None]:
     def note(*_: object) -> None:
         nonlocal noted
         noted = True
-        signal.signal(signal.SIGINT, before)
 
     signal.signal(signal.SIGINT, note)
     try:

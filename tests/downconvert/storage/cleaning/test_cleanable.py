@@ -109,3 +109,9 @@ def test_segments_without_records_do_not_hide_how_long_others_are_dirty(tmp_path
     config = replace(CONFIG, max_compaction_lag_ms=500)
     with Log.open(path, writable=True, config=CONFIG, files=UNSYNCED) as log:
         assert [cleanable(log, config, now).is_late for now in (600, 601)] == [False, True]
+
+
+def test_a_record_of_the_year_1970_is_dirty_for_too_long(log: Log) -> None:
+    """The timestamp 0 is a time, and -1 is none."""
+    config = replace(CONFIG, max_compaction_lag_ms=500)
+    assert [cleanable(log, config, now).is_late for now in (500, 501)] == [False, True]

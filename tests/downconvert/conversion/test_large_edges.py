@@ -1,0 +1,109 @@
+"""Rare fields of large records and messages are read as those of small ones."""
+
+import random
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
+from records import Codec, MemoryRecords, Record, TimestampType, build, read
+from records.formats import V0, V1
+from records.units import KiB, MiB
+from tests.records import examples
+
+from .channels import sent, until_error
+
+CHUNK_SIZES = [128, 1024, MiB]  # a record of 50 KB is large for the first two
+VALUE = random.Random(1).randbytes(50_000)
+
+
+def outcome(log: bytes, to_magic: int, chunk_size: int, first_offset: int = 0) -> tuple[str, ...]:
+    """The converted bytes, and the error after them with its place."""
+    policy = ConversionPolicy(chunk_size=chunk_size)
+    good, error = until_error(convert(MemoryRecords(log), to_magic, first_offset, policy))
+    return good.hex(), str(error)
+
+
+def record(key_size: bytes, key: bytes, value_size: bytes, value: bytes) -> bytes:
+    """A record with any bytes for its sizes."""
+    body = bytes(3) + key_size + key + value_size + value + examples.varint(0)
+    return examples.varint(len(body)) + body
+
+
+@pytest.mark.parametrize("to_magic", [0, 1])
+@pytest.mark.parametrize("size", [-1, -5, -(2**31)])
+def test_any_negative_size_of_a_large_records_value_is_null(size: int, to_magic: int) -> None:
+    """Kafka takes all of them for null, and writes -1 itself."""
+    key_size = examples.varint(len(VALUE))
+    log = examples.batch(record(key_size, VALUE, examples.varint(size), b""))
+    null = examples.batch(examples.record(0, VALUE, None))
+    for chunk_size in CHUNK_SIZES:
+        assert outcome(log, to_magic, chunk_size) == outcome(null, to_magic, MiB)
+
+
+@pytest.mark.parametrize("last", [0x10, 0x70])
+def test_bits_of_a_size_beyond_the_32nd_are_ignored_in_large_records(last: int) -> None:
+    """Kafka shifts them out."""
+    short = examples.varint(len(VALUE))
+    long = bytes(byte | 0x80 for byte in short).ljust(4, b"\x80") + bytes([last])
+    log = examples.batch(record(examples.varint(-1), b"", long, VALUE))
+    plain = examples.batch(record(examples.varint(-1), b"", short, VALUE))
+    for chunk_size in CHUNK_SIZES:
+        assert outcome(log, 1, chunk_size) == outcome(plain, 1, MiB)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("to_magic", [0, 1])
+def test_log_append_time_of_large_records_depends_on_the_format_alone(
+    to_magic: int, codec: Codec
+) -> None:
+    """A message of v0 has no timestamp, so its attributes do not state a kind of it."""
+    records = [Record(n, 5, value=VALUE * 6) for n in range(2)]
+    log = build(
+        records, magic=2, codec=codec, timestamp_type=TimestampType.LOG_APPEND, append_time=777
+    )
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    converted = eager(MemoryRecords(log), to_magic, 0, policy)
+    kind, time = [(TimestampType.NONE, -1), (TimestampType.LOG_APPEND, 777)][to_magic]
+    plain = build(
+        [Record(n, time, kind, value=VALUE * 6) for n in range(2)],
+        magic=to_magic,
+        **({"timestamp_type": kind, "append_time": 777} if to_magic else {}),
+    )
+    assert converted == plain
+
+
+@pytest.mark.parametrize("timestamp", [-1, -2, -(2**63)])
+@pytest.mark.parametrize("first_offset", [0, 8])
+def test_a_negative_timestamp_of_a_large_v1_message_is_the_same_damage(
+    timestamp: int, first_offset: int
+) -> None:
+    """-1 means that there is none."""
+    good, after = examples.message(V1, 6), examples.message(V1, 8)
+    log = good + examples.message(V1, 7, None, VALUE, timestamp=timestamp) + after
+    expected = outcome(log, V0, MiB, first_offset)
+    for chunk_size in CHUNK_SIZES:
+        assert outcome(log, V0, chunk_size, first_offset) == expected
+    assert ("negative timestamp" in expected[1]) == (timestamp < -1 and not first_offset)
+
+
+@pytest.mark.parametrize("timestamp", [-1, -2])
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_log_append_time_replaces_any_timestamp_inside_a_message(size: int, timestamp: int) -> None:
+    """The messages inside keep the time of their producer, which nobody reads."""
+    inner = [examples.message(V1, n, None, bytes(size), timestamp=timestamp) for n in (0, 1)]
+    log = examples.wrapper(V1, 9, b"".join(inner), timestamp=555, attributes=8)
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    found = list(read(MemoryRecords(eager(MemoryRecords(log), V0, 0, policy))))
+    assert [(one.offset, len(one.value or b"")) for one in found] == [(8, size), (9, size)]
+
+
+def test_a_large_message_that_is_copied_allows_no_other_codec_after_it() -> None:
+    """lz4 is copied in messages of v1, and compressed again in messages of v0."""
+    large = build([Record(1, 5, value=VALUE * 6)], magic=1, codec=Codec.LZ4)
+    old = Record(2, -1, TimestampType.NONE, value=b"v")
+    log = MemoryRecords(large + build([old], magic=0, codec=Codec.LZ4) + large)
+    for chunk_size in (1024, 16 * KiB, MiB):
+        lazy = LazyDownConvertRecords(log, 1, 0, ConversionPolicy(chunk_size=chunk_size))
+        headers = list(MemoryRecords(sent(lazy.to_send())).batches())
+        assert [one.codec for one in headers] == [Codec.LZ4, Codec.GZIP, Codec.LZ4]
+        assert [one.magic for one in headers] == [1, 0, 1]

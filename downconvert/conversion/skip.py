@@ -52,7 +52,7 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
                     return Skipped(start, next_offset)
                 position = start + header.size
             next_offset = header.last_offset + 1
-            if start - before >= WINDOW_SIZE:
+            if position == start + header.size and start - before >= WINDOW_SIZE:
                 break
 
 

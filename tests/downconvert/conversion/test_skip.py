@@ -78,3 +78,15 @@ def test_a_batch_is_converted_from_its_first_record_if_its_last_is_wanted(
     first_offset = count - min(kept, count - 1)
     found = skip(data, 1, first_offset, POLICY)
     assert found == ((len(before), 1) if kept else (data.size, count + 1))
+
+
+@pytest.mark.parametrize("windows", [1, 2])
+def test_the_offset_is_known_wherever_the_last_window_ends(windows: int) -> None:
+    """The first batch that is kept may begin exactly where a window ends."""
+    size = len(marker(0))
+    about = windows * WINDOW_SIZE // size
+    markers = b"".join(marker(n) for n in range(about + 3))
+    for count in range(about - 3, about + 3):
+        before = markers[: count * size]
+        found = skip(MemoryRecords(before + batch(count)), 1, 0, POLICY)
+        assert found == (len(before), count)

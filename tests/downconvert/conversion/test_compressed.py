@@ -10,6 +10,8 @@ from records.codecs import compress
 from records.formats import BATCH_HEADER_SIZE, V0, V1
 from tests.records.examples import batch, message, record, wrapper
 
+from .channels import until_error
+
 
 @pytest.mark.parametrize("target_codec", ["none", "snappy"])
 @pytest.mark.parametrize("to_magic", [0, 1])
@@ -111,3 +113,33 @@ def test_zstd_in_an_older_message_is_damage_after_batches_with_zstd_too(magic: i
         made.extend(convert(MemoryRecords(newer + older), 1, policy=policy))
     assert caught.value.position == len(newer)
     assert [one.offset for one in read(MemoryRecords(b"".join(made)))] == [0]
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+@pytest.mark.parametrize("size", [5, 400_000])
+def test_a_v0_message_that_is_recoded_stays_a_v0_message(size: int, target_codec: str) -> None:
+    """A client of v1 reads both formats, and a message of v0 has no timestamp to state."""
+    old = [Record(n, -1, TimestampType.NONE, value=bytes(size)) for n in range(2)]
+    log = build(old, magic=0, codec=Codec.GZIP)
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    found = MemoryRecords(eager(MemoryRecords(log), 1, 0, policy))
+    assert {header.magic for header in found.batches()} == {0}
+    assert list(read(found)) == old
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+@pytest.mark.parametrize("offsets", [(3, 1, 4), (1, 3, 3), (0, 3, 2, 4)])
+@pytest.mark.parametrize("first_offset", [0, 12, 13, 14])
+def test_offsets_inside_that_do_not_increase_are_the_same_damage_at_any_size(
+    first_offset: int, offsets: tuple[int, ...], target_codec: str
+) -> None:
+    """Messages below the fetch offset are left out, whatever their order is."""
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    found = []
+    for size in (5, 400_000):
+        inner = b"".join(message(V1, offset, value=bytes(size)) for offset in offsets)
+        conversion = convert(MemoryRecords(wrapper(V1, 14, inner)), 0, first_offset, policy)
+        made, error = until_error(conversion)
+        kept = [one.offset for one in read(MemoryRecords(made)) if one.offset >= first_offset]
+        found.append((kept, getattr(error, "reason", "")))
+    assert found[0] == found[1]

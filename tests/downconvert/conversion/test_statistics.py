@@ -35,3 +35,22 @@ def test_records_before_messages_that_were_made_early_are_counted_once(
         assert stats.records_converted == 10 * (plain + 2)
         assert stats.batches_converted == plain + 2
         assert (stats.bytes_in, stats.bytes_out) == (len(data), lazy.size)
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+@pytest.mark.parametrize("size", [100, 20_000])
+def test_a_batch_of_which_no_record_is_kept_adds_no_temporary_bytes(
+    size: int, target_codec: str
+) -> None:
+    """Compaction leaves a batch its last offset, which may be above all of its records."""
+    dice = random.Random(0)
+    below = [Record(n, 5, value=dice.randbytes(size)) for n in range(10)]
+    empty = build(below, magic=2, codec=Codec.GZIP, last_offset=99)
+    kept = batch(100, Codec.GZIP)
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    found = []
+    for data in (kept, empty + kept):
+        send = LazyDownConvertRecords(MemoryRecords(data), 1, 50, policy).to_send()
+        sent(send)
+        found.append((send.stats.temporary_bytes, send.stats.batches_converted, send.size))
+    assert found[0] == found[1]

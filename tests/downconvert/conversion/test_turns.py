@@ -53,3 +53,13 @@ def test_a_send_passes_aborted_batches_in_turns(budget: int | None) -> None:
         turns.append(send.stats.bytes_in)
     largest = max(after - before for before, after in pairwise(turns))
     assert largest <= 2 * (budget or policy.chunk_size)
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+def test_a_plan_passes_trimmed_records_of_a_large_batch_in_steps(target_codec: str) -> None:
+    """Decompressing takes as long for records below the fetch offset as for others."""
+    records = [Record(n, 0, value=bytes(1000)) for n in range(2000)]
+    log = MemoryRecords(build(records, magic=2, codec=Codec.GZIP))
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    steps = list(LazyDownConvertRecords.in_steps(log, 1, 1999, policy))
+    assert len(steps) >= 2_000_000 // (2 * 64 * KiB)

@@ -53,7 +53,7 @@ class FileCursor:
 
     def byte(self) -> int:
         index = self._position - self._ahead_at
-        if not 0 <= index < self._ahead_size:
+        if index >= self._ahead_size:
             self._ahead_at, index = self._position, 0
             self._ahead_size = self._records.read_into(memoryview(self._ahead), self._position)
             if self._ahead_size == 0:

@@ -8,7 +8,7 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion import made
 from records import Codec, MemoryRecords, Record, build
 
-from .channels import sent
+from .channels import Everything, sent
 
 
 def batch(offset: int, codec: Codec, size: int = 2000) -> bytes:
@@ -54,3 +54,18 @@ def test_a_batch_of_which_no_record_is_kept_adds_no_temporary_bytes(
         sent(send)
         found.append((send.stats.temporary_bytes, send.stats.batches_converted, send.size))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("size", [2000, 200_000])
+def test_bytes_in_are_those_of_the_records_that_were_read(size: int, codec: Codec) -> None:
+    """A large record counts once, while it is converted and after it."""
+    data = batch(0, codec, size) + batch(10, Codec.NONE)
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    send = LazyDownConvertRecords(MemoryRecords(data), 1, 0, policy).to_send()
+    channel, found = Everything(), [0]
+    while not send.completed:
+        send.write_to(channel)
+        found.append(send.stats.bytes_in)
+    assert found == sorted(found)
+    assert found[-1] == len(data)

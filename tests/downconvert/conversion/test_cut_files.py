@@ -1,0 +1,62 @@
+"""A file that becomes shorter between two reads gives damage, and no wrong records."""
+
+import random
+from typing import Any
+
+import pytest
+
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from records import Codec, CorruptRecordsError, Record, build
+
+from .changing import Changing
+from .channels import sent, until_error
+
+PLAIN = ConversionPolicy(recode=dict.fromkeys(("gzip", "lz4", "zstd"), "none"))
+GZIPPED = ConversionPolicy(recode={"lz4": "gzip", "zstd": "gzip"})
+
+
+class Cut(Changing):
+    """Is cut after some reads."""
+
+    def __init__(self, data: bytes, size: int, reads: int, **options: Any) -> None:
+        super().__init__(data, **options)
+        self._cut_size = size
+        self._reads = reads
+
+    def read_into(self, target: memoryview, position: int) -> int:
+        if self._reads == 0:
+            self.now = self.now[: self._cut_size]
+        self._reads -= 1
+        return super().read_into(target, position)
+
+
+def log_of(codec: Codec, magic: int, size: int) -> bytes:
+    dice = random.Random(size)
+    return b"".join(
+        build([Record(n, 5, value=dice.randbytes(size))], magic=magic, codec=codec)
+        for n in range(3)
+    )
+
+
+@pytest.mark.parametrize("policy", [PLAIN, GZIPPED], ids=["to plain", "to gzip"])
+@pytest.mark.parametrize("size", [100, 150_000])
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_file_that_is_cut_at_any_read_is_damage(
+    codec: Codec, magic: int, size: int, policy: ConversionPolicy
+) -> None:
+    """The messages before the cut are those of the whole file."""
+    data = log_of(codec, magic, size)
+    whole = b"".join(convert(Changing(data), 0, 0, policy))
+    for cut_size in (0, len(data) // 3, len(data) // 3 + 40, len(data) // 2):
+        for reads in range(12):
+            good, error = until_error(convert(Cut(data, cut_size, reads), 0, 0, policy))
+            assert whole.startswith(good)
+            assert isinstance(error, CorruptRecordsError) or good == whole
+            try:
+                lazy = LazyDownConvertRecords(Cut(data, cut_size, reads), 0, 0, policy)
+                answer = sent(lazy.to_send())
+            except CorruptRecordsError:
+                continue
+            assert whole.startswith(answer)
+            assert lazy.damage is not None or not lazy.is_whole or answer == whole

@@ -30,6 +30,10 @@ class Cut(Changing):
         return super().read_into(target, position)
 
 
+def cut(data: bytes, size: int, reads: int) -> Changing:
+    return Cut(data, size, reads)
+
+
 def log_of(codec: Codec, magic: int, size: int) -> bytes:
     dice = random.Random(size)
     return b"".join(
@@ -50,11 +54,11 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
     whole = b"".join(convert(Changing(data), 0, 0, policy))
     for cut_size in (0, len(data) // 3, len(data) // 3 + 40, len(data) // 2):
         for reads in range(12):
-            good, error = until_error(convert(Cut(data, cut_size, reads), 0, 0, policy))
+            good, error = until_error(convert(cut(data, cut_size, reads), 0, 0, policy))
             assert whole.startswith(good)
             assert isinstance(error, CorruptRecordsError) or good == whole
             try:
-                lazy = LazyDownConvertRecords(Cut(data, cut_size, reads), 0, 0, policy)
+                lazy = LazyDownConvertRecords(cut(data, cut_size, reads), 0, 0, policy)
                 answer = sent(lazy.to_send())
             except CorruptRecordsError:
                 continue

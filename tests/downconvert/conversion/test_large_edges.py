@@ -6,7 +6,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
-from records.formats import V0, V1
+from records.formats import MESSAGE_HEAD, SIZE_FIELD, V0, V1
 from records.units import KiB, MiB
 from tests.records import examples
 
@@ -105,3 +105,29 @@ def test_a_large_message_that_is_copied_allows_no_other_codec_after_it() -> None
         headers = list(MemoryRecords(sent(lazy.to_send())).batches())
         assert [one.codec for one in headers] == [Codec.LZ4, Codec.GZIP, Codec.LZ4]
         assert [one.magic for one in headers] == [1, 0, 1]
+
+
+@pytest.mark.parametrize("field", ["key", "value"])
+@pytest.mark.parametrize("size", [-1, -5, -(2**31)])
+def test_any_negative_size_in_a_large_v1_message_is_null(size: int, field: str) -> None:
+    """The message of v0 states -1."""
+    key, value = (None, VALUE) if field == "key" else (VALUE, None)
+    null = examples.message(V1, 7, key, value)
+    at = MESSAGE_HEAD[V1].size + (0 if field == "key" else SIZE_FIELD.size + len(VALUE))
+    log = examples.damaged(null, at=at, bytes=SIZE_FIELD.pack(size))
+    for chunk_size in CHUNK_SIZES:
+        assert outcome(log, V0, chunk_size) == outcome(null, V0, MiB)
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+@pytest.mark.parametrize("size", [10, 300_000])
+def test_bytes_after_the_value_of_a_message_inside_are_passed(size: int, target_codec: str) -> None:
+    """The size of a message may be larger than its fields."""
+    first = examples.message(V1, 0, None, bytes(size))
+    head = MESSAGE_HEAD[V1].unpack_from(first)
+    longer = MESSAGE_HEAD[V1].pack(head[0], head[1] + 3, *head[2:]) + first[34 - 8 :] + b"abc"
+    inner = examples.with_checksum(longer) + examples.message(V1, 1)
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    log = MemoryRecords(examples.wrapper(V1, 9, inner))
+    found = read(MemoryRecords(eager(log, V0, 0, policy)))
+    assert [(one.offset, len(one.value or b"")) for one in found] == [(8, size), (9, 1)]

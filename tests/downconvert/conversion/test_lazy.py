@@ -163,3 +163,13 @@ def test_the_head_of_a_response_is_how_it_begins():
         lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
         assert (lazy.head is not None) == is_made
         assert sent(lazy.to_send()).startswith(lazy.head or b"")
+
+
+def test_a_marker_with_a_refused_codec_does_not_end_an_estimate():
+    """Markers are dropped before their codec is looked at."""
+    record = Record(1, 5, key=b"\0\0\0\1", value=b"v")
+    control = build([record], magic=2, codec=Codec.ZSTD, control=True)
+    data = one(0, value=b"v" * 200) + control + one(2, value=b"v" * 200)
+    converted = sent(LazyDownConvertRecords(MemoryRecords(data), 1, policy=KAFKA).to_send())
+    sizes = len(sent(LazyDownConvertRecords(MemoryRecords(one(0, value=b"v" * 200)), 1).to_send()))
+    assert offsets(converted[: 2 * sizes]) == [0, 2]

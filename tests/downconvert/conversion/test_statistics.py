@@ -6,6 +6,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion import made
+from downconvert.conversion.plan import at_once
 from records import Codec, MemoryRecords, Record, build
 
 from .channels import Everything, sent
@@ -69,3 +70,18 @@ def test_bytes_in_are_those_of_the_records_that_were_read(size: int, codec: Code
         found.append(send.stats.bytes_in)
     assert found == sorted(found)
     assert found[-1] == len(data)
+
+
+@pytest.mark.parametrize("plain", [0, 10])
+def test_the_time_of_planning_in_steps_is_that_of_the_given_clock(plain: int) -> None:
+    """Each call of the clock adds a second."""
+    ticks = iter(range(100_000))
+    data = b"".join(batch(10 * n, Codec.NONE) for n in range(plain)) + batch(1000, Codec.ZSTD)
+    making = LazyDownConvertRecords.in_steps(
+        MemoryRecords(data), 1, clock=lambda: float(next(ticks))
+    )
+    lazy = at_once(making)
+    send = lazy.to_send()
+    sent(send)
+    assert send.stats.seconds_converting >= 1
+    assert send.stats.seconds_converting == int(send.stats.seconds_converting)

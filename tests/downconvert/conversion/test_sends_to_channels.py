@@ -1,0 +1,61 @@
+"""A send writes as much as its channel takes and its budget allows, and holds nothing afterwards."""
+
+import socket
+import tracemalloc
+
+import pytest
+
+from downconvert import LazyDownConvertRecords, LazyRecodedRecords
+from records import Codec, MemoryRecords, Record, build
+from records.units import KiB, MiB
+
+from .channels import Everything, sent
+
+
+def log_of(batches: int, codec: Codec = Codec.NONE) -> MemoryRecords:
+    """About 100 KB for each batch."""
+    parts = (
+        build([Record(100 * n + i, 0, value=bytes([i]) * 1000) for i in range(100)], magic=2,
+              codec=codec)
+        for n in range(batches)
+    )  # fmt: skip
+    return MemoryRecords(b"".join(parts))
+
+
+def test_a_closed_socket_is_an_error_and_takes_nothing() -> None:
+    """Its descriptor is no number that means something else."""
+    send = LazyDownConvertRecords(log_of(3), 1).to_send()
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    ours.close()
+    theirs.close()
+    for _ in range(2):
+        with pytest.raises(OSError, match="descriptor"):
+            send.write_to(ours)
+        assert send.remaining == send.size
+
+
+def test_a_large_budget_is_used_up_by_one_call() -> None:
+    """Only chunks that make nothing are limited in number."""
+    send, channel = LazyDownConvertRecords(log_of(40), 1).to_send(), Everything()
+    assert send.size > 3 * MiB
+    assert send.write_to(channel, 2 * send.size) == send.size
+    assert send.completed
+
+
+def test_a_recoded_send_that_has_written_everything_holds_nothing() -> None:
+    """Neither its windows nor its last batch."""
+    lazy = LazyRecodedRecords(log_of(2, Codec.ZSTD), {"zstd": "none"})
+    done = []
+    tracemalloc.start()
+    try:
+        for _ in range(20):
+            send, channel = lazy.to_send(), Everything()
+            sent(send, channel)
+            channel.taken.clear()
+            done.append(send)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert all(send.completed for send in done)
+    assert held < 20 * 16 * KiB

@@ -46,9 +46,3 @@ def test_filler_claims_more_than_is_left_and_is_never_longer_than_that(remaining
     assert len(piece) == min(remaining, FILLER_SIZE_MAX)
     if len(piece) >= 12:
         assert int.from_bytes(piece[8:12]) + 12 > remaining
-
-
-def test_the_size_of_the_longest_filler_fits_its_field():
-    """The field has 31 bits, and the largest response fills all of them."""
-    for remaining in (2**31 - 2, 2**31 - 1):
-        assert filler(remaining)[:12].hex() == "ffffffffffffffff7fffffff"

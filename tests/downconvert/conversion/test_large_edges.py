@@ -6,6 +6,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
+from records.codecs import compress
 from records.formats import MESSAGE_HEAD, SIZE_FIELD, V0, V1
 from records.units import KiB, MiB
 from tests.records import examples
@@ -131,3 +132,32 @@ def test_bytes_after_the_value_of_a_message_inside_are_passed(size: int, target_
     log = MemoryRecords(examples.wrapper(V1, 9, inner))
     found = read(MemoryRecords(eager(log, V0, 0, policy)))
     assert [(one.offset, len(one.value or b"")) for one in found] == [(8, size), (9, 1)]
+
+
+HEADER_DAMAGE = {
+    "more headers than bytes": examples.varint(1),
+    "negative header count": examples.varint(-1),
+    "header key is null": examples.varint(1) + examples.varint(-1) + b"\0",
+    "header key runs past its record": examples.varint(1) + examples.varint(9) + b"ab",
+    "header value runs past its record": examples.varint(1) + b"\2k" + examples.varint(9) + b"ab",
+    "record ends before its fields": examples.varint(1) + b"\2k",
+    "bytes left after the record's fields": examples.varint(1) + b"\2k\2vmore",
+    "": examples.varint(2) + b"\2k\2v" + b"\2k" + examples.varint(-5),
+}
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("reason", HEADER_DAMAGE)
+def test_damaged_headers_of_a_large_record_are_the_same_damage(reason: str, codec: Codec) -> None:
+    """A record is checked to its last byte, though headers are not sent."""
+    value = VALUE * 6
+    body = b"\0\0\2" + examples.varint(-1) + examples.varint(len(value)) + value
+    body += HEADER_DAMAGE[reason]
+    records = examples.record(0) + examples.varint(len(body)) + body
+    data = compress(codec, records, magic=2, compression_level="fast") if codec else records
+    log = examples.batch(compressed=data, records_count=2, attributes=codec)
+    for chunk_size in CHUNK_SIZES:
+        policy = ConversionPolicy(chunk_size=chunk_size, recode={"gzip": "none"})
+        good, error = until_error(convert(MemoryRecords(log), V1, 0, policy))
+        assert getattr(error, "reason", "") == reason
+        assert len(list(read(MemoryRecords(good)))) == (1 if reason else 2)

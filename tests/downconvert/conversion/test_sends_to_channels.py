@@ -1,4 +1,4 @@
-"""A send writes as much as its channel takes and its budget allows, and holds nothing afterwards."""
+"""A send writes as much as its channel and its budget allow, and holds nothing afterwards."""
 
 import socket
 import tracemalloc

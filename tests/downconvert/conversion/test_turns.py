@@ -5,8 +5,9 @@ from itertools import pairwise
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
+from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from records import Codec, MemoryRecords, Record, build
-from records.units import KiB
+from records.units import KiB, MiB
 
 from .channels import Everything
 
@@ -63,3 +64,10 @@ def test_a_plan_passes_trimmed_records_of_a_large_batch_in_steps(target_codec: s
     policy = ConversionPolicy(recode={"gzip": target_codec})
     steps = list(LazyDownConvertRecords.in_steps(log, 1, 1999, policy))
     assert len(steps) >= 2_000_000 // (2 * 64 * KiB)
+
+
+def test_decompressing_a_large_record_twice_counts_twice_as_work() -> None:
+    """It is read once for its CRC, and once to be compressed again."""
+    log = MemoryRecords(build([Record(0, 0, value=bytes(2 * MiB))], magic=2, codec=Codec.GZIP))
+    work = list(LazyDownConvertRecords.in_steps(log, 1))
+    assert sum(work) >= COMPRESSED_WEIGHT * 2 * 2 * MiB

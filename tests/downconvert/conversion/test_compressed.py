@@ -143,3 +143,31 @@ def test_offsets_inside_that_do_not_increase_are_the_same_damage_at_any_size(
         kept = [one.offset for one in read(MemoryRecords(made)) if one.offset >= first_offset]
         found.append((kept, getattr(error, "reason", "")))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("target_codec", ["none", "snappy"])
+@pytest.mark.parametrize("size", [5, 400_000])
+@pytest.mark.parametrize("append_time", [None, 777])
+def test_a_v1_message_that_is_recoded_keeps_its_timestamps_at_any_size(
+    append_time: int | None, size: int, target_codec: str
+) -> None:
+    """Only under LogAppendTime the outer timestamp is that of all messages inside."""
+    kind = TimestampType.CREATE if append_time is None else TimestampType.LOG_APPEND
+    records = [Record(n, 100 - n, value=bytes(size)) for n in range(3)]
+    log = build(records, magic=1, codec=Codec.GZIP, timestamp_type=kind, append_time=append_time)
+    policy = ConversionPolicy(recode={"gzip": target_codec})
+    found = list(read(MemoryRecords(eager(MemoryRecords(log), 1, 0, policy))))
+    assert found == list(read(MemoryRecords(log)))
+
+
+@pytest.mark.parametrize("magic", [1, 2])
+@pytest.mark.parametrize("size", [5, 100_000])
+def test_plain_messages_begin_at_the_fetch_offset_even_without_trimming(
+    size: int, magic: int
+) -> None:
+    """Only compressed messages may hold records before it."""
+    log = build([Record(n, 5, value=bytes(size)) for n in range(6)], magic=magic, codec=Codec.GZIP)
+    for target_codec, first in (("none", 4), ("snappy", 0)):
+        policy = ConversionPolicy(trim_compressed=False, recode={"gzip": target_codec})
+        found = read(MemoryRecords(eager(MemoryRecords(log), magic - 1, 4, policy)))
+        assert [one.offset for one in found] == list(range(first, 6))

@@ -161,3 +161,37 @@ def test_damaged_headers_of_a_large_record_are_the_same_damage(reason: str, code
         good, error = until_error(convert(MemoryRecords(log), V1, 0, policy))
         assert getattr(error, "reason", "") == reason
         assert len(list(read(MemoryRecords(good)))) == (1 if reason else 2)
+
+
+@pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
+def test_a_large_record_after_a_recompressed_batch_has_its_own_bytes(chunk_size: int) -> None:
+    """Both are converted one after the other, without a pause."""
+    records = [Record(n, 5, value=VALUE * 6) for n in range(4)]
+    codecs = [Codec.GZIP, Codec.NONE, Codec.ZSTD, Codec.NONE]
+    pairs = zip(records, codecs, strict=True)
+    log = b"".join(build([one], magic=2, codec=codec) for one, codec in pairs)
+    policy = ConversionPolicy(chunk_size=chunk_size)
+    assert list(read(MemoryRecords(eager(MemoryRecords(log), V1, 0, policy)))) == records
+
+
+@pytest.mark.parametrize("chunk_size", CHUNK_SIZES)
+@pytest.mark.parametrize("first_offset", [6, 7, 8])
+def test_a_large_v1_message_at_the_fetch_offset_is_sent(first_offset: int, chunk_size: int) -> None:
+    """Only messages below it are left out."""
+    log = b"".join(examples.message(V1, n, None, VALUE) for n in (6, 7, 8))
+    policy = ConversionPolicy(chunk_size=chunk_size)
+    found = read(MemoryRecords(eager(MemoryRecords(log), V0, first_offset, policy)))
+    assert [one.offset for one in found] == list(range(first_offset, 9))
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+@pytest.mark.parametrize("to_magic", [0, 1])
+def test_a_compressed_message_states_log_append_time_if_its_format_has_it(
+    to_magic: int, size: int
+) -> None:
+    """The bit has no meaning in v0."""
+    records = [Record(n, 5, value=bytes(size)) for n in range(2)]
+    kind = TimestampType.LOG_APPEND
+    log = build(records, magic=2, codec=Codec.GZIP, timestamp_type=kind, append_time=777)
+    converted = MemoryRecords(eager(MemoryRecords(log), to_magic))
+    assert {one.attributes for one in converted.batches()} == {Codec.GZIP | 8 * to_magic}

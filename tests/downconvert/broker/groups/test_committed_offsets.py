@@ -36,6 +36,19 @@ def test_nothing_is_left_of_a_group_whose_only_transaction_is_aborted() -> None:
     assert ("g" in kept, kept.ids()) == (False, set())
 
 
+def test_the_end_of_one_transaction_leaves_another_of_the_group_open() -> None:
+    """The offsets of a transaction stay pending until its own marker."""
+    kept = CommittedOffsets()
+    kept.put(KEY, Committed(5), 0, ONE)
+    kept.put(RecordKey("g", OTHER), Committed(6), 1, TWO)
+    kept.end(ONE, committed=True)
+    assert kept.pending("g") == {OTHER}
+    assert kept.ids() == {"g"}
+    kept.end(TWO, committed=True)
+    assert kept.of("g")[OTHER].offset == 6
+    assert kept.pending("g") == set()
+
+
 def test_the_later_in_the_log_wins_and_not_the_later_decided() -> None:
     kept = CommittedOffsets()
     kept.put(KEY, Committed(1), 0, ONE)

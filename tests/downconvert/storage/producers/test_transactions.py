@@ -39,6 +39,7 @@ def segments(tmp_path: Path) -> Segments:
         (0, 33, ENTRIES),
         (11, 33, ENTRIES[1:]),
         (20, 33, ENTRIES[2:]),
+        (35, 100, ENTRIES[2:]),
         (36, 37, ENTRIES[3:]),
         (0, 5, ENTRIES[:1]),
         (51, 60, []),
@@ -71,3 +72,11 @@ def test_a_batch_is_aborted_by_producer_and_offset() -> None:
     assert [covered(offset) for offset in (9, 10, 18, 20)] == [False, True, True, False]
     assert [covered(30, 8), covered(30, transactional=False)] == [False, False]
     assert [covered(offset) for offset in (29, 30, 38, 50)] == [False, True, True, False]
+
+
+def test_the_marker_of_an_aborted_transaction_belongs_to_it() -> None:
+    """The last offset of an aborted transaction is part of its range."""
+    ranges = AbortedRanges([AbortedTransaction(7, 10, 19, 20)])
+    for offset, is_aborted in ((18, True), (19, True), (20, False)):
+        data = batch(offset, transactional=True, producer_id=7, producer_epoch=0)
+        assert ranges.cover(next(MemoryRecords(data).batches())) is is_aborted

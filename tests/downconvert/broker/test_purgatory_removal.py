@@ -1,6 +1,5 @@
 """Operations that leave the purgatory leave nothing behind, and are completed once."""
 
-from random import Random
 from threading import Thread
 from weakref import ref
 
@@ -62,22 +61,21 @@ def test_an_operation_that_another_thread_completes_during_the_check_is_complete
 
 def test_deadlines_keep_their_order_after_completed_operations_are_dropped() -> None:
     """The next deadline is the earliest one of the operations that still wait."""
-    purgatory, random = Purgatory(), Random(1)
-    waiters: dict[float, Waiter] = {}
-    for number in range(2 * STALE_MAX):
-        deadline = 10.0 + random.random()
-        waiter = waiters[deadline] = Waiter()
+    purgatory = Purgatory()
+    # The late one is watched early and the soon one last, so the late one stands before it.
+    deadlines = [10.0, 1000.0, *(10.0 + n for n in range(1, 2 * STALE_MAX)), 500.0]
+    waiters = [Waiter() for _ in deadlines]
+    for number, (deadline, waiter) in enumerate(zip(deadlines, waiters, strict=True)):
         purgatory.watch(waiter, [number], 1.0, deadline)
-    left = sorted(waiters)[-16:]
-    for number, (deadline, waiter) in enumerate(waiters.items()):
-        if deadline not in left:
+    for number, (deadline, waiter) in enumerate(zip(deadlines, waiters, strict=True)):
+        if deadline < 500.0:
             waiter.due = True
             purgatory.notify(number)
     purgatory.complete_due(2.0)
-    for deadline in left:
+    for deadline in (500.0, 1000.0):
         assert purgatory.next_deadline() == deadline
         purgatory.complete_due(deadline)
-        assert waiters[deadline].completed == [True]
+        assert waiters[deadlines.index(deadline)].completed == [True]
 
 
 def test_a_key_is_released_with_its_last_operation() -> None:

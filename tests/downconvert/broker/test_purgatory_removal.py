@@ -63,7 +63,7 @@ def test_deadlines_keep_their_order_after_completed_operations_are_dropped() -> 
     """The next deadline is the earliest one of the operations that still wait."""
     purgatory = Purgatory()
     # The late one is watched early and the soon one last, so the late one stands before it.
-    deadlines = [10.0, 1000.0, *(10.0 + n for n in range(1, 2 * STALE_MAX)), 500.0]
+    deadlines = [10.0, 1000.0, *(10.0 + n for n in range(1, STALE_MAX + 3)), 500.0]
     waiters = [Waiter() for _ in deadlines]
     for number, (deadline, waiter) in enumerate(zip(deadlines, waiters, strict=True)):
         purgatory.watch(waiter, [number], 1.0, deadline)

@@ -1,7 +1,7 @@
 import http.server
 import logging
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -13,6 +13,7 @@ from downconvert.access.jwks_source import JwksSource, reader, tls_context
 from downconvert.access.rights import ConfigError
 from tests.certificates import self_signed
 from tests.tokens import document, jwk
+from tests.waiting import wait_for
 
 
 class Published:
@@ -80,14 +81,6 @@ def test_keys_that_are_not_known_cause_one_renewal_a_minute() -> None:
         assert not source.is_renewing
     assert published.reads == 4
     source.stop()
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
-        if condition():
-            return
-        Event().wait(0.01)
-    raise AssertionError("it did not come true in 30 s")
 
 
 # --- where documents are

@@ -7,8 +7,7 @@ import pytest
 from downconvert.access.rights import ConfigError
 from downconvert.access.tokens import NoKeyYetError, TokenError, Tokens, TokenSettings, keep
 from tests.tokens import AUDIENCE, ISSUER, jwk, token, write
-
-from .test_jwks_source import wait_for
+from tests.waiting import wait_for
 
 NOW = 1_700_000_000.0
 

@@ -12,4 +12,4 @@ def wait_for(holds: Callable[[], bool]) -> None:
     deadline = time.monotonic() + SECONDS
     while not holds():
         assert time.monotonic() < deadline, f"it did not come true in {SECONDS:.0f} s"
-        time.sleep(0.01)
+        time.sleep(0.002)

@@ -10,8 +10,8 @@ import pytest
 from downconvert.gateway.server import Gateway
 from tests.downconvert.gateway.serving import cluster, gateway
 from tests.downconvert.gateway.test_oauth import identities
-from tests.downconvert.gateway.test_server import wait_for
 from tests.tokens import token
+from tests.waiting import wait_for
 
 from .combinations import PYPI, Client
 from .install import installed

@@ -26,9 +26,9 @@ from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import message_set, produce_body
-from tests.downconvert.gateway.test_server import wait_for
 from tests.ports import LOOPBACK, free_ports
 from tests.programs import needs, running
+from tests.waiting import wait_for
 
 FILE: Final = Path(__file__).parents[2] / "deploy" / "alerts.yaml"
 RULES: Final = {

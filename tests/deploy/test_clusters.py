@@ -13,9 +13,9 @@ import yaml
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.cli.gateways import gateway
 from tests.downconvert.gateway.serving import Wire, cluster
-from tests.downconvert.gateway.test_server import wait_for
 from tests.ports import LOOPBACK, free_ports
 from tests.programs import needs, running
+from tests.waiting import wait_for
 
 from .test_alerts import is_ready, values
 

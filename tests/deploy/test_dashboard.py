@@ -14,9 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import parsed
-from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch, wait_for
+from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch
 from tests.downconvert.cli.running import start
 from tests.downconvert.storage import logs
+from tests.waiting import wait_for
 
 DASHBOARD: Final = json.loads(
     (Path(__file__).parents[2] / "deploy" / "grafana-dashboard.json").read_text()

@@ -95,14 +95,6 @@ class Talk:
             return True
 
 
-def wait_for(holds: Callable[[], bool]) -> None:
-    """Returns once it is so; AssertionError: it will not be."""
-    deadline = time.monotonic() + SECONDS
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 @contextmanager
 def serving(path: Path, batches: int = 3, *, size: int = 10, **options: Any) -> Iterator[Server]:
     """A server of one topic with batches of ten records."""

@@ -15,19 +15,10 @@ from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits
 from records.units import KiB, MiB
+from tests.waiting import wait_for
 
 from .asking import frame
-from .talking import (
-    API_VERSIONS,
-    QUICK,
-    SECONDS,
-    SMALL_BUFFER,
-    Talk,
-    fetch,
-    fetched,
-    serving,
-    wait_for,
-)
+from .talking import API_VERSIONS, QUICK, SECONDS, SMALL_BUFFER, Talk, fetch, fetched, serving
 
 
 @pytest.mark.parametrize("version", [0, 2, 4])

@@ -14,10 +14,10 @@ import pytest
 
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.talking import wait_for
 from tests.downconvert.gateway.serving import TIMEOUT, Wire, cluster
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, values_of
 from tests.ports import LOOPBACK, free_ports
+from tests.waiting import wait_for
 
 from .running import Command, one_line, start
 

@@ -14,10 +14,10 @@ from kafka.errors import KafkaError
 
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
-from tests.downconvert.broker.talking import wait_for
 from tests.downconvert.gateway.serving import Wire
 from tests.downconvert.gateway.talk import fetch_body
 from tests.ports import LOOPBACK, free_ports
+from tests.waiting import wait_for
 
 from .gateways import Running, gateway
 

@@ -13,11 +13,11 @@ from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import CORRELATION_ID, frame
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 from .hanging import PIECE, Hanging
 from .serving import LENGTH, Wire, cluster, gateway
 from .talk import fetch_body, message_set, produce_body
-from .test_server import wait_for
 
 CORRELATION = Struct(">i")
 AT = 4  # behind the length

@@ -17,9 +17,9 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.ports import LOOPBACK
+from tests.waiting import wait_for
 
 from .serving import TIMEOUT, Wire, cluster, gateway
-from .test_server import wait_for
 
 
 @pytest.fixture(scope="module")

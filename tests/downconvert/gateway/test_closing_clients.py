@@ -10,10 +10,10 @@ from downconvert.broker import Broker
 from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey
 from tests.downconvert.broker.asking import frame
+from tests.waiting import wait_for
 
 from .serving import LENGTH, Wire, cluster, gateway
 from .talk import message_set, produce_body
-from .test_server import wait_for
 
 COUNT = 5
 MANY = 60

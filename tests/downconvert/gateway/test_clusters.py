@@ -15,10 +15,10 @@ from downconvert.gateway.observing import Observation
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.ports import LOOPBACK, free_ports
+from tests.waiting import wait_for
 
 from .serving import Wire, cluster, gateway
 from .test_observing import ANY_PORT, got
-from .test_server import wait_for
 
 TWO = """
 topics = "shared-*"

@@ -16,12 +16,12 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey
 from downconvert.storage import LogDir
 from tests.ports import LOOPBACK, free_ports
+from tests.waiting import wait_for
 
 from .cluster import modern
 from .cutting import Cut, Persistent, Wiring, wired
 from .serving import KEPT, cluster, gateway
 from .talk import fetch_body, message_set, produce_body, records_of
-from .test_server import wait_for
 
 SEED = 8191
 RECORDS = 60

@@ -22,9 +22,9 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.broker.forging import FORGED, forging_logins, forging_requests
+from tests.waiting import wait_for
 
 from .serving import LENGTH, Wire, cluster, gateway
-from .test_server import wait_for
 
 LINE: Final = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} (.*)")
 IDENTITIES: Final = Identities(users=Users({"ann": "secret"}))

@@ -22,9 +22,9 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits as BrokerLimits
 from downconvert.storage import LogDir
+from tests.waiting import wait_for
 
 from .serving import Wire, cluster, gateway
-from .test_server import wait_for
 
 USERS = Users({"ann": "secret", "bob": "other"})
 PLACES = 100

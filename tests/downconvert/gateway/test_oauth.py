@@ -31,11 +31,11 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 from tests.tokens import AUDIENCE, ISSUER, first_message, jwk, token, write
+from tests.waiting import wait_for
 
 from .cluster import Through
 from .serving import Wire, cluster, gateway
 from .talk import produce
-from .test_server import wait_for
 
 WRITERS = ClientRule(access=Access(), credentials=None, group="writers")
 OTHERS = ClientRule(access=Access(is_read_only=True), credentials=None, user="a*")

@@ -17,10 +17,10 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import CLIENTS_MAX
 from tests.downconvert.broker.asking import frame
 from tests.ports import LOOPBACK, free_ports
+from tests.waiting import wait_for
 
 from .serving import LENGTH, TIMEOUT, Wire, cluster, gateway
 from .talk import fetch_body
-from .test_server import wait_for
 
 ANY_PORT = Address(LOOPBACK, 0)
 

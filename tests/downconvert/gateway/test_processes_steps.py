@@ -16,9 +16,9 @@ from downconvert.gateway.identity import ClientRule, Identities
 from downconvert.gateway.processes import Processes
 from downconvert.gateway.topology import BOOTSTRAP, Address
 from tests.ports import LOOPBACK, free_ports
+from tests.waiting import wait_for
 
 from .children import Child, Children, is_free
-from .test_server import wait_for
 
 NODE = 5
 CONFIG = GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), listen=Address(LOOPBACK, 0))

@@ -1,7 +1,7 @@
 """The gateway over real sockets. The cluster is our own server, which forgot the old versions."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,8 +17,9 @@ from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
-from .serving import LENGTH, LOOPBACK, TIMEOUT, Wire, cluster, gateway
+from .serving import LENGTH, LOOPBACK, Wire, cluster, gateway
 from .talk import fetch_body, message_set, produce_body, values_of
 
 PINS = [(0, 8, 2), (0, 9), (0, 10), (0, 11), None]
@@ -263,13 +264,6 @@ def produced(client: Wire) -> int:
     answer = client.ask(ApiKey.Produce, 0, produce_body(message_set(0, b"a")))
     code: int = answer.responses[0].partition_responses[0].error_code
     return code
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def resident() -> int:

@@ -12,8 +12,8 @@ from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.guarding import guard_of
-from tests.downconvert.broker.talking import wait_for
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 from .serving import Wire, cluster, gateway
 from .talk import fetch_body, message_set, produce_body

@@ -9,7 +9,7 @@ from bench.gateway_memory import gateway
 from bench.processes import settled
 from downconvert.serving.trimming import PEAK_MIN, Trimming
 from records.units import MiB
-from tests.downconvert.broker.talking import wait_for
+from tests.waiting import wait_for
 
 STORM = 1_500
 KEPT_MAX = 0.75  # of the growth; without trimming, most of it stays

@@ -18,9 +18,10 @@ from downconvert.serving import fetch_assembly
 from records import Codec
 from tests.downconvert.broker.asking import begin, sent
 from tests.downconvert.broker.fetching import broker_of, fetched, fetching, records_of, request
-from tests.downconvert.broker.talking import Talk, fetch, wait_for
+from tests.downconvert.broker.talking import Talk, fetch
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 CONSUMERS = 200
 PRODUCED = batch(*range(100), size=90, codec=Codec.GZIP)

@@ -18,8 +18,9 @@ from downconvert.serving.limits import Limits, RequestMemory
 from downconvert.serving.places import Places
 from records.units import KiB, MiB
 from tests.downconvert.broker.fetching import broker_of
-from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, TOPIC, Talk, wait_for
+from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, TOPIC, Talk
 from tests.downconvert.storage import logs
+from tests.waiting import wait_for
 
 LIMITS: Final = Limits(request=5.0, idle=60.0, stop=20.0)
 START: Final = 1000.0

@@ -16,15 +16,10 @@ from records import Codec
 from records.formats import V1, V2
 from records.units import KiB
 from tests.downconvert.broker.fetching import broker_of
-from tests.downconvert.broker.talking import (
-    TOPIC,
-    Talk,
-    fetch,
-    serving_broker,
-    wait_for,
-)
+from tests.downconvert.broker.talking import TOPIC, Talk, fetch, serving_broker
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 
 def reading_threads(monkeypatch: pytest.MonkeyPatch) -> list[str]:

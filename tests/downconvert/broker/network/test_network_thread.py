@@ -24,10 +24,10 @@ from tests.downconvert.broker.talking import (
     fetch,
     serving,
     serving_broker,
-    wait_for,
 )
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 
 def test_an_answer_that_another_thread_gives_goes_out_at_once(tmp_path: Path) -> None:

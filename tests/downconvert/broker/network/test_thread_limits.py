@@ -17,8 +17,9 @@ from downconvert.serving.limits import FREE_SIZE, Limits
 from records.units import MiB
 from tests.downconvert.broker.asking import frame, value
 from tests.downconvert.broker.guarding import guard_of
-from tests.downconvert.broker.talking import API_VERSIONS, TOPIC, fetch, wait_for
+from tests.downconvert.broker.talking import API_VERSIONS, TOPIC, fetch
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 from .one_thread import FIRST_SIZE, START, OneThread, one_thread
 

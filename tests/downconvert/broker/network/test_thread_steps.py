@@ -14,7 +14,8 @@ from downconvert.protocol.responses import ResponseSend
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import FREE_SIZE
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.broker.talking import API_VERSIONS, wait_for
+from tests.downconvert.broker.talking import API_VERSIONS
+from tests.waiting import wait_for
 
 from .one_thread import START, one_thread
 

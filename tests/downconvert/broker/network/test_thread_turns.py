@@ -19,7 +19,8 @@ from downconvert.serving.limits import Limits
 from records.units import KiB
 from tests.downconvert.broker.asking import frame, value
 from tests.downconvert.broker.guarding import guard_of
-from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, fetch, wait_for
+from tests.downconvert.broker.talking import API_VERSIONS, SECONDS, fetch
+from tests.waiting import wait_for
 
 from .one_thread import START, one_thread
 

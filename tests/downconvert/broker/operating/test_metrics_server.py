@@ -12,8 +12,9 @@ from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.series import CLIENTS_MAX, OTHERS
 from tests.downconvert.broker.asking import frame
-from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch, serving, wait_for
+from tests.downconvert.broker.talking import SECONDS, TOPIC, Talk, fetch, serving
 from tests.downconvert.broker.writable import writable_broker
+from tests.waiting import wait_for
 
 
 def page(address: tuple[str, int], path: str) -> tuple[int, str]:

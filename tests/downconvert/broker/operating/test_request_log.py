@@ -11,7 +11,8 @@ from downconvert.access.identity import ClientRule, Identities, Users
 from downconvert.access.rights import Access
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits
-from tests.downconvert.broker.talking import Talk, fetch, serving, wait_for
+from tests.downconvert.broker.talking import Talk, fetch, serving
+from tests.waiting import wait_for
 
 NAME = "downconvert.broker.operating.request_log"
 

@@ -9,7 +9,7 @@ from records.units import KiB
 from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import message_set, produce_body
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 CLIENTS = 6
 SIZE = 200 * KiB

@@ -16,8 +16,9 @@ from tests.certificates import self_signed
 from tests.downconvert.gateway.cluster import modern
 from tests.downconvert.gateway.serving import KEPT, Wire, gateway
 from tests.downconvert.gateway.talk import fetch_body, records_of
-from tests.downconvert.gateway.test_server import append, wait_for
+from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 COUNT = 20
 

@@ -19,8 +19,9 @@ from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
-from tests.downconvert.gateway.test_server import append, wait_for
+from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 GROUP = Message(group_id="g", generation_id=1, member_id="m", topics=[])
 NONE = Message(topics=[])

@@ -11,8 +11,9 @@ from downconvert.gateway.config import Limits
 from downconvert.protocol.schemas import ApiKey
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, records_of
-from tests.downconvert.gateway.test_server import append, wait_for
+from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 REQUEST_TIMEOUT, WAIT = 0.2, 0.6
 

@@ -13,7 +13,7 @@ from downconvert.gateway.identity import ClientRule, Identities
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.line_budget import LINES_MAX
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 CLIENTS = 60
 

@@ -28,8 +28,9 @@ from tests.downconvert.broker.asking import parsed
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, values_of
-from tests.downconvert.gateway.test_server import append, wait_for
+from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 COUNT, SIZE = 40, 50_000  # records: 2 MB
 OLD = 3  # a version of Fetch that needs conversion

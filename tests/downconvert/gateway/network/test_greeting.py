@@ -17,7 +17,8 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.serving import TIMEOUT, Wire, cluster, gateway
-from tests.downconvert.gateway.test_server import produced, wait_for
+from tests.downconvert.gateway.test_server import produced
+from tests.waiting import wait_for
 
 BY_NAME = "b-{id}.localhost"
 METADATA = Message(topics=None)

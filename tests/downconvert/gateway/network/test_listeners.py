@@ -16,7 +16,7 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 CONFIG = GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), listen=Address(LOOPBACK, 0))
 ALL = Message(topics=None)

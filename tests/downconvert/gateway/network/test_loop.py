@@ -7,7 +7,7 @@ from downconvert.gateway.figures import End
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 STEPS = 5
 

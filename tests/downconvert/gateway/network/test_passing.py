@@ -28,7 +28,7 @@ from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 SEED = 20_260
 ROUNDS = [(SEED, 40, False), (SEED + 1, 40, False), (SEED + 2, 20, True)]  # requests, and TLS

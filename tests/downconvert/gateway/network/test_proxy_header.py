@@ -25,8 +25,8 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
-from tests.downconvert.gateway.test_server import wait_for
 from tests.ports import LOOPBACK
+from tests.waiting import wait_for
 
 FROM = "10.1.2.3"
 REACHED = "192.0.2.7"

@@ -16,8 +16,8 @@ from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body
-from tests.downconvert.gateway.test_server import wait_for
 from tests.ports import LOOPBACK
+from tests.waiting import wait_for
 
 HEADER = b"PROXY TCP4 10.1.2.3 192.0.2.7 5000 9092\r\n"
 METADATA = frame(ApiKey.Metadata, 1, Message(topics=None))

@@ -26,8 +26,9 @@ from tests.downconvert.broker.asking import parsed
 from tests.downconvert.gateway.cutting import Cut, wired
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, values_of
-from tests.downconvert.gateway.test_server import append, wait_for
+from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
 
 VERSION = 11  # which the cluster takes as it is
 COUNT, SIZE = 60, 50_000  # records: 3 MB

@@ -17,7 +17,7 @@ from downconvert.gateway.network.upstream import connect
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 FOREVER = 3600.0  # seconds
 ALL = Message(topics=None)

@@ -21,7 +21,7 @@ from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.cluster import FLOORS, Through
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
 from tests.downconvert.gateway.talk import produce
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 USERS = Users({"ann": "secret", "bob": "other"})
 READ_ONLY = ClientRule(access=Access(is_read_only=True), credentials=None, user="b*")

@@ -28,7 +28,7 @@ from records import Codec, Record, RecordsError, build
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
-from tests.downconvert.gateway.test_server import wait_for
+from tests.waiting import wait_for
 
 SEED = 11_031
 CODECS = [Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]

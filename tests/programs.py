@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from tests.waiting import wait_for
+from .waiting import wait_for
 
 REQUIRED: Final = os.environ.get("REQUIRE_PROGRAMS", "") not in ("", "0")
 # A user's PATH may lack the folders of servers.

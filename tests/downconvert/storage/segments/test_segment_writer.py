@@ -202,6 +202,26 @@ def test_flushed_data_is_synced_even_if_files_were_closed_before(
         shutil.rmtree(place)
 
 
+def test_a_truncation_is_synced_before_it_returns(tmp_path: Path) -> None:
+    """A crash after it brings no truncated record back."""
+    place, left = tmp_path / "log", tmp_path / "left"
+    for seed in range(10):
+        made = segment(place, 0)
+        SegmentWriter(made, 0, 0, CONFIG, UNSYNCED).abandon()  # its files have their names
+        disk = FaultyDisk(place, random=Random(seed))
+        one = SegmentWriter(made, 0, 0, CONFIG, disk)
+        for offset in range(3):
+            append(one, batch(offset))
+        one.flush()
+        one.truncate_to(1)
+        left.mkdir()
+        disk.survivors(left)
+        assert (left / made.path().name).read_bytes() == batch(0)
+        one.abandon()
+        shutil.rmtree(left)
+        shutil.rmtree(place)
+
+
 def test_bytes_after_the_end_are_cut_off(tmp_path: Path) -> None:
     made = segment(tmp_path, 40, batch(40), b"torn")
     SegmentWriter(made, len(batch(40)), 41, CONFIG, UNSYNCED).close()

@@ -11,7 +11,7 @@ CALLS_MAX: Final = {
     "Fetch v11 lz4": 112,
     "Fetch v2 none": 185,
     "Fetch v2 lz4": 185,
-    "ApiVersions": 55,
+    "ApiVersions": 50,
     "Metadata": 66,
     "Heartbeat": 85,
     "OffsetCommit": 170,  # with six of the clock, which the one network thread keeps

@@ -146,14 +146,16 @@ class Versions:
     def _keys(self) -> dict[bool, list[Message]]:
         """The rows of the response. True: for software that misreads old messages in a new
         Fetch."""
-        return {
-            misreads: [
-                Message(api_key=key, min_version=served.start, max_version=served.stop - 1)
-                for key, versions in self.offered.items()
-                for served in [served_to(software, versions) if key == ApiKey.Fetch else versions]
-            ]
-            for misreads, software in ((False, ""), (True, MISREADS_OLD_MESSAGES))
-        }
+        return {False: self._rows(""), True: self._rows(MISREADS_OLD_MESSAGES)}
+
+    def _rows(self, software: str) -> list[Message]:
+        offered = dict(self.offered)
+        if ApiKey.Fetch in offered:
+            offered[ApiKey.Fetch] = served_to(software, offered[ApiKey.Fetch])
+        return [
+            Message(api_key=key, min_version=versions.start, max_version=versions.stop - 1)
+            for key, versions in offered.items()
+        ]
 
 
 @lru_cache(maxsize=16)

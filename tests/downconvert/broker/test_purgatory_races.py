@@ -6,7 +6,7 @@ from random import Random
 from weakref import ref
 
 from downconvert.broker.owner import Owner
-from downconvert.broker.purgatory import Purgatory
+from downconvert.broker.purgatory import STALE_MAX, Purgatory
 
 from .test_purgatory import Waiter, exchange
 
@@ -80,15 +80,21 @@ def test_a_purgatory_with_a_notified_key_is_not_idle() -> None:
     assert not purgatory.is_idle
 
 
-def test_keys_are_released_with_their_last_operation() -> None:
+def test_a_key_is_released_with_its_last_operation() -> None:
     """A key takes memory only while something waits for it."""
-    purgatory, waiter, key = Purgatory(), Waiter(), Key()
-    purgatory.watch(waiter, [key], 0.0, 5.0)
-    purgatory.complete_due(5.0)
-    gone = ref(key)
+    purgatory, key, waiters = Purgatory(), Key(), [Waiter(), Waiter()]
+    seen = ref(key)
+    for waiter in waiters:
+        purgatory.watch(waiter, [key], 0.0, 5.0)
+    purgatory.notify(key)
     del key
-    assert waiter.completed
-    assert gone() is None
+    waiters[0].due = True
+    purgatory.complete_due(1.0)
+    assert seen() is not None
+    purgatory.complete_due(5.0)
+    assert all(waiter.completed for waiter in waiters)
+    assert len(purgatory) == 0
+    assert seen() is None
 
 
 def test_a_request_that_waits_again_is_forgotten_as_it_waits_now() -> None:
@@ -133,6 +139,25 @@ def test_the_next_deadline_is_the_earliest_after_many_operations_are_completed()
         purgatory.complete_due(deadline)
         assert left[deadline].completed == [(deadline, True)]
     assert purgatory.next_deadline() is None
+
+
+def test_deadlines_keep_their_order_after_completed_operations_are_dropped() -> None:
+    """The next deadline is the earliest one of the operations that still wait."""
+    purgatory = Purgatory()
+    # The late one is watched early and the soon one last, so the late one stands before it.
+    deadlines = [10.0, 1000.0, *(10.0 + n for n in range(1, STALE_MAX + 3)), 500.0]
+    waiters = [Waiter() for _ in deadlines]
+    for number, (deadline, waiter) in enumerate(zip(deadlines, waiters, strict=True)):
+        purgatory.watch(waiter, [number], 1.0, deadline)
+    for number, (deadline, waiter) in enumerate(zip(deadlines, waiters, strict=True)):
+        if deadline < 500.0:
+            waiter.due = True
+            purgatory.notify(number)
+    purgatory.complete_due(2.0)
+    for deadline in (500.0, 1000.0):
+        assert purgatory.next_deadline() == deadline
+        purgatory.complete_due(deadline)
+        assert waiters[deadlines.index(deadline)].completed == [(deadline, True)]
 
 
 def test_an_operation_that_expires_can_make_others_due() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert.broker import sequences as module
-from downconvert.broker.sequences import Sequences
+from downconvert.broker.sequences import BATCHES_KEPT, Sequences
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage.producers.producer_state import ProducerState
 from records import BatchHeader, MemoryRecords
@@ -90,3 +90,14 @@ def test_the_producer_that_was_silent_for_longest_is_forgotten_first(
         last = ProducerState(producer, 0, 3, last_offset, 1)
         found = known.duplicate_of(header(0, producer=producer), {producer: last})
         assert found is not None
+
+
+def test_no_more_batches_are_known_than_may_be_in_flight() -> None:
+    """A producer's known batches are its last five."""
+    known = Sequences()
+    for number in range(BATCHES_KEPT + 1):
+        known.add_batch(header(2 * number), 2 * number)
+    producers = {5: state(2 * BATCHES_KEPT + 1, 2 * BATCHES_KEPT + 1)}
+    wanted = [2 * number for number in range(1, BATCHES_KEPT + 1)]
+    found = [known.duplicate_of(header(sequence), producers) for sequence in wanted]
+    assert [one and one.base_offset for one in found] == wanted

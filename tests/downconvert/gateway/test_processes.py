@@ -2,9 +2,9 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from multiprocessing import Pipe
 from pathlib import Path
@@ -20,6 +20,7 @@ from downconvert.gateway.processes import Processes
 from downconvert.gateway.session.shared import Ledgers
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
+from tests import waiting
 from tests.ports import LOOPBACK, free_ports
 
 from .serving import Wire, cluster
@@ -30,6 +31,7 @@ from .test_server import produced
 ALL = Message(topics=None)
 NOWHERE = Address(LOOPBACK, 1)
 STARTED = 120.0  # seconds: a process starts an interpreter, perhaps on a busy machine
+wait_for = partial(waiting.wait_for, seconds=STARTED)
 
 
 @pytest.fixture
@@ -43,13 +45,6 @@ def several(tmp_path: Path) -> Iterator[Processes]:
         )
         with Processes(config, 2) as running:
             yield running
-
-
-def wait_for(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + STARTED
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def children(running: Processes) -> list[int]:

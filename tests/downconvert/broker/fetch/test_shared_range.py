@@ -26,9 +26,7 @@ DEFAULT = ConversionPolicy()
 MiB = 1 << 20
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_range, "CHUNK_SIZE", 1000)
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
 def log_of(path: Path, *batches: bytes) -> FileRecords:

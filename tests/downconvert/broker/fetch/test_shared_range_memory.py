@@ -14,20 +14,14 @@ from records import Codec, FileRecords
 from records.formats import V1
 from tests.downconvert.storage.logs import batch
 
+from .test_shared_range import log_of
+
 MiB = 1 << 20
 POLICY = ConversionPolicy()
 PLAIN = [batch(n, n + 1, size=200) for n in range(0, 20, 2)]
 
 
-@pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_range, "CHUNK_SIZE", 1000)
-
-
-def log_of(path: Path, *batches: bytes) -> FileRecords:
-    file = path / "log"
-    file.write_bytes(b"".join(batches))
-    return FileRecords.open(file)
+pytestmark = pytest.mark.usefixtures("small_chunks")
 
 
 def filled(records: FileRecords) -> ConversionCache:

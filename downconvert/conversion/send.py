@@ -125,11 +125,10 @@ class LazyDownConvertSend:
 
         0 means "not now": the channel takes nothing, or a chunk's worth of records converted to
         nothing. Raises CorruptRecordsError if an estimate was promised and the records are damaged
-        further
-            on, or if they changed after they were measured. Raises OSError if they cannot be read.
-            Later calls raise the same error: a failed send is never completed. Errors of the
-            channel pass through, and the next call continues. `remaining` then shows how much was
-            written."""
+        further on, or if they changed after they were measured. Raises OSError if they cannot be
+        read. Later calls raise the same error: a failed send is never completed. Errors of the
+        channel pass through, and the next call continues. `remaining` then shows how much was
+        written."""
         if self._error is not None:
             raise self._error.with_traceback(None)  # the first traceback would grow
         converter, sent = self._converter, self._sent

@@ -30,8 +30,8 @@ class InnerFormat:
     """The contents of a body, and how they are converted.
 
     magic: of the messages made. is_batch: v2 records, else entries of a v0 or v1 message.
-        offset_delta: added to the offsets of those entries. trim: records below the fetch's first
-        offset are left out."""
+    offset_delta: added to the offsets of those entries. trim: records below the fetch's first
+    offset are left out."""
 
     magic: int
     trim: bool

@@ -17,7 +17,7 @@ from downconvert.gateway.topology import names_addresses
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.error_codes import error_codes
 from downconvert.protocol.errors import BadRequestError, ErrorCode
-from downconvert.protocol.responses import ResponseSend, response, throttled
+from downconvert.protocol.responses import ResponseSend, encoded_response, response, throttled
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible, schema
 from downconvert.protocol.software import is_valid, software_of
 from downconvert.serving.series import NAME_MAX
@@ -265,8 +265,8 @@ class Session:
             refusal = Message(error_code=ErrorCode.INVALID_REQUEST, api_keys=[])
             return self._answered(header, refusal)
         self.software = software_of(body)
-        answer = self._versions.answer(self._cluster, self.software)
-        return Answer(response(request_header(header), answer))
+        encoded = self._versions.body(self._cluster, self.software, header.version)
+        return Answer(encoded_response(request_header(header), encoded))
 
     # --- requests that the cluster takes
 

@@ -11,12 +11,14 @@ from typing import Final
 
 from downconvert.access.guard import is_for_readers, newest_offered
 from downconvert.access.rights import Access
+from downconvert.protocol.encoder import encode
 from downconvert.protocol.fetch_versions import (
     AS_ON_DISK_SINCE,
     LEADERS_TOLD_SINCE,
     MISREADS_OLD_MESSAGES,
     served_to,
 )
+from downconvert.protocol.responses import NAMES
 from downconvert.protocol.schemas import ApiKey, Message, schema
 
 from .headers import known
@@ -136,17 +138,24 @@ class Versions:
         # forwarded unparsed.
         return min(highest, LEADERS_TOLD_SINCE - 1) if api is ApiKey.Fetch else highest
 
-    def answer(self, cluster: Message, software: str) -> Message:
-        """The ApiVersions response for a client of that software: the cluster's response with the
-        offered versions."""
-        keys = self._keys[MISREADS_OLD_MESSAGES in software]
-        return Message(**{**cluster.__dict__, "api_keys": keys})
+    def body(self, cluster: Message, software: str, version: int) -> bytes:
+        """The encoded ApiVersions response for a client of that software: the cluster's response
+        with the offered versions. It is encoded once, because thousands of connections ask for
+        it."""
+        misreads = MISREADS_OLD_MESSAGES in software
+        encoded_from, body = self._bodies.get((version, misreads), (None, b""))
+        if encoded_from is not cluster:
+            rows = self._rows(MISREADS_OLD_MESSAGES if misreads else "")
+            answer = Message(**{**cluster.__dict__, "api_keys": rows})
+            body = encode(NAMES[ApiKey.ApiVersions], version, answer)
+            self._bodies[version, misreads] = cluster, body
+        return body
 
     @cached_property
-    def _keys(self) -> dict[bool, list[Message]]:
-        """The rows of the response. True: for software that misreads old messages in a new
-        Fetch."""
-        return {False: self._rows(""), True: self._rows(MISREADS_OLD_MESSAGES)}
+    def _bodies(self) -> dict[tuple[int, bool], tuple[Message, bytes]]:
+        """The last encoded responses, and the cluster's responses that they were made from. By
+        version, and whether the software misreads old messages in a new Fetch."""
+        return {}
 
     def _rows(self, software: str) -> list[Message]:
         offered = dict(self.offered)

@@ -4,6 +4,7 @@ import pytest
 
 from downconvert.access.names import RULES
 from downconvert.gateway.session.versions import PASSED, Versions
+from downconvert.protocol.decoder import decode
 from downconvert.protocol.fetch_versions import FLEXIBLE_SINCE
 from downconvert.protocol.schemas import ApiKey, Message
 
@@ -119,15 +120,33 @@ def test_old_requests_are_translated_to_the_oldest_that_the_cluster_takes() -> N
     assert versions().nearest(ApiKey.Produce) == 3
 
 
-def test_the_answer_keeps_what_else_the_cluster_says() -> None:
+def response(cluster: Message, software: str, version: int, offers: Versions) -> Message:
+    return decode(
+        "ApiVersionsResponse", version, memoryview(offers.body(cluster, software, version))
+    )
+
+
+def test_the_response_keeps_the_other_fields_of_the_clusters() -> None:
     cluster = Message(api_keys=[], finalized_features_epoch=7, throttle_time_ms=3)
-    answer = versions().answer(cluster, "apache-kafka-java 3.9.1")
-    assert (answer.finalized_features_epoch, answer.throttle_time_ms) == (7, 3)
-    assert {one.api_key for one in answer.api_keys} == versions().offered.keys()
+    found = response(cluster, "apache-kafka-java 3.9.1", 3, versions())
+    assert (found.finalized_features_epoch, found.throttle_time_ms) == (7, 3)
+    assert {one.api_key for one in found.api_keys} == versions().offered.keys()
 
 
 def test_librdkafka_is_offered_no_fetch_in_which_it_misreads_old_messages() -> None:
     """A cluster may still have segments of v0 and v1."""
-    answer = versions().answer(Message(api_keys=[]), "librdkafka 2.5.0")
-    (fetch,) = (one for one in answer.api_keys if one.api_key == ApiKey.Fetch)
-    assert fetch.max_version == FLEXIBLE_SINCE - 1
+    cluster, offers = Message(api_keys=[]), versions()
+    for software, newest in (("java 3.9.1", 15), ("librdkafka 2.5.0", FLEXIBLE_SINCE - 1)):
+        found = response(cluster, software, 0, offers)
+        (fetch,) = (one for one in found.api_keys if one.api_key == ApiKey.Fetch)
+        assert fetch.max_version == newest
+
+
+def test_a_response_is_encoded_once_for_each_version_and_again_when_the_cluster_changes() -> None:
+    offers = versions()
+    before, after = Message(throttle_time_ms=3), Message(throttle_time_ms=4)
+    assert offers.body(before, "java", 1) is offers.body(before, "python", 1)
+    for version in (1, 2, 3):
+        for cluster in (before, after, before):
+            found = response(cluster, "java", version, offers)
+            assert found.throttle_time_ms == cluster.throttle_time_ms

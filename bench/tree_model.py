@@ -163,8 +163,9 @@ class Tree:
         return any(piece.is_hurt for copy in self.copies for piece in copy.pieces)
 
     def seen(self) -> tuple[int, int]:
-        """The start and end offset of the log that the remaining files show."""
-        valid = [copy for copy in self.copies if copy.is_valid and copy.present()]
+        """The start and end offset of the log that the remaining files show. A copy that has never
+        had a record shows neither: a new follower begins at 0, wherever its leader's log begins."""
+        valid = [copy for copy in self.copies if copy.is_valid and copy.log and copy.present()]
         floor = max((copy.deleted for copy in self.copies), default=0)
         start = min((copy.present()[0].base for copy in valid), default=0)
         ends = [0]

@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterator
 from typing import Any, Final
 
+from records.batches.compressed import STEP_SIZE
 from records.errors import CorruptRecordsError
 from records.files.sends import NOTHING, PendingBytes
 from records.files.source import Records
@@ -137,7 +138,7 @@ class LazyDownConvertSend:
             return self._sent - sent
         target = descriptor_of(channel) or IN_MEMORY
         position = converter.position
-        steps, steps_max = 0, max(UNPRODUCTIVE_MAX // self._chunk_size, 1)
+        steps, steps_max = 0, max(UNPRODUCTIVE_MAX // max(self._chunk_size, STEP_SIZE), 1)
         enough = ONE_CHUNK if budget is None else budget
         try:
             while self._sent < self.size and steps < steps_max:

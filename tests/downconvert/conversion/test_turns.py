@@ -6,6 +6,7 @@ import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
+from downconvert.conversion.send import UNPRODUCTIVE_MAX
 from records import Codec, MemoryRecords, Record, build
 from records.units import KiB, MiB
 
@@ -71,3 +72,17 @@ def test_decompressing_a_large_record_twice_counts_twice_as_work() -> None:
     log = MemoryRecords(build([Record(0, 0, value=bytes(2 * MiB))], magic=2, codec=Codec.GZIP))
     work = list(LazyDownConvertRecords.in_steps(log, 1))
     assert sum(work) >= COMPRESSED_WEIGHT * 2 * 2 * MiB
+
+
+@pytest.mark.parametrize(("codec", "target_codec"), [(Codec.NONE, "none"), (Codec.GZIP, "none")])
+def test_a_send_reads_ahead_in_turns(codec: Codec, target_codec: str) -> None:
+    """A large record is read for its CRC before its first byte is sent. Others have their turns
+    meanwhile."""
+    size = 12 * MiB
+    log = MemoryRecords(build([Record(0, 0, value=bytes(size))], magic=2, codec=codec))
+    policy = ConversionPolicy(recode={"gzip": target_codec}, size="estimate")
+    send, channel = LazyDownConvertRecords(log, 1, 0, policy).to_send(), Everything()
+    turns = 0
+    while not send.write_to(channel, 64 * KiB):
+        turns += 1
+    assert turns >= size // UNPRODUCTIVE_MAX - 1

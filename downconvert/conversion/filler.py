@@ -12,9 +12,8 @@ from typing import Final
 from records.formats import BATCH_HEADER_SIZE, PREFIX
 from records.units import KiB
 
-FILLER_SIZE_MAX: Final = (
-    128 * KiB
-)  # bytes of one piece. Longer filler has several pieces, each with its own head
+# Bytes of one piece. Longer filler has several pieces, each with its own head.
+FILLER_SIZE_MAX: Final = 128 * KiB
 FILLER_OFFSET: Final = -1
 NOTHING_LEFT_SIZE: Final = PREFIX.size  # promised if all batches are left out
 

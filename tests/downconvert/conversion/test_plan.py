@@ -3,15 +3,27 @@ timed."""
 
 from io import BytesIO
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, eager
 from downconvert.conversion import plan, send
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import WITHIN
-from records import Codec, FileRecords, Record, RecordsError, backend, build
+from records import (
+    Codec,
+    FileRecords,
+    MemoryRecords,
+    Record,
+    RecordsError,
+    backend,
+    build,
+    read,
+)
 from records.batches.compressed import Decompressed
 from records.units import KiB, MiB
 from tests.damage import damaged
@@ -258,3 +270,51 @@ def test_no_turn_of_a_send_reads_ahead_for_long(
             turns.append(counted.take())
         assert channel.getvalue() == expected
         assert max(turns) <= STEP_MAX + 256 * KiB
+
+
+# --- the chunk with a refused batch
+
+
+def sized(offset: int, size: int, codec: Codec = Codec.NONE) -> bytes:
+    """A batch of one record that has this size, or a compressed one that has about this size."""
+    value = Random(offset).randbytes(size - 100)
+    if codec is Codec.NONE:
+        rest = size - len(build([Record(offset, 0, value=value)], magic=2))
+        value += bytes(rest)
+    return build([Record(offset, 0, value=value)], magic=2, codec=codec)
+
+
+def sent_by_kafka(sizes: list[int], refused: int) -> int:
+    """The number of batches that Kafka sends: whole chunks of 128 KiB after the first batch, before
+    the chunk with the refused one. The first batch of a chunk may be larger
+    [LazyDownConversionRecords]."""
+    sent = at = 1
+    while at <= refused:
+        size, end = sizes[at], at + 1
+        while end < len(sizes) and size + sizes[end] <= 128 * KiB:
+            size, end = size + sizes[end], end + 1
+        if refused < end:
+            return sent
+        sent = at = end
+    return sent
+
+
+@given(
+    sizes=st.lists(
+        st.sampled_from([1, 16, 32, 48, 64, 96, 127, 128, 129, 200]), min_size=2, max_size=12
+    ),
+    refused=st.integers(1, 11),
+)
+@example(sizes=[16, 64, 64, 16], refused=3)  # a chunk of exactly 128 KiB
+@example(sizes=[16, 96, 48, 96, 16], refused=4)  # a batch that begins a chunk counts once
+@settings(max_examples=60)
+def test_a_refused_batch_takes_its_chunk_with_it(sizes: list[int], refused: int) -> None:
+    refused = min(refused, len(sizes) - 1)
+    batches = [
+        sized(number, size * KiB, Codec.ZSTD if number == refused else Codec.NONE)
+        for number, size in enumerate(sizes)
+    ]
+    log = MemoryRecords(b"".join(batches))
+    received = sent(LazyDownConvertRecords(log, 1, 0, ConversionPolicy.kafka()).to_send())
+    found = [record.offset for record in read(MemoryRecords(received))]
+    assert found == list(range(sent_by_kafka(list(map(len, batches)), refused)))

@@ -7,7 +7,7 @@
     python -m judges --suite franz-go --again      # what failed, once more: then that counts
     python -m judges --kept --markdown docs/judges.md   # of all runs that are kept, runs none
 
-Runs of whole suites are stored in build/judges/results. A repeated test replaces its result there.
+Runs of whole suites are stored in build/judges/outcomes. A repeated test replaces its result there.
 The output of failed tests is in build/judges/failed. The exit code is 1 if a test that passes on
 Kafka fails here without a known reason (reasons.py)."""
 
@@ -102,8 +102,8 @@ def judged(suite: Suite, target: Target, quick: bool, tests: str) -> Run:
         with target.start() as bootstrap:
             for outcome in suite.run(Selection(target, bootstrap, quick, tests, logs)):
                 outcomes.append(outcome)
-                said = f"  {outcome.said[:160]}" if outcome.verdict is not Verdict.PASS else ""
-                line = f"{place} {outcome.verdict} {outcome.test} {outcome.seconds:.1f} s{said}"
+                output = f"  {outcome.output[:160]}" if outcome.verdict is not Verdict.PASS else ""
+                line = f"{place} {outcome.verdict} {outcome.test} {outcome.seconds:.1f} s{output}"
                 print(line, flush=True)
     except (subprocess.TimeoutExpired, RuntimeError) as error:
         if not outcomes:

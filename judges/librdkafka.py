@@ -112,8 +112,8 @@ def reported(report: str, test: str, ended: limited.Ended) -> Outcome:
     lines = [line.strip() for line in _ANSI.sub("", ended.output).splitlines()]
     failed = [at for at, line in enumerate(lines) if line.startswith(f'### Test "{test}"')]
     if verdict is Verdict.FAIL and failed and failed[0] + 1 < len(lines):
-        said = lines[failed[0] + 1].removeprefix(f"{test}#")  # the client, and the reason
-        return Outcome(test, verdict, ended.seconds, said)
+        reason = lines[failed[0] + 1].removeprefix(f"{test}#")  # the client, and the reason
+        return Outcome(test, verdict, ended.seconds, reason)
     row = rf"\|\s*{test}\s*\|\s*\w+\s*\|\s*[\d.]+s\s*\|\s*(\S.*)"
     rows = [match[1] for match in (re.match(row, line) for line in lines) if match]
     return Outcome(test, verdict, ended.seconds, rows[-1] if rows else state)

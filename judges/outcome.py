@@ -21,13 +21,13 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a test. `seconds` of wall clock; `said`: its last output if it did not
+    """The outcome of a test. `seconds` of wall clock; `output`: its last output if it did not
     pass."""
 
     test: str
     verdict: Verdict
     seconds: float = 0.0
-    said: str = ""
+    output: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Run:
         return {outcome.test: outcome for outcome in self.outcomes}
 
 
-RESULTS: Final = BUILD / "results"
+RESULTS: Final = BUILD / "outcomes"
 
 
 def keep(run: Run, results: Path = RESULTS) -> None:

@@ -19,11 +19,13 @@ class Difference:
     reference: str
     test: str
     verdict: str
-    said: str
+    output: str
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.suite} {self.target}: {self.test}: {self.verdict} {self.said[:160]}".strip()
+        return (
+            f"{self.suite} {self.target}: {self.test}: {self.verdict} {self.output[:160]}".strip()
+        )
 
 
 def differences(runs: Sequence[Run]) -> list[Difference]:
@@ -111,20 +113,21 @@ def _difference_lines(runs: Sequence[Run]) -> Iterator[str]:
 
 def _why(difference: Difference) -> str:
     """The reason; if none is known, the output."""
-    said = difference.said or "nothing"
-    return difference.reason or f"*not known yet*, it said: {said}"
+    output = difference.output or "nothing"
+    return difference.reason or f"*not known yet*, its output: {output}"
 
 
 def _own_failures(runs: Sequence[Run]) -> Iterator[str]:
-    yield "| suite | broker | tests | it said |"
+    yield "| suite | broker | tests | output |"
     yield "|---|---|---|---|"
     for run in _ordered(runs):
         if _target(run.target).reference:
             continue
         failed = [outcome for outcome in run.outcomes if outcome.verdict is Verdict.FAIL]
-        for said in dict.fromkeys(outcome.said for outcome in failed):
-            names = _names([outcome.test for outcome in failed if outcome.said == said])
-            yield f"| {_title(run.suite)} | {_target(run.target).title} | {names} | {_cell(said)} |"
+        for output in dict.fromkeys(outcome.output for outcome in failed):
+            names = _names([outcome.test for outcome in failed if outcome.output == output])
+            place = f"{_title(run.suite)} | {_target(run.target).title}"
+            yield f"| {place} | {names} | {_cell(output)} |"
 
 
 def _between(run: Run, reference: Run) -> Iterator[Difference]:
@@ -141,7 +144,7 @@ def _between(run: Run, reference: Run) -> Iterator[Difference]:
             reference.target,
             there.test,
             found.verdict if found else "not run",
-            found.said if found else "",
+            found.output if found else "",
             reason(run.suite, run.target, there.test),
         )
 
@@ -177,6 +180,6 @@ def _names(tests: Sequence[str]) -> str:
     return ", ".join(f"`{test}`" for test in tests)
 
 
-def _cell(said: str) -> str:
+def _cell(output: str) -> str:
     """A text in one line, with the table's own characters escaped."""
-    return " ".join(said.replace("|", "/").split())[:300]
+    return " ".join(output.replace("|", "/").split())[:300]

@@ -58,17 +58,17 @@ class Node:
     """A node: its settings, where it logs, and its process while it runs."""
 
     def __init__(self, directory: Path, command: Sequence[str]) -> None:
-        self.said = directory / "server.log"
+        self.log = directory / "server.log"
         self._command = command
         self._popen: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with self.said.open("ab") as said:
+        with self.log.open("ab") as log:
             self._popen = subprocess.Popen(
                 ("sh", str(HOME / "leashed.sh"), *self._command),
                 stdin=subprocess.PIPE,
-                stdout=said,
-                stderr=said,
+                stdout=log,
+                stderr=log,
                 start_new_session=True,
             )
         atexit.register(self.kill)
@@ -123,7 +123,7 @@ class Node:
             time.sleep(0.05)
 
     def tail(self) -> str:
-        lines = self.said.read_text(errors="replace").splitlines() if self.said.exists() else []
+        lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return "\n".join(lines[-40:])
 
 
@@ -194,9 +194,9 @@ class KafkaServer:
         for process in self._processes:
             process.kill()
 
-    def said(self, node: int) -> Path:
+    def log_of(self, node: int) -> Path:
         """The file that a node logs to."""
-        return self._processes[node].said
+        return self._processes[node].log
 
     def create_topic(
         self,

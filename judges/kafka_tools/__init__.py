@@ -82,7 +82,7 @@ class KafkaTools:
             path = ("-cp", f"{self._home / version}/*", main)
             log = selection.logs / f"{name}.log"
             command = (*JAVA, *path, *tool.arguments(place))
-            enough = (lambda said: not tool.check(said)) if tool.goes_on else None
+            enough = (lambda output: not tool.check(output)) if tool.goes_on else None
             ended = limited.run(command, _LIMIT, log, stdin=tool.stdin, enough=enough)
         if tool.makes:
             data.remove(selection.bootstrap, tool.makes)

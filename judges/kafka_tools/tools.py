@@ -51,8 +51,8 @@ class Tool:
 def names(pattern: str) -> Callable[[str], str]:
     """The output must match the pattern."""
 
-    def check(said: str) -> str:
-        return "" if re.search(pattern, said) else f"it does not say {pattern}"
+    def check(output: str) -> str:
+        return "" if re.search(pattern, output) else f"it does not say {pattern}"
 
     return check
 
@@ -61,10 +61,10 @@ def _nothing(_: str) -> str:
     return ""
 
 
-def events(said: str, name: str) -> list[dict[str, object]]:
+def events(output: str, name: str) -> list[dict[str, object]]:
     """The lines of JSON with this name, from Verifiable… and TransactionalMessageCopier."""
     found = []
-    for line in said.splitlines():
+    for line in output.splitlines():
         if line.startswith("{"):
             try:
                 event = json.loads(line)
@@ -75,26 +75,26 @@ def events(said: str, name: str) -> list[dict[str, object]]:
     return found
 
 
-def acknowledged(said: str) -> str:
+def acknowledged(output: str) -> str:
     """Checks that all records of a VerifiableProducer were acknowledged."""
-    totals = events(said, "tool_data")
-    acked = totals[-1].get("acked") if totals else len(events(said, "producer_send_success"))
+    totals = events(output, "tool_data")
+    acked = totals[-1].get("acked") if totals else len(events(output, "producer_send_success"))
     return "" if acked == RECORDS else f"{acked} of {RECORDS} acknowledged"
 
 
-def consumed(said: str) -> str:
+def consumed(output: str) -> str:
     """Checks that a VerifiableConsumer read all records, and committed."""
-    counts = [event.get("count") for event in events(said, "records_consumed")]
+    counts = [event.get("count") for event in events(output, "records_consumed")]
     read = sum(count for count in counts if isinstance(count, int))
     if read != RECORDS:
         return f"{read} of {RECORDS} read"
-    done = any(event.get("success") for event in events(said, "offsets_committed"))
+    done = any(event.get("success") for event in events(output, "offsets_committed"))
     return "" if done else "offsets were not committed"
 
 
-def printed(said: str) -> str:
+def printed(output: str) -> str:
     """Checks that a console consumer printed all records, in order."""
-    lines = [line for line in said.splitlines() if re.fullmatch(r"record-\d+", line)]
+    lines = [line for line in output.splitlines() if re.fullmatch(r"record-\d+", line)]
     return "" if lines == [f"record-{n}" for n in range(RECORDS)] else f"{len(lines)} records"
 
 

@@ -13,7 +13,7 @@ from .combinations import Combination, all_combinations
 from .topics import Line
 
 MISSING = "are missing"
-_NOT_SAID = object()
+_NOT_GIVEN = object()
 
 # Clients that never show a timestamp; all others do where the format has one.
 _TIMELESS = (
@@ -53,19 +53,19 @@ def kept(path: Path) -> Iterator[Outcome]:
     any more is left out."""
     by_name = {str(one): one for one in all_combinations()}
     for line in path.read_text().splitlines():
-        said = json.loads(line)
-        one = by_name.get(" ".join(said[part] for part in ("client", "version", "pin", "mode")))
+        row = json.loads(line)
+        one = by_name.get(" ".join(row[part] for part in ("client", "version", "pin", "mode")))
         if one is not None:
-            yield Outcome(one, said["topic"], said["wrong"], said["seconds"], said["again"])
+            yield Outcome(one, row["topic"], row["wrong"], row["seconds"], row["again"])
 
 
 def difference(expected: Iterable[Line], found: Iterable[Line], magic: int) -> str:
     """The first, in words; empty if there is none. Partitions may come side by side."""
     wanted, got = _by_partition(expected), _by_partition(found)
     for partition in sorted({*wanted, *got}):
-        said = _in_partition(wanted.get(partition, []), got.get(partition, []), magic)
-        if said:
-            return f"partition {partition}: {said}"
+        wrong = _in_partition(wanted.get(partition, []), got.get(partition, []), magic)
+        if wrong:
+            return f"partition {partition}: {wrong}"
     return ""
 
 
@@ -90,9 +90,9 @@ def _in_partition(wanted: list[Line], got: list[Line], magic: int) -> str:
         if line["o"] != offset:
             behind = f" behind {found[number - 1]}" if number else ""
             return f"offset {line['o']}{behind} instead of {offset}"
-        said = _in_record(as_shown(wanted[number], magic), line)
-        if said:
-            return f"offset {offset}: {said}"
+        wrong = _in_record(as_shown(wanted[number], magic), line)
+        if wrong:
+            return f"offset {offset}: {wrong}"
     if len(found) < len(offsets):
         last = f"ends at offset {found[-1]}" if found else "nothing is read"
         return f"{last}, {len(offsets) - len(found)} of {len(offsets)} {MISSING}"
@@ -113,7 +113,7 @@ def as_shown(line: Line, magic: int) -> Line:
 
 def _in_record(wanted: Mapping[str, Any], got: Mapping[str, Any]) -> str:
     for name, value in wanted.items():
-        said = got.get(name, _NOT_SAID)
-        if said is not _NOT_SAID and said != value:
-            return f"{name} is {str(said)[:60]} instead of {str(value)[:60]}"
+        given = got.get(name, _NOT_GIVEN)
+        if given is not _NOT_GIVEN and given != value:
+            return f"{name} is {str(given)[:60]} instead of {str(value)[:60]}"
     return ""

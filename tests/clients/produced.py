@@ -156,14 +156,14 @@ def read_back(
     command = [*installed(consumer.client), "--bootstrap", bootstrap, "--mode", consumer.mode]
     command += ["--pin", consumer.pin, "--wait", str(wait)]
     asked = [(producer.topic, 1, len(producer.expected)) for producer in producers]
-    read, ends, said = ask(command, asked, wait)
+    read, ends, error = ask(command, asked, wait)
     found = {}
     for producer in producers:
         lines = read.get(producer.topic, [])
         shown = [{name: line.get(name) for name in "pokv"} for line in lines]
         wrong = difference(producer.expected, shown, consumer.magic)
         if wrong:
-            found[producer.topic] = f"{wrong} ({ends.get(producer.topic, f'dies: {said}')})"
+            found[producer.topic] = f"{wrong} ({ends.get(producer.topic, f'dies: {error}')})"
     return found
 
 

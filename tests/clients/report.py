@@ -81,9 +81,9 @@ def document(servers: Mapping[str, Sequence[Outcome]]) -> str:
 def _counted(title: str, outcomes: Sequence[Outcome]) -> str:
     counts = Counter(verdict(outcome) for outcome in outcomes)
     combinations = {outcome.combination for outcome in outcomes}
-    said = "; ".join(f"{counts[name]} {name}" for name in VERDICTS)
-    line = f"* **{title}: {len(outcomes)} runs of {len(combinations)} combinations: {said}.**"
-    # On a busy machine some need longer, and that is said.
+    listed = "; ".join(f"{counts[name]} {name}" for name in VERDICTS)
+    line = f"* **{title}: {len(outcomes)} runs of {len(combinations)} combinations: {listed}.**"
+    # On a busy machine some need longer, and a note names them.
     again = sum(outcome.again and verdict(outcome) == RIGHT for outcome in outcomes)
     if again:
         line += f"\n  {again} of the right ones only when they were asked again and given longer."
@@ -123,12 +123,12 @@ def _table(servers: Mapping[str, Sequence[Outcome]]) -> Iterable[str]:
         yield f"| {client} | {one.fetch} |{right} {rest} |\n"
 
 
-def _topics(of_one: Mapping[str, Sequence[Outcome]], said: str) -> str:
+def _topics(of_one: Mapping[str, Sequence[Outcome]], wanted: str) -> str:
     """Topics with this verdict, and where, unless everywhere."""
     where: dict[str, list[str]] = {}
     for name, outcomes in of_one.items():
         for outcome in outcomes:
-            if verdict(outcome) == said:
+            if verdict(outcome) == wanted:
                 where.setdefault(outcome.topic, []).append(name)
     return ", ".join(
         topic if len(names) == len(of_one) else f"{topic} ({', '.join(names)})"

@@ -60,8 +60,8 @@ def main(arguments: Sequence[str]) -> int:
             try:
                 found = run(combination, bootstrap, left, asked.wait)
             except InstallError as error:
-                said = f"not installed: {error}"
-                found = [Outcome(combination, topic.name, said) for topic in left]
+                reason = f"not installed: {error}"
+                found = [Outcome(combination, topic.name, reason) for topic in left]
             by_topic = right | {outcome.topic: outcome for outcome in found}
             return [by_topic[topic.name] for topic in chosen_topics]
 
@@ -146,8 +146,8 @@ def _say(number: str, outcomes: Sequence[Outcome]) -> None:
     print(f"{number}  {outcomes[0].combination!s:<44} {right:>6} {seconds:6.1f} s", flush=True)
     for outcome in wrong:
         own = fault_of(outcome.combination, outcome.topic)
-        said = f"the client's own: {own}" if own else outcome.wrong
-        print(f"       {outcome.topic}: {said[:200]}")
+        message = f"the client's own: {own}" if own else outcome.wrong
+        print(f"       {outcome.topic}: {message[:200]}")
 
 
 def _sum_up(outcomes: Sequence[Outcome]) -> int:

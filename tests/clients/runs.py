@@ -48,14 +48,14 @@ def _run(
     while left:
         started = time.monotonic()
         asked = [(topic.name, len(topic.partitions), len(topic.expected)) for topic in left]
-        read, ends, said = ask(command, asked, wait)
+        read, ends, error = ask(command, asked, wait)
         seconds = (time.monotonic() - started) / max(1, len(ends))
         answered = max(1, len([topic for topic in left if topic.name in ends]))
         for topic in left[:answered]:
             found = read.get(topic.name, [])
             wrong = difference(topic.expected, found, combination.magic)
             wrong = wrong or without_time(combination, found)
-            end = ends.get(topic.name, f"dies: {said}")
+            end = ends.get(topic.name, f"dies: {error}")
             if wrong and end not in ("count", "time"):
                 wrong += f" ({end})"
             elif not wrong and end != "count":
@@ -93,13 +93,13 @@ def ask(
     ends: dict[str, str] = {}
     for line in out.splitlines():
         try:
-            said: dict[str, Any] = json.loads(line)
-            topic_name = said.pop("topic")
+            row: dict[str, Any] = json.loads(line)
+            topic_name = row.pop("topic")
         except (ValueError, KeyError, AttributeError):
             continue  # a client that prints, too
-        if "end" in said:
-            ends[topic_name] = said["end"]
+        if "end" in row:
+            ends[topic_name] = row["end"]
         else:
-            read.setdefault(topic_name, []).append(said)
+            read.setdefault(topic_name, []).append(row)
     last = err.decode(errors="replace").strip().splitlines()[-1:] or ["without a word"]
     return read, ends, last[0][:200]

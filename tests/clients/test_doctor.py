@@ -48,7 +48,7 @@ class Watched:
         self.bootstrap = f"127.0.0.1:{port}"
         self._recording = recording
         self._port = port
-        self._log = kafka.said(0)
+        self._log = kafka.log_of(0)
         self._read = 0
 
     def evidence_of(self, combination: Combination) -> tuple[bytes, bytes]:

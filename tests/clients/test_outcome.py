@@ -12,8 +12,8 @@ from .topics import Line
 
 
 def line(offset: int, partition: int = 0, **changed: object) -> Line:
-    said = {"p": partition, "o": offset, "t": 7, "tt": "CreateTime", "k": None, "v": "61"}
-    return {**said, "h": [["a", None]], **changed}
+    row = {"p": partition, "o": offset, "t": 7, "tt": "CreateTime", "k": None, "v": "61"}
+    return {**row, "h": [["a", None]], **changed}
 
 
 EXPECTED = [line(0), line(2), line(3), line(0, 1)]
@@ -24,7 +24,7 @@ def test_all_once_and_in_order_is_right_in_whatever_order_partitions_come() -> N
 
 
 @pytest.mark.parametrize(
-    ("found", "said"),
+    ("found", "message"),
     [
         (EXPECTED[:2] + EXPECTED[3:], "partition 0: ends at offset 2, 1 of 3 are missing"),
         (EXPECTED[:3], "partition 1: nothing is read, 1 of 1 are missing"),
@@ -37,8 +37,8 @@ def test_all_once_and_in_order_is_right_in_whatever_order_partitions_come() -> N
         ([*EXPECTED, line(0, 2)], "partition 2: offset 0 behind the last"),
     ],
 )
-def test_the_first_difference_is_named(found: list[Line], said: str) -> None:
-    assert difference(EXPECTED, found, 2).startswith(said)
+def test_the_first_difference_is_named(found: list[Line], message: str) -> None:
+    assert difference(EXPECTED, found, 2).startswith(message)
 
 
 def test_a_client_is_held_to_what_its_format_has() -> None:

@@ -59,7 +59,7 @@ def test_a_reason_is_no_tidying_and_names_no_machine() -> None:
         "--- FAIL: TestA (0.10s)\n"
     )
     [outcome] = ends(output, "")
-    assert outcome.said == "a_test.go:7: member a.test (a)-12: no message"
+    assert outcome.output == "a_test.go:7: member a.test (a)-12: no message"
 
 
 def test_a_program_that_says_nothing_has_no_tests() -> None:

@@ -25,5 +25,5 @@ def test_each_test_and_how_it_ended() -> None:
 
 def test_the_output_is_a_line_without_addresses() -> None:
     first = outcomes(REPORT.replace("failed on teardown", ""))[1]
-    assert "\n" not in first.said
-    assert "0x7f" not in first.said
+    assert "\n" not in first.output
+    assert "0x7f" not in first.output

@@ -46,8 +46,8 @@ def test_the_states_of_a_report() -> None:
 
 def test_the_reason_is_from_the_programs_output() -> None:
     failed = '\x1b[31m### Test "0001_a" failed at test.c:1:f() at Sun: ###\x1b[0m\nno topic\nmore\n'
-    assert ended("FAILED", failed).said == "no topic"
+    assert ended("FAILED", failed).output == "no topic"
     of_a_client = failed.replace("no topic", "0001_a#producer-1 rdkafka error: all are down")
-    assert ended("FAILED", of_a_client).said == "producer-1 rdkafka error: all are down"
+    assert ended("FAILED", of_a_client).output == "producer-1 rdkafka error: all are down"
     skipped = "|\x1b[36m 0001_a |    SKIPPED |   0.000s \x1b[0m|\x1b[36m no ACLs\x1b[0m\n"
-    assert ended("SKIPPED", skipped).said == "no ACLs"
+    assert ended("SKIPPED", skipped).output == "no ACLs"

@@ -53,11 +53,11 @@ def test_without_the_native_kernel_the_reference_runs() -> None:
 
 
 def test_forcing_a_missing_native_kernel_explains_how_to_build_it() -> None:
-    said = error(MISSING + ASK, NATIVE)
-    assert said.startswith("ImportError: the native kernel is not there")
-    assert "pip install ." in said
+    message = error(MISSING + ASK, NATIVE)
+    assert message.startswith("ImportError: the native kernel is not there")
+    assert "pip install ." in message
 
 
 def test_a_kernel_that_does_not_exist_cannot_be_forced() -> None:
-    said = error(ASK, "fastest")
-    assert said == f"ImportError: {ENVIRONMENT_VARIABLE} is native or reference, not 'fastest'"
+    message = error(ASK, "fastest")
+    assert message == f"ImportError: {ENVIRONMENT_VARIABLE} is native or reference, not 'fastest'"

@@ -141,7 +141,7 @@ def each(table: dict[str, list[bytes]]) -> pytest.MarkDecorator:
 def assert_damaged(found: Trace, reason: str, position: int, records_before: int) -> None:
     assert found.outcome == Outcome.DAMAGE
     assert found.damage == (reason, position)
-    assert found.said[0][0] == records_before
+    assert found.state[0][0] == records_before
 
 
 @each_kernel

@@ -79,7 +79,7 @@ def test_offsets_timestamps_and_nulls_are_kept_and_headers_are_dropped(
 ) -> None:
     found = trace(kernel.Transcoder, Job(to_magic=to_magic), GAPS)
     assert found.output == GAPS_CONVERTED[to_magic]
-    totals = found.said[0]
+    totals = found.state[0]
     assert totals == (3, 1, len(GAPS), len(GAPS_CONVERTED[to_magic]), 0)
 
 
@@ -89,7 +89,7 @@ def test_the_first_offset_cuts_an_uncompressed_batch(kernel: ModuleType, to_magi
     first_message_size = {V0: 30, V1: 38}[to_magic]
     found = trace(kernel.Transcoder, Job(to_magic=to_magic, first_offset=12), GAPS)
     assert found.output == GAPS_CONVERTED[to_magic][first_message_size:]
-    assert found.said[0][:2] == (2, 1)
+    assert found.state[0][:2] == (2, 1)
 
 
 @each_kernel
@@ -108,7 +108,7 @@ def test_offsets_in_a_wrapper_are_relative_in_v1_and_absolute_in_v0(
     found = trace(kernel.Transcoder, job, b"".join(COMPACTED))
     expected = COMPACTED_CONVERTED[to_magic]
     assert found.output == expected
-    _, wrapper, last_offset, _, _ = found.said
+    _, wrapper, last_offset, _, _ = found.state
     assert wrapper == (3, 12, 19, 300, len(expected))
     assert last_offset == 19
 

@@ -385,9 +385,9 @@ def test_both_kernels_recode_to_the_same_messages(task: tuple[Job, bytes]) -> No
     for kernel in KERNELS:
         transcoder = job.transcoder(kernel)
         made = job.run(transcoder, entry)
-        said = (
+        state = (
             *(transcoder.totals, transcoder.decompressed),
             *(transcoder.in_batch, transcoder.append_time, transcoder.damage),
         )
-        told.append((None if made is None else opened(made), said))
+        told.append((None if made is None else opened(made), state))
     assert told[0] == told[1]

@@ -43,7 +43,7 @@ def test_entries_that_are_old_enough_are_copied_unchanged(kernel: ModuleType) ->
     log = message(V0, 5) + message(V1, 6, attributes=1) + message(V0, 7, timestamp=-9)
     found = trace(kernel.Transcoder, Job(to_magic=V1, first_offset=100), log)
     assert found.output == log
-    assert found.said[0] == (0, 0, 0, 0, len(log))
+    assert found.state[0] == (0, 0, 0, 0, len(log))
 
 
 @each_kernel
@@ -71,7 +71,7 @@ def test_a_codec_outside_pass_codecs_needs_a_decision(kernel: ModuleType, codec:
 def test_empty_batches_and_control_batches_are_dropped(kernel: ModuleType, log: bytes) -> None:
     found = trace(kernel.Transcoder, Job(), log)
     assert (found.outcome, found.reached, found.produced) == (Outcome.END, len(log), 0)
-    assert found.said[0] == (0, 0, 0, 0, 0)
+    assert found.state[0] == (0, 0, 0, 0, 0)
 
 
 @each_kernel
@@ -254,7 +254,7 @@ def test_a_v1_wrapper_ends_at_a_gap_with_split_at_gaps(kernel: ModuleType, to_ma
     outcomes = [step[2] for step in found.steps if step[0]]
     first_of_last = 5 if to_magic == V1 else 0
     records = 2 if to_magic == V1 else 4
-    assert found.said[1][:3] == (records, first_of_last, 6)
+    assert found.state[1][:3] == (records, first_of_last, 6)
     assert (Outcome.GAP in outcomes) == (to_magic == V1)
 
 
@@ -269,7 +269,7 @@ def test_gaps_do_not_matter_elsewhere(
     entered = Entered(batch(*body), wrapper=wrapper, split_at_gaps=split_at_gaps)
     found = trace(kernel.Transcoder, Job(entered=entered), b"".join(body))
     assert Outcome.GAP not in [step[2] for step in found.steps if len(step) > 2]
-    assert found.said[1] == ((2, 0, 5, 1000, 72) if wrapper else (0, -1, -1, -1, 0))
+    assert found.state[1] == ((2, 0, 5, 1000, 72) if wrapper else (0, -1, -1, -1, 0))
 
 
 @each_kernel
@@ -278,10 +278,10 @@ def test_decompressed_records_are_trimmed_with_trim(kernel: ModuleType, trim: bo
     body = [record(0), record(1), record(2)]
     entered = Entered(batch(*body), wrapper=True, trim=trim)
     found = trace(kernel.Transcoder, Job(first_offset=1, entered=entered), b"".join(body))
-    assert found.said[1][:3] == ((2, 1, 2) if trim else (3, 0, 2))
+    assert found.state[1][:3] == ((2, 1, 2) if trim else (3, 0, 2))
 
 
-# --- what is said between calls
+# --- the state between calls
 
 
 @each_kernel
@@ -331,7 +331,7 @@ def test_the_last_offset_and_the_wrapper_outlive_their_batch(kernel: ModuleType)
 def test_columns_do_not_count_in_totals(kernel: ModuleType) -> None:
     entered = Entered(GOOD, wrapper=True)
     found = trace(kernel.Transcoder, Job("columns", entered=entered), record(0) + record(1))
-    assert found.said[:3] == ((0, 0, 0, 0, 0), (0, -1, -1, -1, 0), -1)
+    assert found.state[:3] == ((0, 0, 0, 0, 0), (0, -1, -1, -1, 0), -1)
 
 
 @each_kernel

@@ -114,9 +114,9 @@ def test_both_answer_any_calls_in_any_order_the_same(
             if name in ("transcode", "measure", "columns") and answer is not ValueError:
                 start += answer[0]
                 target[answer[1] :] = b""
-            said = (transcoder.totals, transcoder.wrapper, transcoder.last_offset)
+            state = (transcoder.totals, transcoder.wrapper, transcoder.last_offset)
             now = (transcoder.in_batch, transcoder.append_time, transcoder.damage)
-            told.append((name, answer, bytes(target), *said, *now))
+            told.append((name, answer, bytes(target), *state, *now))
         return told
 
     assert answers(twin) == answers(reference)
@@ -204,7 +204,7 @@ def test_windows_and_targets_do_not_matter(kernel: ModuleType, task: Task) -> No
     job = replace(job, handles_large=False)
     in_pieces = trace(kernel.Transcoder, job, data)
     at_once = trace(kernel.Transcoder, job.whole(), data)
-    for told in ("output", "produced", "reached", "outcome", "damage", "said"):
+    for told in ("output", "produced", "reached", "outcome", "damage", "state"):
         assert getattr(in_pieces, told) == getattr(at_once, told), told
 
 

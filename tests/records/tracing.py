@@ -74,7 +74,7 @@ class Trace:
     reached: int = 0
     outcome: Outcome = Outcome.END
     damage: tuple[str, int] | None = None  # with the position in the data
-    said: tuple[Any, ...] = ()  # at last
+    state: tuple[Any, ...] = ()  # at last
 
 
 def trace(make: type[Transcoder], job: Job, data: bytes, *, guard: int = 0) -> Trace:
@@ -114,7 +114,7 @@ class _Drive:
                 assert before is not None
                 assert before[1] == self.start
             if outcome in (Outcome.DAMAGE, Outcome.END):
-                self.trace.said = self._said()
+                self.trace.state = self._state()
                 return self.trace
             self._go_on(outcome)
         raise AssertionError("the kernel makes no progress")
@@ -140,7 +140,7 @@ class _Drive:
         damage = transcoder.damage
         assert (damage is not None) == (outcome == Outcome.DAMAGE)
         trace.damage = damage and (damage[0], damage[1] - GUARD_SIZE + self.start)
-        trace.steps.append((consumed, produced, outcome, trace.damage, *self._said()))
+        trace.steps.append((consumed, produced, outcome, trace.damage, *self._state()))
         trace.produced += produced
         self.start += consumed
         self.arrived = max(self.arrived, self.start)
@@ -169,7 +169,7 @@ class _Drive:
             moved += ROW.pack(*row)
         return bytes(moved)
 
-    def _said(self) -> tuple[Any, ...]:
+    def _state(self) -> tuple[Any, ...]:
         t = self.transcoder
         return (t.totals, t.wrapper, t.last_offset, t.in_batch, t.append_time)
 

@@ -4,7 +4,7 @@
     python -m tests.clients.applications --only rsyslog --target 4.4.0
     python -m tests.clients.applications --markdown docs/applications.md
 
-What was seen is kept in `build/applications/outcomes.json`; what is run again takes the place of
+What was seen is kept in `build/applications/results.json`; what is run again takes the place of
 what was there. --markdown writes all that is kept, with --no-run without running anything."""
 
 import argparse
@@ -23,7 +23,7 @@ from .table import document
 from .target_names import GATEWAY, TARGETS
 from .trials import SECONDS, tried
 
-KEPT = HOME / "outcomes.json"
+KEPT = HOME / "results.json"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -75,14 +75,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _kept() -> list[Outcome]:
-    return [Outcome(**said) for said in json.loads(KEPT.read_text())] if KEPT.exists() else []
+    return [Outcome(**row) for row in json.loads(KEPT.read_text())] if KEPT.exists() else []
 
 
 def _say(outcome: Outcome) -> None:
     result = outcome.wrong or "right"
     twice = f", {outcome.twice} twice" if outcome.twice else ""
     one = f"{outcome.application} · {outcome.setting} · {outcome.target}"
-    print(f"{one}: {result}{twice}  {outcome.said}", flush=True)
+    print(f"{one}: {result}{twice}  {outcome.complaint}", flush=True)
 
 
 if __name__ == "__main__":

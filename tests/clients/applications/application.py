@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # it brings a client along, which a table can do without
 COUNT: Final = 20  # records in a trial
 NAMES: Final = tuple(f"record-{number:04}" for number in range(1, COUNT + 1))
 POLL_SECONDS: Final = 0.2
-SAID: Final = "said.log"  # in a trial's directory: what the application says
+LOG: Final = "output.log"  # in a trial's directory: what the application says
 
 
 class Does(Enum):
@@ -59,8 +59,8 @@ class Trial:
         return self.target.bootstrap
 
     @property
-    def said(self) -> Path:
-        return self.directory / SAID
+    def log(self) -> Path:
+        return self.directory / LOG
 
     def write(self, name: str, text: str) -> Path:
         """A file of the trial's."""

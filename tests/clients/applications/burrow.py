@@ -78,7 +78,7 @@ def run(trial: Trial) -> str:
     log = trial.directory / "zookeeper.log"
     with running(_zookeeper(zookeeper, trial.directory), log) as keeper:
         trial.until(lambda: _serves(zookeeper), keeper)
-        with running(command, trial.said) as process:
+        with running(command, trial.log) as process:
             trial.until(tells, process)
     return "".join(seen)
 

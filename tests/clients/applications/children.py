@@ -18,23 +18,23 @@ STOP_SECONDS: Final = 5.0
 @contextmanager
 def running(
     command: Sequence[str],
-    said: Path,
+    log: Path,
     *,
     out: Path | None = None,
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process until the end of the block. It appends what it says to `said`, and what it prints
+    """A process until the end of the block. It appends what it says to `log`, and what it prints
     to `out` where that is another file."""
     with (
-        said.open("ab") as errors,
-        (out or said).open("ab") as printed,
+        log.open("ab") as errors,
+        (out or log).open("ab") as printed,
         subprocess.Popen(
             (*LEASHED, *command),
             stdin=subprocess.PIPE,
             stdout=printed,
             stderr=errors,
-            cwd=directory or said.parent,
+            cwd=directory or log.parent,
             env={**os.environ, **(environment or {})},
             start_new_session=True,
         ) as process,
@@ -47,7 +47,7 @@ def running(
 
 def finished(
     command: Sequence[str],
-    said: Path,
+    log: Path,
     seconds: float,
     *,
     out: Path | None = None,
@@ -55,7 +55,7 @@ def finished(
     environment: Mapping[str, str] | None = None,
 ) -> int | None:
     """Its exit code once it has ended; None where its time was over, and it is dead."""
-    with running(command, said, out=out, directory=directory, environment=environment) as process:
+    with running(command, log, out=out, directory=directory, environment=environment) as process:
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:

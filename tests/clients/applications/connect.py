@@ -69,7 +69,7 @@ def _run(trial: Trial, what: str) -> None:
     worker = trial.write("worker.properties", _WORKER.format(**known, port=free_ports(1)[0]))
     connector = trial.write("connector.properties", what.format(**known))
     program = ("org.apache.kafka.connect.cli.ConnectStandalone", str(worker), str(connector))
-    with running((*JAVA, "-cp", f"{trial.installed}/*", *program), trial.said) as process:
+    with running((*JAVA, "-cp", f"{trial.installed}/*", *program), trial.log) as process:
         if what == _SOURCE:
             trial.until(trial.arrived, process)
         else:

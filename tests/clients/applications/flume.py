@@ -76,7 +76,7 @@ def _run(trial: Trial, what: str) -> None:
     trial.write("log4j.properties", logging + layout)
     path = f"{trial.directory}:{trial.installed}/*"
     program = ("org.apache.flume.node.Application", "-n", "a", "-f", str(agent))
-    with running((*JAVA, "-cp", path, *program), trial.said) as process:
+    with running((*JAVA, "-cp", path, *program), trial.log) as process:
         if what == _TO_KAFKA:
             trial.until(trial.arrived, process)
         else:

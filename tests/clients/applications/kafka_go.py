@@ -20,7 +20,7 @@ def install(version: str) -> Path:
 def run(does: Does, trial: Trial) -> str:
     out = trial.directory / "out.log"
     command = (str(trial.installed / "program"), does.value, trial.bootstrap, trial.topic, *NAMES)
-    finished(command, trial.said, trial.seconds, out=out)
+    finished(command, trial.log, trial.seconds, out=out)
     return out.read_text(errors="replace")
 
 

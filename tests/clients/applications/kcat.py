@@ -40,7 +40,7 @@ def _run(trial: Trial, *options: str) -> None:
     libraries = packages.of_debian(root, *([packages.librdkafka(older)] if older else []))
     finished(
         (str(root / "usr/bin/kcat"), *where, *given, *options),
-        trial.said,
+        trial.log,
         trial.seconds,
         out=trial.directory / "out.log",
         environment=libraries,

@@ -48,7 +48,7 @@ def run(version: str, trial: Trial) -> str:
     out = trial.directory / "out.log"
     path = ("-cp", f"{trial.installed}:{trial.installed}/*")
     command = (*JAVA, *path, "LogstashInput", str(settings), trial.topic)
-    with running(command, trial.said, out=out) as process:
+    with running(command, trial.log, out=out) as process:
         trial.until(lambda: trial.has_all(out), process)
     return out.read_text(errors="replace")
 

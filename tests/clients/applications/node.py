@@ -37,7 +37,7 @@ def run(package: str, does: Does, trial: Trial) -> str:
     out = trial.directory / "out.log"
     finished(
         ("node", program, *asked, *NAMES),
-        trial.said,
+        trial.log,
         trial.seconds,
         out=out,
         environment={"NODE_PATH": str(trial.installed / "node_modules")},

@@ -23,7 +23,7 @@ TIMEOUT: Final = 20.0  # seconds for a request
 _NGINX: Final = """
 load_module {root}/usr/lib/nginx/modules/ndk_http_module.so;
 load_module {root}/usr/lib/nginx/modules/ngx_http_lua_module.so;
-daemon off; master_process off; pid {here}/nginx.pid; error_log {here}/said.log notice;
+daemon off; master_process off; pid {here}/nginx.pid; error_log {here}/output.log notice;
 events {{ worker_connections 64; }}
 http {{
     access_log off; client_body_temp_path {here}/body; proxy_temp_path {here}/proxy;
@@ -66,7 +66,7 @@ def run(trial: Trial) -> str:
     )
     configuration = trial.write("nginx.conf", text)
     command = (str(root / "usr/sbin/nginx"), "-p", str(trial.directory), "-c", str(configuration))
-    with running(command, trial.said, environment=packages.of_debian(root)) as process:
+    with running(command, trial.log, environment=packages.of_debian(root)) as process:
         trial.until(lambda: _asked(port, "/ready") is not None, process)
         for name in NAMES:
             if _asked(port, f"/?name={name}") != http.client.OK:

@@ -1,6 +1,6 @@
 """How an application fared: the records that arrived against those that should have.
 
-What arrived twice is right, and is said: all of these applications try again where they have no
+What arrived twice is right, and is noted: all of these applications try again where they have no
 answer."""
 
 import re
@@ -49,7 +49,7 @@ class Outcome:
     target: str
     wrong: str
     twice: int = 0
-    said: str = ""  # the complaint that the application made last
+    complaint: str = ""  # the last that the application logged
     on: str = ""  # the day, as YYYY-MM-DD
 
     def as_json(self) -> dict[str, Any]:
@@ -67,9 +67,9 @@ def judged(does: Does, seen: str) -> tuple[str, int]:
     return ("" if found == COUNT else f"{found} of {COUNT}"), twice
 
 
-def complaint(said: str) -> str:
+def complaint(output: str) -> str:
     """The last line that complains, without what is only of this once; empty if there is none."""
-    for line in reversed(said.splitlines()):
+    for line in reversed(output.splitlines()):
         if _COMPLAINT.search(line) and not _NOT_IT.search(line):
             for pattern, instead in _ONCE:
                 line = pattern.sub(instead, line)

@@ -70,7 +70,7 @@ def _run(trial: Trial, what: str, settings: str) -> None:
     modules = str(root / packages.LIBRARIES / "rsyslog")
     command = (str(root / "usr/sbin/rsyslogd"), "-n", "-f", str(configuration), "-M", modules)
     pid = ("-i", str(trial.directory / "rsyslogd.pid"))
-    with running((*command, *pid), trial.said, environment=libraries) as process:
+    with running((*command, *pid), trial.log, environment=libraries) as process:
         if what == _OUT:
             trial.until(trial.arrived, process)
         else:

@@ -33,7 +33,7 @@ def run(program: str, trial: Trial) -> str:
     path = ("-cp", f"{trial.installed}:{trial.installed}/*")
     memory = ("-Xmx768M",)  # Spark does not start with less than 450 MiB
     command = (*JAVA, *memory, *packages.OPENED, *path, program, trial.bootstrap, trial.topic)
-    with running(command, trial.said, out=out) as process:
+    with running(command, trial.log, out=out) as process:
         trial.until(lambda: trial.has_all(out), process)
     return out.read_text(errors="replace")
 

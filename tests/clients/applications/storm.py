@@ -33,9 +33,9 @@ def run(program: str, trial: Trial) -> str:
     """What the topology prints stands among what Storm says."""
     path = ("-cp", f"{trial.installed}:{trial.installed}/*")
     command = (*JAVA, *packages.OPENED, *path, program, trial.bootstrap, trial.topic)
-    with running(command, trial.said) as process:
-        trial.until(lambda: trial.has_all(trial.said), process)
-    return trial.said.read_text(errors="replace")
+    with running(command, trial.log) as process:
+        trial.until(lambda: trial.has_all(trial.log), process)
+    return trial.log.read_text(errors="replace")
 
 
 def _name(client: str) -> str:

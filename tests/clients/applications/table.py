@@ -145,9 +145,9 @@ def _elsewhere(outcomes: Sequence[Outcome]) -> Iterable[str]:
 def _complaints(outcomes: Iterable[Outcome]) -> Iterable[str]:
     for one in outcomes:
         if one.wrong:
-            said = f"`{one.said.replace('`', chr(39))}`" if one.said else "nothing"
+            complaint = f"`{one.complaint.replace('`', chr(39))}`" if one.complaint else "nothing"
             place = f"{one.application}, {one.setting}, {title(one.target)}"
-            yield f"* {place}: {said}\n"
+            yield f"* {place}: {complaint}\n"
 
 
 def _cell(outcome: Outcome | None) -> str:

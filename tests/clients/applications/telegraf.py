@@ -72,7 +72,7 @@ def _run(trial: Trial, what: str) -> None:
     )
     configuration = trial.write("telegraf.conf", text)
     command = (str(trial.installed / "telegraf"), "--config", str(configuration))
-    with running(command, trial.said) as process:
+    with running(command, trial.log) as process:
         if what == _OUT:
             trial.until(trial.arrived, process)
         else:

@@ -28,7 +28,7 @@ def test_an_application_is_right_where_everything_arrived(
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"),
+    ("output", "expected"),
     [
         ("", ""),
         ("all is well", ""),
@@ -49,8 +49,10 @@ def test_an_application_is_right_where_everything_arrived(
         (f"error {'x' * 500}", f"error {'x' * 154}…"),
     ],
 )
-def test_a_complaint_is_the_last_and_says_nothing_of_this_machine(said: str, expected: str) -> None:
-    assert complaint(said) == expected
+def test_a_complaint_is_the_last_and_says_nothing_of_this_machine(
+    output: str, expected: str
+) -> None:
+    assert complaint(output) == expected
 
 
 def test_what_is_run_again_takes_the_place_of_what_was_there() -> None:

@@ -27,9 +27,11 @@ def _application(name: str = "An agent") -> Application:
     )
 
 
-def _outcomes(by_place: dict[tuple[Setting, str], str], said: str = "") -> list[Outcome]:
+def _outcomes(by_place: dict[tuple[Setting, str], str], complaint: str = "") -> list[Outcome]:
     return [
-        Outcome("An agent", setting.name, target, wrong, 0, said if wrong else "", "2026-01-01")
+        Outcome(
+            "An agent", setting.name, target, wrong, 0, complaint if wrong else "", "2026-01-01"
+        )
         for (setting, target), wrong in by_place.items()
     ]
 

@@ -43,14 +43,14 @@ def _one(
     if application.does is Does.PRODUCES:
         seen = target.texts(topic)
     wrong, twice = judged(application.does, seen)
-    said = trial.said.read_text(errors="replace") if wrong and trial.said.exists() else ""
+    output = trial.log.read_text(errors="replace") if wrong and trial.log.exists() else ""
     return Outcome(
         application.name,
         setting.name,
         target.name,
         wrong,
         twice,
-        complaint(said),
+        complaint(output),
         f"{started:%Y-%m-%d}",
     )
 

@@ -72,8 +72,8 @@ def fetch(
     topics = [Message(name=at[0], partition_indexes=[at[1]])]
     asked = Message(group_id=group, topics=topics)
     body = Message(group_id=group, topics=topics, groups=[asked], require_stable=stable)
-    said = ask(broker, ApiKey.OffsetFetch, version, body)
-    (found,) = said.groups if version >= 8 else (said,)
+    response = ask(broker, ApiKey.OffsetFetch, version, body)
+    (found,) = response.groups if version >= 8 else (response,)
     (one,) = found.topics[0].partitions
     return one.committed_offset, one.error_code
 

@@ -24,8 +24,8 @@ class Running:
         self.connecting = process.stdout.readline()
         assert self.connecting, process.communicate()
         if as_json:
-            said = json.loads(self.connecting)
-            self.address = Address(said["host"], said["port"])
+            ready = json.loads(self.connecting)
+            self.address = Address(ready["host"], ready["port"])
         else:
             found = re.search(r"connect to ([\d.]+):(\d+)", self.connecting)
             assert found is not None, self.connecting
@@ -43,8 +43,8 @@ class Running:
     def end(self) -> tuple[int, str]:
         """Ends it. Returns its exit code and its standard error."""
         self.process.terminate()
-        _, said = self.process.communicate(timeout=TIMEOUT)
-        return self.process.returncode, said
+        _, output = self.process.communicate(timeout=TIMEOUT)
+        return self.process.returncode, output
 
 
 @contextmanager

@@ -27,13 +27,13 @@ DENIED = 29  # topic authorization failed
 
 @dataclass
 class Several:
-    """A gateway of two clusters as a process. `said`: its first lines on standard output."""
+    """A gateway of two clusters as a process. `first_lines`: its first lines on standard output."""
 
     process: "subprocess.Popen[str]"
     file: Path
     http: str
     listen: dict[str, Address]
-    said: list[dict[str, Any]]
+    first_lines: list[dict[str, Any]]
 
     def ask(self, name: str, api: ApiKey, version: int, body: Message) -> Message:
         with Wire(self.listen[name]) as client:
@@ -92,7 +92,7 @@ def serving(directory: Path, ports: tuple[int, ...], *options: object) -> Iterat
     process = start("gateway", "--config", file, *options)
     served = Several(process, file, f"{LOOPBACK}:{http}", listen, [])
     try:
-        served.said += [served.line() for _ in ports]
+        served.first_lines += [served.line() for _ in ports]
         yield served
     finally:
         process.kill()
@@ -115,7 +115,7 @@ def test_an_old_client_of_each_cluster_reads_what_it_wrote_there(
     brokers: tuple[int, ...], command: Command, tmp_path: Path, workers: int
 ) -> None:
     with serving(tmp_path, brokers, "--workers", workers) as served:
-        assert [(one["cluster"], one["ready"]) for one in served.said] == [
+        assert [(one["cluster"], one["ready"]) for one in served.first_lines] == [
             ("east", False),
             ("west", False),
         ]

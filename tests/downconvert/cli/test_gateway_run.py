@@ -252,7 +252,7 @@ WHO = "what clients may do"
 
 
 @pytest.mark.parametrize(
-    ("former", "later", "waiting", "said"),
+    ("former", "later", "waiting", "expected"),
     [
         ([ONLY], {ONLY: CONFIG}, (), [(logging.INFO, "nothing has changed")]),
         ([ONLY], {ONLY: LATER}, (), [(logging.INFO, f"applied: {WHO}")]),
@@ -280,12 +280,12 @@ def test_a_reload_says_what_it_applied_and_what_waits(
     former: list[str],
     later: dict[str, GatewayConfig],
     waiting: tuple[str, ...],
-    said: list[tuple[int, str]],
+    expected: list[tuple[int, str]],
 ) -> None:
     Fake.hooks = [reload]
     run(dict.fromkeys(former, CONFIG), lambda: (later, waiting))
     found = [(level, text) for level, text in lines(caplog) if text.startswith(AGAIN)]
-    assert found == [(level, AGAIN + text) for level, text in said]
+    assert found == [(level, AGAIN + text) for level, text in expected]
     fields = [one.fields for one in caplog.records if one.getMessage().startswith(AGAIN)]  # type: ignore[attr-defined]
     assert all({"applied", "after_restart"} <= one.keys() for one in fields)
     for name, one in zip(former, Fake.made, strict=True):

@@ -89,23 +89,23 @@ class Through:
     def reply(self, request: bytes) -> Reply:
         """What becomes of a request."""
         steps = self.session.exchange(memoryview(request), len(request), self.now)
-        said: Any = None
+        result: Any = None
         while True:
             try:
-                asked = steps.send(said)
+                asked = steps.send(result)
             except StopIteration as end:
                 reply: Reply = end.value
                 return reply
             if isinstance(asked, Pause):
                 self.now += asked.seconds
-                said = None
+                result = None
             elif isinstance(asked, Turn):
-                said = None
+                result = None
             elif isinstance(asked, Whole):
-                said = memoryview(request)
+                result = memoryview(request)
             else:
                 self.asked.append(asked)
-                said = self.answer(asked, request)
+                result = self.answer(asked, request)
 
     def answer(self, asked: Ask, request: bytes) -> Message:
         own = request if asked.body is None else asked.frame(CORRELATION_ID, "gateway")

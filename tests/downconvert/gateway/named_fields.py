@@ -185,17 +185,17 @@ class Cluster:
         steps = Session(shared, "10.0.0.7", Advertised("gateway.test")).exchange(
             memoryview(request), len(request), 1_000.0
         )
-        said: Any = None
+        result: Any = None
         while True:
             try:
-                asked = steps.send(said)
+                asked = steps.send(result)
             except StopIteration as end:
                 reply: Reply = end.value
                 break
             if isinstance(asked, Ask):
-                said = self._answer(asked)
+                result = self._answer(asked)
             elif isinstance(asked, Whole):
-                said = memoryview(request)
+                result = memoryview(request)
         channel = BytesIO()
         while isinstance(reply, Answer) and not reply.send.completed:
             reply.send.write_to(channel)

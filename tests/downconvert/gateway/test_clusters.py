@@ -80,7 +80,7 @@ def test_one_cluster_may_have_two_listeners_such_as_one_with_old_tls() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "section", "said"),
+    ("text", "section", "message"),
     [
         (TWO.replace('name = "west"\n', ""), 1, "each section of .* has one"),
         (TWO.replace('"west"', '"a b"'), 1, "each section of .* has one"),
@@ -99,8 +99,8 @@ def test_one_cluster_may_have_two_listeners_such_as_one_with_old_tls() -> None:
         ("clusters = 1", None, "clusters is 1"),
     ],
 )
-def test_a_wrong_section_is_refused_and_named(text: str, section: int | None, said: str) -> None:
-    with pytest.raises(ConfigError, match=said) as raised:
+def test_a_wrong_section_is_refused_and_named(text: str, section: int | None, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as raised:
         built(text)
     assert getattr(raised.value, "section", None) == section
 
@@ -165,18 +165,18 @@ def test_it_is_ready_while_one_cluster_is_and_each_has_a_page(tmp_path: Path) ->
             for name, port in zip(("east", "west"), ports, strict=True)
         }
         page = stack.enter_context(Observation(gateways, ANY_PORT))
-        code, said = state(page.address, "/readyz")
+        code, message = state(page.address, "/readyz")
         assert code == 503
-        assert [line.split(":")[0] for line in said.splitlines()] == [
+        assert [line.split(":")[0] for line in message.splitlines()] == [
             "cluster east",
             "cluster west",
         ]
         with cluster(tmp_path / "log", "t", port=ports[0]):
             wait_for(lambda: state(page.address, "/readyz") == (200, "ok\n"))
             assert state(page.address, "/readyz/east") == (200, "ok\n")
-            code, said = state(page.address, "/readyz/west")
+            code, message = state(page.address, "/readyz/west")
             assert code == 503
-            assert f"{LOOPBACK}:{ports[1]}" in said
+            assert f"{LOOPBACK}:{ports[1]}" in message
             assert state(page.address, "/readyz/north")[0] == 404
         assert state(page.address, "/healthz") == (200, "ok\n")
         gateways["west"].stop()

@@ -18,9 +18,9 @@ def test_the_end_of_a_certificate_is_what_openssl_says(tmp_path: Path, days: int
     make += ["-nodes", "-days", str(days), "-subj", "/CN=a", "-keyout", "/dev/null"]
     subprocess.run([*make, "-out", str(file)], check=True, capture_output=True)
     show = ["openssl", "x509", "-enddate", "-noout", "-dateopt", "iso_8601", "-in", str(file)]
-    said = subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip()
+    output = subprocess.run(show, check=True, capture_output=True, text=True).stdout.strip()
     until = datetime.fromtimestamp(valid_until(file), UTC)
-    assert said == f"notAfter={until:%Y-%m-%d %H:%M:%SZ}"
+    assert output == f"notAfter={until:%Y-%m-%d %H:%M:%SZ}"
 
 
 def test_of_a_chain_the_end_is_that_of_the_first_to_end(tmp_path: Path) -> None:

@@ -42,10 +42,10 @@ def got(address: Address, path: str) -> str:
 def unready(address: Address) -> str:
     """Why it is not ready; nothing: it is."""
     try:
-        said = got(address, "/readyz")
+        text = got(address, "/readyz")
     except HTTPError as error:
         return f"{error.code} {error.read().decode()}"
-    assert said == "ok\n"
+    assert text == "ok\n"
     return ""
 
 
@@ -96,12 +96,12 @@ def test_metrics_name_connections_brokers_and_requests(observed: tuple[Gateway, 
     _, address = observed
     with Wire(running_address(observed)) as client:
         client.ask(ApiKey.Metadata, 0, Message(topics=[]))
-        said = got(address, "/metrics")
-    assert "downconvert_gateway_connections 1.0" in said
-    assert "downconvert_gateway_brokers 1.0" in said
-    assert 'downconvert_gateway_requests_total{api="Metadata",version="0"} 1.0' in said
+        text = got(address, "/metrics")
+    assert "downconvert_gateway_connections 1.0" in text
+    assert "downconvert_gateway_brokers 1.0" in text
+    assert 'downconvert_gateway_requests_total{api="Metadata",version="0"} 1.0' in text
     name = "downconvert_gateway_client_requests_total"
-    assert f'{name}{{address="127.0.0.1",client_id="test"}} 1.0' in said
+    assert f'{name}{{address="127.0.0.1",client_id="test"}} 1.0' in text
 
 
 def test_latencies_are_histograms_and_ends_have_reasons(
@@ -114,13 +114,13 @@ def test_latencies_are_histograms_and_ends_have_reasons(
         client.socket.sendall(bytes(4))
         assert client.has_ended()
     wait_for(lambda: running.figures().ends.total() == 2)
-    said = got(address, "/metrics")
+    text = got(address, "/metrics")
     name = "downconvert_gateway_request_duration_seconds"
-    assert f'{name}_bucket{{api="Metadata",le="+Inf"}} 1.0' in said
-    assert f'{name}_count{{api="Metadata"}} 1.0' in said
+    assert f'{name}_bucket{{api="Metadata",le="+Inf"}} 1.0' in text
+    assert f'{name}_count{{api="Metadata"}} 1.0' in text
     for reason in ("client_closed", "bad_request"):
         ended = f'downconvert_gateway_connections_ended_total{{reason="{reason}"}} 1.0'
-        assert ended in said
+        assert ended in text
 
 
 def test_the_clusters_time_is_told_by_api(observed: tuple[Gateway, Address]) -> None:
@@ -143,8 +143,8 @@ def test_clients_of_any_number_of_names_have_bounded_series(
     for number in range(CLIENTS_MAX + 50):
         key = ClientKey(f"client-{number}", "", "10.0.0.1", "Fetch", 0)
         running.census.count(key, 1.0, translated=True)
-    said = got(address, "/metrics")
-    series = [line for line in said.splitlines() if "client_requests_total{" in line]
+    text = got(address, "/metrics")
+    series = [line for line in text.splitlines() if "client_requests_total{" in line]
     assert len(series) == CLIENTS_MAX + 1
     assert sum(float(line.split()[-1]) for line in series) == CLIENTS_MAX + 50
     assert got(address, "/metrics").count("client_requests_total{") == len(series)
@@ -158,9 +158,9 @@ def test_what_principals_ask_is_told_of_a_bounded_number_of_them(
         name = f"team-{number}"
         key = ClientKey("app", "", "10.0.0.1", "Fetch", 0, principal=name, rule="rule 1")
         running.census.count(key, 1.0, translated=True)
-    said = got(address, "/metrics")
+    text = got(address, "/metrics")
     name = "downconvert_gateway_principal_translated_requests_total"
-    series = [line for line in said.splitlines() if line.startswith(f"{name}{{")]
+    series = [line for line in text.splitlines() if line.startswith(f"{name}{{")]
     assert len(series) == CLIENTS_MAX + 1
     assert sum(float(line.split()[-1]) for line in series) == CLIENTS_MAX + 50
     assert f'{name}{{principal="team-0",rule="rule 1"}} 1.0' in series

@@ -67,8 +67,8 @@ def test_all_of_them_serve_and_are_counted_as_one(several: Processes) -> None:
     assert sum(row["requests"] for row in figures.clients) == 41
     observation = Observation(several, ANY_PORT)
     wait_for(lambda: "downconvert_gateway_ready 1.0" in got(observation.address, "/metrics"))
-    said = got(observation.address, "/metrics")
-    assert 'requests_total{api="Metadata",version="1"} 41.0' in said
+    text = got(observation.address, "/metrics")
+    assert 'requests_total{api="Metadata",version="1"} 41.0' in text
     observation.close()
     for client in clients:
         client.socket.close()

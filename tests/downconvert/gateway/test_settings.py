@@ -62,7 +62,7 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({}, "--bootstrap"),
         ({"bootstrap": "k:1", "lisen": "x"}, "'lisen' is not a setting; is listen meant"),
@@ -90,8 +90,8 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
         ({"bootstrap": "k:1", "read_only": True, "observe": True}, "passes everything through"),
     ],
 )
-def test_what_makes_no_sense_says_what_to_write(settings: dict[str, object], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
+def test_what_makes_no_sense_says_what_to_write(settings: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         build(settings, {})
 
 

@@ -45,12 +45,12 @@ def gateways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateways]:
 
 def answers(gateways: Gateways, api: ApiKey, version: int, body: Message) -> tuple[bytes, bytes]:
     """With a rate, and without one."""
-    said = []
+    response = []
     for running in (gateways.limited, gateways.free):
         with Wire(running.address) as client:
             client.send(api, version, body)
-            said.append(client.receive())
-    return said[0], said[1]
+            response.append(client.receive())
+    return response[0], response[1]
 
 
 def fetches(topic: str) -> Message:
@@ -108,9 +108,9 @@ def test_what_the_cluster_says_is_passed_on_where_it_is_longer(
         guard_of(None, Access(consumer_byte_rate=RATE / 100)),
     )
     try:
-        said = answers(gateways, ApiKey.Fetch, version, fetches("u"))
+        response = answers(gateways, ApiKey.Fetch, version, fetches("u"))
     finally:
         gateways.broker.guard = known
-    for one in said:
+    for one in response:
         told = parsed(ApiKey.Fetch, version, one).throttle_time_ms / 1000
         assert told > SIZE / (RATE / 100) - 2

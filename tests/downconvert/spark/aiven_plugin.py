@@ -117,7 +117,7 @@ def made(classes: str, home: Path, *, compression: bool, encryption: bool) -> It
             produce(kafka.bootstrap)
             deadline = time.monotonic() + SECONDS
             while not is_tiered(logs / f"{TOPIC}-0", bucket):
-                assert time.monotonic() < deadline, kafka.said(0).read_text()[-4000:]
+                assert time.monotonic() < deadline, kafka.log_of(0).read_text()[-4000:]
                 time.sleep(0.1)
             for isolation in ("read_uncommitted", "read_committed"):
                 found = consumed(kafka.bootstrap, isolation, TOPIC, 1)

@@ -222,6 +222,6 @@ def test_the_tutorial_runs_in_its_order(tmp_path: Path, capsys: pytest.CaptureFi
         assert there in code
         code = code.replace(there, path)
     exec(compile(code, "tutorial-spark.md", "exec"), {})
-    said = capsys.readouterr().out
-    assert "|orders|        0|    5|" in said
-    assert "5 records\n" in said
+    output = capsys.readouterr().out
+    assert "|orders|        0|    5|" in output
+    assert "5 records\n" in output

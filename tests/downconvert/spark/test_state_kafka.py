@@ -52,11 +52,11 @@ def tools(bootstrap: str) -> Tool:
                 check=False,
                 timeout=240,
             )
-            said = done.stdout + done.stderr
-            if "Timed out" not in said:  # its own patience ends early on a busy machine
+            output = done.stdout + done.stderr
+            if "Timed out" not in output:  # its own patience ends early on a busy machine
                 break
-        assert done.returncode == 0, said[:4000]
-        assert not done.stdout.startswith("\nError:"), said[:4000]
+        assert done.returncode == 0, output[:4000]
+        assert not done.stdout.startswith("\nError:"), output[:4000]
         return [line.split() for line in done.stdout.splitlines() if line.strip()]
 
     return run

@@ -159,7 +159,7 @@ def test_remote_and_local_parts_are_what_a_consumer_reads(tmp_path: Path, versio
                 is_tiered(logs / f"{TOPIC}-{number}", remote)
                 for remote in tier.rglob(f"{TOPIC}-{number}-*")
             ):
-                assert time.monotonic() < deadline, kafka.said(0).read_text()[-4000:]
+                assert time.monotonic() < deadline, kafka.log_of(0).read_text()[-4000:]
                 time.sleep(0.1)
         wanted = {
             isolation: consumed(kafka.bootstrap, isolation)

@@ -25,7 +25,7 @@ SILENT: Final = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the broker said of a partition's directory."""
+    """The broker's description of a partition's directory."""
 
     complaints: str  # of its dump; none: empty
     start: int
@@ -43,9 +43,9 @@ def missing() -> list[str]:
 def judge(directories: Iterable[Path]) -> dict[str, Verdict]:
     """By the directories' names. They are changed, as a broker changes what it recovers."""
     command = ("java", *kafka_server.QUICK, SILENT, "-cp", _classpath(), "Judge")
-    said = _run(*command, *map(str, directories))
+    output = _run(*command, *map(str, directories))
     verdicts = {}
-    for line in said.splitlines():
+    for line in output.splitlines():
         name, complaints, *found = line.split("\t")
         assert len(found) == 6, f"{name}: {found}"
         start, end, last_stable, before, after = map(int, found[:5])

@@ -81,8 +81,8 @@ def child(
     )
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
-    said = lines.pop(0) if limit else ""
-    return int(lines[0]), lines[1], int(lines[2]), said
+    error = lines.pop(0) if limit else ""
+    return int(lines[0]), lines[1], int(lines[2]), error
 
 
 def gzip_bomb() -> bytes:
@@ -168,8 +168,8 @@ LIES: Final[dict[str, tuple[Codec, bytes]]] = {
 
 @pytest.mark.parametrize(("codec", "lie"), LIES.values(), ids=LIES)
 def test_no_claim_reserves_memory(codec: Codec, lie: bytes, tmp_path: Path) -> None:
-    size, damage, grown, said = child(codec, lie, tmp_path, magic=V2, limit=2**31 - 1)
+    size, damage, grown, error = child(codec, lie, tmp_path, magic=V2, limit=2**31 - 1)
     assert size <= 3
     assert damage != "0"
-    assert said == f"at once: {damage}"
+    assert error == f"at once: {damage}"
     assert grown <= MiB

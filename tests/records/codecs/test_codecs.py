@@ -157,10 +157,10 @@ def test_an_error_of_the_source_of_windows_is_passed_on() -> None:
 
 @pytest.mark.parametrize("magic", [V0, V1])
 def test_zstd_exists_in_v2_only(magic: int) -> None:
-    said = f"ZStandard compression is not supported for magic {magic}"
-    with pytest.raises(ValueError, match=said):
+    message = f"ZStandard compression is not supported for magic {magic}"
+    with pytest.raises(ValueError, match=message):
         compress(Codec.ZSTD, b"", magic=magic, compression_level="kafka")
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         open_encoder(Codec.ZSTD, magic=magic, compression_level="kafka")
     compressed = compress(Codec.ZSTD, b"hello", magic=V2, compression_level="kafka")
     seen = "codec does not exist in this message format", 0

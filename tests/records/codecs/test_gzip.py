@@ -102,7 +102,7 @@ def test_any_header_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("compressed", "said"),
+    ("compressed", "reason"),
     [
         (b"\x1f\x8c" + KAFKA_HELLO[2:], "not gzip data"),
         (b"\x00" * 40, "not gzip data"),
@@ -110,8 +110,8 @@ def test_any_header_is_read() -> None:
         (member(b"hello", flags=2, fields=b"\x00\x00"), "gzip header checksum does not match"),
     ],
 )
-def test_a_header_that_java_refuses_is_damage(compressed: bytes, said: str) -> None:
-    assert damage(Codec.GZIP, compressed) == (said, 0)
+def test_a_header_that_java_refuses_is_damage(compressed: bytes, reason: str) -> None:
+    assert damage(Codec.GZIP, compressed) == (reason, 0)
 
 
 def test_fields_that_never_end_are_data_that_ends_too_early() -> None:
@@ -181,12 +181,12 @@ def test_other_bytes_after_a_member_are_ignored(after: bytes) -> None:
 
 def test_a_further_member_that_is_damaged_is_damage() -> None:
     first = member(text(1000))
-    for further, said in [
+    for further, reason in [
         (member(b"hello", crc=0), "gzip checksum does not match"),
         (KAFKA_HELLO[:10] + b"\x07" + bytes(20), "gzip data is damaged"),
     ]:
         assert decoded(Codec.GZIP, first + further)[0].startswith(text(1000))
-        assert damage(Codec.GZIP, first + further) == (said, len(first))
+        assert damage(Codec.GZIP, first + further) == (reason, len(first))
     cut = first + member(text(1000))[:-1]
     assert damage(Codec.GZIP, cut) == ("gzip data ends too early", len(cut))
 

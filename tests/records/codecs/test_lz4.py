@@ -147,12 +147,12 @@ def test_v0_accepts_the_right_and_the_wrong_header_checksum(size: int) -> None:
 def test_v1_and_v2_accept_only_the_right_header_checksum(magic: int, byte: int) -> None:
     compressed = bytearray(compress(Codec.LZ4, b"hello", magic=magic, compression_level="fast"))
     compressed[6] = byte
-    said = "lz4 header checksum does not match"
-    assert damage(Codec.LZ4, bytes(compressed), magic=magic) == (said, 0)
+    reason = "lz4 header checksum does not match"
+    assert damage(Codec.LZ4, bytes(compressed), magic=magic) == (reason, 0)
 
 
 @pytest.mark.parametrize(
-    ("header", "said"),
+    ("header", "reason"),
     [
         (b"", "lz4 data ends too early"),
         (MAGIC[:2], "lz4 data ends too early"),
@@ -168,10 +168,10 @@ def test_v1_and_v2_accept_only_the_right_header_checksum(magic: int, byte: int) 
         (frame(END, sizes=0x41), "lz4 frame has an unknown block size"),
     ],
 )
-def test_a_header_that_kafka_refuses_is_damage(header: bytes, said: str) -> None:
-    where = len(header) if said.endswith("early") else 0
+def test_a_header_that_kafka_refuses_is_damage(header: bytes, reason: str) -> None:
+    where = len(header) if reason.endswith("early") else 0
     for magic in V0, V1, V2:
-        assert damage(Codec.LZ4, header, magic=magic) == (said, where)
+        assert damage(Codec.LZ4, header, magic=magic) == (reason, where)
 
 
 # --- blocks

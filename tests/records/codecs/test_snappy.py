@@ -100,7 +100,7 @@ def test_one_to_three_bytes_in_place_of_a_size_end_the_data(tail: bytes) -> None
 
 
 @pytest.mark.parametrize(
-    ("block_", "said"),
+    ("block_", "reason"),
     [
         (struct.pack(">i", -1) + b"x", "snappy block has a negative size"),
         (struct.pack(">i", -(2**31)), "snappy block has a negative size"),
@@ -117,10 +117,10 @@ def test_one_to_three_bytes_in_place_of_a_size_end_the_data(tail: bytes) -> None
         (block(varint(300) + b"\x10hello"), "snappy block claims more bytes than it can hold"),
     ],
 )
-def test_a_block_with_a_false_size_is_damage(block_: bytes, said: str) -> None:
+def test_a_block_with_a_false_size_is_damage(block_: bytes, reason: str) -> None:
     good = HEADER + block(raw(text(500)))
     assert decoded(Codec.SNAPPY, good + block_)[0] == text(500)
-    assert damage(Codec.SNAPPY, good + block_) == (said, len(good))
+    assert damage(Codec.SNAPPY, good + block_) == (reason, len(good))
 
 
 @pytest.mark.parametrize("left", [1, 4, 5, 6])

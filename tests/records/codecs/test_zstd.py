@@ -123,7 +123,7 @@ def test_blocks_of_each_kind_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("compressed", "said", "position"),
+    ("compressed", "reason", "position"),
     [
         (b"\x00" + MAGIC, "not a zstd frame", 0),
         (frame(stored(b"a"), descriptor=8), "zstd frame has an unknown flag", 0),
@@ -139,8 +139,8 @@ def test_blocks_of_each_kind_are_read() -> None:
         (frame(block(2, 3, b"\xff\xff\xff")), DAMAGED, 6),
     ],
 )
-def test_a_frame_with_a_false_size_is_damage(compressed: bytes, said: str, position: int) -> None:
-    assert damage(Codec.ZSTD, compressed) == (said, position)
+def test_a_frame_with_a_false_size_is_damage(compressed: bytes, reason: str, position: int) -> None:
+    assert damage(Codec.ZSTD, compressed) == (reason, position)
 
 
 def test_checksums_are_compared() -> None:

@@ -34,14 +34,14 @@ def by_label(lazy: list[Round], eager: list[Round], *, are_large: bool = True) -
     return {cost.label: cost for cost in costs(modes, are_large=are_large)}
 
 
-def said(found: dict[str, Cost], rounds: int = 3) -> tuple[str, bool | None]:
+def judged(found: dict[str, Cost], rounds: int = 3) -> tuple[str, bool | None]:
     return verdict([*found.values()], rounds)
 
 
 def test_all_goals_are_met() -> None:
     found = by_label([Round(first=0.009, cpu_per_record=1.05e-6)] * 3, [Round()] * 3)
     assert [cost.is_met for cost in found.values()] == [True] * 4 + [None]
-    words, is_met = said(found)
+    words, is_met = judged(found)
     assert is_met
     assert words.startswith("lazy costs no more than eager, by CPU a record 1.05x, peak memory")
 
@@ -61,14 +61,14 @@ def test_missed_goals_are_named(label: str, lazy: Round, words: str) -> None:
         lazy.first = 0.001
     found = by_label([lazy] * 3, [eager] * 3)
     assert [name for name, cost in found.items() if cost.is_met is False] == [label]
-    assert said(found) == (f"lazy beside eager misses {label} {words}", False)
+    assert judged(found) == (f"lazy beside eager misses {label} {words}", False)
 
 
 def test_the_median_of_the_last_byte_is_shown_and_not_judged() -> None:
     found = by_label([Round(first=0.001, last=0.2)] * 3, [Round()] * 3)
     cost = found["last byte, p50"]
     assert (cost.ratio_text, cost.wanted, cost.is_met) == ("2.00x", "", None)
-    assert said(found)[1]
+    assert judged(found)[1]
 
 
 def test_a_ratio_is_that_of_the_two_figures_beside_it() -> None:
@@ -83,7 +83,7 @@ def test_small_responses_have_no_goal_for_memory_and_the_first_byte() -> None:
     found = by_label([Round(first=0.2, peak=2000)] * 3, [Round()] * 3, are_large=False)
     for label in ("peak memory", "first byte, p50"):
         assert (found[label].ratio, found[label].wanted, found[label].is_met) == (2.0, "", None)
-    assert said(found)[1]
+    assert judged(found)[1]
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_far_goal_is_judged_although_rounds_differ(lazy: tuple[float, ...], wo
 def test_an_unmeasured_goal_is_not_met() -> None:
     found = by_label([Round(peak=0)] * 3, [Round(peak=0)] * 3)
     assert found["peak memory"].ratio is None
-    assert said(found) == ("not known of lazy beside eager: peak memory", None)
+    assert judged(found) == ("not known of lazy beside eager: peak memory", None)
 
 
 def test_without_both_modes_nothing_is_compared() -> None:
@@ -130,7 +130,7 @@ def test_rounds_that_differ_too_much_are_inconclusive_and_have_no_colour() -> No
     found = by_label(busy, [Round()] * 3)
     cost = found["CPU a record"]
     assert (cost.is_met, cost.is_met_text) == (None, "inconclusive")
-    words, is_met = said(found)
+    words, is_met = judged(found)
     assert words == "inconclusive: the machine was busy (CPU a record: rounds differ by 50 %)"
     assert is_met is None
     console = Console(force_terminal=True, color_system="truecolor", width=120, record=True)
@@ -147,7 +147,7 @@ def test_rounds_that_differ_too_much_are_inconclusive_and_have_no_colour() -> No
 
 def test_one_round_is_no_verdict() -> None:
     found = by_label([Round(first=0.001)], [Round()])
-    words, is_met = said(found, rounds=1)
+    words, is_met = judged(found, rounds=1)
     assert (words.startswith("inconclusive: one round"), is_met) == (True, None)
     page = "".join(costs_section([*found.values()], 1))
     assert "met" not in page.replace("method", "")

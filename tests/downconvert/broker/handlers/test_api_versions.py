@@ -25,8 +25,8 @@ def test_librdkafka_is_offered_no_fetch_in_which_it_misreads_old_messages(
     with LogDir.open(tmp_path) as log_dir:
         broker = Broker(log_dir, BrokerConfig())
         body = Message(client_software_name=name, client_software_version=version)
-        said = ask(broker, ApiKey.ApiVersions, 3, body)
-        found = {one.api_key: (one.min_version, one.max_version) for one in said.api_keys}
+        response = ask(broker, ApiKey.ApiVersions, 3, body)
+        found = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
         served = broker.versions[ApiKey.Fetch]
         assert served.stop > FLEXIBLE_SINCE
         assert found[ApiKey.Fetch] == (served.start, newest or served.stop - 1)
@@ -43,8 +43,8 @@ def test_a_name_of_software_that_kafka_refuses_is_refused_and_kept_nowhere(
         broker, client = Broker(log_dir, BrokerConfig()), someone()
         for names in ((name, "1.0"), ("test", name)):
             body = Message(client_software_name=names[0], client_software_version=names[1])
-            said = ask(broker, ApiKey.ApiVersions, version, body, client=client)
-            assert (said.error_code, said.api_keys) == (ErrorCode.INVALID_REQUEST, [])
+            response = ask(broker, ApiKey.ApiVersions, version, body, client=client)
+            assert (response.error_code, response.api_keys) == (ErrorCode.INVALID_REQUEST, [])
         assert client.software_name == ""
         body = Message(client_software_name="test", client_software_version="1.0")
         assert ask(broker, ApiKey.ApiVersions, version, body, client=client).api_keys
@@ -52,7 +52,7 @@ def test_a_name_of_software_that_kafka_refuses_is_refused_and_kept_nowhere(
 
 def test_apis_come_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     with LogDir.open(tmp_path) as log_dir:
-        said = ask(Broker(log_dir, BrokerConfig()), ApiKey.ApiVersions, 2, Message())
-        numbers = [one.api_key for one in said.api_keys]
+        response = ask(Broker(log_dir, BrokerConfig()), ApiKey.ApiVersions, 2, Message())
+        numbers = [one.api_key for one in response.api_keys]
         assert numbers == sorted(numbers)
         assert numbers

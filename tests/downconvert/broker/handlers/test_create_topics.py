@@ -137,7 +137,7 @@ def test_a_directory_that_cannot_be_made_leaves_no_topic(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("asked", "said"),
+    ("asked", "message"),
     [
         (
             topic("t", assignments=[Message(partition_index=0, broker_ids=[0])]),
@@ -153,10 +153,10 @@ def test_a_directory_that_cannot_be_made_leaves_no_topic(tmp_path: Path) -> None
         ),
     ],
 )
-def test_assignments_are_refused_in_words(tmp_path: Path, asked: Message, said: str) -> None:
+def test_assignments_are_refused_in_words(tmp_path: Path, asked: Message, message: str) -> None:
     with writable_broker(tmp_path) as broker:
         (answer,) = create(broker, 7, asked)
-        assert answer.error_message == said
+        assert answer.error_message == message
         assert list(broker.topics) == []
 
 

@@ -160,6 +160,6 @@ def test_a_topic_that_is_made_again_has_another_id(tmp_path: Path) -> None:
 
 def test_a_topic_has_at_most_a_thousand_partitions(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
-        said = "1001 partitions: a topic has between 1 and 1000"
-        assert create(broker, "t", 1001, 1, only_checks=True).error_message == said
+        message = "1001 partitions: a topic has between 1 and 1000"
+        assert create(broker, "t", 1001, 1, only_checks=True).error_message == message
         assert create(broker, "t", 1000, 1, only_checks=True).error_message is None

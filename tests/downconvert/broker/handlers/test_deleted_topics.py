@@ -24,7 +24,7 @@ def delete(broker: Broker, *topics: tuple[str | None, bytes]) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "topic_id", "code", "said"),
+    ("name", "topic_id", "code", "message"),
     [
         ("t", b"?" * 16, ErrorCode.INVALID_REQUEST, "a topic by its name and its id"),
         ("", b"?" * 16, ErrorCode.INVALID_REQUEST, "a topic by its name and its id"),
@@ -34,11 +34,11 @@ def delete(broker: Broker, *topics: tuple[str | None, bytes]) -> list[Any]:
     ],
 )
 def test_what_names_no_topic_is_refused_in_words(
-    tmp_path: Path, name: str | None, topic_id: bytes, code: ErrorCode, said: str
+    tmp_path: Path, name: str | None, topic_id: bytes, code: ErrorCode, message: str
 ) -> None:
     with writable_broker(tmp_path, "t") as broker:
         (answer,) = delete(broker, (name, topic_id))
-        assert (answer.error_code, answer.error_message) == (code, said)
+        assert (answer.error_code, answer.error_message) == (code, message)
         assert (answer.name, answer.topic_id) == (name, topic_id)
         assert "t" in broker.topics
 

@@ -103,8 +103,8 @@ def test_no_keys_ask_for_all_of_them(tmp_path: Path) -> None:
 
 def test_what_there_is_not_is_told_in_words(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", node_id=3) as broker:
-        said = [describe(broker, 4, kind, "0").error_message for kind in (TOPIC, BROKER)]
-        assert said == ["there is no topic 0", "this is broker 3, not '0'"]
+        messages = [describe(broker, 4, kind, "0").error_message for kind in (TOPIC, BROKER)]
+        assert messages == ["there is no topic 0", "this is broker 3, not '0'"]
 
 
 def test_a_default_of_the_broker_is_a_synonym_with_its_source(tmp_path: Path) -> None:

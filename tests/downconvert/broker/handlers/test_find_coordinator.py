@@ -21,8 +21,8 @@ def broker(tmp_path: Path) -> Broker:
 def test_this_broker_coordinates_every_group(broker: Broker, version: int) -> None:
     client = someone(host="here", port=1234)
     body = Message(key="g", coordinator_keys=["g"])
-    said = ask(broker, ApiKey.FindCoordinator, version, body, client=client)
-    found = said if version < 4 else said.coordinators[0]
+    response = ask(broker, ApiKey.FindCoordinator, version, body, client=client)
+    found = response if version < 4 else response.coordinators[0]
     assert (found.error_code, found.node_id, found.host, found.port) == (0, 3, "here", 1234)
 
 
@@ -48,8 +48,8 @@ def test_a_disk_that_is_full_is_said_once_however_many_groups_are_asked_for(
     with writable_broker(tmp_path) as broker:
         monkeypatch.setattr(broker.topics, "create", create)
         body = Message(coordinator_keys=["", *map(str, range(100))])
-        said = ask(broker, ApiKey.FindCoordinator, 4, body)
-    assert len(said.coordinators) == 101
+        response = ask(broker, ApiKey.FindCoordinator, 4, body)
+    assert len(response.coordinators) == 101
     (record,) = caplog.records
     assert "no space is left" in record.getMessage()
 
@@ -57,8 +57,8 @@ def test_a_disk_that_is_full_is_said_once_however_many_groups_are_asked_for(
 @pytest.mark.parametrize("version", range(4, 7))
 def test_several_groups_are_asked_for_at_a_time(broker: Broker, version: int) -> None:
     body = Message(coordinator_keys=["a", "b"])
-    said = ask(broker, ApiKey.FindCoordinator, version, body)
-    assert [one.key for one in said.coordinators] == ["a", "b"]
+    response = ask(broker, ApiKey.FindCoordinator, version, body)
+    assert [one.key for one in response.coordinators] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_nobody_coordinates_transactions_where_nothing_is_written_nor_anything_e
     broker: Broker, version: int, kind: int, code: ErrorCode
 ) -> None:
     body = Message(key="t", coordinator_keys=["t"], key_type=kind)
-    said = ask(broker, ApiKey.FindCoordinator, version, body)
-    found = said if version < 4 else said.coordinators[0]
+    response = ask(broker, ApiKey.FindCoordinator, version, body)
+    found = response if version < 4 else response.coordinators[0]
     assert (found.error_code, found.node_id) == (code, -1)
     assert found.error_message
 
@@ -81,6 +81,6 @@ def test_a_broker_that_may_write_coordinates_transactions(tmp_path: Path, versio
     with writable_broker(tmp_path, node_id=3) as broker:
         client = someone(host="here", port=1234)
         body = Message(key="t", coordinator_keys=["t"], key_type=1)
-        said = ask(broker, ApiKey.FindCoordinator, version, body, client=client)
-        found = said if version < 4 else said.coordinators[0]
+        response = ask(broker, ApiKey.FindCoordinator, version, body, client=client)
+        found = response if version < 4 else response.coordinators[0]
         assert (found.error_code, found.node_id, found.host, found.port) == (0, 3, "here", 1234)

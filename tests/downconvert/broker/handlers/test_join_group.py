@@ -32,13 +32,22 @@ def join(broker: Broker, version: int = 3, now: float = 0.0, **fields: Any) -> E
 
 @pytest.mark.parametrize("version", JOIN)
 def test_whoever_joins_alone_leads(broker: Broker, version: int) -> None:
-    said = answer(join(broker, version))
+    response = answer(join(broker, version))
     if version >= 4:
-        assert (said.error_code, said.member_id[:5]) == (ErrorCode.MEMBER_ID_REQUIRED, "test-")
-        said = answer(join(broker, version, member_id=said.member_id))
-    assert (said.error_code, said.generation_id, said.leader) == (0, 1, said.member_id)
-    assert [(one.member_id, one.metadata) for one in said.members] == [(said.member_id, b"meta")]
-    assert said.protocol_name == "range"
+        assert (response.error_code, response.member_id[:5]) == (
+            ErrorCode.MEMBER_ID_REQUIRED,
+            "test-",
+        )
+        response = answer(join(broker, version, member_id=response.member_id))
+    assert (response.error_code, response.generation_id, response.leader) == (
+        0,
+        1,
+        response.member_id,
+    )
+    assert [(one.member_id, one.metadata) for one in response.members] == [
+        (response.member_id, b"meta")
+    ]
+    assert response.protocol_name == "range"
 
 
 @pytest.mark.parametrize("version", SYNC)

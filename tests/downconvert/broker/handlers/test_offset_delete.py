@@ -27,11 +27,11 @@ def delete(broker: Broker, *partitions: tuple[str, int]) -> list[int]:
         Message(name=name, partitions=[Message(partition_index=index)])
         for name, index in partitions
     ]
-    said = ask(broker, ApiKey.OffsetDelete, 0, Message(group_id="g", topics=topics))
-    if said.error_code:
-        return [said.error_code]
-    assert [one.name for one in said.topics] == [name for name, _ in partitions]
-    return [one.error_code for topic in said.topics for one in topic.partitions]
+    response = ask(broker, ApiKey.OffsetDelete, 0, Message(group_id="g", topics=topics))
+    if response.error_code:
+        return [response.error_code]
+    assert [one.name for one in response.topics] == [name for name, _ in partitions]
+    return [one.error_code for topic in response.topics for one in topic.partitions]
 
 
 def join(broker: Broker, kind: str, metadata: bytes) -> None:
@@ -59,8 +59,8 @@ def test_it_is_gone_for_good_and_the_rest_stays(tmp_path: Path) -> None:
 
 
 def test_the_id_of_a_group_is_one(broker: Broker) -> None:
-    said = ask(broker, ApiKey.OffsetDelete, 0, Message(group_id="", topics=[]))
-    assert said.error_code == ErrorCode.INVALID_GROUP_ID
+    response = ask(broker, ApiKey.OffsetDelete, 0, Message(group_id="", topics=[]))
+    assert response.error_code == ErrorCode.INVALID_GROUP_ID
 
 
 def test_topics_that_members_read_keep_theirs(broker: Broker) -> None:

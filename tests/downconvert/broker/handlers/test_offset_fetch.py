@@ -25,8 +25,8 @@ def directory(tmp_path: Path) -> Path:
 def found(broker: Broker, version: int, *, stable: bool = False) -> dict[str, tuple[int, int]]:
     asked = Message(group_id="g", topics=None)
     body = Message(group_id="g", topics=None, groups=[asked], require_stable=stable)
-    said = ask(broker, ApiKey.OffsetFetch, version, body)
-    (group,) = said.groups if version >= 8 else (said,)
+    response = ask(broker, ApiKey.OffsetFetch, version, body)
+    (group,) = response.groups if version >= 8 else (response,)
     ids = {broker.topics["t"].id: "t"}
     return {
         topic.name if version < 10 else ids[bytes(topic.topic_id)]: (

@@ -118,8 +118,8 @@ def test_whatever_is_produced_is_read_back_as_kafka_keeps_it(
             ]
             sent = build(numbered, magic=magic, codec=codec)
             version = data.draw(st.sampled_from(versions))
-            (said,) = produce(broker, version, sent)
-            assert (said.error_code, said.base_offset) == (0, len(expected))
+            (response,) = produce(broker, version, sent)
+            assert (response.error_code, response.base_offset) == (0, len(expected))
             for one in numbered:
                 timestamp = -1 if magic == V0 else one.timestamp
                 headers = one.headers if magic == V2 else ()
@@ -141,8 +141,8 @@ def test_a_trailing_part_of_a_batch_is_left_out(broker: Broker) -> None:
 
 
 def test_old_requests_may_bring_nothing(broker: Broker) -> None:
-    (said,) = produce(broker, 2, b"")
-    assert (said.error_code, said.base_offset) == (0, -1)
+    (response,) = produce(broker, 2, b"")
+    assert (response.error_code, response.base_offset) == (0, -1)
     assert code(broker, 3, b"") is ErrorCode.INVALID_RECORD
     assert code(broker, 9, None) is ErrorCode.INVALID_RECORD
 
@@ -216,9 +216,9 @@ def test_single_records_that_are_refused_are_named(tmp_path: Path) -> None:
         broker.topics.configure("t", {"cleanup.policy": "compact"})
         data = build([Record(0, 1, CREATE, b"k"), Record(1, 1, CREATE, None)], magic=V2)
         for version in (7, 8, 13):
-            (said,) = produce(broker, version, data)
-            assert said.error_code == ErrorCode.INVALID_RECORD
-            named = [one.batch_index for one in said.record_errors]
+            (response,) = produce(broker, version, data)
+            assert response.error_code == ErrorCode.INVALID_RECORD
+            named = [one.batch_index for one in response.record_errors]
             assert named == ([1] if version >= 8 else [])
         assert stored(broker) == []
 
@@ -282,8 +282,8 @@ def test_other_acks_do_not_exist(broker: Broker, acks: int) -> None:
 
 
 def test_acks_all_is_answered_at_once_where_there_is_nobody_to_wait_for(broker: Broker) -> None:
-    (said,) = produce(broker, 9, batch(), acks=-1)
-    assert (said.error_code, said.base_offset) == (0, 0)
+    (response,) = produce(broker, 9, batch(), acks=-1)
+    assert (response.error_code, response.base_offset) == (0, 0)
 
 
 def test_a_topic_that_is_deleted_meanwhile_answers_who_waits(
@@ -383,8 +383,8 @@ def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
     broker.purgatory.notify(("partition", "t", 0))
     broker.tick(NOW)
     (topic,) = answer(exchange).responses
-    said = topic.partition_responses[0].error_code
-    assert said == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    response = topic.partition_responses[0].error_code
+    assert response == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     assert code(broker, 9, batch(), acks=1) is ErrorCode.NONE  # who waits for the leader alone
 
 

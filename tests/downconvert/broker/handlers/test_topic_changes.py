@@ -113,7 +113,7 @@ def test_an_error_of_the_disk_is_told_in_words(
 
 
 @pytest.mark.parametrize(
-    ("change", "code", "said"),
+    ("change", "code", "message"),
     [
         (CREATE, ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists."),
         (ENLARGE, ErrorCode.INVALID_PARTITIONS, "3 partitions: the topic has 4 already"),
@@ -121,11 +121,11 @@ def test_an_error_of_the_disk_is_told_in_words(
     ids=lambda one: one.api.name if isinstance(one, Change) else "",
 )
 def test_what_the_topic_is_already_is_told_in_words(
-    tmp_path: Path, change: Change, code: ErrorCode, said: str
+    tmp_path: Path, change: Change, code: ErrorCode, message: str
 ) -> None:
     with writable_broker(tmp_path, "t", partitions=4) as broker:
         answer = asked(broker, change, "t")
-        assert (answer.name, answer.error_code, answer.error_message) == ("t", code, said)
+        assert (answer.name, answer.error_code, answer.error_message) == ("t", code, message)
 
 
 @pytest.mark.parametrize("change", [DELETE, ENLARGE, ALTER, CHANGE], ids=lambda one: one.api.name)

@@ -96,8 +96,8 @@ def test_a_broker_that_only_reads_takes_none(tmp_path: Path, producer: Producing
     producer.broker.topics.log_dir.close()
     with LogDir.open(tmp_path) as log_dir:
         producer.broker = Broker(log_dir)
-        said = commit(producer, 3, {"t": [one(0)]})
-    assert said == [[ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]]
+        codes = commit(producer, 3, {"t": [one(0)]})
+    assert codes == [[ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]]
 
 
 @pytest.mark.parametrize(

@@ -118,8 +118,8 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
             assert all(talk.has_ended() for talk in waiting)
             assert producer.is_served()
         wait_for(lambda: len(server.places) == 0)
-    said = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
-    assert said == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
+    lines = [r.getMessage() for r in caplog.records if r.levelno >= logging.ERROR]
+    assert lines == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
 
 
 def test_who_hangs_up_is_not_waited_for(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def thread(tmp_path: Path) -> Iterator[Thread]:
 
 
 @pytest.mark.parametrize(
-    ("error", "level", "said"),
+    ("error", "level", "message"),
     [
         (ConnectionEndedError(), logging.INFO, "gone"),
         (ConnectionResetError(), logging.INFO, "gone"),
@@ -78,7 +78,7 @@ def thread(tmp_path: Path) -> Iterator[Thread]:
     ],
 )
 def test_what_goes_wrong_ends_one_connection(
-    thread: Thread, caplog: pytest.LogCaptureFixture, error: Exception, level: int, said: str
+    thread: Thread, caplog: pytest.LogCaptureFixture, error: Exception, level: int, message: str
 ) -> None:
     caplog.set_level(logging.DEBUG, "downconvert.broker")
     other, one = thread.connection(), thread.connection()
@@ -90,7 +90,9 @@ def test_what_goes_wrong_ends_one_connection(
     assert thread.watched() == [other]
     assert one.channel.fileno() < 0
     assert len(thread.places) == 1
-    assert any(record.levelno == level and said in record.getMessage() for record in caplog.records)
+    assert any(
+        record.levelno == level and message in record.getMessage() for record in caplog.records
+    )
 
 
 @pytest.mark.parametrize(

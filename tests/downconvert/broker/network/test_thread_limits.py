@@ -277,9 +277,9 @@ def test_what_is_done_every_second_is_done_once_a_second(
         one.advance(1.0)
         assert one.broker.time_of_day.shift == 7.0
         assert one.thread.is_alive()
-        said = [record.getMessage() for record in caplog.records]
-    assert said.count("a defect in what is done every second") == 2
-    assert "and 2 more, the last one: line 11" in said
+        lines = [record.getMessage() for record in caplog.records]
+    assert lines.count("a defect in what is done every second") == 2
+    assert "and 2 more, the last one: line 11" in lines
 
 
 def test_a_defect_of_the_clock_ends_no_thread(

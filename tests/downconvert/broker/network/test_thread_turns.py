@@ -227,9 +227,9 @@ def test_the_last_answer_of_a_connection_is_sent_and_its_end_is_told_once(
         assert value(one.broker, "requests_total", api="ApiVersions", version="0") == 1
         count = value(one.broker, "request_duration_seconds_count", api="ApiVersions")
         assert (count, value(one.broker, "response_bytes_total", api="Metadata") > 0) == (1, True)
-    said = [record.getMessage() for record in caplog.records]
-    assert sum("it has had enough" in line for line in said) == 1
-    assert sum("Metadata v1 is answered" in line for line in said) == 1
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("it has had enough" in line for line in lines) == 1
+    assert sum("Metadata v1 is answered" in line for line in lines) == 1
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
 
 

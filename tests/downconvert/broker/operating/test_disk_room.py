@@ -42,8 +42,8 @@ def test_a_server_is_not_ready_while_a_full_disk_fails_produces(disk: FaultyDisk
         assert server.unready() == []
         disk.fill(is_full=True)
         for _ in range(3):
-            said = talk.ask(ApiKey.Produce, 3, body).responses[0].partition_responses[0]
-            assert said.error_code
+            response = talk.ask(ApiKey.Produce, 3, body).responses[0].partition_responses[0]
+            assert response.error_code
             (reason,) = server.unready()
             assert reason.startswith("its disk is full")
         disk.fill(is_full=False)

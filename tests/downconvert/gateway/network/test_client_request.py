@@ -30,8 +30,8 @@ def test_requests_under_way_take_bounded_memory_and_all_are_answered(tmp_path: P
             for client in clients:
                 client.socket.sendall(data[-1:])
             for client in clients:
-                said = parsed(ApiKey.Produce, 1, client.receive())
-                assert said.responses[0].partition_responses[0].error_code == 0
+                response = parsed(ApiKey.Produce, 1, client.receive())
+                assert response.responses[0].partition_responses[0].error_code == 0
         wait_for(lambda: memory.free == MEMORY)
 
 

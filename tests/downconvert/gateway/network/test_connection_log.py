@@ -62,9 +62,9 @@ def test_each_end_says_who_the_client_was_or_claimed_to_be(
                     client.ask(ApiKey.Metadata, 1, Message(topics=[]))
             wait_for(lambda: len(running.places) == 0)
     ends = [one for one in caplog.records if " requests in " in one.getMessage()]
-    said = [one.getMessage().partition("unknown software")[2] for one in ends]
+    lines = [one.getMessage().partition("unknown software")[2] for one in ends]
     process = getpid()
-    assert said == [
+    assert lines == [
         f", principal 'ann', connection {process}-1]",
         f", claims to be 'ann', connection {process}-2]",
         f", principal 'rule 2', connection {process}-3]",

@@ -153,17 +153,17 @@ def test_a_turn_has_no_more_records_than_it_may(
     monkeypatch.setattr(LazyDownConvertRecords, "in_steps", counted)
     request = frame(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 24))
     steps = through.session.exchange(memoryview(request), len(request), 0.0)
-    said: Any = None
+    result: Any = None
     while True:
         try:
-            asked = steps.send(said)
+            asked = steps.send(result)
         except StopIteration as end:
             reply = end.value
             break
         if isinstance(asked, Turn):
             of_turns.append(0)
         elif isinstance(asked, Ask):
-            said = through.answer(asked, request)
+            result = through.answer(asked, request)
     assert sum(of_turns) > 4 * turns.WORK_A_TURN
     assert max(of_turns) < 2 * turns.WORK_A_TURN
     assert len(list(sent._parts(reply.send))) == 1, "a slow client costs one send"

@@ -26,13 +26,13 @@ from tests.ports import LOOPBACK, free_ports
 from .test_upstream_steps import BROKER, CONNECT_TIMEOUT, REQUEST_TIMEOUT, framed
 
 
-def closing(listener: socket.socket, said: bytes) -> None:
+def closing(listener: socket.socket, response: bytes) -> None:
     while True:
         try:
             near, _ = listener.accept()
         except OSError:
             return
-        near.sendall(said)
+        near.sendall(response)
         near.close()
 
 
@@ -73,8 +73,8 @@ def test_addresses_are_tried_in_their_order_and_each_failure_is_told(tmp_path: P
         listeners = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(3)]
         silent, ends, talks = (one.getsockname()[1] for one in listeners)
         answers = b"", framed(7, bytes(30))
-        for listener, said in zip(listeners[1:], answers, strict=True):
-            Thread(target=closing, args=(listener, said), daemon=True).start()
+        for listener, response in zip(listeners[1:], answers, strict=True):
+            Thread(target=closing, args=(listener, response), daemon=True).start()
 
         async def use(found: Upstream) -> None:
             assert found.address.port == port

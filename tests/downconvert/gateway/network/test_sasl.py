@@ -12,16 +12,16 @@ def talk(mechanism: str, *answers: bytes, refuse: int = 0) -> list[bytes]:
     steps = authenticate(credentials)
     asked = next(steps)
     assert (asked.api, asked.version) == (ApiKey.SaslHandshake, 1)
-    said = Message(error_code=0, mechanisms=[])
+    response = Message(error_code=0, mechanisms=[])
     tokens = []
     for answer in (*answers, b""):
         try:
-            asked = steps.send(said)
+            asked = steps.send(response)
         except StopIteration:
             break
         assert asked.body is not None
         tokens.append(asked.body.auth_bytes)
-        said = Message(error_code=refuse, error_message="no", auth_bytes=answer)
+        response = Message(error_code=refuse, error_message="no", auth_bytes=answer)
     return tokens
 
 

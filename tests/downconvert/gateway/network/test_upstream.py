@@ -34,7 +34,7 @@ class _Lines(logging.Handler):
 
 
 @pytest.fixture
-def said() -> Iterator[list[str]]:
+def lines() -> Iterator[list[str]]:
     """What the gateway has logged."""
     log, handler = logging.getLogger("downconvert.gateway"), _Lines()
     log.addHandler(handler)
@@ -49,7 +49,7 @@ def behind(tmp_path: Path) -> Iterator[tuple[Broker, int]]:
 
 
 def test_a_bootstrap_server_that_says_nothing_does_not_hide_the_next(
-    behind: tuple[Broker, int], said: list[str]
+    behind: tuple[Broker, int], lines: list[str]
 ) -> None:
     limits = Limits(connect_timeout=0.5, request_timeout=FOREVER)
     with Hanging() as silent, gateway(silent.port, behind[1], limits=limits) as running:
@@ -57,7 +57,7 @@ def test_a_bootstrap_server_that_says_nothing_does_not_hide_the_next(
             with Wire(running.address) as client:
                 assert client.ask(ApiKey.Metadata, 1, ALL).topics
         line = f"broker {LOOPBACK}:{silent.port}: it has not answered in 0.5 s"
-        wait_for(lambda: any(line in one for one in said))
+        wait_for(lambda: any(line in one for one in lines))
         # Whoever comes later does not wait for it again.
         tried = silent.accepted
         with Wire(running.address) as client:
@@ -66,7 +66,7 @@ def test_a_bootstrap_server_that_says_nothing_does_not_hide_the_next(
 
 
 def test_where_nobody_answers_the_client_hears_the_end_and_the_log_says_who(
-    said: list[str],
+    lines: list[str],
 ) -> None:
     with (
         Hanging() as silent,
@@ -75,8 +75,8 @@ def test_where_nobody_answers_the_client_hears_the_end_and_the_log_says_who(
     ):
         client.send(ApiKey.Metadata, 1, ALL)
         assert client.has_ended()
-        wait_for(lambda: any(one.startswith("client ") for one in said))
-    (line,) = {one for one in said if one.startswith("client ")}
+        wait_for(lambda: any(one.startswith("client ") for one in lines))
+    (line,) = {one for one in lines if one.startswith("client ")}
     assert line.startswith(
         f"client {LOOPBACK}: Metadata v1 of client id 'test': "
         f"broker {LOOPBACK}:{silent.port}: it has not answered in 0.3 s [broker_failed after"
@@ -86,7 +86,7 @@ def test_where_nobody_answers_the_client_hears_the_end_and_the_log_says_who(
 @pytest.mark.parametrize("version", [0, 1, 12])
 @pytest.mark.parametrize("answered", [0, 4])
 def test_a_broker_that_hangs_in_a_request_is_given_up(
-    behind: tuple[Broker, int], said: list[str], version: int, answered: int
+    behind: tuple[Broker, int], lines: list[str], version: int, answered: int
 ) -> None:
     """As it is asked by the gateway, or by what is passed on; also where it begins to answer."""
     with (
@@ -101,7 +101,7 @@ def test_a_broker_that_hangs_in_a_request_is_given_up(
         name = f"ListOffsets v{version % 8} of client id 'test'"
         what = "(has not answered|has neither sent nor taken a byte) in"
         line = f"client {LOOPBACK}: {name}: broker {LOOPBACK}:{between.port} {what}"
-        wait_for(lambda: any(re.match(line, one) for one in said))
+        wait_for(lambda: any(re.match(line, one) for one in lines))
 
 
 def test_clients_that_go_leave_nothing_behind_at_a_broker_that_hangs(
@@ -159,7 +159,7 @@ def test_clients_that_connect_at_once_ask_the_broker_once(
 
 
 def test_a_broker_that_serves_other_versions_than_a_moment_ago_ends_the_connection(
-    behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch, said: list[str]
+    behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch, lines: list[str]
 ) -> None:
     monkeypatch.setattr(topology, "RECENT", FOREVER)
     broker, port = behind
@@ -171,7 +171,7 @@ def test_a_broker_that_serves_other_versions_than_a_moment_ago_ends_the_connecti
             broker.apis = {key: api for key, api in broker.apis.items() if key != ApiKey.ListGroups}
             client.send(ApiKey.Metadata, 1, ALL)
             assert client.has_ended()
-    assert any("other versions than a moment ago" in line for line in said)
+    assert any("other versions than a moment ago" in line for line in lines)
 
 
 def test_an_answer_that_stops_in_its_midst_is_given_up() -> None:

@@ -73,11 +73,11 @@ def test_any_other_client_over_its_limit_is_cut_off() -> None:
 def test_the_rest_of_a_request_is_asked_for_only_if_it_has_not_arrived() -> None:
     def run(frame: bytes, size: int) -> tuple[list[Any], Any]:
         steps, asked = whole(memoryview(frame), size), []
-        said: Any = None
+        result: Any = None
         try:
             while True:
-                asked.append(steps.send(said))
-                said = memoryview(b"abcdef")
+                asked.append(steps.send(result))
+                result = memoryview(b"abcdef")
         except StopIteration as end:
             return asked, bytes(end.value)
 

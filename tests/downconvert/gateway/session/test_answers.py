@@ -25,17 +25,17 @@ SERVED = range(4, 18)
 def drive(steps: Generator[Any, Any, Any], *answers: Message) -> tuple[Any, list[Ask]]:
     """The reply to the client, and what the cluster was asked; it gives these answers in turn."""
     asked: list[Ask] = []
-    said: Message | None = None
+    result: Message | None = None
     while True:
         try:
-            step = steps.send(said)
+            step = steps.send(result)
         except StopIteration as end:
             return end.value, asked
-        said = None
+        result = None
         if not isinstance(step, Turn):
             assert isinstance(step, Ask)
             asked.append(step)
-            said = answers[len(asked) - 1]
+            result = answers[len(asked) - 1]
 
 
 def part(index: int, records: bytes, end: int, stable: int | None = None) -> Message:
@@ -239,8 +239,8 @@ def test_a_committed_client_is_read_on_for_up_to_the_last_stable_offset() -> Non
 def test_a_producer_hears_how_long_the_cluster_throttles_it(acks: int) -> None:
     body = produce_body(message_set(1, b"a"), acks)
     one = Message(index=0, error_code=0, base_offset=3)
-    said = Message(throttle_time_ms=40, responses=[Message(name="t", partition_responses=[one])])
-    told, _ = drive(producing.produce(body, range(3, 12), 1.0), said)
+    result = Message(throttle_time_ms=40, responses=[Message(name="t", partition_responses=[one])])
+    told, _ = drive(producing.produce(body, range(3, 12), 1.0), result)
     assert told.throttle_time_ms == 40
 
 

@@ -63,20 +63,20 @@ def run(
     steps: Generator[Ask | Turn, Any, Message] = fetch(
         asked, version, SERVED, lambda name: known.get(name, ConversionPolicy())
     )
-    left, said = list(answers), None
+    left, result = list(answers), None
     bodies: list[Any] = []
     while True:
         try:
-            step = steps.send(said)
+            step = steps.send(result)
         except StopIteration as end:
             assert not left, "the cluster was asked less often"
             found: Message = end.value
             return found, bodies
-        said = None
+        result = None
         if isinstance(step, Ask):
             bodies.append(step.body)
             assert left, f"the cluster was asked again: {step.body}"
-            said = left.pop(0)
+            result = left.pop(0)
 
 
 def asked_for(body: Any) -> list[tuple[str, int, int, int]]:
@@ -146,7 +146,7 @@ def test_aborted_records_are_named_if_any_topic_of_the_request_needs_them(
 
 
 @pytest.mark.parametrize(
-    ("said", "codes", "watermarks"),
+    ("result", "codes", "watermarks"),
     [
         (answer(code=UNKNOWN_THEN), [6, 6], [-1, -1]),  # of the whole answer
         (answer(), [3, 3], [-1, -1]),  # it names no partition
@@ -156,9 +156,9 @@ def test_aborted_records_are_named_if_any_topic_of_the_request_needs_them(
     ],
 )
 def test_errors_are_told_in_codes_that_old_clients_know(
-    said: Message, codes: list[int], watermarks: list[int]
+    result: Message, codes: list[int], watermarks: list[int]
 ) -> None:
-    (topic,) = run(body(("t", 0, 5), ("t", 1, 5)), said)[0].responses
+    (topic,) = run(body(("t", 0, 5), ("t", 1, 5)), result)[0].responses
     assert [one.error_code for one in topic.partitions] == codes
     assert [one.high_watermark for one in topic.partitions] == watermarks
     assert all(one.records == b"" for one in topic.partitions)  # null breaks some clients

@@ -75,9 +75,9 @@ def test_what_keeps_it_from_kafka_4_is_said(topics: list[Topic]) -> None:
 
 
 def test_what_old_clients_miss_is_said(topics: list[Topic]) -> None:
-    said = "\n".join(losses(topics))
+    text = "\n".join(losses(topics))
     for words in ("Headers: about", "zstd:", "of aborted ones", "Timestamps, in v0"):
-        assert words in said
+        assert words in text
 
 
 def test_the_report_is_one_file_that_loads_nothing(topics: list[Topic], tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def _make(converter: Converter, made: Made, end: int, clock: Clock) -> Steps[boo
         made.add(progress.rest or b"", is_whole=converter.is_between)
         before, done = done, converter.work
         yield _work(converter, done - before)
-    return converter.position >= end and converter.is_between
+    return converter.position >= end
 
 
 def _estimate(records: Records, request: Request) -> Steps[Plan]:

@@ -334,6 +334,52 @@ def test_an_offline_partition_prevents_the_mark_of_a_clean_shutdown(tmp_path: Pa
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
+def test_a_partition_that_failed_to_open_prevents_the_mark_of_a_clean_shutdown(
+    tmp_path: Path,
+) -> None:
+    """Also if the last shutdown was clean: its recovery may have been interrupted."""
+    bad = TopicPartition("t", 1)
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        log_dir.logs.create(bad).writer.append(batch(0, 1))
+    spoil_index(tmp_path / str(bad))
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        assert log_dir.logs.open_or_offline(bad).offline_reason is not None
+        assert log_dir.logs.unsure == [bad]
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_log_that_failed_to_open_is_recovered_as_after_a_crash(tmp_path: Path) -> None:
+    one, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        for partition in (one, other):
+            log_dir.logs.create(partition).writer.append(batch(0, 1))
+    (tmp_path / str(one) / "00000000000000000000.timeindex").unlink()
+    disk = FaultyDisk(tmp_path)
+    log_dir = LogDir.open(tmp_path, writable=True, files=disk)
+    disk.fill(is_full=True)
+    with pytest.raises(DiskFullError):
+        log_dir.logs[one]
+    disk.fill(is_full=False)
+    assert len(log_dir.logs[one].writer.recovery.checked) == 1
+    assert not log_dir.logs[other].writer.recovery.checked  # it was closed
+    log_dir.close()
+    assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_deleted_partition_leaves_no_entries_in_checkpoints(tmp_path: Path) -> None:
+    gone, kept = TopicPartition("t", 0), TopicPartition("t", 1)
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        for partition in (gone, kept):
+            writer = log_dir.logs.create(partition).writer
+            writer.append(batch(0, 1))
+            writer.roll()
+            writer.delete_records(1)
+            writer.note_cleaner_point(1)
+        log_dir.logs.delete(gone)
+        for name in ("recovery-point", "log-start", "cleaner"):
+            assert list(read_offsets(tmp_path / f"{name}-offset-checkpoint")) == [kept]
+
+
 def test_a_recovered_and_rolled_log_has_all_records(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

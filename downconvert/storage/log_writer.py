@@ -198,7 +198,7 @@ class LogWriter:
 
     def release(self) -> None:
         """Flushes, and closes the files. They are opened again for the next write."""
-        if self._active.is_open:
+        if self._active.is_open or self._flushed < self.end_offset:
             self.flush()
             self._active.release()
 

@@ -177,6 +177,21 @@ def test_the_age_of_an_emptied_segment_counts_from_its_next_append(path: Path) -
         assert not log.writer.is_roll_due(10_500)
 
 
+def test_a_release_flushes_even_if_the_files_are_closed_already(path: Path) -> None:
+    """As after an append with too many open files."""
+    left = path.parent / "left"
+    left.mkdir()
+    disk = FaultyDisk(path.parent, random=Random(1))
+    with Log.open(path, writable=True, files=disk) as log:
+        log.writer.append(batch(0, size=9000))
+        log.writer.active.release()
+        log.writer.release()
+        assert log.writer.flushed_offset == 1
+        disk.survivors(left)
+    with Log.open(left / "topic-0") as found:
+        assert offsets(found.records()) == [0]
+
+
 def test_a_producer_whose_transaction_is_open_is_not_forgotten(path: Path) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, producer_id=5, **OPEN))

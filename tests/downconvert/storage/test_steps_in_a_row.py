@@ -28,7 +28,7 @@ from .logs import UNSYNCED, batch, offsets
 from .test_each_step import Crash
 
 PARTITION = TopicPartition("steps", 3)
-CONFIG = LogConfig(segment_bytes=1000, index_interval_bytes=100, segment_index_bytes=480)
+CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=100, segment_index_bytes=480)
 STEPS_MAX = 25
 DEATHS = 3
 
@@ -90,7 +90,9 @@ class Model:
     def _batch(self, first: int) -> tuple[Batch, bytes]:
         random, last = self.random, first + self.random.choice((0, 0, 1, 2))
         producer_id = random.choice((-1, -1, 5, 7))
-        options: dict[str, Any] = {"leader_epoch": self.epoch}
+        options: dict[str, Any] = {}
+        if random.random() < 0.4:  # each new epoch syncs the directory, and hides a missing sync
+            options["leader_epoch"] = self.epoch
         if producer_id >= 0:
             options |= {"producer_id": producer_id, "producer_epoch": 3}
             if random.random() < 0.4:
@@ -99,10 +101,12 @@ class Model:
                 return Batch(first, first, is_marker=True), data
             options |= {"base_sequence": first, "transactional": random.random() < 0.8}
         elif random.random() < 0.2:
-            options = {"magic": V1}
+            options = {"magic": V1, "leader_epoch": -1}
         if random.random() < 0.1:
             options["timestamp"] = 10 * first + 200  # later records are older
         codec = random.choice((Codec.NONE, Codec.NONE, Codec.GZIP))
+        if "magic" in options and codec is Codec.NONE:
+            last = first  # each message of v1 is a batch
         return Batch(first, last, is_marker=False), batch(
             *range(first, last + 1), size=random.choice((10, 100)), codec=codec, **options
         )
@@ -156,10 +160,14 @@ class Model:
         self.start_min = self.start
 
     def change(self, log: Log) -> None:
-        often = (self.append,) * 12 + (self.flush,) * 3
-        seldom = (self.release, self.roll, self.begin_epoch, self.truncate, self.truncate)
-        rare = (self.delete_records, self.remove_oldest, self.restart)
-        one = self.random.choice((*often, *seldom * 2, *rare))
+        one = self.random.choice(
+            (
+                *(self.append,) * 8,
+                *(self.flush, self.roll, self.release, self.truncate) * 2,
+                *(self.restart, self.delete_records) * 2,
+                *(self.begin_epoch, self.remove_oldest),
+            )
+        )
         one(log)
         self.check(log)
 

@@ -10,9 +10,11 @@ import pytest
 from downconvert.storage import LogConfig, OffsetOverflowError
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.open_files import OpenFiles, WrittenFiles
+from downconvert.storage.indexes.transaction_index import AbortedTransaction, read_transactions
 from downconvert.storage.names import Kind
 from downconvert.storage.segments.segment import Segment
 from downconvert.storage.segments.segment_writer import SegmentWriter
+from records import MemoryRecords
 from records.formats import Codec
 from tests.downconvert.storage.logs import UNSYNCED, append, batch, segment
 
@@ -189,14 +191,18 @@ def test_flushed_data_is_synced_even_if_files_were_closed_before(
         one = SegmentWriter(made, 0, 0, config, disk)
         data = batch(0, size=9000)
         append(one, data)
-        append(one, batch(1))
+        aborted = AbortedTransaction(7, 0, 1, 2)
+        one.append(batch(1), list(MemoryRecords(batch(1)).batches()), [aborted])
         if releases:
             one.release()
         one.flush()
         left.mkdir(exist_ok=True)
+        disk.sync_directory(place)  # as the log's writer does for the name of the last index
         disk.survivors(left)
         assert (left / made.path().name).read_bytes() == data + batch(1)
         assert (left / made.path(Kind.OFFSET_INDEX).name).read_bytes()[:8] != bytes(8)
+        assert (left / made.path(Kind.TIME_INDEX).name).read_bytes()[:12] != bytes(12)
+        assert read_transactions(left / made.path(Kind.TRANSACTION_INDEX).name, 0) == [aborted]
         one.abandon()
         shutil.rmtree(left)
         shutil.rmtree(place)

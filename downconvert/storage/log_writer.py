@@ -212,6 +212,9 @@ class LogWriter:
             return
         # The old segment is synced before the new one exists. Else a crash may leave a gap.
         self.flush()
+        if self._checkpoints.recovery_point >= base_offset:  # as after a truncation to that offset
+            # Else recovery would take the old segment's indexes for finished.
+            self._checkpoints.set_recovery_point(self._active.segment.base_offset)
         self._write_snapshot(base_offset)
         segment = Segment(self.path, base_offset, self._open_files)
         try:

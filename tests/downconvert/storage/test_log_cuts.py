@@ -1,5 +1,6 @@
 """The state of a log that was cut at one of its ends, before and after it is opened again."""
 
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -7,8 +8,9 @@ import pytest
 
 from downconvert.storage import DiskFullError, Log, LogConfig, LogDir
 from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, read_offsets
-from downconvert.storage.disk.faulty_disk import FaultyDisk
+from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
 from downconvert.storage.names import TopicPartition
+from downconvert.storage.verify import verify_indexes
 from records.formats import V0
 
 from .logs import UNSYNCED, batch, offsets
@@ -64,6 +66,34 @@ def test_truncated_segments_do_not_come_back_after_new_records(
         with Log.open(left / "topic-0", writable=True, files=UNSYNCED) as found:
             assert (bases(found), offsets(found.records())) == ([0], [0, 1, 2]), seed
         log.abandon()
+
+
+def test_a_segment_that_was_cut_and_rolled_has_no_old_index_entries_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    """The recovery point is at its end, and its indexes are finished only then."""
+    config = LogConfig(index_interval_bytes=0, segment_index_bytes=480)
+    for dies_in in range(1, 30):
+        root, left = tmp_path / f"{dies_in}", tmp_path / f"{dies_in}-left"
+        (root / "topic-0").mkdir(parents=True)
+        left.mkdir()
+        disk = FaultyDisk(root, random=Random(dies_in))
+        log = Log.open(root / "topic-0", writable=True, config=config, files=disk)
+        for offset in range(6):
+            log.writer.append(batch(offset))
+        log.writer.roll()
+        log.writer.truncate_to(3)
+        disk.dies_in(dies_in)
+        with suppress(Killed):
+            log.writer.roll()
+            log.writer.append(batch(3))
+            log.writer.flush()
+        disk.survivors(left)
+        disk.dies_never()
+        log.abandon()
+        with Log.open(left / "topic-0", writable=True, config=config, files=UNSYNCED) as log:
+            assert log.writer.max_timestamp(log.segments[0]) == 20, dies_in
+        assert not list(verify_indexes(left / "topic-0", 0)), dies_in
 
 
 def test_after_a_truncation_only_remaining_batches_count_as_flushed(path: Path) -> None:

@@ -52,7 +52,7 @@ class Model:
         self.start = 0  # of the records that must be there
         self.start_min = 0  # of the log
         self.epoch = 0
-        self.begun: set[EpochEntry] = set()
+        self.begun: set[EpochEntry] = set()  # epochs that may have no batch that names them
 
     def found(self, log: Log) -> None:
         """Goes on with what is there after a crash, all of which is safe."""
@@ -143,7 +143,9 @@ class Model:
     def restart(self, log: Log) -> None:
         offset = self.random.randint(0, log.end_offset + 5)
         self.start = self.start_min = 0
+        begun, self.begun = self.begun, {*self.begun, *log.writer.epochs}  # they go last
         self._keep([], lambda: log.writer.truncate_fully_and_start_at(offset))
+        self.begun = begun
         self.epoch += 1
 
     def delete_records(self, log: Log) -> None:
@@ -213,8 +215,7 @@ def written(path: Path, files: Any) -> LogDir:
 
 def compare(log: Log, anew: Log, begun: set[EpochEntry]) -> None:
     """All that is kept beside records, as far as the records show it. Transactions that began
-    before the first one are not known from records. `begun`: epochs whose first
-    batches may not name them."""
+    before the first one are not known from records. `begun`: epochs that records need not show."""
     first = log.segments[0].base_offset
     assert log.end_offset == anew.end_offset or not list(_batches(log))
     aborted = log.aborted(first, log.end_offset)

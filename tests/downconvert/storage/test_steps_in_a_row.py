@@ -104,6 +104,8 @@ class Model:
             options = {"magic": V1, "leader_epoch": -1}
         if random.random() < 0.1:
             options["timestamp"] = 10 * first + 200  # later records are older
+        elif random.random() < 0.3:
+            options["timestamp"] = 80 * (first // 8)  # as old as those before
         codec = random.choice((Codec.NONE, Codec.NONE, Codec.GZIP))
         if "magic" in options and codec is Codec.NONE:
             last = first  # each message of v1 is a batch
@@ -242,9 +244,10 @@ def compare(log: Log, anew: Log, begun: set[EpochEntry]) -> None:
         headers = segment.slice(0, log.end_of(segment)).batches()
         highest = max((header.max_timestamp for header in headers), default=-1)
         assert log.writer.max_timestamp(segment) in (highest, None if highest < 0 else highest)
-        for timestamp in range(10 * segment.base_offset, highest, 70):
-            if first == log.start_offset:
-                assert log.offset_for(timestamp) == anew.offset_for(timestamp)
+    records = list(log.records())
+    for timestamp in {one.timestamp + more for one in records for more in (0, 1)}:
+        expected = next((one.offset for one in records if one.timestamp >= timestamp), None)
+        assert log.offset_for(timestamp) == expected
 
 
 def _batches(log: Log) -> list[Batch]:

@@ -1,0 +1,201 @@
+"""What a server gives to each connection: a thread, a size of requests, a place; and their end."""
+
+import logging
+import resource
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.access.rights import Access
+from downconvert.broker import Broker
+from downconvert.broker.exchange import Exchange
+from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
+from downconvert.broker.state import BrokerState
+from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import Limits
+from records.units import KiB
+from tests.downconvert.storage.logs import batch
+from tests.waiting import wait_for
+
+from .fetching import broker_of
+from .guarding import guard_of
+from .talking import SECONDS, TOPIC, Talk, fetch, serving, serving_broker
+from .test_served_limits import eventually
+
+EMPTY = Message(topics=[], timeout_ms=1)
+
+
+def noted(broker: Broker, *apis: ApiKey) -> list[tuple[str, int]]:
+    """The thread and the client of each request of these kinds, from now on."""
+    found: list[tuple[str, int]] = []
+
+    def noting(handle: Callable[..., None]) -> Callable[..., None]:
+        def handler(state: BrokerState, exchange: Exchange, now: float) -> None:
+            found.append((threading.current_thread().name, exchange.client.id))
+            handle(state, exchange, now)
+
+        return handler
+
+    for api in apis:
+        before = broker.apis[api]
+        after = type(before)(noting(before.handler), before.versions)
+        broker.apis = {**broker.apis, api: after}
+    return found
+
+
+def test_connections_take_turns_among_the_network_threads(tmp_path: Path) -> None:
+    with serving(tmp_path, network_threads=3) as server, ExitStack() as stack:
+        found = noted(server.broker, ApiKey.Metadata)
+        talks = [stack.enter_context(Talk(server.address)) for _ in range(6)]
+        for talk in talks + talks[::-1]:
+            talk.ask(ApiKey.Metadata, 1, Message(topics=[]))
+    threads = [f"network-{n}" for n in (0, 1, 2, 0, 1, 2)]
+    assert [thread for thread, _ in found] == threads + threads[::-1]
+    clients = [client for _, client in found]
+    assert len(set(clients[:6])) == 6
+    assert clients[6:] == clients[5::-1]
+
+
+def test_conversions_are_spread_over_threads_and_changes_of_topics_have_their_own(
+    tmp_path: Path,
+) -> None:
+    """A client that has moved because of its conversions moves again for a change."""
+    with (
+        broker_of(tmp_path, {TOPIC: {0: [batch(0, size=100 * KiB)]}}) as broker,
+        serving_broker(broker, converting_threads=2) as server,
+        ExitStack() as stack,
+    ):
+        found = noted(broker, ApiKey.Fetch, ApiKey.CreateTopics)
+        talks = [stack.enter_context(Talk(server.address)) for _ in range(4)]
+        for _ in range(2):
+            for talk in talks:
+                talk.ask(ApiKey.Fetch, 2, fetch())
+        for talk in (*talks, stack.enter_context(Talk(server.address))):
+            talk.ask(ApiKey.CreateTopics, 0, EMPTY)
+    names = [thread for thread, _ in found]
+    assert names[:4] == ["network-0"] * 4
+    assert names[4:8] == ["converting-0", "converting-1"] * 2
+    assert names[8:] == ["administration"] * 5
+
+
+def test_a_request_that_moves_to_another_thread_during_the_stop_is_answered(
+    tmp_path: Path,
+) -> None:
+    """The threads that connections move to are stopped after those that they come from."""
+    with serving(tmp_path, limits=Limits(stop=SECONDS)) as server:
+        moves, may_move = threading.Event(), threading.Event()
+
+        def converts(_frame: memoryview) -> bool:
+            moves.set()
+            assert may_move.wait(SECONDS)
+            return True
+
+        server.broker.converts = converts  # type: ignore[method-assign]
+        with Talk(server.address, seconds=5.0) as talk:
+            talk.send(ApiKey.Fetch, 2, fetch())
+            assert moves.wait(SECONDS)
+            stopping = threading.Thread(target=server.stop)
+            stopping.start()
+            wait_for(lambda: not server.is_alive)
+            time.sleep(0.2)  # until other threads would have ended
+            may_move.set()
+            assert len(talk.receive()) > 100
+            stopping.join()
+
+
+@pytest.mark.parametrize(("request_size", "most"), [(1 << 20, REQUEST_SIZE_MAX), (5_000, 5_000)])
+def test_a_client_that_has_not_logged_in_sends_no_large_request(
+    tmp_path: Path, request_size: int, most: int
+) -> None:
+    with serving(tmp_path, limits=Limits(request_size=request_size)) as server:
+        server.broker.guard = guard_of({"alice": "wonderland"})
+        with Talk(server.address, seconds=0.5) as talk, Talk(server.address) as other:
+            other.socket.sendall((most + 1).to_bytes(4))
+            assert other.has_ended()
+            talk.socket.sendall(most.to_bytes(4))
+            with pytest.raises(TimeoutError):
+                talk.socket.recv(1)
+
+
+def test_a_client_that_need_not_log_in_sends_requests_of_the_usual_size(tmp_path: Path) -> None:
+    most = 2 * REQUEST_SIZE_MAX
+    with (
+        serving(tmp_path, limits=Limits(request_size=most)) as server,
+        Talk(server.address, seconds=0.5) as talk,
+        Talk(server.address) as other,
+    ):
+        other.socket.sendall((most + 1).to_bytes(4))
+        assert other.has_ended()
+        talk.socket.sendall(most.to_bytes(4))
+        with pytest.raises(TimeoutError):
+            talk.socket.recv(1)
+
+
+class Failing:
+    """A TLS context that cannot take a connection."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def wrap_socket(self, *_: object, **__: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"), [(OSError(107, "it has gone"), False), (ValueError("a defect"), True)]
+)
+def test_a_connection_that_cannot_be_taken_is_closed_and_leaves_its_place(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, error: Exception, is_logged: bool
+) -> None:
+    """Only a defect is logged."""
+    with serving(tmp_path, limits=Limits(connections=2)) as server:
+        failing: Any = Failing(error)
+        server.tls = failing
+        for _ in range(4):
+            with Talk(server.address) as talk:
+                assert talk.has_ended()
+        server.tls = None
+        wait_for(lambda: len(server.places) == 0)
+        with Talk(server.address) as one, Talk(server.address) as other:
+            assert one.is_served()
+            assert other.is_served()
+    errors = [line for line in caplog.records if line.levelno >= logging.ERROR]
+    assert bool(errors) is is_logged
+
+
+def test_a_client_of_another_network_is_refused_and_counted(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        server.broker.guard = guard_of(None, Access(networks=(ip_network("10.0.0.0/8"),)))
+        with Talk(server.address) as talk:
+            assert talk.has_ended()
+        assert len(server.places) == 0
+
+
+def test_a_client_waits_while_there_are_too_many_open_files(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The server takes it as soon as a file is closed, and says meanwhile what is wrong."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with serving(tmp_path) as server, ExitStack() as stack:
+        talk = stack.enter_context(Talk(server.address))
+        assert talk.is_served()
+        waiting = stack.enter_context(socket.socket())
+        waiting.settimeout(SECONDS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (waiting.fileno() + 1, hard))
+        try:
+            waiting.connect(server.address)
+            wait_for(lambda: "a connection is not taken" in caplog.text)
+            assert talk.is_served()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        assert eventually(lambda: Talk(server.address), lambda other: other.is_served())
+        waiting.sendall(bytes(4))  # no request: the connection ends
+        assert waiting.recv(1) == b""
+    assert caplog.text.count("a connection is not taken") < 5

@@ -7,7 +7,8 @@ import pytest
 
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.topic_configs import FILE_NAME, TopicConfigs, append_config
-from downconvert.storage import CorruptFileError
+from downconvert.storage import CorruptFileError, DiskFullError
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from records.formats import V0, V1, V2, Codec
 
 
@@ -96,3 +97,52 @@ def test_what_earlier_versions_kept_and_kafka_does_not_know_means_what_it_meant(
         "message.format.version": "3.0-IV1",
         "max.message.bytes": "7",
     }
+
+
+def test_settings_of_a_deleted_topic_go_also_while_the_disk_is_full(tmp_path: Path) -> None:
+    """The next change removes them from the file, even if it changes nothing else."""
+    disk = FaultyDisk(tmp_path)
+    configs = TopicConfigs(tmp_path, BrokerConfig(), disk)
+    configs.replace("t", {"retention.ms": "5"})
+    configs.replace("u", {"retention.ms": "6"})
+    disk.fill(is_full=True)
+    configs.forget("t")
+    assert (configs.kept("t"), configs.kept("u")) == ({}, {"retention.ms": "6"})
+    assert TopicConfigs(tmp_path, BrokerConfig()).kept("t") == {"retention.ms": "5"}
+    with pytest.raises(DiskFullError):
+        configs.replace("t", {})
+    disk.fill(is_full=False)
+    configs.replace("t", {})
+    again = TopicConfigs(tmp_path, BrokerConfig())
+    assert (again.kept("t"), again.kept("u")) == ({}, {"retention.ms": "6"})
+
+
+def test_a_change_that_cannot_be_stored_does_not_count(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    configs = TopicConfigs(tmp_path, BrokerConfig(), disk)
+    configs.replace("t", {"retention.ms": "5"})
+    disk.fill(is_full=True)
+    for own in ({"retention.ms": "6"}, {}):
+        with pytest.raises(DiskFullError):
+            configs.replace("t", own)
+        assert configs.kept("t") == configs.of("t") == {"retention.ms": "5"}
+
+
+def test_a_change_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    """Topics without settings of their own are created and deleted without this file."""
+    disk = FaultyDisk(tmp_path)
+    configs = TopicConfigs(tmp_path, BrokerConfig(), disk)
+    configs.replace("t", {"retention.ms": "5"})
+    disk.fill(is_full=True)
+    configs.replace("t", {"retention.ms": "5"})
+    configs.replace("u", {})
+    configs.forget("u")
+
+
+def test_settings_that_are_given_out_are_copies(tmp_path: Path) -> None:
+    configs = TopicConfigs(tmp_path, BrokerConfig(topics={"u": {"segment.ms": "8"}}))
+    own = {"retention.ms": "5"}
+    configs.replace("t", own)
+    for one in (own, configs.kept("t"), configs.of("t"), configs.of("u")):
+        one["retention.ms"] = "9"
+    assert (configs.of("t"), configs.of("u")) == ({"retention.ms": "5"}, {"segment.ms": "8"})

@@ -136,3 +136,53 @@ def test_a_change_costs_the_same_beside_any_number_of_topics(
         topics.refresh()
         assert {partition.key: partition for partition in topics.partitions()} == before
         assert sorted(topics["t"].partitions) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("fails", [0, 1, 2])
+def test_a_topic_that_cannot_be_deleted_keeps_the_rest_of_its_partitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    """It keeps its id and its settings, and can be deleted later."""
+    with writable_broker(tmp_path) as broker:
+        topics, own = broker.topics, {"retention.ms": "5"}
+        first = topics.create("t", 3, own, 1).id
+        logs = topics.log_dir.logs
+        delete = logs.delete
+
+        def fail(partition: TopicPartition) -> None:
+            if partition.partition == fails:
+                raise OSError(5, "Input/output error")
+            delete(partition)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(logs, "delete", fail)
+            with pytest.raises(OSError, match="Input/output"):
+                topics.delete("t")
+        topic = topics["t"]
+        assert sorted(topic.partitions) == list(range(fails, 3))
+        assert (topic.id, topic.config, topics.configs.kept("t")) == (first, own, own)
+        assert topics.by_id(first) is topic
+        topics.delete("t")
+        assert (list(topics), topics.configs.kept("t")) == ([], {})
+
+
+@pytest.mark.parametrize("fails", [0, 2])
+def test_a_topic_that_cannot_be_made_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    with writable_broker(tmp_path, "u") as broker:
+        logs = broker.topics.log_dir.logs
+        create = logs.create
+
+        def fail(partition: TopicPartition) -> Log:
+            if partition.partition == fails:
+                raise OSError(28, "No space left on device")
+            return create(partition)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(logs, "create", fail)
+            with pytest.raises(OSError, match="No space left"):
+                broker.topics.create("t", 3, {}, 1)
+        assert list(broker.topics) == ["u"]
+        assert list(logs) == [TopicPartition("u", 0)]
+        assert sorted(broker.topics.create("t", 3, {}, 1).partitions) == [0, 1, 2]

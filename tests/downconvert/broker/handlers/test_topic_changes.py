@@ -12,6 +12,7 @@ from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir, LogDirOfflineError
 from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.late_lock import Late
 from tests.downconvert.broker.writable import writable_broker
 
 TOPIC = 2
@@ -144,29 +145,6 @@ def test_clients_delete_nothing_of_the_brokers_own(tmp_path: Path, change: Chang
         answer = asked(broker, change, OFFSETS_TOPIC)
         assert answer.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
         assert OFFSETS_TOPIC in broker.topics
-
-
-class Late:
-    """The lock of the topics. Before it is taken for the `at`th time, another client is faster."""
-
-    def __init__(self, lock: Any, at: int, change: Callable[[], object]) -> None:
-        self._lock = lock
-        self._at = at
-        self._change = change
-        self._depth = 0
-        self.times = 0
-
-    def __enter__(self) -> None:
-        if not self._depth:
-            self.times += 1
-            if self.times == self._at:
-                self._change()
-        self._lock.acquire()
-        self._depth += 1
-
-    def __exit__(self, *_: object) -> None:
-        self._depth -= 1
-        self._lock.release()
 
 
 @pytest.mark.parametrize(

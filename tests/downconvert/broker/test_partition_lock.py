@@ -1,0 +1,182 @@
+"""A partition for several threads: each step takes the lock once, and checks what it finds then."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from downconvert.broker.config import BrokerConfig
+from downconvert.broker.partition import Partition
+from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.replication.replica import Leadership
+from downconvert.broker.topic_configs import append_config
+from downconvert.protocol.errors import ApiError
+from downconvert.serving.appending import Prepared, prepare
+from downconvert.storage import Log, TopicPartition
+from records import ControlRecordType
+from records.units import MiB
+from tests.downconvert.storage.logs import batch
+
+from .late_lock import Late
+
+OWN, OTHER = 0, 1
+CONFIG = append_config({}, BrokerConfig())
+
+
+def decision(version: int, leader: int, epoch: int | None = None) -> Leadership:
+    both = frozenset({OWN, OTHER})
+    return Leadership(
+        leader=leader,
+        leader_epoch=version if epoch is None else epoch,
+        replicas=(OWN, OTHER),
+        isr=both,
+        alive=both,
+        version=version,
+    )
+
+
+def produced(count: int = 1) -> Prepared:
+    prepared = prepare(memoryview(batch(*range(count))), CONFIG, 1)
+    assert prepared is not None
+    return prepared
+
+
+def followed(offset: int) -> memoryview:
+    return memoryview(batch(offset, leader_epoch=1))
+
+
+@pytest.fixture
+def leader(tmp_path: Path) -> Iterator[Partition]:
+    """A leader of five records, three of them below the high watermark."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    with Log.open(path, writable=True) as log:
+        partition = Partition(TopicPartition("t", 0), log, OWN)
+        partition.assign(decision(1, OWN), 0.0)
+        for _ in range(5):
+            partition.append(produced(), 1)
+        partition.follower_fetched(OTHER, 3, 0.0)
+        assert (partition.end_offset, partition.high_watermark) == (5, 3)
+        yield partition
+
+
+@pytest.fixture
+def follower(leader: Partition) -> Partition:
+    """The same, after another broker has become the leader."""
+    leader.assign(decision(2, OTHER, epoch=1), 0.0)
+    return leader
+
+
+def ignore(*_: object) -> None:
+    """Every batch may be appended."""
+
+
+READING: dict[str, Callable[[Partition], object]] = {
+    "offsets": lambda one: one.offsets(0, 0.0, stable=True),
+    "last_stable_offset": lambda one: one.last_stable_offset,
+    "start_offset": lambda one: one.start_offset,
+    "end_offset": lambda one: one.end_offset,
+    "read": lambda one: one.read(0, MiB, 5),
+    "epochs": lambda one: one.epochs(),
+    "end_of_epoch": lambda one: one.end_of_epoch(1),
+    "divergence": lambda one: one.divergence(5, 1),
+    "producers": lambda one: one.producers(),
+}
+LEADING: dict[str, Callable[[Partition], object]] = {
+    "append": lambda one: one.append(produced(), 1),
+    "append_marker": lambda one: one.append_marker(ControlRecordType.COMMIT, (7, 0), 1, 1),
+    "follower_fetched": lambda one: one.follower_fetched(OTHER, 5, 0.0),
+}
+FOLLOWING: dict[str, Callable[[Partition], object]] = {
+    "append_from_leader": lambda one: one.append_from_leader(followed(5), 4),
+    "follow_high_watermark": lambda one: one.follow_high_watermark(5),
+    "follow_start": lambda one: one.follow_start(2),
+    "truncate": lambda one: one.truncate(EpochEnd(1, 4)),
+    "restart_at": lambda one: one.restart_at(9),
+    "await_controller": lambda one: one.await_controller(2),
+}
+DECIDED: dict[str, Callable[[Partition], object]] = {
+    "assign": lambda one: one.assign(decision(7, OWN), 0.0),
+    "isr_change": lambda one: one.isr_change(99.0),
+}
+
+
+def watched(partition: Partition, at: int = 0, change: Callable[[], object] = ignore) -> Late:
+    late: Any = Late(partition.lock, at, change)
+    partition.lock = late
+    return late
+
+
+@pytest.mark.parametrize("step", READING | LEADING | DECIDED)
+def test_a_step_of_a_leader_takes_the_lock_once(leader: Partition, step: str) -> None:
+    late = watched(leader)
+    (READING | LEADING | DECIDED)[step](leader)
+    assert late.times == 1
+
+
+@pytest.mark.parametrize("step", READING | FOLLOWING | DECIDED)
+def test_a_step_of_a_follower_takes_the_lock_once(follower: Partition, step: str) -> None:
+    late = watched(follower)
+    (READING | FOLLOWING | DECIDED)[step](follower)
+    assert late.times == 1
+
+
+def test_what_is_read_of_a_range_takes_the_lock_once(leader: Partition) -> None:
+    records = leader.read(0, MiB, 5)
+    late = watched(leader)
+    assert leader.upper_bound(records) >= 5
+    assert late.times == 1
+    assert leader.aborted(0, records) == []
+    assert late.times == 2
+
+
+@pytest.mark.parametrize("step", LEADING)
+def test_nothing_is_appended_once_another_broker_leads(leader: Partition, step: str) -> None:
+    """Also if the controller decided between a request and its turn with the lock."""
+    watched(leader, 1, lambda: leader.assign(decision(2, OTHER), 0.0))
+    with pytest.raises(ApiError, match="NOT_LEADER_OR_FOLLOWER"):
+        LEADING[step](leader)
+    assert (leader.end_offset, leader.high_watermark) == (5, 3)
+
+
+def test_the_newest_decision_counts_if_an_older_one_comes_late(leader: Partition) -> None:
+    watched(leader, 1, lambda: leader.assign(decision(9, OTHER), 0.0))
+    leader.assign(decision(8, OWN), 0.0)
+    assert (leader.leader, leader.leader_epoch, leader.version) == (OTHER, 9, 9)
+
+
+def test_a_high_watermark_that_comes_late_changes_nothing(follower: Partition) -> None:
+    watched(follower, 1, lambda: follower.follow_high_watermark(5))
+    follower.follow_high_watermark(4)
+    assert follower.high_watermark == 5
+
+
+def test_a_start_that_comes_late_changes_nothing(follower: Partition) -> None:
+    watched(follower, 1, lambda: follower.follow_start(3))
+    follower.follow_start(2)
+    assert follower.start_offset == 3
+
+
+def test_a_start_is_not_above_a_high_watermark_that_was_lowered_meanwhile(
+    follower: Partition,
+) -> None:
+    watched(follower, 1, lambda: follower.restart_at(1))
+    follower.follow_start(3)
+    assert (follower.start_offset, follower.end_offset) == (1, 1)
+
+
+def test_a_truncation_uses_the_high_watermark_of_its_turn(follower: Partition) -> None:
+    """The leader does not say where the logs diverge, so only committed records stay."""
+    watched(follower, 1, lambda: follower.follow_high_watermark(4))
+    assert follower.truncate(EpochEnd(-1, -1)) == 4
+
+
+def test_a_refused_proposal_is_made_again_with_the_lock_held(leader: Partition) -> None:
+    change = leader.isr_change(99.0)
+    assert change is not None
+    assert leader.isr_change(99.0) is None
+    late = watched(leader)
+    leader.refuse(change)
+    assert leader.isr_change(99.0) == change
+    assert late.times == 2

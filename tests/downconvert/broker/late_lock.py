@@ -16,6 +16,10 @@ class Late:
         self._depth = 0
         self.times = 0
 
+    @property
+    def is_held(self) -> bool:
+        return self._depth > 0
+
     def __enter__(self) -> None:
         if not self._depth:
             self.times += 1

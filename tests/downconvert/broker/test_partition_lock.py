@@ -122,6 +122,41 @@ def test_a_step_of_a_follower_takes_the_lock_once(follower: Partition, step: str
     assert late.times == 1
 
 
+STEPS = READING | LEADING | FOLLOWING | DECIDED
+CHANGES = {  # of a log
+    "append",
+    "delete_records",
+    "truncate_to",
+    "truncate_fully_and_start_at",
+    "begin_epoch",
+}
+NOT_OF_THE_LOG = {"follower_fetched", "follow_high_watermark", "await_controller"}
+OF_THE_LOG = sorted((LEADING | FOLLOWING).keys() - NOT_OF_THE_LOG | {"assign"})
+
+
+@pytest.mark.parametrize("step", OF_THE_LOG)
+def test_the_log_is_changed_with_the_lock_held(
+    leader: Partition, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    if step in FOLLOWING:
+        leader.assign(decision(2, OTHER, epoch=1), 0.0)
+    late, held = watched(leader), list[bool]()
+
+    def noting(change: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*arguments: Any) -> Any:
+            held.append(late.is_held)
+            return change(*arguments)
+
+        return noted
+
+    writer = leader.log.writer
+    for name in CHANGES:
+        monkeypatch.setattr(writer, name, noting(getattr(writer, name)))
+    STEPS[step](leader)
+    assert held
+    assert all(held)
+
+
 def test_what_is_read_of_a_range_takes_the_lock_once(leader: Partition) -> None:
     records = leader.read(0, MiB, 5)
     late = watched(leader)

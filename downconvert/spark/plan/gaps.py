@@ -20,6 +20,7 @@ from downconvert.spark.logs.completeness import (
     State,
     behind_damage,
     cleaned_until,
+    is_last,
     stretches_of_copies,
     whole_split,
 )
@@ -92,6 +93,18 @@ def is_missing(
         return False
     with headers_near(file, file.base_offset) as headers:
         return cleaned_until(file, end_of(file), whole.cleaned, headers) < gap.end
+
+
+def is_incomplete(file: SegmentFile, cleaned_of: Callable[[SegmentFile], int]) -> bool:
+    """Whether a segment ends before the next one begins, and no cleaner has removed the offsets
+    between them. `cleaned_of`: how far a cleaner has cleaned. FileNotFoundError, StoreError."""
+    if is_last(file):
+        return False
+    end = end_of(file)
+    if end >= file.next_offset:
+        return False
+    with headers_near(file, file.base_offset) as headers:
+        return cleaned_until(file, end, cleaned_of(file), headers) < file.next_offset
 
 
 def _changed(file: SegmentFile) -> int:

@@ -6,7 +6,6 @@ Not here: finding the files (trees.py), cutting them (splits.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import groupby
@@ -17,7 +16,6 @@ from downconvert.spark.logs.completeness import CleanerPoints, is_last, whole_sp
 from downconvert.spark.logs.isolation import Committed, committed_of
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import OPEN_COST, Split, around, pack, split, task_size
-from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_trees import THREADS
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
@@ -29,7 +27,9 @@ from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 
 from .bounds import INT64_MIN, Bounds
+from .gaps import is_incomplete
 from .gather import MICROSECONDS
+from .times import first_since
 
 TOPICS_TOLD: Final = 20  # existing topics in the error for an unknown one
 
@@ -139,7 +139,7 @@ def stretches_of(
     transactions = committed_of(log, cleaned) if options.committed else None
     if options.level == "offset":
         transactions = committed_of(log, cleaned).throughout()
-    start, end = offsets_of(log, options)
+    start, end = offsets_of(log, options, cleaners)
     start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
     if transactions is not None:
         end = min(end, transactions.end)
@@ -148,14 +148,20 @@ def stretches_of(
     if start >= end:
         return
     for found in stretches(log, start, end, transactions, cleaned):
-        if not _is_older(found.segment, log, bounds):
+        if not _is_older(found.segment, log, bounds, cleaned):
             yield found
 
 
-def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
+def _is_older(
+    file: SegmentFile,
+    log: PartitionLog,
+    bounds: Bounds,
+    cleaned: Callable[[SegmentFile], int],
+) -> bool:
     """Whether all records of a segment are too old, according to its time index.
 
-    The time index is only reliable in a rolled segment."""
+    The time index is only reliable in a rolled segment. Its task also reads, or reports, what is
+    absent up to the next segment: that may be younger."""
     if bounds.time_min == INT64_MIN or file is log.segments[-1] or file.blobs:
         return False
     segment = file.open()
@@ -165,10 +171,14 @@ def _is_older(file: SegmentFile, log: PartitionLog, bounds: Bounds) -> bool:
         return False
     finally:
         segment.release()
-    return youngest is not None and MICROSECONDS * youngest < bounds.time_min
+    if youngest is None or MICROSECONDS * youngest >= bounds.time_min:
+        return False
+    return not is_incomplete(file, cleaned)
 
 
-def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
+def offsets_of(
+    log: PartitionLog, options: Options, cleaners: CleanerPoints | None = None
+) -> tuple[int, int]:
     """The start and end offset of the records that the options select in a partition.
 
     ValueError: no record is at or after the starting timestamp, and the options make this an
@@ -179,42 +189,33 @@ def offsets_of(log: PartitionLog, options: Options) -> tuple[int, int]:
     starting_time, ending_time = options.starting_time(*name), options.ending_time(*name)
     if starting_time is None and ending_time is None:
         return start, end
-    with _opened(log) as opened:
-        if starting_time is not None:
-            start = _offset_at(opened, name, starting_time, OFFSET_MAX, options)
-        if ending_time is not None:
-            after = opened.offset_for(ending_time)
-            end = OFFSET_MAX if after is None else after
+    cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
+    if starting_time is not None:
+        found = first_since(log, starting_time, cleaned)
+        start = OFFSET_MAX if found.start is None else max(found.start, log.start_offset)
+        if start == OFFSET_MAX and options.must_find_timestamp:
+            raise _no_record(name, starting_time)
+    if ending_time is not None:
+        after = first_since(log, ending_time, cleaned).offset
+        end = OFFSET_MAX if after is None else after
     return start, end
 
 
-@contextmanager
-def _opened(log: PartitionLog) -> Iterator[Log]:
-    """A log for looking up timestamps. If it is not mounted, all of it is copied to this
-    machine."""
-    bases = {file.base_offset for file in log.segments}
-    with staged(log, bases) as directory, Log.open(directory) as opened:
-        yield opened
-
-
-def _offset_at(
-    log: Log, name: TopicPartition, timestamp: int, otherwise: int, options: Options
-) -> int:
-    """The offset of the first record at or after a timestamp."""
-    found = log.offset_for(timestamp)
-    if found is None and options.must_find_timestamp:
-        raise ValueError(
-            f"{name} has no record from timestamp {timestamp} on; with the option "
-            "startingOffsetsByTimestampStrategy=latest none of it is read"
-        )
-    return otherwise if found is None else found
+def _no_record(name: TopicPartition, timestamp: int) -> ValueError:
+    return ValueError(
+        f"{name} has no record from timestamp {timestamp} on; with the option "
+        "startingOffsetsByTimestampStrategy=latest none of it is read"
+    )
 
 
 def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) -> int:
     """The offset at which a stream begins in a log that ends at `end`."""
     timestamp = options.starting_time(*name)
     if timestamp is not None:
-        return min(_offset_at(log, name, timestamp, end, options), end)
+        found = log.offset_for(timestamp)
+        if found is None and options.must_find_timestamp:
+            raise _no_record(name, timestamp)
+        return end if found is None else min(found, end)
     start = options.starting.bound(*name, log.start_offset, end)
     return max(log.start_offset, min(start, end))
 
@@ -222,11 +223,14 @@ def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) 
 def start_of(log: PartitionLog, end: int, options: Options) -> int:
     """As `starting_offset`, for a log that is not mounted."""
     name = log.topic_partition
-    if options.starting_time(*name) is None:
+    timestamp = options.starting_time(*name)
+    if timestamp is None:
         start = options.starting.bound(*name, log.start_offset, end)
         return max(log.start_offset, min(start, end))
-    with _opened(log) as opened:
-        return starting_offset(opened, name, end, options)
+    found = first_since(log, timestamp, cleaned_of(log, options, CleanerPoints())).start
+    if found is None and options.must_find_timestamp:
+        raise _no_record(name, timestamp)
+    return end if found is None else max(log.start_offset, min(found, end))
 
 
 def cleaned_of(

@@ -1,0 +1,126 @@
+"""Finds the first record of a log that is not older than a timestamp, in all of its copies.
+
+Time indexes lead to it if the leader's copy is complete up to there. Otherwise the copies are
+searched batch by batch. Absent offsets right before that record may have held an earlier one.
+
+Not here: what the options make of it (planner.py)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from downconvert.spark.logs.completeness import (
+    State,
+    Stretch,
+    cleaned_until,
+    is_damaged_after,
+    is_last,
+    scan,
+    stretches_of_copies,
+    whole_split,
+)
+from downconvert.spark.logs.opening import opened
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.splits import Split
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_headers import headers_near
+from downconvert.storage import Log
+from records import CorruptRecordsError, read_batch
+
+from .gaps import is_incomplete
+
+
+class Moment(NamedTuple):
+    """Where a timestamp is in a log. `offset`: the first record that is not older; None: all are
+    older. `start`: the same, or the first of the absent offsets right before that record."""
+
+    offset: int | None
+    start: int | None
+
+
+def first_since(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
+    """The first record that is not older than a timestamp, in milliseconds. `cleaned`: how far a
+    cleaner has cleaned a copy of the log.
+
+    FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    with suppress(CorruptRecordsError):
+        with opened_log(log) as found:
+            offset, is_sound = found.offset_for(timestamp), found.damage is None
+        before = (one for one in log.segments if offset is None or one.base_offset < offset)
+        if is_sound and not any(is_incomplete(one, cleaned) for one in before):
+            return Moment(offset, offset)
+    return _searched(log, timestamp, cleaned)
+
+
+@contextmanager
+def opened_log(log: PartitionLog) -> Iterator[Log]:
+    """A log for looking up timestamps. If it is not mounted, all of it is copied to this
+    machine."""
+    bases = {file.base_offset for file in log.segments}
+    with staged(log, bases) as directory, Log.open(directory) as found:
+        yield found
+
+
+def _searched(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
+    absent: int | None = None  # where the absent offsets begin that no record follows so far
+    for file in log.segments:
+        for piece in _pieces(log, file, cleaned):
+            if piece.state is State.MISSING:
+                absent = piece.start if absent is None else absent
+            elif piece.state is State.WHOLE:
+                offset, is_after_others = _first_in(piece, timestamp)
+                absent = None if is_after_others else absent
+                if offset is not None:
+                    return Moment(offset, offset if absent is None else absent)
+    return Moment(None, absent)
+
+
+def _pieces(
+    log: PartitionLog, file: SegmentFile, cleaned: Callable[[SegmentFile], int]
+) -> Iterator[Stretch]:
+    """The offsets of a segment up to the next one, in order: as stretches of it or of other copies,
+    and stretches that no copy has."""
+    at = max(file.base_offset, log.start_offset)
+    if file.next_offset <= at:
+        return
+    whole, cleaned_to = whole_split(log, file, cleaned), cleaned(file)
+    for piece in scan(file, at, min(file.next_offset, file.valid_until), cleaned_to):
+        if piece.state is not State.DAMAGED:
+            yield from stretches_of_copies(whole, at, piece.start) if at < piece.start else ()
+            yield piece
+            at = piece.end
+    end = file.next_offset
+    if at >= end or (is_last(file) and not is_damaged_after(file, at)):
+        return
+    with headers_near(file, file.base_offset) as headers:
+        known = at if is_last(file) else cleaned_until(file, at, cleaned_to, headers)
+    for piece in stretches_of_copies(whole, at, end):
+        if piece.state is not State.MISSING:
+            yield piece
+        elif piece.end > known:
+            yield piece._replace(start=max(piece.start, known))
+
+
+def _first_in(piece: Stretch, timestamp: int) -> tuple[int | None, bool]:
+    """The first record of a stretch that is not older, and whether older ones precede it."""
+    file, size = piece.segment, piece.last - piece.first
+    assert file is not None
+    split = Split("", 0, file, piece.first, piece.last, piece.start, piece.end, is_verified=True)
+    found, is_after_others = opened(split), False
+    try:
+        records = found.records.slice(piece.first, size)
+        for header in records.batches():
+            if header.is_control or header.last_offset < piece.start:
+                continue
+            if header.max_timestamp < timestamp:
+                is_after_others = True
+                continue
+            for record in read_batch(records, header):
+                if not piece.start <= record.offset < piece.end:
+                    continue
+                if record.timestamp >= timestamp:
+                    return record.offset, is_after_others
+                is_after_others = True
+        return None, is_after_others
+    finally:
+        found.close()

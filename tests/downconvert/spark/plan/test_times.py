@@ -1,0 +1,135 @@
+"""Timestamps of options and of filters lead to the same records, whichever copy has them; and what
+no copy has is reported, if it may be as young as what is asked for."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import datasource as ds
+
+from downconvert.spark.errors import MissingOffsetsError
+from downconvert.spark.read.reader import SegmentReader
+from downconvert.storage.names import Kind, file_name
+from records.formats import BATCH_HEADER_SIZE
+from tests.downconvert.spark.reading import packed, reader, rows
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+ALL = list(range(30))
+SIZE = len(batch(*range(5)))
+
+
+def copy_of(path: Path, *bases: int) -> Path:
+    """A copy with the segments of ten offsets that begin at these; timestamps are ten times the
+    offsets. Each segment has two batches."""
+    path.mkdir(parents=True, exist_ok=True)
+    for base in bases:
+        indexed_segment(path / "a-0", base, *(batch(*range(at, at + 5)) for at in (base, base + 5)))
+    return path / "a-0"
+
+
+def change(log: Path, position: int, data: bytes | None = None) -> None:
+    """Overwrites a log from a position on; without data it is cut there."""
+    old = log.read_bytes()
+    log.write_bytes(old[:position] + (data or b"") + (old[position + len(data) :] if data else b""))
+
+
+def lacks_a_file(path: Path) -> None:
+    copy_of(path / "b1", 0, 20)
+    copy_of(path / "b2", 0, 10)
+
+
+def is_cut(path: Path) -> None:
+    directory = copy_of(path / "b1", 0, 10, 20)
+    change(directory / file_name(10, Kind.LOG), 100)
+    copy_of(path / "b2", 0, 10)
+
+
+def has_a_damaged_header(path: Path) -> None:
+    directory = copy_of(path / "b1", 0, 10, 20)
+    change(directory / file_name(10, Kind.LOG), SIZE, bytes(BATCH_HEADER_SIZE))
+    copy_of(path / "b2", 0, 10)
+
+
+def begins_later(path: Path) -> None:
+    copy_of(path / "b1", 20)
+    copy_of(path / "b2", 0, 10)
+
+
+def ends_earlier(path: Path) -> None:
+    directory = copy_of(path / "b1", 0, 10, 20)
+    text = "0\n1\n0 0\n"
+    (directory / "leader-epoch-checkpoint").write_text(text)
+    change(directory / file_name(20, Kind.LOG), SIZE, bytes(BATCH_HEADER_SIZE))
+    (copy_of(path / "b2", 0, 10, 20) / "leader-epoch-checkpoint").write_text(text)
+
+
+SHAPES = [lacks_a_file, is_cut, has_a_damaged_header, begins_later, ends_earlier]
+
+
+def offsets(path: Path, **options: Any) -> list[int]:
+    return [row["offset"] for row in rows(path, **options) if not row.get("_corrupt")]
+
+
+@pytest.mark.parametrize("at", [0, 91, 101, 150, 200, 251, 291])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_timestamp_leads_into_what_only_another_copy_has(
+    tmp_path: Path, shape: Any, at: int
+) -> None:
+    shape(tmp_path / "logs")
+    for path in (tmp_path / "logs", packed(tmp_path / "logs")):
+        assert offsets(path) == ALL
+        after = [offset for offset in ALL if 10 * offset >= at]
+        assert offsets(path, startingTimestamp=at) == after
+        assert offsets(path, endingTimestamp=at) == [one for one in ALL if one not in after]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("at", [91, 170, 200])
+def test_a_filter_reads_what_only_another_copy_has(tmp_path: Path, shape: Any, at: int) -> None:
+    shape(tmp_path)
+    assert filtered(tmp_path, at) == [offset for offset in ALL if 10 * offset >= at]
+
+
+def test_absent_offsets_right_before_the_first_record_may_be_as_young(tmp_path: Path) -> None:
+    copy_of(tmp_path, 0, 20)
+    for at in (91, 120, 200):
+        with pytest.raises(MissingOffsetsError, match="offsets 10 up to 20"):
+            rows(tmp_path, startingTimestamp=at)
+        found = rows(tmp_path, mode="PERMISSIVE", startingTimestamp=at)
+        assert [row["offset"] for row in found] == [None, *range(20, 30)]
+        assert (found[0]["_corrupt"]["startOffset"], found[0]["_corrupt"]["endOffset"]) == (10, 20)
+        with pytest.raises(MissingOffsetsError, match="offsets 10 up to 20"):
+            rows(tmp_path, endingTimestamp=at)
+        with pytest.raises(MissingOffsetsError, match="offsets 10 up to 20"):
+            filtered(tmp_path, at)
+    assert offsets(tmp_path, startingTimestamp=201) == list(range(21, 30))
+    assert offsets(tmp_path, endingTimestamp=90) == list(range(9))
+
+
+def test_a_damaged_end_may_be_as_young(tmp_path: Path) -> None:
+    directory = copy_of(tmp_path, 0, 10)
+    change(directory / file_name(10, Kind.LOG), SIZE, b"\xff" * BATCH_HEADER_SIZE)
+    found = rows(tmp_path, mode="PERMISSIVE", startingTimestamp=150)
+    assert [row["_corrupt"]["startOffset"] for row in found] == [15]
+    assert offsets(tmp_path, mode="DROPMALFORMED", startingTimestamp=120) == [12, 13, 14]
+
+
+def test_what_a_cleaner_has_removed_is_not_absent(tmp_path: Path) -> None:
+    copy_of(tmp_path, 0, 20)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 20\n")
+    assert offsets(tmp_path, startingTimestamp=120) == list(range(20, 30))
+    assert filtered(tmp_path, 120) == list(range(20, 30))
+
+
+def filtered(path: Path, at: int) -> list[int]:
+    """The offsets that a query reads with a filter of timestamps from `at` on."""
+    source: SegmentReader = reader(path)
+    time = datetime.fromtimestamp(at / 1000, UTC)
+    source.pushFilters([ds.GreaterThanOrEqual(("timestamp",), time)])
+    return [
+        offset
+        for task in source.partitions()
+        for found in source.read(task)
+        for offset in found.column("offset").to_pylist()
+    ]

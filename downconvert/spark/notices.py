@@ -53,15 +53,15 @@ def listen() -> None:
         place = Path(os.environ[PLACE])
         place.parent.mkdir(mode=0o700)
         atexit.register(shutil.rmtree, place.parent, ignore_errors=True)
-        heard = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        heard.bind(str(place))
-        Thread(target=_warn, args=(heard,), name="notices", daemon=True).start()
+        receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        receiver.bind(str(place))
+        Thread(target=_warn, args=(receiver,), name="notices", daemon=True).start()
 
 
-def _warn(heard: "socket") -> None:
+def _warn(receiver: "socket") -> None:
     """Issues a warning for each text that arrives, as long as the driver runs."""
     while True:
-        text = heard.recv(TEXT_MAX).decode(errors="replace")
+        text = receiver.recv(TEXT_MAX).decode(errors="replace")
         with suppress(RuntimeWarning):  # the user may have turned warnings into errors
             warnings.warn(text, RuntimeWarning, stacklevel=2)
 

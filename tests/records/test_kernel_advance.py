@@ -170,11 +170,11 @@ def test_a_batch_that_needs_a_decision_ends_the_call_at_its_position(
         assert channel.taken[: len(converted(kernel, SHORT_LOG))] == converted(kernel, SHORT_LOG)
         left = len(log) - position
         window = (log, position, len(log), left)
-        told = transcoder.damage
+        damage = transcoder.damage
         _, _, again = transcoder.transcode(*window, bytearray(99 * CHUNK), 0, 99 * CHUNK)
         assert again == (Outcome.END if outcome == Outcome.SOURCE else outcome)
-        assert (told is not None) == (again == Outcome.DAMAGE)
-        assert told == transcoder.damage
+        assert (damage is not None) == (again == Outcome.DAMAGE)
+        assert damage == transcoder.damage
 
 
 @each_kernel

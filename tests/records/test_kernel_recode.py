@@ -381,7 +381,7 @@ def test_both_kernels_recode_to_the_same_messages(task: tuple[Job, bytes]) -> No
     if len(KERNELS) == 1:
         pytest.skip(f"the native kernel has not been built, and {REQUIRE_NATIVE} is not set")
     job, entry = task
-    told = []
+    results = []
     for kernel in KERNELS:
         transcoder = job.transcoder(kernel)
         made = job.run(transcoder, entry)
@@ -389,5 +389,5 @@ def test_both_kernels_recode_to_the_same_messages(task: tuple[Job, bytes]) -> No
             *(transcoder.totals, transcoder.decompressed),
             *(transcoder.in_batch, transcoder.append_time, transcoder.damage),
         )
-        told.append((None if made is None else opened(made), state))
-    assert told[0] == told[1]
+        results.append((None if made is None else opened(made), state))
+    assert results[0] == results[1]

@@ -96,7 +96,7 @@ def test_both_answer_any_calls_in_any_order_the_same(
     def answers(kernel: ModuleType) -> list[Any]:
         transcoder = kernel.Transcoder(*made)
         start = 0
-        told: list[Any] = []
+        calls: list[Any] = []
         for name, *arguments in called:
             target = bytearray(300)
             if name in ("transcode", "measure", "columns", "record_head"):
@@ -116,8 +116,8 @@ def test_both_answer_any_calls_in_any_order_the_same(
                 target[answer[1] :] = b""
             state = (transcoder.totals, transcoder.wrapper, transcoder.last_offset)
             now = (transcoder.in_batch, transcoder.append_time, transcoder.damage)
-            told.append((name, answer, bytes(target), *state, *now))
-        return told
+            calls.append((name, answer, bytes(target), *state, *now))
+        return calls
 
     assert answers(twin) == answers(reference)
 
@@ -204,8 +204,8 @@ def test_windows_and_targets_do_not_matter(kernel: ModuleType, task: Task) -> No
     job = replace(job, handles_large=False)
     in_pieces = trace(kernel.Transcoder, job, data)
     at_once = trace(kernel.Transcoder, job.whole(), data)
-    for told in ("output", "produced", "reached", "outcome", "damage", "state"):
-        assert getattr(in_pieces, told) == getattr(at_once, told), told
+    for calls in ("output", "produced", "reached", "outcome", "damage", "state"):
+        assert getattr(in_pieces, calls) == getattr(at_once, calls), calls
 
 
 @each_kernel

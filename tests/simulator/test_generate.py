@@ -88,10 +88,10 @@ def test_text_compresses_about_as_events_do(tmp_path: Path) -> None:
 
 
 def test_progress_tells_the_bytes_so_far(tmp_path: Path) -> None:
-    told: list[int] = []
-    generate(Workload.parse("size=64KiB"), tmp_path, told.append)
-    assert told == sorted(told)
-    assert told[-1] >= 64 * KiB
+    sizes: list[int] = []
+    generate(Workload.parse("size=64KiB"), tmp_path, sizes.append)
+    assert sizes == sorted(sizes)
+    assert sizes[-1] >= 64 * KiB
 
 
 def test_existing_segments_are_not_changed(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def fetch(*topics: str) -> Message:
 def test_topics_that_are_not_allowed_are_refused_beside_those_that_are(broker: Broker) -> None:
     client = client_of(broker, LISTS)
     for topic, code in ((MINE, 0), (OTHER, DENIED)):
-        (told,) = ask(broker, ApiKey.Produce, 9, produce(topic), client=client).responses
-        assert told.partition_responses[0].error_code == code
+        (response,) = ask(broker, ApiKey.Produce, 9, produce(topic), client=client).responses
+        assert response.partition_responses[0].error_code == code
     answer = ask(broker, ApiKey.Fetch, 4, fetch(MINE, OTHER), client=client)
     codes = {one.topic: one.partitions[0].error_code for one in answer.responses}
     assert codes == {MINE: 0, OTHER: DENIED}
@@ -95,8 +95,8 @@ def test_groups_that_are_not_allowed_are_refused_and_not_listed(broker: Broker) 
     topics = [Message(name=MINE, partitions=[committed])]
     for group, code in (("mine-g", 0), ("other-g", GROUP_DENIED)):
         body = Message(group_id=group, topics=topics)
-        (told,) = ask(broker, ApiKey.OffsetCommit, 0, body, client=client).topics
-        assert told.partitions[0].error_code == code
+        (response,) = ask(broker, ApiKey.OffsetCommit, 0, body, client=client).topics
+        assert response.partitions[0].error_code == code
         body = Message(group_id=group, topics=[])
         assert ask(broker, ApiKey.OffsetDelete, 0, body, client=client).error_code == code
     other = client_of(broker, Access())
@@ -148,8 +148,8 @@ def test_a_topic_is_deleted_by_its_id_only_where_its_name_may_be_written(broker:
     client = client_of(broker, LISTS)
     topics = [Message(name=None, topic_id=broker.topics[name].id) for name in (MINE, OTHER)]
     body = Message(topics=topics, timeout_ms=0)
-    told = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
-    assert sorted(one.error_code for one in told) == [0, ErrorCode.UNKNOWN_TOPIC_ID]
+    response = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
+    assert sorted(one.error_code for one in response) == [0, ErrorCode.UNKNOWN_TOPIC_ID]
     assert set(broker.topics) == {OTHER}
 
 
@@ -159,16 +159,18 @@ def test_a_client_that_may_write_to_a_topic_creates_configures_and_deletes_it(
     client = client_of(broker, LISTS)
     for name, code in (("mine-3", 0), ("other-3", DENIED)):
         made = Message(name=name, num_partitions=1, replication_factor=1)
-        (told,) = ask(broker, ApiKey.CreateTopics, 0, Message(topics=[made]), client=client).topics
-        assert told.error_code == code
+        (response,) = ask(
+            broker, ApiKey.CreateTopics, 0, Message(topics=[made]), client=client
+        ).topics
+        assert response.error_code == code
         setting = Message(name="retention.ms", value="1000")
         changed = Message(resource_type=2, resource_name=name, configs=[setting])
         body = Message(resources=[changed])
-        (told,) = ask(broker, ApiKey.AlterConfigs, 0, body, client=client).responses
-        assert told.error_code == code
+        (response,) = ask(broker, ApiKey.AlterConfigs, 0, body, client=client).responses
+        assert response.error_code == code
         body = Message(topic_names=[name], timeout_ms=0)
-        (told,) = ask(broker, ApiKey.DeleteTopics, 0, body, client=client).responses
-        assert told.error_code == code
+        (response,) = ask(broker, ApiKey.DeleteTopics, 0, body, client=client).responses
+        assert response.error_code == code
 
 
 def test_a_client_that_may_read_a_topic_sees_its_settings(broker: Broker) -> None:
@@ -181,11 +183,11 @@ def test_a_client_that_may_read_a_topic_sees_its_settings(broker: Broker) -> Non
 
 def test_cluster_resources_are_hidden_from_clients_with_a_list(broker: Broker) -> None:
     client = client_of(broker, LISTS)
-    told = ask(broker, ApiKey.DescribeLogDirs, 4, Message(topics=None), client=client)
-    assert (told.error_code, told.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
+    response = ask(broker, ApiKey.DescribeLogDirs, 4, Message(topics=None), client=client)
+    assert (response.error_code, response.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
     asked = Message(resources=[Message(resource_type=4, resource_name="0")])
-    (told,) = ask(broker, ApiKey.DescribeConfigs, 0, asked, client=client).results
-    assert told.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    (response,) = ask(broker, ApiKey.DescribeConfigs, 0, asked, client=client).results
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_the_leader_of_a_group_gets_the_subscriptions_of_all_members(broker: Broker) -> None:
@@ -203,8 +205,8 @@ def test_the_leader_of_a_group_gets_the_subscriptions_of_all_members(broker: Bro
 
     leader = answer(join(LISTS, "", b"mine"))
     other = join(Access(), "", OTHER.encode())
-    told = answer(join(LISTS, leader.member_id, b"mine")).members
-    assert sorted(bytes(one.metadata) for one in told) == [b"mine", OTHER.encode()]
+    response = answer(join(LISTS, leader.member_id, b"mine")).members
+    assert sorted(bytes(one.metadata) for one in response) == [b"mine", OTHER.encode()]
     assert other.is_done
 
 
@@ -347,12 +349,12 @@ def test_answers_of_every_kind_leave_out_what_may_not_be_known(broker: Broker) -
     ]
     for api, body in asked:
         for version in offered(LISTS, broker.versions)[api]:
-            told = repr(ask(broker, api, version, body, client=client))
+            response = repr(ask(broker, api, version, body, client=client))
             named = repr(body)
             for name in (OTHER, "other-g"):
-                assert name in named or name not in told, (api, version)
-            if "error_code" in told and name in named:
-                assert str(int(DENIED)) in told or str(int(GROUP_DENIED)) in told
+                assert name in named or name not in response, (api, version)
+            if "error_code" in response and name in named:
+                assert str(int(DENIED)) in response or str(int(GROUP_DENIED)) in response
 
 
 def test_another_clients_session_reveals_nothing(broker: Broker) -> None:
@@ -366,16 +368,16 @@ def test_another_clients_session_reveals_nothing(broker: Broker) -> None:
     client = client_of(broker, LISTS)
     body = fetch()
     body.session_id, body.session_epoch = session.session_id, 1
-    told = ask(broker, ApiKey.Fetch, 11, body, client=client)
-    assert OTHER not in repr(told)
+    response = ask(broker, ApiKey.Fetch, 11, body, client=client)
+    assert OTHER not in repr(response)
 
 
 def test_a_client_that_may_only_read_a_topic_does_not_delete_it_by_id(broker: Broker) -> None:
     client = client_of(broker, Access(topics=("*",), written_topics=("mine-*",)))
     topics = [Message(name=None, topic_id=broker.topics[name].id) for name in (MINE, OTHER)]
     body = Message(topics=topics, timeout_ms=0)
-    told = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
-    codes = {bytes(one.topic_id): one.error_code for one in told}
+    response = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
+    codes = {bytes(one.topic_id): one.error_code for one in response}
     assert codes == {topics[0].topic_id: 0, topics[1].topic_id: DENIED}
     assert set(broker.topics) == {OTHER}
 

@@ -19,23 +19,23 @@ NOTHING: Final = {meaning.NONE, "nothing"}
 @pytest.mark.parametrize("kind", KINDS)
 def test_denied_operations_are_described_as_none(kind: str) -> None:
     access = access_of(KINDS[kind], Access())
-    told = meaning.of_access(access)
+    described = meaning.of_access(access)
     on_topic = access.operations(Kind.TOPIC, "own-t")
-    assert (told["read topics"] in NOTHING) == (not on_topic & operations.READ)
+    assert (described["read topics"] in NOTHING) == (not on_topic & operations.READ)
     for about, kind_of, name in (
         ("groups", Kind.GROUP, "own-g"),
         ("transactional ids", Kind.TRANSACTIONAL_ID, "own-id"),
         ("the cluster", Kind.CLUSTER, ""),
     ):
-        assert (told[about] in NOTHING) == (not access.operations(kind_of, name))
+        assert (described[about] in NOTHING) == (not access.operations(kind_of, name))
     is_written = any(access.allows_writing(name) for name in ("own-t", "no-t", "other"))
-    assert (told["change topics"] in NOTHING) == (not access.writes_somewhere)
+    assert (described["change topics"] in NOTHING) == (not access.writes_somewhere)
     assert is_written <= access.writes_somewhere
 
 
 def test_a_followers_rights_are_described() -> None:
-    told = meaning.of_access(Access(follower_ids=frozenset({3, 2})))
-    assert told["follows as"] == "broker 2, 3"
+    described = meaning.of_access(Access(follower_ids=frozenset({3, 2})))
+    assert described["follows as"] == "broker 2, 3"
 
 
 @pytest.mark.parametrize("page", ["gateway-access.md", "serve.md"])

@@ -83,8 +83,11 @@ def test_a_false_follower_reads_only_committed_records(broker: Broker) -> None:
     ask(broker, ApiKey.Produce, 9, Message(acks=1, timeout_ms=0, topic_data=topics))
     broker.topics[TOPIC].partitions[0].committed_end = 0
     for replica_id, code in ((-1, 0), (1, DENIED)):
-        (told,) = ask(broker, ApiKey.Fetch, 11, asked(ApiKey.Fetch, replica_id)).responses
-        assert (told.partitions[0].error_code, bytes(told.partitions[0].records or b"")) == (
+        (response,) = ask(broker, ApiKey.Fetch, 11, asked(ApiKey.Fetch, replica_id)).responses
+        assert (
+            response.partitions[0].error_code,
+            bytes(response.partitions[0].records or b""),
+        ) == (
             code,
             b"",
         )

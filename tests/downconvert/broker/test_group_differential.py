@@ -61,13 +61,13 @@ def _ours(path: Path) -> Iterator[tuple[str, int]]:
 def test_groups_get_kafkas_answers(
     addresses: list[tuple[str, int]], say: Callable[[Told], None]
 ) -> None:
-    told = [Told(address) for address in addresses]
-    for one in told:
+    pair = [Told(address) for address in addresses]
+    for one in pair:
         try:
             say(one)
         finally:
             one.close()
-    theirs, ours = (one.answers for one in told)
+    theirs, ours = (one.answers for one in pair)
     for expected, found in zip(theirs, ours, strict=True):
         assert found == expected
 

@@ -33,17 +33,17 @@ def test_kafka_reads_what_transactional_ids_are_doing(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = [line for line in done.stdout.splitlines() if "payload:" in line]
-    assert len(told) == len(records)
-    assert all("transactionalId=tx" in one for one in told)
-    states = [found[1] for one in told if (found := re.search(r"state=(\w+)", one))]
+    lines = [line for line in done.stdout.splitlines() if "payload:" in line]
+    assert len(lines) == len(records)
+    assert all("transactionalId=tx" in one for one in lines)
+    states = [found[1] for one in lines if (found := re.search(r"state=(\w+)", one))]
     ended = ["Ongoing", "Ongoing", "PrepareCommit", "CompleteCommit"]
     aborted = [name.replace("Commit", "Abort") for name in ended]
     assert states == ["Empty", *ended, *aborted]
-    ongoing = told[2]
+    ongoing = lines[2]
     assert f"producerId:{producer.id},producerEpoch:0" in ongoing
     assert f"txnTimeoutMs={TIMEOUT_MS}" in ongoing
     assert "t-0" in ongoing
     assert "t-1" in ongoing
     assert f"txnLastUpdateTimestamp={int(NOW * 1000)}" in ongoing
-    assert "payload: <DELETE>" in told[-1]
+    assert "payload: <DELETE>" in lines[-1]

@@ -66,13 +66,13 @@ def test_options_override_variables_and_variables_override_the_file(
     file.write_text(f"directory = {str(tmp_path)!r}\nthreads = 3\ncleaner_rate = '5MiB'\n")
     monkeypatch.setenv("DOWNCONVERT_SERVE_CONFIG", str(file))
 
-    def told(*options: str) -> object:
+    def effective(*options: str) -> object:
         return json.loads(command("serve", "--check", "--json", *options).out)["threads"]
 
-    assert told() == "3"
+    assert effective() == "3"
     monkeypatch.setenv("DOWNCONVERT_SERVE_THREADS", "4")
-    assert told() == "4"
-    assert told("--threads", "5") == "5"
+    assert effective() == "4"
+    assert effective("--threads", "5") == "5"
 
 
 @pytest.mark.parametrize(

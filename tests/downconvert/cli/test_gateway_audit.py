@@ -118,11 +118,11 @@ def test_what_a_real_client_creates_alters_and_deletes_is_in_the_audit(audited: 
     finally:
         admin.close()
     lines = audited.lines("changed")
-    told = [
+    entries = [
         (one["api"], *(one["resources"][0][key] for key in ("kind", "name", "error")))
         for one in lines
     ]
-    assert told == [
+    assert entries == [
         ("CreateTopics", "topic", "made", "NONE"),
         ("CreateTopics", "topic", "made", "NONE"),
         ("CreateTopics", "topic", "made", "TOPIC_ALREADY_EXISTS"),

@@ -87,15 +87,15 @@ def test_each_rule_is_printed_in_words(command: Command, tmp_path: Path) -> None
 
 def test_each_rule_is_printed_as_json(command: Command, tmp_path: Path) -> None:
     ran = command("gateway", "--config", settings(tmp_path), "--check", "--json")
-    told = json.loads(ran.out)
+    report = json.loads(ran.out)
     assert ran.code == 0
-    assert [rule["clients"] for rule in told["rules"]] == [
+    assert [rule["clients"] for rule in report["rules"]] == [
         "user billing-*",
         "user root",
         "from 10.1.0.0/16",
         "refused",
     ]
-    assert told["rules"][0]["allows"]["change topics"] == "billing-in-*, of billing-*"
+    assert report["rules"][0]["allows"]["change topics"] == "billing-in-*, of billing-*"
 
 
 def test_without_rules_one_line_covers_all_clients(command: Command) -> None:

@@ -233,8 +233,8 @@ def test_check_tells_what_each_cluster_means(command: Command, tmp_path: Path) -
         "name               west",
         "listen             127.0.0.1:3",
     ]
-    told = json.loads(command("gateway", "--config", file, "--check", "--json").out)["clusters"]
-    assert [(one["name"], one["deny by default"]) for one in told] == [
+    checked = json.loads(command("gateway", "--config", file, "--check", "--json").out)["clusters"]
+    assert [(one["name"], one["deny by default"]) for one in checked] == [
         ("east", "yes"),
         ("west", "yes"),
     ]

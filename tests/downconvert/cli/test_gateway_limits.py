@@ -154,12 +154,12 @@ def test_requests_beyond_the_request_time_are_answered_and_then_delayed(
         with Wire(served.running.address) as client:
             served.log_in(client)
             began = time.monotonic()
-            told = 0
+            throttled = 0
             while time.monotonic() - began < 1:
-                told += client.ask(ApiKey.Produce, 1, NO_RECORDS).throttle_time_ms
+                throttled += client.ask(ApiKey.Produce, 1, NO_RECORDS).throttle_time_ms
             slowed = served.metric('throttled_seconds_total{api="Produce"}')
-            assert told > 100
-            assert slowed == pytest.approx(told / 1000, rel=0.1, abs=0.1)
+            assert throttled > 100
+            assert slowed == pytest.approx(throttled / 1000, rel=0.1, abs=0.1)
         with Wire(served.running.address) as other:
             served.log_in(other, "bob")
             answer = other.ask(ApiKey.Produce, 1, NO_RECORDS)

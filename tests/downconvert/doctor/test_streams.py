@@ -43,12 +43,12 @@ def test_reordered_and_repeated_segments_give_the_sent_requests(
 @given(st.lists(st.tuples(st.integers(0, len(STREAM)), st.integers(1, 3000)), max_size=40))
 def test_overlapping_segments_are_read_once(cuts: list[tuple[int, int]]) -> None:
     every = [(at, 500) for at in range(0, len(STREAM), 500)]
-    heard = Streams(Problems())
-    found = list(heard.take(Segment("c", 1, "b", 9092, 0, SYN, b"", 0)))
+    reader = Streams(Problems())
+    found = list(reader.take(Segment("c", 1, "b", 9092, 0, SYN, b"", 0)))
     for at, size in cuts + every:
         data = STREAM[at : at + size]
-        found += heard.take(Segment("c", 1, "b", 9092, at, 16, data, len(data)))
-    found += heard.end()
+        found += reader.take(Segment("c", 1, "b", 9092, at, 16, data, len(data)))
+    found += reader.end()
     assert [(one.api, one.version) for _, one in found] == EXPECTED
 
 

@@ -53,8 +53,8 @@ class Confused(Hanging):
 
     def _changed(self, piece: bytes) -> bytes:
         changed = bytearray(piece)
-        (told,) = CORRELATION.unpack_from(changed, AT)
-        CORRELATION.pack_into(changed, AT, told + self.change)
+        (correlation_id,) = CORRELATION.unpack_from(changed, AT)
+        CORRELATION.pack_into(changed, AT, correlation_id + self.change)
         self.change = 0
         return bytes(changed)
 

@@ -206,8 +206,8 @@ def test_errors_are_counted_by_code_and_brokers_by_how_fast_they_answer(
         for version, count in ((1, 1), (11, 1), (4, 2)):  # of which one passes through
             client.ask(ApiKey.Fetch, version, body)
             wait_for(lambda count=count: gateway.figures().errors.total() == count)  # type: ignore[misc]
-        told = Message(topics=[Message(name="no-such-topic")])
-        assert client.ask(ApiKey.Metadata, 1, told).topics[0].error_code == 3
+        request = Message(topics=[Message(name="no-such-topic")])
+        assert client.ask(ApiKey.Metadata, 1, request).topics[0].error_code == 3
     page = got(address, "/metrics")
     assert 'errors_total{api="Fetch",code="OFFSET_OUT_OF_RANGE"} 2.0' in page
     assert 'errors_total{api="Metadata",code="UNKNOWN_TOPIC_OR_PARTITION"} 1.0' in page

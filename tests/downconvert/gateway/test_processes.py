@@ -174,13 +174,13 @@ def test_limits_are_for_all_of_them(several: Processes) -> None:
 def test_a_rate_is_for_all_of_them(several: Processes) -> None:
     """A client that connects again and again is told by whichever answers what it owes to all."""
     several.reload(replace(several.config, access=Access(producer_byte_rate=1.0)))
-    body, told = produce_body(message_set(0, b"a")), list[int]()
+    body, throttled = produce_body(message_set(0, b"a")), list[int]()
 
     def each_has_told() -> bool:
         with Wire(several.address) as client:
-            told.append(client.ask(ApiKey.Produce, 1, body).throttle_time_ms)
+            throttled.append(client.ask(ApiKey.Produce, 1, body).throttle_time_ms)
         return all(child.ask("figures").throttled for child in several.children)
 
     wait_for(each_has_told)  # the system decides which process a connection comes to
-    each = told[0]  # milliseconds that one produce takes, less the second that may be saved up
-    assert all(later > earlier + each // 2 for earlier, later in pairwise(told))
+    each = throttled[0]  # milliseconds that one produce takes, less the second that may be saved up
+    assert all(later > earlier + each // 2 for earlier, later in pairwise(throttled))

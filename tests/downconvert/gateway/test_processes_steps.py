@@ -55,7 +55,7 @@ def rules(*connections: int | None) -> Identities:
     )
 
 
-def told(config: GatewayConfig) -> tuple[Any, ...]:
+def limits_of(config: GatewayConfig) -> tuple[Any, ...]:
     limits = config.limits
     sizes = limits.connections, limits.connections_per_address, limits.memory
     connections = [rule.access.connections for rule in config.identities.rules]
@@ -68,13 +68,13 @@ def test_limits_are_shared_between_all_and_rounded_up(children: Children) -> Non
     config = replace(CONFIG, limits=LIMITS, access=access, identities=rules(5, None))
     shared = (3, 2, 4, 5, 1001, 2, [3, None])
     with Processes(config, 2) as running:
-        assert [told(one) for one in children.configs()] == [shared] * 2
+        assert [limits_of(one) for one in children.configs()] == [shared] * 2
         assert running.config is config
         later = replace(config, limits=replace(LIMITS, connections=8), identities=rules(1, 2))
         running.reload(later)
         for child in children.started:
             assert [what for what, _ in child.asked] == ["ready", "reload"]
-            assert told(child.asked[-1][1]) == (4, 2, 4, 5, 1001, 2, [1, 1])
+            assert limits_of(child.asked[-1][1]) == (4, 2, 4, 5, 1001, 2, [1, 1])
         assert running.config == later
 
 
@@ -180,7 +180,7 @@ def test_a_child_that_dies_is_replaced_and_stays_counted(
         assert (figures.processes, figures.unready, figures.cpu_seconds) == (2, [], 4.0)
         assert sorted(figures.each) == [0, 1]
         assert len(children.started) == 4
-        assert told(children.started[-1].config) == told(children.started[0].config)
+        assert limits_of(children.started[-1].config) == limits_of(children.started[0].config)
     lines = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
     assert lines == ["process 77 of the gateway died (-9): it is restarted"] * 2
 

@@ -53,8 +53,8 @@ def test_no_client_is_a_follower(broker: Broker, api: ApiKey, options: dict[str,
     for version in range(replica_ids.SINCE[api], newest + 1):
         for replica_id in (0, 1, 2**31 - 1, -3):
             answer = through.ask(api, version, claimed(broker, replica_id))
-            told = answer.responses if api is ApiKey.Fetch else answer.topics
-            codes = [one.error_code for topic in told for one in topic.partitions]
+            answered = answer.responses if api is ApiKey.Fetch else answer.topics
+            codes = [one.error_code for topic in answered for one in topic.partitions]
             assert codes == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
     assert {asked.api for asked in through.asked} == {ApiKey.ApiVersions}
 
@@ -78,15 +78,15 @@ def test_who_may_only_read_commits_to_no_group_but_its_own(
         denied = 0 if is_own else ErrorCode.GROUP_AUTHORIZATION_FAILED
         body = Message(group_id=group, topics=[Message(name="t", partitions=[part])])
         part.committed_offset = 5
-        (told,) = everybody.ask(ApiKey.OffsetCommit, 2, body).topics
-        assert told.partitions[0].error_code == 0
+        (answered,) = everybody.ask(ApiKey.OffsetCommit, 2, body).topics
+        assert answered.partitions[0].error_code == 0
         part.committed_offset = 0
         for version in (0, 1, 2, 8, 9):
-            (told,) = through.ask(ApiKey.OffsetCommit, version, body).topics
-            assert told.partitions[0].error_code == denied
+            (answered,) = through.ask(ApiKey.OffsetCommit, version, body).topics
+            assert answered.partitions[0].error_code == denied
         body = Message(group_id=group, topics=[Message(name="t", partition_indexes=[0])])
-        (told,) = everybody.ask(ApiKey.OffsetFetch, 2, body).topics
-        assert told.partitions[0].committed_offset == (0 if is_own else 5)
+        (answered,) = everybody.ask(ApiKey.OffsetFetch, 2, body).topics
+        assert answered.partitions[0].committed_offset == (0 if is_own else 5)
         for api in (ApiKey.JoinGroup, ApiKey.SyncGroup, ApiKey.Heartbeat, ApiKey.LeaveGroup):
             code = through.ask(api, 0, Message(group_id=group, member_id="x")).error_code
             assert (code == ErrorCode.GROUP_AUTHORIZATION_FAILED) != is_own
@@ -119,12 +119,12 @@ def test_a_client_is_told_what_both_the_cluster_and_its_rule_allow(broker: Broke
         (Access(topics=("t",), groups=("g",), is_read_only=True), READING, READ | DESCRIBE, 0),
     ):
         through = Through(broker, replace(CONFIG, access=access))
-        told = through.ask(ApiKey.Metadata, 8, body)
-        assert [one.topic_authorized_operations for one in told.topics] == [of_topic]
-        assert told.cluster_authorized_operations == of_cluster
-        told = through.ask(ApiKey.DescribeCluster, 0, cluster)
-        assert told.cluster_authorized_operations == of_cluster
+        answered = through.ask(ApiKey.Metadata, 8, body)
+        assert [one.topic_authorized_operations for one in answered.topics] == [of_topic]
+        assert answered.cluster_authorized_operations == of_cluster
+        answered = through.ask(ApiKey.DescribeCluster, 0, cluster)
+        assert answered.cluster_authorized_operations == of_cluster
         (one,) = through.ask(ApiKey.DescribeGroups, 3, group).groups
         assert one.authorized_operations == of_group
-        told = through.ask(ApiKey.Metadata, 8, Message(topics=None))
-        assert [one.topic_authorized_operations for one in told.topics] == [NOT_ASKED]
+        answered = through.ask(ApiKey.Metadata, 8, Message(topics=None))
+        assert [one.topic_authorized_operations for one in answered.topics] == [NOT_ASKED]

@@ -64,9 +64,11 @@ def test_a_fetch_is_told_for_how_long_it_is_not_read_from(gateways: Gateways, ve
     """Converted or passed on, with a header that is flexible or not."""
     before = gateways.limited.figures().throttled.get("Fetch", 0.0)
     limited, free = answers(gateways, ApiKey.Fetch, version, fetches("u"))
-    told = parsed(ApiKey.Fetch, version, limited).throttle_time_ms / 1000
-    assert told > SIZE / RATE - 2
-    assert gateways.limited.figures().throttled["Fetch"] - before == pytest.approx(told, abs=0.001)
+    throttle_seconds = parsed(ApiKey.Fetch, version, limited).throttle_time_ms / 1000
+    assert throttle_seconds > SIZE / RATE - 2
+    assert gateways.limited.figures().throttled["Fetch"] - before == pytest.approx(
+        throttle_seconds, abs=0.001
+    )
     assert parsed(ApiKey.Fetch, version, free).throttle_time_ms == 0
     at = 9 if version >= 12 else 8  # behind the length, the correlation id, and tags
     assert limited[:at] + bytes(4) + limited[at + 4 :] == free
@@ -92,9 +94,9 @@ def test_a_produce_is_told_for_how_long_it_is_not_read_from(
 ) -> None:
     records = message_set({1: 0, 2: 1}.get(version, 2), b"v" * 5000)
     limited, free = answers(gateways, ApiKey.Produce, version, produce_body(records))
-    told = parsed(ApiKey.Produce, version, limited)
-    assert told.throttle_time_ms > 2000
-    assert told.responses[0].partition_responses[0].error_code == 0
+    throttle_seconds = parsed(ApiKey.Produce, version, limited)
+    assert throttle_seconds.throttle_time_ms > 2000
+    assert throttle_seconds.responses[0].partition_responses[0].error_code == 0
     assert parsed(ApiKey.Produce, version, free).throttle_time_ms == 0
     assert len(limited) == len(free)
 
@@ -112,5 +114,5 @@ def test_what_the_cluster_says_is_passed_on_where_it_is_longer(
     finally:
         gateways.broker.guard = known
     for one in response:
-        told = parsed(ApiKey.Fetch, version, one).throttle_time_ms / 1000
-        assert told > SIZE / (RATE / 100) - 2
+        throttle_seconds = parsed(ApiKey.Fetch, version, one).throttle_time_ms / 1000
+        assert throttle_seconds > SIZE / (RATE / 100) - 2

@@ -11,8 +11,8 @@ def test_errors_are_found_wherever_they_stand() -> None:
 
 
 def test_fields_of_other_names_and_lists_that_are_null_count_too() -> None:
-    told = Message(results_by_partition=[Message(partition_error_code=55)])
-    body = Message(error_code=0, results_by_topic_v3_and_below=[told])
+    partition = Message(results_by_partition=[Message(partition_error_code=55)])
+    body = Message(error_code=0, results_by_topic_v3_and_below=[partition])
     assert error_codes(ApiKey.AddPartitionsToTxn, body) == {55: 1}
     assert not error_codes(ApiKey.Metadata, Message(topics=None))
 

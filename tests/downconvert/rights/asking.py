@@ -219,14 +219,14 @@ def _judge(
     request, response = answered
     answer = parsed(case.api, version, response)
     codes = set(error_codes(case.api, answer))
-    told = codes & AUTHORIZATION
+    errors = codes & AUTHORIZATION
     if case.api is ApiKey.DescribeLogDirs and version < LOG_DIRS_TELL and not answer.results:
-        told.add(CLUSTER_DENIED)
+        errors.add(CLUSTER_DENIED)
     if version in case.by_id and UNKNOWN_TOPIC_ID in codes and denied:
-        told.add(TOPIC_DENIED)
-    if denied and not told:
+        errors.add(TOPIC_DENIED)
+    if denied and not errors:
         raise WrongError(f"{denied} are denied, and the answer has errors {sorted(codes)}")
-    if told - {code for kind in denied for code in DENIALS[kind]}:
+    if errors - {code for kind in denied for code in DENIALS[kind]}:
         raise WrongError(f"{denied} are denied, and the answer has errors {sorted(codes)}")
     for kind in (TOPIC, GROUP, ID):
         for whose in ("own", "other"):
@@ -248,15 +248,15 @@ def _may_be_missing(settings: Settings, side: Side, case: Case, version: int) ->
 
 def _judge_operations(settings: Settings, case: Case, version: int, answer: Message) -> None:
     """The operations that an answer tells of are those that are granted."""
-    told: list[tuple[str, str, int]] = []
+    errors: list[tuple[str, str, int]] = []
     if case.api is ApiKey.Metadata and version >= METADATA_TELLS:
-        told = [(TOPIC, one.name, one.topic_authorized_operations) for one in answer.topics]
-        told.append((CLUSTER, "", answer.cluster_authorized_operations))
+        errors = [(TOPIC, one.name, one.topic_authorized_operations) for one in answer.topics]
+        errors.append((CLUSTER, "", answer.cluster_authorized_operations))
     elif case.api is ApiKey.DescribeGroups and version >= GROUPS_TELL:
-        told = [(GROUP, one.group_id, one.authorized_operations) for one in answer.groups]
+        errors = [(GROUP, one.group_id, one.authorized_operations) for one in answer.groups]
     elif case.api is ApiKey.DescribeCluster:
-        told = [(CLUSTER, "", answer.cluster_authorized_operations)]
-    for kind, name, bits in told:
+        errors = [(CLUSTER, "", answer.cluster_authorized_operations)]
+    for kind, name, bits in errors:
         if bits == NOT_TOLD:  # an error has no operations, nor has who did not ask
             continue
         expected = {one for one in granted(settings, kind, name) if one in TOLD[kind]}

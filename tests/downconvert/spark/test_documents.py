@@ -195,7 +195,7 @@ def test_what_is_sent_to_a_cluster_runs(tmp_path: Path) -> None:
 
 
 def test_every_option_is_reported() -> None:
-    told = set(re.findall(r"`([a-zA-Z]+)`", TEXT.partition("### Options")[2].partition("```")[0]))
+    named = set(re.findall(r"`([a-zA-Z]+)`", TEXT.partition("### Options")[2].partition("```")[0]))
     fields = {name.replace("_", "").lower() for name in Options.__dataclass_fields__}
     renamed = {
         "paths": None,
@@ -208,7 +208,7 @@ def test_every_option_is_reported() -> None:
         "storesettings": "endpoint",
     }
     expected = {renamed.get(name, name) for name in fields} - {None}
-    assert expected <= {name.lower() for name in told}
+    assert expected <= {name.lower() for name in named}
 
 
 @pytest.mark.usefixtures("spark")

@@ -14,7 +14,7 @@ from tests.downconvert.storage.logs import batch, segment
 SECONDS = 60.0
 
 
-def heard(found: list[warnings.WarningMessage], text: str, count: int) -> bool:
+def warned(found: list[warnings.WarningMessage], text: str, count: int) -> bool:
     """Whether so many warnings come that say so."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
@@ -40,8 +40,8 @@ def test_each_query_warns_of_lost_records_in_the_driver(
         warnings.simplefilter("always")
         for count in (1, 2):
             assert source.load(str(tmp_path)).count() == 5
-            assert heard(found, "copies of a-0 differ", count)
-            assert heard(found, "b-0: offsets 2 up to 5 are missing", count)
+            assert warned(found, "copies of a-0 differ", count)
+            assert warned(found, "b-0: offsets 2 up to 5 are missing", count)
     assert "differ" not in capfd.readouterr().err
 
 

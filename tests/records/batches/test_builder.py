@@ -197,10 +197,10 @@ def test_every_batch_of_kafka_can_be_rebuilt(name: str) -> None:
         elif not unseen:
             assert compressed_part(ours) == compressed_part(kafkas)
         assert list(read(MemoryRecords(ours))) == list(read(MemoryRecords(kafkas)))
-        assert told(ours) == told(kafkas)
+        assert fields_of(ours) == fields_of(kafkas)
 
 
-def told(entry: bytes) -> dict[str, Any]:
+def fields_of(entry: bytes) -> dict[str, Any]:
     """The fields of a header, without those that depend on compressed bytes or on unseen
     timestamps."""
     fields = only_header(entry)._asdict()

@@ -29,8 +29,8 @@ def test_a_failure_ends_with_the_command_that_repeats_it(
     monkeypatch.setattr(produce._Written, "_is_replicated", lambda _self: True)
     first = command("simulate-cluster", "--seed", "1", "--seeds", "2")
     assert first.code == 1
-    told, reproduce = first.err.strip().rsplit("\n", 1)
-    assert "2 brokers hold" in told
+    printed, reproduce = first.err.strip().rsplit("\n", 1)
+    assert "2 brokers hold" in printed
     assert reproduce == "reproduce: downconvert simulate-cluster --brokers 3 --faults all --seed 1"
     again = command(*shlex.split(reproduce)[2:])
     assert again.err == first.err

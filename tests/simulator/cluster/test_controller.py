@@ -27,7 +27,7 @@ def take_in(controller: Controller, epochs: dict[int, int], *isr: int) -> bool:
     return controller.change_isr(output.leader, epochs[output.leader], NAME, change)
 
 
-def heard(controller: Controller, epochs: dict[int, int], now: float, *nodes: int) -> None:
+def heartbeats(controller: Controller, epochs: dict[int, int], now: float, *nodes: int) -> None:
     for node in nodes:
         assert controller.heartbeat(node, epochs[node], {}, now) is not None
     controller.check(now)
@@ -36,7 +36,7 @@ def heard(controller: Controller, epochs: dict[int, int], now: float, *nodes: in
 def test_a_silent_broker_is_fenced_and_another_in_sync_leads() -> None:
     controller, epochs = started()
     before = controller.leadership(NAME)
-    heard(controller, epochs, SESSION_TIMEOUT + 1, 1, 2)
+    heartbeats(controller, epochs, SESSION_TIMEOUT + 1, 1, 2)
     output = controller.leadership(NAME)
     assert (before.leader, output.leader) == (0, 1)
     assert output.leader_epoch == before.leader_epoch + 1
@@ -45,11 +45,11 @@ def test_a_silent_broker_is_fenced_and_another_in_sync_leads() -> None:
 
 def test_below_the_minimum_removed_replicas_may_still_lead() -> None:
     controller, epochs = started()
-    heard(controller, epochs, 3.0, 0, 1)
-    heard(controller, epochs, 6.0, 0)
+    heartbeats(controller, epochs, 3.0, 0, 1)
+    heartbeats(controller, epochs, 6.0, 0)
     assert controller.leadership(NAME).isr == {0}
-    heard(controller, epochs, 6.1, 0, 1)
-    heard(controller, epochs, 8.5, 1)
+    heartbeats(controller, epochs, 6.1, 0, 1)
+    heartbeats(controller, epochs, 8.5, 1)
     output = controller.leadership(NAME)
     assert output.leader == 1
     assert output.isr == {1}
@@ -57,21 +57,21 @@ def test_below_the_minimum_removed_replicas_may_still_lead() -> None:
 
 def test_above_the_minimum_a_removed_replica_may_not_lead() -> None:
     controller, epochs = started(isr_min=1)
-    heard(controller, epochs, 3.0, 0)
+    heartbeats(controller, epochs, 3.0, 0)
     assert controller.leadership(NAME).isr == {0}
-    heard(controller, epochs, 3.1, 0, 1)
-    heard(controller, epochs, 6.0, 1)
+    heartbeats(controller, epochs, 3.1, 0, 1)
+    heartbeats(controller, epochs, 6.0, 1)
     assert controller.leadership(NAME).leader is None
-    heard(controller, epochs, 6.1, 0, 1)
+    heartbeats(controller, epochs, 6.1, 0, 1)
     assert controller.leadership(NAME).leader == 0
 
 
 def test_a_broker_that_lost_unflushed_data_is_neither_in_sync_nor_may_lead() -> None:
     controller, epochs = started()
-    heard(controller, epochs, 3.0, 0, 1)
+    heartbeats(controller, epochs, 3.0, 0, 1)
     epochs[1] = controller.register(1, 3.0, lost=True, incarnation=2)
     assert controller.leadership(NAME).isr == {0}
-    heard(controller, epochs, 6.0, 1)
+    heartbeats(controller, epochs, 6.0, 1)
     assert controller.leadership(NAME).leader is None
 
 
@@ -79,7 +79,7 @@ def test_a_repeated_registration_does_not_count_as_another_loss() -> None:
     controller, epochs = started()
     for _ in range(2):
         epochs[1] = controller.register(1, 0.0, lost=True, incarnation=2)
-        heard(controller, epochs, 0.0, 0, 1, 2)
+        heartbeats(controller, epochs, 0.0, 0, 1, 2)
         assert 1 not in controller.leadership(NAME).isr
         take_in(controller, epochs, 0, 1, 2)
     for node in (2, 0):

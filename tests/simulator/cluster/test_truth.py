@@ -14,7 +14,9 @@ def truth() -> Truth:
     return Truth([NAME])
 
 
-def told(truth: Truth, offset: int, epoch: int, who: str = "a", *, certain: bool = True) -> None:
+def observed(
+    truth: Truth, offset: int, epoch: int, who: str = "a", *, certain: bool = True
+) -> None:
     truth.saw_high_watermark(NAME, offset, 0, epoch, who, certain=certain)
 
 
@@ -39,14 +41,14 @@ def test_acknowledged_records_are_in_the_log_at_the_end(truth: Truth) -> None:
 
 
 def test_a_leaders_high_watermark_never_decreases_for_any_client(truth: Truth) -> None:
-    told(truth, 5, epoch=1)
-    told(truth, 4, epoch=1, who="b")  # his answer was longer under way
+    observed(truth, 5, epoch=1)
+    observed(truth, 4, epoch=1, who="b")  # his answer was longer under way
     with pytest.raises(InvariantError, match="decreases from 5 to 4"):
-        told(truth, 4, epoch=1)
+        observed(truth, 4, epoch=1)
 
 
 def test_a_later_leader_is_not_below_an_earlier_one_when_it_is_certain(truth: Truth) -> None:
-    told(truth, 5, epoch=1)
-    told(truth, 3, epoch=2, certain=False)
+    observed(truth, 5, epoch=1)
+    observed(truth, 3, epoch=2, certain=False)
     with pytest.raises(InvariantError, match="decreases from 5 to 4"):
-        told(truth, 4, epoch=2)
+        observed(truth, 4, epoch=2)

@@ -29,11 +29,11 @@ def face_to_face(
     driver = Driver(ours, FETCHES, ready)
     thread = Thread(target=driver.run)
     thread.start()
-    told: list[int] = []
-    reading = Consumers(theirs, expected, slow, rate, told.append).run()
+    answered: list[int] = []
+    reading = Consumers(theirs, expected, slow, rate, answered.append).run()
     thread.join(20)
     assert not thread.is_alive()
-    assert told == list(range(1, reading.answers + 1))
+    assert answered == list(range(1, reading.answers + 1))
     return driver.tally, reading
 
 

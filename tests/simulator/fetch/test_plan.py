@@ -132,7 +132,7 @@ def test_a_file_ends_at_the_same_place_in_every_mode(tmp_path: Path) -> None:
 
 def test_progress_tells_the_bytes_of_all_files(tmp_path: Path) -> None:
     paths = [written(tmp_path, batch(range(9)), batch(range(9, 18)), name=n) for n in "ab"]
-    told: list[int] = []
-    make_plan("zero-copy", paths, SMALL, progress=told.append)
+    progress_bytes: list[int] = []
+    make_plan("zero-copy", paths, SMALL, progress=progress_bytes.append)
     size = paths[0].stat().st_size
-    assert told == [size // 2, size, 3 * size // 2, 2 * size]
+    assert progress_bytes == [size // 2, size, 3 * size // 2, 2 * size]

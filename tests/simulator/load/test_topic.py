@@ -10,10 +10,10 @@ FILES = {".log", ".index", ".timeindex", ".snapshot"}
 
 
 def test_every_partition_has_records_and_indexes_of_its_own(tmp_path: Path) -> None:
-    told: list[int] = []
-    make_topic(tmp_path, SMALL.workload, SMALL.partitions, told.append)
-    assert made_size(SMALL.workload, SMALL.partitions) <= told[-1]
-    assert told == sorted(told)
+    sizes: list[int] = []
+    make_topic(tmp_path, SMALL.workload, SMALL.partitions, sizes.append)
+    assert made_size(SMALL.workload, SMALL.partitions) <= sizes[-1]
+    assert sizes == sorted(sizes)
     files = [path for path in tmp_path.rglob("*") if path.suffix in FILES]
     assert len(files) == SMALL.partitions * len(FILES)
     assert len({path.stat().st_ino for path in files}) == len(files)

@@ -150,13 +150,13 @@ class _Block:
                 pair.send_again(bodies, SIDES if self.run.servers.is_gateway else (KAFKA,))
             else:
                 pair.send(asked.api, asked.version, asked.body, bodies)
-            heard = pair.hear(MOMENT if asked.api in WAITING else PATIENCE)
-            if asked.api in WAITING and heard != [True, True]:
-                heard = pair.hear(PATIENCE / 10) if any(heard) else heard
-            if heard == [False, False]:
+            answered = pair.hear(MOMENT if asked.api in WAITING else PATIENCE)
+            if asked.api in WAITING and answered != [True, True]:
+                answered = pair.hear(PATIENCE / 10) if any(answered) else answered
+            if answered == [False, False]:
                 break  # it waits for others
-            if heard != [True, True]:
-                yield Difference(self.known.block, number, asked, "answered", *heard)
+            if answered != [True, True]:
+                yield Difference(self.known.block, number, asked, "answered", *answered)
                 return
             found = list(self._compared(pair, number, asked))
             is_late = _may_be_asked_again(asked) or any(str(one.kafka) in BUSY for one in found)
@@ -167,11 +167,11 @@ class _Block:
             if other is not pair and other.asked is not None and any(other.hear(0.0)):
                 api, version, body = other.asked
                 earlier = Operation(api, version, body, 0)
-                heard = other.hear(PATIENCE / 10)
-                if heard == [True, True]:
+                answered = other.hear(PATIENCE / 10)
+                if answered == [True, True]:
                     yield from self._compared(other, number, earlier)
                 else:
-                    yield Difference(self.known.block, number, earlier, "answered", *heard)
+                    yield Difference(self.known.block, number, earlier, "answered", *answered)
         if asked.api in ADMIN and self.run.is_in_step:
             yield from self._settled(number, asked)
         if asked.api in (ApiKey.EndTxn, ApiKey.InitProducerId):

@@ -95,14 +95,14 @@ class Pair:
                         self._heard[side] = self._talks[side].receive()
                     except (AssertionError, OSError):
                         self._heard[side] = b""
-        return [heard is not None for heard in self._heard]
+        return [frame is not None for frame in self._heard]
 
     def answers(self) -> list[Message | None]:
         """Both answers; None of a server that ended the connection."""
         assert self.asked is not None
         api, version, _ = self._last = self.asked
         self.asked = None
-        return [_read(api, version, heard) if heard else None for heard in self._heard]
+        return [_read(api, version, frame) if frame else None for frame in self._heard]
 
 
 def _versions(talk: Talk) -> dict[int, range]:
@@ -114,9 +114,9 @@ def _common(theirs: range, ours: range) -> range:
     return range(max(theirs.start, ours.start), min(theirs.stop, ours.stop))
 
 
-def _read(api: ApiKey, version: int, heard: bytes) -> Message:
+def _read(api: ApiKey, version: int, frame: bytes) -> Message:
     try:
-        return parsed(api, version, heard)
+        return parsed(api, version, frame)
     except BadRequestError as error:
         return Message(unreadable=str(error))
 

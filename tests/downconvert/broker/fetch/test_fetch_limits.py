@@ -143,8 +143,10 @@ def test_a_follower_that_asks_another_broker_than_the_leader_is_told_who_leads(
         waits = {"max_wait_ms": WAIT, "min_bytes": 1}
         (one,) = found(asked(broker, version, {"t": 0}, **follower, **waits))
         assert one.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-        told = (one.current_leader.leader_id, one.current_leader.leader_epoch)
-        assert told == ((-1 if leader is None else leader, 5) if version >= 16 else (-1, -1))
+        leader_named = (one.current_leader.leader_id, one.current_leader.leader_epoch)
+        assert leader_named == (
+            (-1 if leader is None else leader, 5) if version >= 16 else (-1, -1)
+        )
         partition.leader = NODE
         (one,) = found(asked(broker, version, {"t": 9}, **follower))
         assert one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE

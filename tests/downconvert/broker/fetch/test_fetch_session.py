@@ -52,39 +52,39 @@ class Follower:
         return response
 
 
-def told(response: Message) -> list[str]:
+def topics_in(response: Message) -> list[str]:
     return [topic.topic for topic in response.responses]
 
 
 @pytest.mark.parametrize("version", SINCE)
 def test_only_what_is_new_is_told(version: int, broker: Broker) -> None:
     one = Follower(broker, version)
-    assert told(one.ask(dict.fromkeys(ENDS, 0))) == ["a", "b", "c"]
+    assert topics_in(one.ask(dict.fromkeys(ENDS, 0))) == ["a", "b", "c"]
     assert one.id > 0
-    assert told(one.ask(ENDS)) == []
-    assert told(one.ask({"b": 0})) == ["b"]
+    assert topics_in(one.ask(ENDS)) == []
+    assert topics_in(one.ask({"b": 0})) == ["b"]
 
 
 def test_partitions_with_records_are_read_last_the_next_time(broker: Broker) -> None:
     one = Follower(broker)
     one.ask(dict.fromkeys(ENDS, 0))
-    assert told(one.ask({"b": 1, "c": 1})) == ["a"]
-    assert told(one.ask({"b": 0, "c": 0})) == ["b", "c", "a"]
+    assert topics_in(one.ask({"b": 1, "c": 1})) == ["a"]
+    assert topics_in(one.ask({"b": 0, "c": 0})) == ["b", "c", "a"]
 
 
 def test_an_error_is_told_until_it_is_over(broker: Broker) -> None:
     one = Follower(broker)
     one.ask(ENDS | {"a": 99})
     assert [topic.partitions[0].error_code for topic in one.ask().responses] == [1]
-    assert told(one.ask({"a": 2})) == ["a"], "the high watermark is right again"
-    assert told(one.ask()) == []
+    assert topics_in(one.ask({"a": 2})) == ["a"], "the high watermark is right again"
+    assert topics_in(one.ask()) == []
 
 
 def test_forgotten_partitions_are_not_told_any_more(broker: Broker) -> None:
     one = Follower(broker)
     one.ask(dict.fromkeys(ENDS, 0))
     forgotten = [Message(topic="a", partitions=[0]), Message(topic="x", partitions=[9])]
-    assert told(one.ask(forgotten_topics_data=forgotten)) == ["b", "c"]
+    assert topics_in(one.ask(forgotten_topics_data=forgotten)) == ["b", "c"]
     all_others = [Message(topic=name, partitions=[0]) for name in "bc"]
     assert one.ask(forgotten_topics_data=all_others).session_id == 0
     assert len(broker.fetch_sessions) == broker.fetch_sessions.partitions == 0
@@ -96,7 +96,7 @@ def test_a_fetch_that_forgets_all_partitions_ends_the_session_and_reads_what_it_
     one = Follower(broker)
     one.ask({"a": 2})
     response = one.ask({"a": 0}, forgotten_topics_data=[Message(topic="a", partitions=[0])])
-    assert told(response) == ["a"]
+    assert topics_in(response) == ["a"]
     assert response.responses[0].partitions[0].records
     assert response.session_id == len(broker.fetch_sessions) == 0
 

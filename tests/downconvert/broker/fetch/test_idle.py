@@ -82,9 +82,9 @@ class Consumer:
     def ask(self, offsets: dict[int, int], **fields: Any) -> list[Message]:
         body = self.body(offsets, **fields)
         response = ask(self.broker, ApiKey.Fetch, self.version, body, now=self.now)
-        return self.told(response)
+        return self.partitions_in(response)
 
-    def told(self, response: Message) -> list[Message]:
+    def partitions_in(self, response: Message) -> list[Message]:
         assert response.error_code == ErrorCode.NONE
         self.id, self.epoch = response.session_id, self.epoch + 1
         return [one for topic in response.responses for one in topic.partitions]
@@ -149,7 +149,7 @@ def test_a_session_that_waits_is_woken_by_what_comes(broker: Broker, looks: list
     assert looks == []
     produce(broker, 3, 0)
     broker.tick(0.1)
-    (found,) = consumer.told(answer(exchange))
+    (found,) = consumer.partitions_in(answer(exchange))
     assert (found.partition_index, found.high_watermark) == (3, 1)
     assert {look.removeprefix("read ") for look in looks} == {"t-3"}
 
@@ -161,7 +161,7 @@ def test_a_session_that_waits_in_vain_looks_at_nothing(broker: Broker, looks: li
     exchange = begin(broker, ApiKey.Fetch, VERSION, body)
     assert not exchange.is_done
     broker.tick(1.1)
-    assert consumer.told(answer(exchange)) == []
+    assert consumer.partitions_in(answer(exchange)) == []
     assert looks == []
 
 
@@ -239,7 +239,7 @@ def test_a_fetch_that_waits_looks_at_the_files_when_it_comes_and_when_it_is_late
         exchange = begin(broker, ApiKey.Fetch, VERSION, body, now=consumer.now)
         assert not exchange.is_done
         broker.tick(consumer.now + 1.1)
-        assert consumer.told(answer(exchange)) == []
+        assert consumer.partitions_in(answer(exchange)) == []
     assert sum(calls) <= 2 * (2 * COUNT + 1)
     assert len([count for count in calls if count]) <= 2 * 2, "and one for the start offsets"
 
@@ -256,5 +256,5 @@ def test_what_another_process_wrote_meanwhile_is_told_when_it_is_late(tmp_path: 
         exchange = begin(broker, ApiKey.Fetch, VERSION, body, now=consumer.now)
         produce(owner, 2, 0)
         broker.tick(consumer.now + 1.1)
-        (found,) = consumer.told(answer(exchange))
+        (found,) = consumer.partitions_in(answer(exchange))
         assert (found.partition_index, found.high_watermark) == (2, 1)

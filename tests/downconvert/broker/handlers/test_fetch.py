@@ -52,7 +52,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def told(records: list[Record]) -> list[Told]:
+def fields(records: list[Record]) -> list[Told]:
     return [(one.offset, one.key, one.value) for one in records]
 
 
@@ -226,7 +226,7 @@ def test_records_are_never_null(version: int, tmp_path: Path) -> None:
 def test_headers_do_not_keep_old_clients_from_reading(version: int, tmp_path: Path) -> None:
     record = Record(0, 5, key=b"k", value=b"v", headers=(("h", b"x"), ("h", None)))
     with broker_of(tmp_path, {"events": {0: [build([record], magic=V2)]}}) as broker:
-        assert told(records_of(fetch(broker, version, "events", 0))) == [(0, b"k", b"v")]
+        assert fields(records_of(fetch(broker, version, "events", 0))) == [(0, b"k", b"v")]
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)

@@ -37,8 +37,8 @@ def test_the_failure_of_a_broker_makes_few_lines_that_say_how_many_it_hit(
     ends = [r.getMessage() for r in caplog.records if "[broker_failed" in r.getMessage()]
     seconds = caplog.records[-1].created - caplog.records[0].created
     assert len(ends) <= (LINES_MAX + 1) * (seconds + 2)
-    told = [int(line.split()[1]) for line in ends if line.startswith("and ")]
-    assert sum(told) + len(ends) - len(told) == CLIENTS + 3 * (CLIENTS // 2)
+    omitted = [int(line.split()[1]) for line in ends if line.startswith("and ")]
+    assert sum(omitted) + len(ends) - len(omitted) == CLIENTS + 3 * (CLIENTS // 2)
 
 
 def test_each_end_says_who_the_client_was_or_claimed_to_be(

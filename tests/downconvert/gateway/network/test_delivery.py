@@ -237,7 +237,7 @@ def test_a_turn_that_has_begun_is_waited_for_where_its_connection_is_cancelled()
 
 def test_a_job_goes_on_as_long_as_the_pool_lets_it() -> None:
     """The pool is told how many turns in a row there were, so that other jobs have theirs."""
-    told: list[int] = []
+    counted: list[int] = []
     again: list[bool] = []
 
     class Pool:
@@ -246,7 +246,7 @@ def test_a_job_goes_on_as_long_as_the_pool_lets_it() -> None:
                 again.append(True)
 
         def may_continue(self, turns: int) -> bool:
-            told.append(turns)
+            counted.append(turns)
             return turns < 3
 
     def steps() -> Steps:
@@ -258,5 +258,5 @@ def test_a_job_goes_on_as_long_as_the_pool_lets_it() -> None:
     pool: Any = Pool()
     step = asyncio.run(module.Delivery(client, pool).advance(steps(), nothing))
     assert isinstance(step, Nothing)
-    assert told == [1, 2, 3, 1, 2, 3, 1]
+    assert counted == [1, 2, 3, 1, 2, 3, 1]
     assert len(again) == 2

@@ -44,7 +44,7 @@ def clusters(between: Between, records: bytes | None = None, **fields: int) -> b
     return data[:4] + between.upstream.last_id.to_bytes(4) + data[8:]
 
 
-def told(between: Between) -> Message:
+def response_to(between: Between) -> Message:
     """The answer that the client was sent."""
     data = bytes(between.client.sent)
     between.client.sent.clear()
@@ -64,7 +64,7 @@ def test_an_old_fetch_is_translated_and_counted_the_first_time_and_later(through
             between.now += 3
             between.broker.arrive(clusters(between))
             size = len(between.client.sent)
-            assert values_of(told(between)) == [bytes([n]) * 9 for n in range(8)]
+            assert values_of(response_to(between)) == [bytes([n]) * 9 for n in range(8)]
             assert between.client.deadline.limits[-1] == between.now + IDLE
             assert between.passing.is_idle
             assert between.passing.requests == number
@@ -125,7 +125,7 @@ def test_error_codes_of_old_fetches_are_counted(through: Through, code: int) -> 
         for _ in range(2):
             between.client.arrive(old_fetch())
             between.broker.arrive(clusters(between, b"", error_code=code))
-            assert told(between).error_code == code
+            assert response_to(between).error_code == code
         assert between.counted.errors == [("Fetch", {code: 1})] * 2
 
     run(through, use)
@@ -142,7 +142,7 @@ def test_an_answer_in_pieces_is_taken_when_it_is_whole(through: Through) -> None
         assert between.client.deadline.limits[-1] == 150 + REQUEST_TIMEOUT
         assert not between.client.sent
         between.broker.arrive(whole[-1:])
-        assert len(values_of(told(between))) == 8
+        assert len(values_of(response_to(between))) == 8
 
     run(through, use)
 
@@ -157,7 +157,7 @@ def test_more_is_asked_for_while_the_answer_is_short(through: Through) -> None:
         assert between.client.deadline.limits[-1] >= 150 + REQUEST_TIMEOUT
         rest = clusters(between, batch(first=8), high_watermark=16, last_stable_offset=16)
         between.broker.arrive(rest)
-        assert len(values_of(told(between))) == 16
+        assert len(values_of(response_to(between))) == 16
         assert between.passing.requests == 1
 
     run(through, use)

@@ -107,7 +107,7 @@ def test_who_ended_it_is_told_before_the_loop_has_told_the_stream(
 ) -> None:
     monkeypatch.setattr(splicing, "TURN_SIZE", 1)
 
-    async def told(which: int) -> str:
+    async def read_from(which: int) -> str:
         async with connections(UNLIMITED) as ((source, target), ends):
             for end in ends:
                 end.send(bytes(64 * KiB))
@@ -116,7 +116,7 @@ def test_who_ended_it_is_told_before_the_loop_has_told_the_stream(
                 await source.copy_to(target, MiB)
         return error.value.peer
 
-    assert [asyncio.run(told(which)) for which in range(2)] == list(UNLIMITED)
+    assert [asyncio.run(read_from(which)) for which in range(2)] == list(UNLIMITED)
 
 
 @pytest.mark.parametrize("begun", [True, False])
@@ -168,17 +168,17 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the loop calls splices, and is told what to watch for them."""
     counts = Counter[str]()
     for name in ("_advance", "_watch"):
-        told = getattr(splicing.Splice, name)
+        read_from = getattr(splicing.Splice, name)
 
         def counted(
             self: splicing.Splice,
             *args: int | None,
-            told: Callable[..., None] = told,
+            read_from: Callable[..., None] = read_from,
             name: str = name,
         ) -> None:
             changes = name == "_advance" or args[0] != self._watched
             counts[name] += changes
-            told(self, *args)
+            read_from(self, *args)
 
         monkeypatch.setattr(splicing.Splice, name, counted)
     return counts

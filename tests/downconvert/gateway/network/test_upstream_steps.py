@@ -107,7 +107,7 @@ def test_an_answer_is_forwarded_whole_and_charged_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has_tags", "seconds", "theirs", "told"),
+    ("has_tags", "seconds", "theirs", "milliseconds"),
     [
         (False, 2.5, 700, 2500),
         (True, 2.5, 700, 2500),
@@ -117,11 +117,11 @@ def test_an_answer_is_forwarded_whole_and_charged_before() -> None:
     ],
 )
 def test_a_throttle_time_is_told_in_its_place(
-    has_tags: bool, seconds: float, theirs: int, told: int
+    has_tags: bool, seconds: float, theirs: int, milliseconds: int
 ) -> None:
     tags, rest = b"\0" * has_tags, b"the rest"
     data = framed(9, tags, theirs.to_bytes(4, signed=True), rest)
-    wanted = framed(9, tags, told.to_bytes(4, signed=True), rest)
+    wanted = framed(9, tags, milliseconds.to_bytes(4, signed=True), rest)
     found, left, charged = forward(data + b"next", seconds, ThrottleField(4 + has_tags))
     assert (found, left, charged) == (wanted, b"next", [len(data)])
 

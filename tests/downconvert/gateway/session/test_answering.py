@@ -33,8 +33,12 @@ def test_an_answer_has_the_requests_version_unless_another_is_given(version: int
     asked = header(ApiKey.SaslAuthenticate, 2, Message(auth_bytes=b""))
     body = Message(error_code=58, error_message="no", auth_bytes=b"", session_lifetime_ms=7)
     found = answered(asked, body, version=version)
-    told = parsed(ApiKey.SaslAuthenticate, version or 2, bytes_of(found.send))
-    assert (told.error_code, told.error_message, told.session_lifetime_ms) == (58, "no", 7)
+    response = parsed(ApiKey.SaslAuthenticate, version or 2, bytes_of(found.send))
+    assert (response.error_code, response.error_message, response.session_lifetime_ms) == (
+        58,
+        "no",
+        7,
+    )
     assert found.errors == {58: 1}
     assert found.ends is None
     assert answered(asked, body, ends=HangUp(REASON)).ends == HangUp(REASON)
@@ -43,9 +47,9 @@ def test_an_answer_has_the_requests_version_unless_another_is_given(version: int
 def test_an_unknown_version_is_answered_in_the_first_with_the_offered_ones() -> None:
     asked = header(ApiKey.ApiVersions, 3, Message(client_software_name="a"))
     found = versions_unsupported(asked, OFFERED)
-    told = parsed(ApiKey.ApiVersions, 0, bytes_of(found.send))
-    assert told.error_code == ErrorCode.UNSUPPORTED_VERSION
-    (one,) = told.api_keys
+    response = parsed(ApiKey.ApiVersions, 0, bytes_of(found.send))
+    assert response.error_code == ErrorCode.UNSUPPORTED_VERSION
+    (one,) = response.api_keys
     assert (one.api_key, one.min_version, one.max_version) == (ApiKey.ApiVersions, 2, 4)
     assert found.ends is None
 
@@ -57,8 +61,8 @@ def test_a_client_over_its_limit_is_told_so_in_each_version_that_has_a_word_for_
     asked = header(ApiKey.ApiVersions, version, Message(client_software_name="a"))
     found = over_limit(asked, REASON)
     assert isinstance(found, Answer)
-    told = parsed(ApiKey.ApiVersions, version, bytes_of(found.send))
-    assert (told.error_code, told.api_keys) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, [])
+    response = parsed(ApiKey.ApiVersions, version, bytes_of(found.send))
+    assert (response.error_code, response.api_keys) == (ErrorCode.THROTTLING_QUOTA_EXCEEDED, [])
     assert found.errors == {ErrorCode.THROTTLING_QUOTA_EXCEEDED: 1}
     assert found.ends == HangUp(REASON, is_over_limit=True)
 

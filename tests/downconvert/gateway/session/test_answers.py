@@ -85,12 +85,12 @@ def test_partitions_that_got_nothing_beside_others_are_asked_for_alone() -> None
 
 def test_the_longest_throttle_time_of_several_answers_is_told() -> None:
     cut = batch(0)[:-1]
-    told, _ = old_fetch(
+    response, _ = old_fetch(
         fetch_body(0, 0),
         answer(part(0, cut, 1), part(1, batch(0), 1), throttle=70),
         answer(part(0, batch(0), 1), throttle=20),
     )
-    assert told.throttle_time_ms == 70
+    assert response.throttle_time_ms == 70
 
 
 @pytest.mark.parametrize("fetch", [old_fetch, new_fetch])
@@ -111,42 +111,42 @@ def refused(index: int, code: int) -> Message:
     return one
 
 
-def offsets_of(told: Message, index: int = 0) -> list[int]:
+def offsets_of(response: Message, index: int = 0) -> list[int]:
     channel = BytesIO()
-    send = told.responses[0].partitions[index].records
+    send = response.responses[0].partitions[index].records
     while send and not send.completed:
         send.write_to(channel)
     return [record.offset for record in read(MemoryRecords(channel.getvalue()))]
 
 
 def test_an_error_behind_records_is_left_to_the_next_fetch() -> None:
-    told, asked = old_fetch(
+    response, asked = old_fetch(
         fetch_body(0), answer(part(0, batch(0), 9)), answer(refused(0, ErrorCode.CORRUPT_MESSAGE))
     )
-    (one,) = told.responses[0].partitions
-    assert (one.error_code, offsets_of(told), len(asked)) == (0, [0], 2)
+    (one,) = response.responses[0].partitions
+    assert (one.error_code, offsets_of(response), len(asked)) == (0, [0], 2)
 
 
 def test_an_answer_that_fails_as_a_whole_is_told_of_each_partition_without_records() -> None:
     """Also of those that had records before: their next fetch gets it."""
     failed = Message(error_code=-1, throttle_time_ms=0, session_id=0, responses=[])
-    told, _ = old_fetch(fetch_body(0, 0), failed)
-    assert [one.error_code for one in told.responses[0].partitions] == [-1, -1]
-    told, _ = old_fetch(fetch_body(0), answer(part(0, batch(0), 9)), failed)
-    assert [one.error_code for one in told.responses[0].partitions] == [0]
-    assert offsets_of(told) == [0]
+    response, _ = old_fetch(fetch_body(0, 0), failed)
+    assert [one.error_code for one in response.responses[0].partitions] == [-1, -1]
+    response, _ = old_fetch(fetch_body(0), answer(part(0, batch(0), 9)), failed)
+    assert [one.error_code for one in response.responses[0].partitions] == [0]
+    assert offsets_of(response) == [0]
 
 
 def test_what_follows_and_is_larger_than_the_rest_of_the_limit_is_left_to_the_next_fetch() -> None:
     small, large = batch(0), batch(1, size=20_000)
     for limit, found in ((len(small) + len(large) - 1, [0]), (len(small) + len(large), [0, 1])):
-        told, asked = old_fetch(
+        response, asked = old_fetch(
             fetch_body(0, max_bytes=limit, wait=500),
             answer(part(0, small, 2)),
             answer(part(0, large, 2)),
             version=3,
         )
-        assert (offsets_of(told), len(asked)) == (found, 2)
+        assert (offsets_of(response), len(asked)) == (found, 2)
         assert bodies(asked)[1].topics[0].partitions[0].partition_max_bytes == limit - len(small)
         assert [(one.max_wait_ms, one.min_bytes) for one in bodies(asked)] == [(500, 1), (0, 0)]
 
@@ -164,9 +164,9 @@ def test_partitions_that_are_read_on_are_asked_for_together() -> None:
 def test_a_committed_fetch_of_an_old_client_ends_at_the_last_stable_offset() -> None:
     policy = ConversionPolicy(isolation="read_committed")
     steps = fetching.fetch(fetch_body(0), 2, SERVED, lambda _topic: policy)
-    told, asked = drive(steps, answer(part(0, batch(0), end=9, stable=1)))
-    assert (offsets_of(told), len(asked)) == ([0], 1)
-    assert told.responses[0].partitions[0].high_watermark == 9
+    response, asked = drive(steps, answer(part(0, batch(0), end=9, stable=1)))
+    assert (offsets_of(response), len(asked)) == ([0], 1)
+    assert response.responses[0].partitions[0].high_watermark == 9
 
 
 def test_a_fetch_is_committed_if_any_of_its_topics_is() -> None:
@@ -199,9 +199,9 @@ def test_a_fetch_waits_again_only_if_all_it_found_was_nothing_for_the_client(
 
 
 def test_a_fetch_at_the_end_asks_once() -> None:
-    told, asked = old_fetch(fetch_body(5, wait=500), answer(part(0, b"", 5)))
+    response, asked = old_fetch(fetch_body(5, wait=500), answer(part(0, b"", 5)))
     assert len(asked) == 1
-    assert told.responses[0].partitions[0].records == b""
+    assert response.responses[0].partitions[0].records == b""
 
 
 def test_a_session_that_is_left_names_no_partition_to_forget() -> None:
@@ -240,8 +240,8 @@ def test_a_producer_hears_how_long_the_cluster_throttles_it(acks: int) -> None:
     body = produce_body(message_set(1, b"a"), acks)
     one = Message(index=0, error_code=0, base_offset=3)
     result = Message(throttle_time_ms=40, responses=[Message(name="t", partition_responses=[one])])
-    told, _ = drive(producing.produce(body, range(3, 12), 1.0), result)
-    assert told.throttle_time_ms == 40
+    response, _ = drive(producing.produce(body, range(3, 12), 1.0), result)
+    assert response.throttle_time_ms == 40
 
 
 def test_the_earliest_offset_is_the_start_whatever_the_cluster_finds_for_it() -> None:
@@ -253,5 +253,5 @@ def test_the_earliest_offset_is_the_start_whatever_the_cluster_finds_for_it() ->
         part = Message(partition_index=0, error_code=0, offset=offset, timestamp=-1)
         return Message(topics=[Message(name="t", partitions=[part])])
 
-    told, _ = drive(translate(ApiKey.ListOffsets, body, 0, 5), found(3), found(7))
-    assert told.topics[0].partitions[0].old_style_offsets == [7]
+    response, _ = drive(translate(ApiKey.ListOffsets, body, 0, 5), found(3), found(7))
+    assert response.topics[0].partitions[0].old_style_offsets == [7]

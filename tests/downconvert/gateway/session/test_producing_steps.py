@@ -24,7 +24,7 @@ def body(*partitions: tuple[str, int, bytes | None], acks: int = -1) -> Message:
     return Message(acks=acks, timeout_ms=4321, topic_data=list(topics.values()))
 
 
-def told(*parts: tuple[str, int, int], throttle: int = 0) -> Message:
+def response(*parts: tuple[str, int, int], throttle: int = 0) -> Message:
     """The cluster's answer: topic, partition and error code. Offsets are from 100 on."""
     return Message(
         throttle_time_ms=throttle,
@@ -77,7 +77,7 @@ def results(found: Message) -> list[tuple[str, int, int, int]]:
 def test_the_cluster_is_asked_in_a_version_whose_answers_name_no_broker(
     served: range, version: int
 ) -> None:
-    said = told(("t", 0, 0))
+    said = response(("t", 0, 0))
     _, (turn, ask) = run(body(("t", 0, message_set(0, b"a"))), said, served=served)
     assert turn is TURN  # converting takes time
     assert (ask.api, ask.version) == (ApiKey.Produce, version)
@@ -91,7 +91,7 @@ def test_the_cluster_gets_what_was_accepted_as_the_producer_wanted_it_written() 
         ("v", 1, message_set(1, b"c")),
         ("v", 4, None),
     )
-    found, yielded = run(asked, told(("v", 1, 0), ("t", 3, 0)))
+    found, yielded = run(asked, response(("v", 1, 0), ("t", 3, 0)))
     sent = yielded[-1].body
     assert (sent.acks, sent.timeout_ms) == (-1, 4321)
     values = {
@@ -134,7 +134,7 @@ def test_the_cluster_is_not_asked_for_nothing() -> None:
 def test_codes_of_the_cluster_become_codes_that_old_producers_handle(
     said: ErrorCode, code: ErrorCode
 ) -> None:
-    found, _ = run(body(("t", 0, message_set(0, b"a"))), told(("t", 0, said)))
+    found, _ = run(body(("t", 0, message_set(0, b"a"))), response(("t", 0, said)))
     assert results(found) == [("t", 0, code, 100)]
 
 
@@ -144,7 +144,7 @@ def test_codes_of_the_cluster_become_codes_that_old_producers_handle(
 def test_only_messages_that_no_cluster_takes_are_refused_for_their_size(
     size: int, code: ErrorCode
 ) -> None:
-    answers = [told(("t", 0, 0))] if code is ErrorCode.NONE else []
+    answers = [response(("t", 0, 0))] if code is ErrorCode.NONE else []
     found, _ = run(body(("t", 0, message_set(0, bytes(size)))), *answers)
     assert results(found)[0][2] == code
 
@@ -168,5 +168,5 @@ def test_a_refused_producer_that_expects_an_answer_gets_one() -> None:
 
 
 def test_the_producer_is_told_how_long_the_cluster_throttles_it() -> None:
-    found, _ = run(body(("t", 0, message_set(0, b"a"))), told(("t", 0, 0), throttle=77))
+    found, _ = run(body(("t", 0, message_set(0, b"a"))), response(("t", 0, 0), throttle=77))
     assert found.throttle_time_ms == 77

@@ -134,8 +134,8 @@ def test_batches_in_zstd_get_the_codec_of_the_rule_and_others_keep_theirs() -> N
     codecs = [Codec.ZSTD, Codec.GZIP, Codec.NONE, Codec.ZSTD]
     data = b"".join(batch(n, codec=codec) for n, codec in enumerate(codecs))
     found, _ = run(body(0), answer(part(data)))
-    told = read_by_client(found.responses[0].partitions[0])
-    assert told == [(0, Codec.LZ4), (1, Codec.GZIP), (2, Codec.NONE), (3, Codec.LZ4)]
+    messages = read_by_client(found.responses[0].partitions[0])
+    assert messages == [(0, Codec.LZ4), (1, Codec.GZIP), (2, Codec.NONE), (3, Codec.LZ4)]
 
 
 @pytest.mark.parametrize("at", [8 * MAGIC_AT, -30], ids=["header", "records"])
@@ -161,8 +161,8 @@ def test_nothing_follows_damage_whichever_part_it_is_in(damaged: int) -> None:
         one = build([Record(n, 1, value=value)], magic=2, codec=Codec.ZSTD)
         data += flipped(one, 8 * 100_000) if n == damaged else one
     found, _ = run(body(0), answer(part(bytes(data))))
-    (told,) = found.responses[0].partitions
-    assert (told.error_code, len(read_by_client(told))) == (0, damaged)
+    (partition,) = found.responses[0].partitions
+    assert (partition.error_code, len(read_by_client(partition))) == (0, damaged)
 
 
 @pytest.mark.parametrize(
@@ -194,15 +194,15 @@ def test_only_the_partition_without_records_is_read_on_after() -> None:
     first = answer(part(batch(1)), part(emptied(0, 3), number=1))
     found, asked = run(body(1, 1), first, answer(part(batch(4), number=1)))
     assert [one.partition for one in asked[1].topics[0].partitions] == [1]
-    told = [read_by_client(one) for one in found.responses[0].partitions]
-    assert told == [[(1, Codec.NONE)], [(4, Codec.NONE)]]
+    messages = [read_by_client(one) for one in found.responses[0].partitions]
+    assert messages == [[(1, Codec.NONE)], [(4, Codec.NONE)]]
 
 
 def test_empty_batches_before_records_are_left_out() -> None:
     data = emptied(0, 3) + batch(4) + batch(5)
     found, _ = run(body(1), answer(part(data)))
-    told = read_by_client(found.responses[0].partitions[0])
-    assert told == [(4, Codec.NONE), (5, Codec.NONE)]
+    messages = read_by_client(found.responses[0].partitions[0])
+    assert messages == [(4, Codec.NONE), (5, Codec.NONE)]
 
 
 @pytest.mark.parametrize("committed", [False, True])

@@ -303,8 +303,8 @@ def test_a_change_whose_fields_are_unknown_is_in_the_audit_each_time(
     through = Through(broker, tamper=with_reassignments)
     for _ in range(2):
         assert through.passes(request)
-    told = [one.getMessage() for one in caplog.records]
-    assert told == ["client 10.0.0.7: AlterPartitionReassignments: topic t"] * 2
+    lines = [one.getMessage() for one in caplog.records]
+    assert lines == ["client 10.0.0.7: AlterPartitionReassignments: topic t"] * 2
     assert not through.session.passed
 
 

@@ -96,7 +96,7 @@ def test_an_error_of_the_cluster_is_not_taken_for_no_offset_yet() -> None:
     """A client that is told so begins anew, from the log's beginning or end."""
     steps = translate(ApiKey.OffsetFetch, Message(group_id="g", topics=[]), 0, 1)
     next(steps)
-    told = [
+    partitions = [
         Message(partition_index=index, committed_offset=offset, error_code=code)
         for index, (offset, code) in enumerate(
             [
@@ -108,7 +108,7 @@ def test_an_error_of_the_cluster_is_not_taken_for_no_offset_yet() -> None:
         )
     ]
     with pytest.raises(StopIteration) as end:
-        steps.send(Message(topics=[Message(name="t", partitions=told)]))
+        steps.send(Message(topics=[Message(name="t", partitions=partitions)]))
     assert [one.error_code for one in end.value.value.topics[0].partitions] == [
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,

@@ -33,14 +33,14 @@ class Tracker:
 
 def test_tasks_of_the_jobs_in_the_block_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "POLL_SECONDS", 0.001)
-    tracker, told = Tracker(), []
+    tracker, steps = Tracker(), []
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
     threads = threading.active_count()
-    with polled(session, "audit", lambda *step: told.append(step)):
-        assert told == [("audit", 0, 1)]
+    with polled(session, "audit", lambda *step: steps.append(step)):
+        assert steps == [("audit", 0, 1)]
         assert tracker.asked.acquire(timeout=10)
         tracker.jobs = [1, 2]
         for _ in range(3):
             assert tracker.asked.acquire(timeout=10)
-    assert set(told[1:]) == {("audit", 3, 8)}
+    assert set(steps[1:]) == {("audit", 3, 8)}
     assert threading.active_count() == threads

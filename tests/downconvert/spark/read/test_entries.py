@@ -29,8 +29,8 @@ def with_index(tmp_path: Path, good: list[bytes], data: bytes) -> None:
 
 
 def corrupt(found: list[Row]) -> list[tuple[int, str]]:
-    told = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
-    return [(row["position"], row["reason"]) for row in told]
+    damage_rows = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    return [(row["position"], row["reason"]) for row in damage_rows]
 
 
 def offsets(found: list[Row]) -> list[int]:

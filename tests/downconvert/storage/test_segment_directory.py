@@ -135,6 +135,12 @@ def test_a_log_is_renamed_after_its_indexes_and_removed_before_them(path: Path) 
     to_swap, _, of_second, to_live = logs
     assert all(".swap" in what for what in disk.done[: to_swap + 1])
     assert disk.done[of_second + 1].startswith(f"{2:020}.")
+    for base in (0, 2):  # removed: the log comes first
+        removed = [
+            what for what in disk.done if what.startswith(f"{base:020}.") and " " not in what
+        ]
+        assert removed[0] == file_name(base, Kind.LOG)
+        assert len(removed) >= 3
     assert to_live == len(disk.done) - 1
     assert all(what.startswith(f"{0:020}.") for what in disk.done[to_live - 2 :])
 

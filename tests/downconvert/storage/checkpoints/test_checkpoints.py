@@ -4,9 +4,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from downconvert.storage import TopicPartition
+import pytest
+
+from downconvert.storage import DiskFullError, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import read_offsets
 from downconvert.storage.checkpoints.checkpoints import Checkpoints
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.files import WritableFile
 from downconvert.storage.names import CLEANER_POINTS, LOG_STARTS, RECOVERY_POINTS
 from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk
@@ -48,6 +51,57 @@ def test_a_cleaner_point_is_lowered_and_never_raised_by_that(tmp_path: Path) -> 
     assert mine.cleaner_point == 5
     mine.lower_cleaner_point(3)
     assert mine.cleaner_point == 3
+
+
+def test_an_offset_that_a_full_disk_refused_is_written_later(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    mine = Checkpoints(tmp_path, disk).of(TopicPartition("t", 0))
+    mine.set_recovery_point(3)
+    disk.fill(is_full=True)
+    with pytest.raises(DiskFullError):
+        mine.set_recovery_point(5)
+    assert mine.recovery_point == 3
+    disk.fill(is_full=False)
+    mine.set_recovery_point(5)
+    assert read_offsets(tmp_path / RECOVERY_POINTS) == {TopicPartition("t", 0): 5}
+
+
+def test_a_partition_that_a_full_disk_kept_is_forgotten_with_the_next_one(tmp_path: Path) -> None:
+    disk = FaultyDisk(tmp_path)
+    checkpoints = Checkpoints(tmp_path, disk)
+    for number in range(3):
+        checkpoints.of(TopicPartition("t", number)).set_start_offset(4 + number)
+    disk.fill(is_full=True)
+    with pytest.raises(DiskFullError):
+        checkpoints.forget(TopicPartition("t", 0))
+    disk.fill(is_full=False)
+    assert checkpoints.of(TopicPartition("t", 0)).start_offset == 0
+    checkpoints.forget(TopicPartition("t", 9))
+    assert read_offsets(tmp_path / LOG_STARTS) == {
+        TopicPartition("t", 1): 5,
+        TopicPartition("t", 2): 6,
+    }
+
+
+def test_checkpoints_written_together_are_written_once_and_at_the_end(tmp_path: Path) -> None:
+    opened: list[str] = []
+
+    class Counting(UnsyncedDisk):
+        def open(self, path: Path) -> WritableFile:
+            opened.append(path.name)
+            return super().open(path)
+
+    checkpoints = Checkpoints(tmp_path, Counting())
+    with checkpoints.together():
+        for number in range(3):
+            mine = checkpoints.of(TopicPartition("t", number))
+            mine.set_recovery_point(1 + number)
+            mine.set_start_offset(2 + number)
+        assert not opened
+    assert sorted(opened) == [f"{LOG_STARTS}.tmp", f"{RECOVERY_POINTS}.tmp"]
+    mine.set_recovery_point(9)
+    found = read_offsets(tmp_path / RECOVERY_POINTS)
+    assert found == {TopicPartition("t", n): at for n, at in ((0, 1), (1, 2), (2, 9))}
 
 
 def test_a_file_is_written_by_one_thread_at_a_time(tmp_path: Path) -> None:

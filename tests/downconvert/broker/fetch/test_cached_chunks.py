@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from downconvert import ConversionPolicy
+from downconvert import ConversionPolicy, convert
 from downconvert.broker.fetch.conversion_cache import ASKED_MAX, PLAIN_REACH, ConversionCache
 from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey, Place
 from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
 from downconvert.serving.buffered_send import MemoryBudget
 from records import Codec, FileRecords
+from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import batch
 
 KiB, MiB = 1 << 10, 1 << 20
@@ -287,3 +288,58 @@ def written(taken: SharedRange) -> bytes:
         while not send.completed:
             send.write_to(channel)
     return channel.getvalue()
+
+
+def test_a_chunk_that_was_sent_for_long_has_its_whole_reach_afterwards(tmp_path: Path) -> None:
+    """While a slow client holds it, its memory is not freed, so it is not evicted."""
+    (one,) = logs_of(tmp_path, 1)
+    cache = ConversionCache(MemoryBudget(MiB))
+    reach = MiB // PLAIN_REACH
+    sending = asked(cache, one)
+    cache.note_asked([], client=3, size=5 * reach)
+    sending.close()
+    cache.note_asked([], client=3, size=reach)
+    assert len(cache) == 1
+    cache.note_asked([], client=3, size=1)
+    assert (len(cache), cache.budget.held) == (0, 0)
+
+
+def test_a_file_is_not_shared_once_a_chunk_of_it_was_evicted_unused(tmp_path: Path) -> None:
+    one, other = logs_of(tmp_path, 2)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for records in (one, other):
+        for client in (1, 2):
+            asked(cache, records, client).close()
+    cache.note_asked([], client=3, size=MiB + 1)
+    files = [cache.number_of(records) for records in (one, other)]
+    assert (len(cache), [cache.is_shared(file, 1) for file in files]) == (0, [True, True])
+    asked(cache, one).close()
+    cache.note_asked([], client=3, size=MiB + 1)
+    assert (len(cache), [cache.is_shared(file, 1) for file in files]) == (0, [False, True])
+
+
+@pytest.mark.parametrize(
+    ("magic", "recode", "misses"),
+    [
+        (V0, {"gzip:magic0": "none"}, 1),  # uncompressed: clients inside it share the chunk
+        (V0, {"gzip:magic1": "none"}, 3),  # compressed: each offset has a chunk of its own
+        (V1, {"gzip:magic1": "none"}, 1),
+        (V1, {"gzip:magic0": "none"}, 3),
+        (V2, {"gzip:magic1": "none"}, 1),
+        (V2, {"gzip:magic0": "none"}, 3),
+    ],
+)
+def test_messages_keep_their_format_if_it_is_older_than_the_clients(
+    tmp_path: Path, magic: int, recode: dict[str, str], misses: int
+) -> None:
+    """So the codec is the policy's for the older one of the two."""
+    policy = ConversionPolicy(recode=recode)
+    file = tmp_path / "log"
+    file.write_bytes(batch(*range(9), size=100, codec=Codec.GZIP, magic=magic))
+    records = FileRecords.open(file)
+    cache = ConversionCache(MemoryBudget(MiB))
+    for client, offset in enumerate((0, 3, 5)):
+        taken = take(cache, records, Asker(client, 1, offset, policy), is_tail=True)
+        assert written(taken) == b"".join(convert(records, 1, offset, policy))
+        taken.close()
+    assert cache.misses == misses

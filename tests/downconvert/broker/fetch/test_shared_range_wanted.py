@@ -247,3 +247,51 @@ def test_damage_after_the_first_chunk_is_left_to_the_conversion_without_the_cach
         taken = take(cache, records, Asker(client, 1, 0, POLICY), is_tail=is_tail)
         taken.close()
     assert (taken.ends, taken.source_size) == (Ends.UNCACHED, len(first))
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_what_cannot_be_kept_is_not_tried_again_for_the_next_client(
+    tmp_path: Path,
+    only_asked: Callable[..., bool],
+    monkeypatch: pytest.MonkeyPatch,
+    is_damaged: bool,
+) -> None:
+    data = batch(0, size=100, codec=Codec.GZIP)
+    if is_damaged:
+        data = spliced(data, BATCH_HEADER_SIZE, b"no gzip", drop=7)
+    records = log_of(tmp_path, data)
+    cache = ConversionCache(MemoryBudget(MiB))
+    assert only_asked(cache, records, 1, is_tail=True)
+    if not is_damaged:
+        monkeypatch.setattr("downconvert.serving.buffered_send.BUFFERED_SIZE_MAX", 50)
+    taken = take(cache, records, Asker(1, 1, 0, POLICY), is_tail=True)
+    assert (taken.sends, taken.ends) == ([], Ends.UNCACHED)
+    assert not only_asked(cache, records, 2, is_tail=True)
+
+
+def test_what_found_no_room_is_tried_again_for_the_next_client(
+    tmp_path: Path, only_asked: Callable[..., bool]
+) -> None:
+    """Responses to slow clients may hold the memory for a while."""
+    records = log_of(tmp_path, PLAIN[0])
+    cache = ConversionCache(MemoryBudget(MiB))
+    assert cache.budget.take(MiB - 10)
+    taken = take(cache, records, Asker(1, 1, 0, POLICY), is_tail=True)
+    assert (taken.sends, taken.ends) == ([], Ends.UNCACHED)
+    cache.budget.release(MiB - 10)
+    assert only_asked(cache, records, 2, is_tail=True)
+
+
+def test_places_after_cached_chunks_are_known_up_to_the_end_of_the_range(
+    tmp_path: Path, only_asked: Callable[..., bool]
+) -> None:
+    """The first client gets some chunks from the cache, and the rest is converted for it alone."""
+    records = log_of(tmp_path, *PLAIN)
+    cache = ConversionCache(MemoryBudget(MiB))
+    first = records.slice(0, 2 * len(PLAIN[0]))
+    fetch_at_tail(cache, first)
+    taken = take(cache, records, Asker(1, 1, 0, POLICY), is_tail=False)
+    assert (taken.source_size, taken.ends) == (first.size, Ends.UNCACHED)
+    for begin in (2, 10, 19):
+        at = begin * len(PLAIN[0])
+        assert only_asked(cache, records.slice(at, records.size - at), 2, is_tail=False)

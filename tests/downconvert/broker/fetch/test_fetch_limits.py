@@ -230,3 +230,23 @@ def test_many_bytes_that_are_sent_as_they_are_need_no_further_turn(tmp_path: Pat
     with broker_of(tmp_path, topics) as broker:
         exchange = asked(broker, 4, dict.fromkeys(topics, 0))
         assert [len(one.records) > 700_000 for one in found(exchange)] == [True] * 3
+
+
+@pytest.mark.parametrize("kept", [0, 1 << 24])
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_messages_of_several_segments_are_within_a_hard_limit(
+    tmp_path: Path, kept: int, version: int, codec: Codec
+) -> None:
+    """Small records become larger, so a limit for the bytes of the log is not enough."""
+    batches = {start: [batch(*range(start, start + 20), size=2)] for start in range(0, 100, 20)}
+    batches[0] = [batch(*range(20), size=2, codec=codec)]
+    with broker_of(tmp_path, {"t": batches}, conversions_kept_bytes=kept) as broker:
+        everything = 5 * len(batches[20][0])
+        (whole,) = found(asked(broker, 3, {"t": 0}, max_bytes=everything))
+        assert len(whole.records) > everything
+        for _ in range(3):
+            for limit in range(len(batches[20][0]), everything, 97):
+                (one,) = found(asked(broker, version, {"t": 0}, max_bytes=limit))
+                first = next(MemoryRecords(bytes(one.records)).batches())
+                assert first.size <= len(one.records) <= max(limit, first.size)

@@ -274,6 +274,14 @@ def test_the_session_that_was_used_last_stays() -> None:
     assert create(sessions, "d", now=200.0) == 0
 
 
+def test_a_session_is_idle_since_its_last_request_and_not_since_it_began() -> None:
+    sessions = sessions_of(1, 1, 2)
+    assert create(sessions, "a") == 1
+    use(sessions, 1, 1, now=100.0)
+    assert create(sessions, "b", now=100.0 + IDLE_MAX) == 0
+    assert create(sessions, "b", now=100.1 + IDLE_MAX) == 2
+
+
 def test_a_follower_takes_the_place_of_the_consumer_that_was_idle_for_longest() -> None:
     sessions = sessions_of(3, 1, 2, 3, 4)
     create(sessions, "a", is_follower=True)

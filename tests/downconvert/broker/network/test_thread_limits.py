@@ -184,6 +184,28 @@ def test_a_client_beyond_its_rate_is_read_again_at_the_time_and_is_not_idle(
         assert talk.has_ended()
 
 
+def test_a_client_beyond_its_rate_waits_from_its_request_and_not_from_its_response(
+    tmp_path: Path,
+) -> None:
+    """A response that takes long to come is a part of the wait."""
+    with one_thread(tmp_path) as one:
+        held = one.hold(ApiKey.Metadata)
+        talk, connection = one.connect()
+        one.clock.now = START + 2
+        talk.send(*METADATA)
+        wait_for(lambda: bool(held))
+        one.advance(20.0)
+        held[0].throttle = 30.0
+        held[0].reply(Message(brokers=[], topics=[]))
+        assert talk.receive()
+        talk.send(*API_VERSIONS)
+        one.advance(31.0)
+        assert (connection.is_muted, connection.client.requests) == (True, 1)
+        one.advance(32.0)
+        assert talk.receive()
+        wait_for(lambda: not connection.is_muted)
+
+
 def test_a_client_that_goes_while_it_has_to_wait_is_noticed(tmp_path: Path) -> None:
     def throttle(_broker: BrokerState, exchange: Exchange, _now: float) -> None:
         exchange.throttle = 50.0

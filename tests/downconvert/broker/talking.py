@@ -38,8 +38,11 @@ class Talk:
         tls: ssl.SSLContext | None = None,
         receive_buffer: int | None = None,
         seconds: float = SECONDS,
+        source: str = "",
     ) -> None:
+        """`source`: the address that it connects from."""
         plain = socket.socket()
+        plain.bind((source, 0))
         if receive_buffer is not None:  # before it connects, so that the window is small
             plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         plain.settimeout(seconds)

@@ -13,20 +13,25 @@ from typing import Any
 
 import pytest
 
+from downconvert.access.guard import Guard
+from downconvert.access.identity import ClientRule, Identities, Users
 from downconvert.access.rights import Access
+from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.broker import Broker
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits
+from downconvert.serving.line_budget import LINES_MAX
+from records.logged import log_of
 from records.units import KiB
 from tests.downconvert.storage.logs import batch
 from tests.waiting import wait_for
 
 from .fetching import broker_of
 from .guarding import guard_of
-from .talking import SECONDS, TOPIC, Talk, fetch, serving, serving_broker
+from .talking import SECONDS, TOPIC, Talk, fetch, fetched, serving, serving_broker
 from .test_served_limits import eventually
 
 EMPTY = Message(topics=[], timeout_ms=1)
@@ -170,12 +175,87 @@ def test_a_connection_that_cannot_be_taken_is_closed_and_leaves_its_place(
     assert bool(errors) is is_logged
 
 
+ENDED = "downconvert_broker_connections_ended_total"
+
+
 def test_a_client_of_another_network_is_refused_and_counted(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
-        server.broker.guard = guard_of(None, Access(networks=(ip_network("10.0.0.0/8"),)))
-        with Talk(server.address) as talk:
+        server.broker.guard = guard_of(None, Access(networks=(ip_network("127.0.0.2"),)))
+        with Talk(server.address) as talk, Talk(server.address, source="127.0.0.2") as other:
             assert talk.has_ended()
-        assert len(server.places) == 0
+            assert other.is_served()
+        value = server.broker.metrics.registry.get_sample_value
+        assert value(ENDED, {"reason": "refused"}) == 1
+        wait_for(lambda: len(server.places) == 0)
+
+
+@pytest.mark.parametrize(("total", "of_one"), [(3, 2), (2, 3)])
+def test_places_are_limited_in_total_and_for_each_address(
+    tmp_path: Path, total: int, of_one: int
+) -> None:
+    limits = Limits(connections=total, connections_per_address=of_one)
+    with serving(tmp_path, limits=limits) as server, ExitStack() as stack:
+        talks = [stack.enter_context(Talk(server.address)) for _ in range(2)]
+        assert all(talk.is_served() for talk in talks)
+        third = stack.enter_context(Talk(server.address))
+        assert third.has_ended()
+        other = stack.enter_context(Talk(server.address, source="127.0.0.2"))
+        if total > of_one:
+            assert other.is_served()
+        else:
+            assert other.has_ended()
+
+
+def test_clients_that_have_not_logged_in_lose_their_places_in_any_thread(tmp_path: Path) -> None:
+    limits = Limits(connections=2)
+    with serving(tmp_path, limits=limits, network_threads=2) as server, ExitStack() as stack:
+        server.broker.guard = guard_of({"alice": "wonderland"})
+        talks = []
+        for _ in range(6):
+            talks.append(stack.enter_context(Talk(server.address)))
+            assert talks[-1].is_served()  # it may ask for versions
+        assert all(talk.has_ended() for talk in talks[:4])
+        assert all(talk.is_served() for talk in talks[4:])
+
+
+def test_a_client_of_a_network_with_a_rule_need_not_log_in(tmp_path: Path) -> None:
+    trusted = ClientRule(access=Access(), credentials=None, networks=(ip_network("127.0.0.2"),))
+    identities = Identities(users=Users({"alice": "wonderland"}), rules=(trusted,))
+    with serving(tmp_path) as server:
+        server.broker.guard = Guard(identities=identities)
+        with Talk(server.address) as talk, Talk(server.address, source="127.0.0.2") as other:
+            assert fetched(other)
+            talk.send(ApiKey.Fetch, 2, fetch())
+            assert talk.has_ended()
+
+
+def test_a_server_is_not_ready_while_there_are_no_keys_of_tokens(tmp_path: Path) -> None:
+    tokens = Tokens(TokenSettings(jwks=str(tmp_path / "none.json"), issuer="i", audience=("a",)))
+    tokens.source.renew()
+    with serving(tmp_path) as server:
+        assert server.unready() == []
+        server.broker.guard = Guard(identities=Identities(tokens=tokens))
+        (reason,) = server.unready()
+        assert reason == f"the keys of tokens: {tokens.failure}"
+
+
+def test_work_of_every_second_keeps_no_client_waiting(tmp_path: Path) -> None:
+    """It is done in a converting thread."""
+    ticks: list[str] = []
+    with serving(tmp_path, on_tick=lambda _: ticks.append(threading.current_thread().name)):
+        wait_for(lambda: bool(ticks))
+    assert set(ticks) == {"converting-0"}
+
+
+def test_lines_that_were_left_out_are_counted_at_the_stop(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    log = log_of(__name__)
+    with serving(tmp_path) as server:
+        now = server.clock()
+        for number in range(3 * LINES_MAX):
+            server.broker.lines.write(log, now, logging.WARNING, "kind", "line %d", number)
+    assert f"more, the last one: line {3 * LINES_MAX - 1}" in caplog.text
 
 
 def test_a_client_waits_while_there_are_too_many_open_files(

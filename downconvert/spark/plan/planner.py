@@ -29,6 +29,7 @@ from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from .bounds import INT64_MIN, Bounds
 from .gaps import is_incomplete
 from .gather import MICROSECONDS
+from .time_entries import leaves_out_older
 from .times import first_since
 
 TOPICS_TOLD: Final = 20  # existing topics in the error for an unknown one
@@ -173,7 +174,8 @@ def _is_older(
         segment.release()
     if youngest is None or MICROSECONDS * youngest >= bounds.time_min:
         return False
-    return not is_incomplete(file, cleaned)
+    oldest = -(-bounds.time_min // MICROSECONDS)
+    return leaves_out_older(file, oldest) and not is_incomplete(file, cleaned)
 
 
 def offsets_of(

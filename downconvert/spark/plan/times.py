@@ -25,9 +25,11 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
 from downconvert.spark.logs.stored_headers import headers_near
 from downconvert.storage import Log
+from downconvert.storage.names import OFFSET_MAX
 from records import CorruptRecordsError, read_batch
 
 from .gaps import is_incomplete
+from .time_entries import leaves_out_older
 
 
 class Moment(NamedTuple):
@@ -46,8 +48,13 @@ def first_since(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFil
     with suppress(CorruptRecordsError):
         with opened_log(log) as found:
             offset, is_sound = found.offset_for(timestamp), found.damage is None
-        before = (one for one in log.segments if offset is None or one.base_offset < offset)
-        if is_sound and not any(is_incomplete(one, cleaned) for one in before):
+        end = OFFSET_MAX if offset is None else offset
+        before = [one for one in log.segments if one.base_offset <= end]
+        if (
+            is_sound
+            and all(leaves_out_older(one, timestamp) for one in before)
+            and not any(is_incomplete(one, cleaned) for one in before if one.base_offset < end)
+        ):
             return Moment(offset, offset)
     return _searched(log, timestamp, cleaned)
 

@@ -1,0 +1,88 @@
+"""Compares a segment's time index with the headers of its batches. An index has no checksum: a
+damaged one would leave out records that are not older than a timestamp.
+
+Not here: the lookup (times.py, planner.py)."""
+
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from downconvert.spark.logs.completeness import TIME_ENTRY, is_last
+from downconvert.spark.logs.segment_files import SegmentFile
+from downconvert.spark.logs.stored_headers import headers_near
+from downconvert.storage.names import Kind, file_name
+from records import CorruptRecordsError
+from records.formats import V2
+
+# Headers that are read for one segment. Mostly the last entry is of the last batch.
+HEADERS_MAX: Final = 10_000
+
+
+def leaves_out_older(file: SegmentFile, timestamp: int) -> bool:
+    """Whether all that a time index leaves out for a timestamp is older, as headers say. It leaves
+    out what precedes the last entry that is not above the timestamp; of a rolled segment all, if
+    the last entry is below it.
+
+    FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
+    entries = _entries(file)
+    if entries is None:
+        return False
+    slot = int(np.searchsorted(entries["timestamp"], timestamp, side="right")) - 1
+    if slot < 0:
+        return True
+    noted, offset = int(entries["timestamp"][slot]), int(entries["offset"][slot])
+    is_all_older = slot == len(entries) - 1 and noted < timestamp and not is_last(file)
+    return _is_right(file, noted, file.base_offset + offset, is_all_older=is_all_older)
+
+
+def _is_right(file: SegmentFile, noted: int, offset: int, *, is_all_older: bool) -> bool:
+    """Whether the batch with an offset has this highest timestamp. `is_all_older`: and no batch
+    after it has a higher one."""
+    is_found = False
+    with suppress(CorruptRecordsError), headers_near(file, offset) as headers:
+        for number, header in enumerate(headers):
+            if header.base_offset >= file.next_offset:
+                break
+            if number > HEADERS_MAX:
+                return False
+            if is_found:
+                if header.max_timestamp > noted:
+                    return False
+            elif header.last_offset >= offset:
+                if header.max_timestamp != noted:
+                    return False
+                if header.magic == V2 and header.base_offset > offset:
+                    return False
+                if not is_all_older:
+                    return True
+                is_found = True
+        return is_found
+    return False
+
+
+def _entries(file: SegmentFile) -> Any:
+    """The entries of a time index; none if there is no index; None: it is damaged."""
+    try:
+        if file.blobs:
+            blob = file.blob(Kind.TIME_INDEX)
+            data = b"" if blob is None or not blob.size else blob.read()
+        else:
+            name = file_name(file.base_offset, Kind.TIME_INDEX, file.state)
+            data = (Path(file.directory) / name).read_bytes()
+    except FileNotFoundError:
+        data = b""
+    if len(data) % TIME_ENTRY.itemsize:
+        return None
+    table = np.frombuffer(data, TIME_ENTRY)
+    times, offsets = table["timestamp"].astype(np.int64), table["offset"].astype(np.int64)
+    used = np.flatnonzero((times != 0) | (offsets != 0))
+    count = int(used[-1]) + 1 if len(used) else 0  # the rest was preallocated
+    if count < len(table) and not is_last(file):
+        return None
+    times, offsets = times[:count], offsets[:count]
+    is_sorted = (np.diff(times) > 0).all() and (np.diff(offsets) >= 0).all()
+    if not is_sorted or (count and offsets[0] < 0):
+        return None
+    return table[:count]

@@ -1,0 +1,72 @@
+"""A damaged time index leaves out nothing that is not older than a timestamp."""
+
+import struct
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage.names import Kind, file_name
+from tests.downconvert.spark.reading import packed
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .test_times import filtered, offsets
+
+ENTRY = struct.Struct(">qi")  # timestamp, offset from the segment's base
+ALL = range(30)
+
+
+def entries(*given: tuple[int, int]) -> bytes:
+    return b"".join(ENTRY.pack(*one) for one in given)
+
+
+SOUND = entries((140, 4), (190, 9))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        SOUND,
+        b"",
+        entries((140, 4)),  # its last entry is lost
+        entries((90, 4)),
+        entries((140, 4), (150, 9)),
+        entries((140, 4), (150, 7)),
+        entries((140, 4), (190, 5)),
+        entries((110, 9)),
+        entries((110, 9), (190, 9)),
+        entries((190, 9), (140, 4)),
+        entries((5, -3)),
+        entries((5, 900)),
+        entries((110, 2**31 - 1)),
+        bytes(24),
+        SOUND + bytes(24),
+        SOUND[:17],
+        b"\xff" * 24,
+    ],
+    ids=bytes.hex,
+)
+def test_a_timestamp_leads_to_the_first_record(tmp_path: Path, index: bytes) -> None:
+    directory = tmp_path / "logs" / "a-0"
+    directory.mkdir(parents=True)
+    for base in (0, 10, 20):
+        indexed_segment(directory, base, *(batch(*range(at, at + 5)) for at in (base, base + 5)))
+    path = directory / file_name(10, Kind.TIME_INDEX)
+    assert path.read_bytes() == entries((190, 9))
+    path.write_bytes(index)
+    for place in (tmp_path / "logs", packed(tmp_path / "logs")):
+        for at in (100, 101, 130, 141, 151, 190, 191):
+            after = [offset for offset in ALL if 10 * offset >= at]
+            assert filtered(place, at) == after
+            assert offsets(place, startingTimestamp=at) == after
+            assert offsets(place, endingTimestamp=at) == [one for one in ALL if one not in after]
+
+
+def test_timestamps_that_fall_are_found_all_the_same(tmp_path: Path) -> None:
+    times = [10, 90, 40, 30, 95, 20]
+    data = [batch(at, timestamp=time) for at, time in enumerate(times)]
+    indexed_segment(tmp_path / "a-0", 0, *data[:4])
+    indexed_segment(tmp_path / "a-0", 4, *data[4:])
+    for at in range(0, 100, 5):
+        first = next((offset for offset, time in enumerate(times) if time >= at), 6)
+        assert offsets(tmp_path, startingTimestamp=at) == list(range(first, 6))
+        assert filtered(tmp_path, at) == [one for one, time in enumerate(times) if time >= at]

@@ -28,6 +28,7 @@ from tests.downconvert.storage.logs import UNSYNCED
 from .tree_log import Batch
 from .tree_model import NAME, VARIED, Copy, Tree, generated, written
 from .tree_places import PLACED, move, place
+from .tree_shapes import SHAPED, add_swaps, shape
 
 CODECS: Final = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
 
@@ -39,6 +40,8 @@ def varied(seed: int) -> Tree:
         _vary(tree)
     if seed >= PLACED:
         place(tree)
+    if seed >= SHAPED:
+        shape(tree)
     return tree
 
 
@@ -50,6 +53,7 @@ def write_varied(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
             _write_snapshots(path / copy.broker / NAME, copy)
     if not is_healed:
         _damage_notes(path, tree)
+    add_swaps(tree, path)
     move(tree, path)
 
 

@@ -40,6 +40,13 @@ class Batch:
     aborts: bool = False
     magic: int = V2
     codec: Codec = Codec.NONE
+    spread: int = 0  # by how much timestamps differ from an even clock; 0: all are the same
+
+    def time(self, offset: int) -> int:
+        """The timestamp of a record, in milliseconds."""
+        if self.magic == V0:
+            return -1
+        return DAY + (10 * offset + offset * 7919 % self.spread if self.spread else 0)
 
     @property
     def data(self) -> bytes:
@@ -47,16 +54,15 @@ class Batch:
             return build_marker(
                 ControlRecordType.ABORT if self.aborts else ControlRecordType.COMMIT,
                 offset=self.base,
-                timestamp=DAY,
+                timestamp=self.time(self.base),
                 producer_id=self.producer,
                 leader_epoch=self.epoch,
             )
         if self.magic != V2:
             kind = TimestampType.NONE if self.magic == V0 else TimestampType.CREATE
-            time = -1 if self.magic == V0 else DAY
-            old = [Record(at, time, kind, key, value) for at, key, value in self.records]
+            old = [Record(at, self.time(at), kind, key, value) for at, key, value in self.records]
             return build(old, magic=self.magic, codec=self.codec)
-        found = [Record(at, DAY, key=key, value=value) for at, key, value in self.records]
+        found = [Record(at, self.time(at), key=key, value=value) for at, key, value in self.records]
         is_transactional = self.producer != NO_PRODUCER
         return build(
             found,
@@ -67,7 +73,7 @@ class Batch:
             leader_epoch=self.epoch,
             producer_id=self.producer,
             producer_epoch=0 if is_transactional else -1,
-            base_sequence=self.base if is_transactional else -1,
+            base_sequence=self.base % 2**31 if is_transactional else -1,
             transactional=is_transactional,
         )
 

@@ -36,6 +36,7 @@ class Piece:
     is_gone: bool = False
     index_damage: int | None = None  # the seed of the damage to its indexes
     is_gzipped: bool = False
+    replaces: tuple["Piece", ...] = ()  # a cleaner was about to swap it in for these
 
     @property
     def is_hurt(self) -> bool:

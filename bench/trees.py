@@ -36,6 +36,8 @@ from .tree_damage import varied, write_varied
 from .tree_history import check_history
 from .tree_log import KEYS, transactions
 from .tree_model import Tree
+from .tree_reads import other_reads
+from .tree_shapes import SHAPED
 
 PARTITION: Final = TopicPartition("a", 0)
 ALL: Final[dict[str, Any]] = {"topics": (), "skip_damaged": False}
@@ -65,6 +67,9 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
         _warned(tree, found, absent, [str(one.message) for one in notices])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            if seed >= SHAPED:
+                wrong = other_reads(tree, place, found, absent)
+                _expect(tree, wrong is None, wrong or "")
             _committed(tree, place, found)
             _jobs(tree, place, found, absent)
             _audit(tree, place, found)
@@ -127,7 +132,8 @@ def _parts(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int
     """Checks a query with small tasks, and one of a range of offsets."""
     chance = random.Random(f"parts {tree.seed}")
     end = max(tree.seen()[1], 2)
-    first = chance.randrange(end)
+    low = min(tree.seen()[0], end - 1) if tree.seed >= SHAPED else 0
+    first = chance.randrange(low, end)
     last = chance.randrange(first + 1, end + 1)
     bounds = {
         "startingOffsets": f'{{"a": {{"0": {first}}}}}',

@@ -1,0 +1,153 @@
+"""Reads a generated tree in further ways, and compares each with a plain query: counts, batches,
+some columns, without what is damaged, by timestamps, and with filters.
+
+Not here: the trees (tree_model.py), plain queries, streams and jobs (trees.py)."""
+
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pyspark.sql import datasource as ds
+
+from records import Codec
+from records.formats import V2
+from tests.downconvert.spark.reading import reader, rows
+
+from .tree_log import DAY
+from .tree_model import Tree
+
+Ranges = list[tuple[int, int]]
+START = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def other_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
+    """What is wrong; None: nothing. `found`: the offsets that a query reads. `absent`: what it
+    reports."""
+    checks = [
+        lambda: _fewer(place, found),
+        lambda: _batches(tree, place, found, absent),
+        lambda: _times(tree, place, found, absent),
+        lambda: _filters(tree, place, found),
+    ]
+    return next((wrong for wrong in (check() for check in checks) if wrong is not None), None)
+
+
+def _fewer(place: str, found: list[int]) -> str | None:
+    """Checks counts, some columns, and a query without what is damaged."""
+    left = [row["offset"] for row in rows(place, mode="DROPMALFORMED")]
+    if left != found:
+        return f"DROPMALFORMED reads {left}, and PERMISSIVE {found}"
+    for mode in ("DROPMALFORMED", "PERMISSIVE"):
+        counted = sum(row["records"] for row in rows(place, level="count", mode=mode))
+        if counted != len(found):
+            return f"{counted} are counted of {len(found)} with {mode}"
+    some = rows(place, columns="offset,_corrupt", mode="PERMISSIVE", minPartitions=3)
+    narrow = [row["offset"] for row in some if row["_corrupt"] is None]
+    return None if narrow == found else f"a query of offsets alone reads {narrow}"
+
+
+def _batches(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
+    """Checks batches: they hold all records, and what is absent is reported as of records.
+    Headers of old compressed messages do not have their first offset."""
+    if any(one.magic != V2 and one.codec is not Codec.NONE for one in tree.log):
+        return None
+    batches = rows(place, level="batch", mode="PERMISSIVE")
+    spans = [(row["baseOffset"], row["lastOffset"]) for row in batches if not row["_corrupt"]]
+    start, end = tree.seen()[0], tree.seen()[1]
+    left = [at for at in found if not any(first <= at <= last for first, last in spans)]
+    if left:
+        return f"no batch has {left}"
+    named = _joined([range_of(row) for row in batches if row["_corrupt"]])
+    if named != _joined(absent) and start < end:
+        return f"batches report {named}, and records {absent}"
+    return None
+
+
+def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
+    """Checks bounds by timestamp. What only a copy has that was not cleaned may count or not. A
+    damaged batch whose header says that it is older need not be reported, nor one that a damaged
+    index hides."""
+    if len(tree.copies) > 1 and any(copy.cleaned for copy in tree.copies):
+        return None
+    pieces = [piece for copy in tree.copies for piece in copy.pieces]
+    is_unclear = any(copy.is_misindexed for copy in tree.copies) or any(
+        "body" in piece.broken.values() for piece in pieces
+    )
+    chance = random.Random(f"times {tree.seed}")
+    times = _times_of(tree)
+    ordered = sorted(set(times.values())) or [DAY]
+    for at in [chance.choice(ordered) + chance.choice([-1, 0, 1]), ordered[-1]]:
+        at = max(at, 0)
+        first = next((one for one in found if times[one] >= at), 2**63)
+        before = max((one for one in found if one < first), default=-1)
+        since = min([first, *(start for start, _ in absent if before < start < first)])
+        late = [one for one in found if one >= first]
+        early = [one for one in found if one < first]
+        for option, expected, low, high in [
+            ("startingTimestamp", late, since, 2**63),
+            ("endingTimestamp", early, -1, first),
+        ]:
+            read = rows(place, mode="PERMISSIVE", **{option: at})
+            got = [row["offset"] for row in read if not row["_corrupt"]]
+            if got != expected:
+                return f"{option}={at} reads {got}, and not {expected}"
+            named = _joined([range_of(row) for row in read if row["_corrupt"]])
+            wanted = _within(absent, low, high)
+            if _within(named, low, high) != wanted and not is_unclear:
+                return f"{option}={at} reports {named}, and not {wanted}"
+    return None
+
+
+def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
+    """Checks filters that are pushed down: those of Spark come on top."""
+    chance = random.Random(f"filters {tree.seed}")
+    times = _times_of(tree)
+    at = chance.choice(sorted(times.values()) or [DAY])
+    offset = chance.choice(found or [0])
+    for filters, expected in [
+        ([ds.GreaterThanOrEqual(("timestamp",), _time(at))], {o for o in found if times[o] >= at}),
+        ([ds.LessThan(("timestamp",), _time(at))], {o for o in found if times[o] < at}),
+        ([ds.GreaterThan(("offset",), offset)], {one for one in found if one > offset}),
+        ([ds.LessThanOrEqual(("offset",), offset)], {one for one in found if one <= offset}),
+    ]:
+        source = reader(place, mode="DROPMALFORMED")
+        source.pushFilters(filters)
+        read = [
+            one
+            for task in source.partitions()
+            for batch in source.read(task)
+            for one in batch.column("offset").to_pylist()
+        ]
+        had = tree.had()  # what a cleaner has removed from another copy may be read or not
+        if [one for one in read if one in had] != sorted(expected & had):
+            return f"a filter {filters} reads {read}, and not {sorted(expected)}"
+    return None
+
+
+def _times_of(tree: Tree) -> dict[int, int]:
+    return {at: one.time(at) for one in tree.log for at, _, _ in one.records}
+
+
+def _time(milliseconds: int) -> datetime:
+    return START + timedelta(milliseconds=milliseconds)
+
+
+def range_of(row: Any) -> tuple[int, int]:
+    """The offsets that a row reports as absent."""
+    start, end = row["_corrupt"]["startOffset"], row["_corrupt"]["endOffset"]
+    return start, 2**63 if end is None else end
+
+
+def _within(ranges: Ranges, low: int, high: int) -> Ranges:
+    cut = ((max(start, low), min(end, high)) for start, end in ranges)
+    return _joined([(start, end) for start, end in cut if start < end])
+
+
+def _joined(ranges: Ranges) -> Ranges:
+    found: Ranges = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = found[-1][0], max(end, found[-1][1])
+        else:
+            found.append((start, end))
+    return found

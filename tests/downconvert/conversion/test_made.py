@@ -360,3 +360,20 @@ def test_a_small_answer_counts_against_the_budget_as_well(monkeypatch):
     assert sent(exactly.to_send()) == whole
     with pytest.raises(TypeError):
         sent(again.to_send())
+
+
+def test_more_messages_than_may_be_held_are_made_again_while_they_are_sent():
+    """A response that may not end early would hold all of them otherwise."""
+    dice = random.Random(0)
+    log = MemoryRecords(
+        b"".join(
+            build([Record(n, 0, value=dice.randbytes(60_000))], magic=2, codec=Codec.LZ4)
+            for n in range(30)
+        )
+    )
+    policy = ConversionPolicy(trim_compressed=False)
+    lazy = LazyDownConvertRecords(log, 1, 0, policy)
+    send = lazy.to_send()
+    assert lazy.size > made.HELD_SIZE_MAX
+    assert send.converts
+    assert sent(send) == eager(log, 1, 0, policy)

@@ -318,3 +318,10 @@ def test_a_refused_batch_takes_its_chunk_with_it(sizes: list[int], refused: int)
     received = sent(LazyDownConvertRecords(log, 1, 0, ConversionPolicy.kafka()).to_send())
     found = [record.offset for record in read(MemoryRecords(received))]
     assert found == list(range(sent_by_kafka(list(map(len, batches)), refused)))
+
+
+def test_a_control_batch_is_dropped_before_its_codec_is_refused() -> None:
+    control = build([Record(1, 0, key=bytes(4))], magic=2, codec=Codec.ZSTD, control=True)
+    log = MemoryRecords(sized(0, 1000) + control + sized(2, 1000))
+    received = sent(LazyDownConvertRecords(log, 1, 0, ConversionPolicy.kafka()).to_send())
+    assert [record.offset for record in read(MemoryRecords(received))] == [0, 2]

@@ -331,3 +331,32 @@ def test_reads_of_nothing_open_no_files(log: Log) -> None:
     assert len(set(Path("/proc/self/fd").iterdir()) - before) <= 1  # of listing them
     found[0].close()
     assert log.read(34, 100).to_send().completed
+
+
+def test_transaction_markers_are_not_found_by_time(path: Path) -> None:
+    producer = {"producer_id": 3, "producer_epoch": 0}
+    with Log.open(path, writable=True, files=UNSYNCED) as log:
+        log.writer.append(batch(0, base_sequence=0, transactional=True, timestamp=10, **producer))
+        commit = ControlRecordType.COMMIT
+        log.writer.append(build_marker(commit, offset=1, timestamp=500, **producer))
+        assert log.offset_for(300) is None
+        log.writer.append(batch(2, timestamp=600))
+        assert log.offset_for(300) == 2
+
+
+def test_the_upper_bound_of_a_read_is_after_its_records_and_close_to_them(log: Log) -> None:
+    for offset in range(10, 34):
+        for size in (1, 150, 250, 10**6):
+            found = log.read(offset, size)
+            last = max(header.last_offset for header in found.batches())
+            assert last < log.upper_bound(found) <= last + 7
+
+
+def test_the_last_stable_offset_is_never_below_the_start(path: Path) -> None:
+    producer = {"producer_id": 3, "producer_epoch": 0}
+    with Log.open(path, writable=True, files=UNSYNCED) as log:
+        log.writer.append(batch(0, base_sequence=0, transactional=True, **producer))
+        log.writer.append(batch(1, 2) + batch(3))
+        assert log.last_stable_offset == 0
+        log.writer.delete_records(3)
+        assert (log.last_stable_offset, log.look(stable=True)) == (3, (3, 4, 3))

@@ -198,6 +198,18 @@ def test_epochs_that_a_full_disk_kept_are_removed_by_the_next_append(
         assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
 
 
+def test_epochs_that_a_full_disk_kept_are_removed_when_the_log_is_closed(path: Path) -> None:
+    disk = FaultyDisk(path.parent)
+    log = Log.open(path, writable=True, files=disk)
+    log.writer.append(batch(0, leader_epoch=0) + batch(1, leader_epoch=1))
+    disk.fill_for(path / "leader-epoch-checkpoint.tmp")
+    with pytest.raises(DiskFullError):
+        log.writer.truncate_to(1)
+    disk.fill(is_full=False)
+    log.close()
+    assert read_epochs(path / "leader-epoch-checkpoint") == [EpochEntry(0, 0)]
+
+
 def test_the_age_of_an_emptied_segment_counts_from_its_next_append(path: Path) -> None:
     config = LogConfig(segment_ms=5000)
     with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:

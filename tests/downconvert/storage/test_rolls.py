@@ -3,6 +3,7 @@
 Not here: the files of a new segment, and crashes while it begins (test_log_writer.py)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def opened(path: Path, **config: int) -> Log:
+def opened(path: Path, **config: Any) -> Log:
     return Log.open(path, writable=True, config=LogConfig(**config), files=UNSYNCED)
 
 
@@ -126,3 +127,15 @@ def test_of_equal_timestamps_the_first_record_is_found_after_a_truncation(path: 
     assert list(dump_entries(path / file_name(0, Kind.TIME_INDEX))) == [
         {"timestamp": 700, "offset": 0}
     ]
+
+
+def test_the_snapshot_of_producers_has_the_offset_of_the_new_segment(path: Path) -> None:
+    """Also after a gap in the offsets: it goes with that segment when it is removed."""
+    producer = {"producer_id": 3, "producer_epoch": 0}
+    with opened(path, segment_bytes=2 * ONE - 1) as log:
+        log.writer.append(batch(0, base_sequence=0, **producer))
+        log.writer.append(batch(10, base_sequence=1, **producer))
+        assert (bases(log), log.writer.snapshots) == ([0, 10], [10])
+        log.writer.append(batch(20, base_sequence=2, **producer))
+        log.writer.remove_oldest(2)
+        assert (bases(log), log.writer.snapshots) == ([20], [20])

@@ -92,6 +92,7 @@ class Model:
         producer_id = random.choice((-1, -1, 5, 7))
         options: dict[str, Any] = {}
         if random.random() < 0.4:  # each new epoch syncs the directory, and hides a missing sync
+            self.epoch += random.random() < 0.2
             options["leader_epoch"] = self.epoch
         if producer_id >= 0:
             options |= {"producer_id": producer_id, "producer_epoch": 3}

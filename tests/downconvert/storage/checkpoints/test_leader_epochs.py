@@ -120,3 +120,13 @@ def test_what_a_full_disk_has_delayed_is_written_with_the_next_append(tmp_path: 
     assert read_epochs(tmp_path / LEADER_EPOCHS) == [EpochEntry(1, 0), EpochEntry(2, 5)]
     epochs.add(list(MemoryRecords(batch(5, leader_epoch=1)).batches()))
     assert read_epochs(tmp_path / LEADER_EPOCHS) == [EpochEntry(1, 0)] == list(epochs.entries)
+
+
+def test_all_epochs_of_one_append_are_added(path: Path) -> None:
+    with opened(path) as log:
+        log.writer.append(batch(0, leader_epoch=1))
+        log.writer.append(batch(1, leader_epoch=1) + batch(2, leader_epoch=2))
+        log.writer.append(batch(3, leader_epoch=3) + batch(4, leader_epoch=3) + batch(5))
+        log.writer.append(batch(6) + batch(7, leader_epoch=4))
+        assert log.writer.epochs == ((1, 0), (2, 2), (3, 3), (4, 7))
+    assert read_epochs(path / LEADER_EPOCHS) == [(1, 0), (2, 2), (3, 3), (4, 7)]

@@ -20,6 +20,7 @@ from downconvert.storage.segments.segment import Segment
 from records import FileRecords
 from records.files.file_records import SharedFile
 from tests.downconvert.storage.logs import batch, indexed_segment
+from tests.downconvert.storage.segments.test_segment_writer import open_count
 
 
 def test_an_empty_range_has_an_open_file_even_after_another_was_closed() -> None:
@@ -111,3 +112,18 @@ def test_a_segment_stays_readable_while_another_thread_closes_its_files(tmp_path
 
     with ThreadPoolExecutor(4) as threads:
         assert list(threads.map(work, segments)) == [400] * 4
+
+
+def test_a_released_segment_counts_again_when_it_is_read(tmp_path: Path) -> None:
+    """Although it was the last one that used its files."""
+    shared = OpenFiles(2)
+    places = [tmp_path / str(number) for number in range(3)]
+    for place in places:
+        indexed_segment(place, 0, batch(0))
+    first, *others = (Segment(place, 0, shared) for place in places)
+    assert first.read(0, 1, first.size) is not None
+    first.release()
+    for one in (first, *others):
+        assert one.read(0, 1, one.size) is not None
+    gc.collect()
+    assert [open_count(place) > 0 for place in places] == [False, True, True]

@@ -191,3 +191,15 @@ def test_a_producer_expires_at_its_age_unless_a_transaction_is_open() -> None:
     assert states.expire(1100, 1000) == 1
     assert sorted(states.producers) == [2, 3]
     assert states.first_open_offset == 7
+
+
+def test_a_new_epoch_keeps_the_transaction_and_the_coordinator() -> None:
+    """As when the coordinator fences a producer: the marker comes with the next epoch."""
+    states = ProducerStates()
+    follow(states, data(0, 1), ended(2), data(3, 4))
+    follow(states, data(5, epoch=1))
+    state = states.producers[1]
+    assert (state.epoch, state.coordinator_epoch, state.transaction_start) == (1, 5, 3)
+    assert follow(states, ended(6, epoch=2)) == [AbortedTransaction(1, 3, 6, 7)]
+    state = states.producers[1]
+    assert (state.epoch, state.last_sequence, state.last_offset) == (2, -1, -1)

@@ -12,6 +12,12 @@ from hypothesis import strategies as st
 
 from downconvert.storage import AbortedTransaction, Log, LogConfig, LogDir, TopicPartition
 from downconvert.storage.cleaning.compact_log import compact
+from downconvert.storage.names import Kind, file_name
+from downconvert.storage.producers.producer_state import (
+    ProducerState,
+    ProducerStates,
+    write_snapshot,
+)
 from downconvert.storage.producers.producers import Producers
 from downconvert.storage.segments.segments import Segments
 from records import BatchHeader, MemoryRecords, Records
@@ -219,3 +225,20 @@ def test_producers_at_an_earlier_offset_are_those_of_then(tmp_path: Path) -> Non
     for offset, expected in ((4, [7, 8]), (2, [7]), (0, []), (4, [7, 8])):
         producers.advance(offset, Segments([made]), lambda one: one.size, [])
         assert (sorted(producers.states.producers), producers.offset) == (expected, offset)
+
+
+@pytest.mark.parametrize("damage", ["cut", "missing", "of nothing"])
+def test_a_damaged_snapshot_is_skipped_for_the_one_before_it(tmp_path: Path, damage: str) -> None:
+    """Records that older snapshots tell of may be gone."""
+    made = segment(tmp_path, 5, transactional(8, 5, 6), transactional(9, 7, 8), batch(9, 10))
+    older = ProducerStates([ProducerState(7, 0, last_offset=3)])
+    write_snapshot(UNSYNCED, tmp_path / file_name(5, Kind.SNAPSHOT), older)
+    newer = tmp_path / file_name(9, Kind.SNAPSHOT)
+    write_snapshot(UNSYNCED, newer, ProducerStates([ProducerState(1, 0)]))
+    if damage == "missing":
+        newer.unlink()
+    else:
+        newer.write_bytes(newer.read_bytes()[: -1 if damage == "cut" else 0])
+    producers = Producers(tmp_path)
+    producers.advance(11, Segments([made]), lambda one: one.size, [5, 9])
+    assert sorted(producers.states.producers) == [7, 8, 9]

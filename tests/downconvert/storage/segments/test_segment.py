@@ -5,13 +5,17 @@ from random import Random
 
 import pytest
 
+from downconvert.storage import LogConfig
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.indexes.offset_index import ENTRY
 from downconvert.storage.names import Kind
 from downconvert.storage.segments.segment import Segment
+from downconvert.storage.segments.segment_writer import SegmentWriter
 from records import CorruptRecordsError, FileRecords
-from records.formats import V0, V1, V2, Codec
-from tests.downconvert.storage.logs import batch, indexed_segment, segment
+from records.batches.builder import build
+from records.formats import V0, V1, V2, Codec, TimestampType
+from records.record import Record
+from tests.downconvert.storage.logs import UNSYNCED, append, batch, indexed_segment, segment
 
 
 @pytest.fixture
@@ -201,3 +205,28 @@ def test_a_trimmed_or_shortened_index_is_opened_again(tmp_path: Path) -> None:
     with made.path(Kind.OFFSET_INDEX).open("r+b") as file:
         file.truncate(16)
     assert first_offset(made.read(2999, 1, made.size)) == 2999
+
+
+def test_a_value_that_looks_like_an_older_log_is_not_read_as_one(tmp_path: Path) -> None:
+    """An entry of a damaged index leads into it."""
+    inner = batch(0) + batch(1) + batch(2)
+    time = TimestampType.CREATE
+    outer = build([Record(100, 0, time, None, inner)], magic=V2)
+    made = indexed_segment(tmp_path, 100, outer, batch(101), batch(102))
+    made.release()
+    made.path(Kind.OFFSET_INDEX).write_bytes(ENTRY.pack(1, outer.index(inner)))
+    for offset in (101, 102):
+        assert first_offset(made.read(offset, 1, made.size)) == offset
+
+
+def test_a_reader_uses_new_index_entries_when_the_log_has_grown(tmp_path: Path) -> None:
+    """Else it would search more and more of the log at each read."""
+    config = LogConfig(index_interval_bytes=1000)
+    writer = SegmentWriter(segment(tmp_path, 0), 0, 0, config, UNSYNCED)
+    append(writer, batch(0))
+    reader = Segment(tmp_path, 0, OpenFiles())
+    assert first_offset(reader.read(0, 1, reader.size)) == 0
+    for offset in range(1, 60):
+        append(writer, batch(offset, size=40_000))
+    assert reader.slice_from(59, reader.size).origin > reader.size - 3 * 40_000
+    writer.close()

@@ -1,0 +1,30 @@
+"""A log that cannot be opened is empty, and its files stay as they are."""
+
+from pathlib import Path
+
+import pytest
+
+from downconvert.storage import LogDir, TopicPartition
+
+from .logs import UNSYNCED, batch, segment
+
+PARTITION = TopicPartition("t", 0)
+
+
+def test_the_files_of_a_partition_with_bad_metadata_are_not_changed(tmp_path: Path) -> None:
+    """Not even a torn end is cut off, which a recovery would do."""
+    made = segment(tmp_path / str(PARTITION), 0, batch(0, 1), batch(2)[:-1])
+    (tmp_path / str(PARTITION) / "partition.metadata").write_text("version: 7")
+    names = sorted(path.name for path in made.path().parent.iterdir())
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        log = log_dir.logs.open_or_offline(PARTITION)
+        assert log.offline_reason is not None
+        assert (log.start_offset, log.end_offset, log.last_stable_offset) == (0, 0, 0)
+        assert (list(log.segments), list(log.records()), log.aborted(0, 9)) == ([], [], [])
+    assert sorted(path.name for path in made.path().parent.iterdir()) == names
+    assert made.path().read_bytes() == batch(0, 1) + batch(2)[:-1]
+
+
+def test_a_partition_that_is_not_there_is_not_offline(tmp_path: Path) -> None:
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir, pytest.raises(KeyError):
+        log_dir.logs.open_or_offline(PARTITION)

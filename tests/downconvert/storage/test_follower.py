@@ -1,5 +1,6 @@
 """A reader gets the right records, whatever a broker does to the directory meanwhile."""
 
+import os
 import shutil
 from pathlib import Path
 from random import Random
@@ -231,3 +232,14 @@ def test_a_log_of_one_segment_that_was_made_anew_has_the_producers_of_the_new(pa
     segment(path, 0, batch(0, producer_id=8, **options), batch(1, 2, producer_id=9, **options))
     assert log.end_offset == 3
     assert sorted(one.producer_id for one in log.producers()) == [8, 9]
+
+
+def test_removed_segments_are_noticed_within_one_tick_of_the_clock(path: Path, broker: Log) -> None:
+    """The time of the directory does not change then."""
+    write(broker, 60)
+    log = Log.open(path)
+    assert log.start_offset == 0
+    status = path.stat()
+    broker.writer.remove_oldest(1)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert log.start_offset == broker.start_offset > 0

@@ -110,3 +110,10 @@ def test_a_log_without_indexes_has_no_problems(path: Path) -> None:
     for kind in ("*.index", "*.timeindex"):
         next(path.glob(kind)).unlink()
     assert problems(path) == []
+
+
+def test_the_first_batch_may_be_the_youngest(tmp_path: Path) -> None:
+    """The entry then has the offset of the segment itself, when it is a batch of one record."""
+    made = (batch(n, timestamp=100 - n) for n in range(7, 20))
+    indexed_segment(tmp_path, 7, *made, interval=0)
+    assert problems(tmp_path, 7) == []

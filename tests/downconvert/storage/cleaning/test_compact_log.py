@@ -1,5 +1,6 @@
 """Compaction of an open log, with readers and crashes in between."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -282,3 +283,22 @@ def test_a_pass_puts_back_no_segment_that_was_deleted_before_any_step(tmp_path: 
         assert log.start_offset > 0
         bases = [int(file.name.partition(".")[0]) for file in log.path.glob("*.log*")]
         assert min(bases) >= log.start_offset
+
+
+def test_a_cleaned_segment_is_as_old_as_the_last_of_its_group(tmp_path: Path) -> None:
+    """Retention goes by that if records have no timestamps, and so do tombstones of v0 and v1."""
+    with opened(tmp_path) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        fill(log, Random(1), 300)
+        compact(log, CONFIG, now=1000, files=UNSYNCED)
+        changed = {}
+        for number, segment in enumerate(log.segments):
+            changed[segment.base_offset] = 10**9 + 1000 * number
+            os.utime(segment.path(), ns=(5, changed[segment.base_offset] * 10**6))
+        bases = [segment.base_offset for segment in log.segments]
+        compact(log, CONFIG, now=2000, files=UNSYNCED)
+        found = [segment.path().stat().st_mtime_ns // 10**6 for segment in log.segments][:-1]
+        ends = [*(segment.base_offset for segment in log.segments)][1:]
+        assert len(ends) < len(bases) - 1
+        last = [max(base for base in bases if base < end) for end in ends]
+        assert found == [changed[base] for base in last]

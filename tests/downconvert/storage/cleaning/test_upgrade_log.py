@@ -146,3 +146,13 @@ def test_a_full_disk_at_any_step_leaves_the_source_unchanged(source: Path, tmp_p
         "leader-epoch-checkpoint",
         *(f"{base:020}.{suffix}" for base in (0, 10) for suffix in ("log", "index", "timeindex")),
     }
+
+
+def test_files_that_do_not_count_are_not_copied(source: Path, tmp_path: Path) -> None:
+    """Leftovers of the source would be leftovers of another log."""
+    before = set(files(source))
+    for kind in ("log", "index", "timeindex", "txnindex", "snapshot"):
+        for state in ("deleted", "cleaned", "tmp"):
+            (source / f"{10:020}.{kind}.{state}").touch()
+    upgrade(source, tmp_path / "out-0", files=UNSYNCED)
+    assert set(files(tmp_path / "out-0")) == before

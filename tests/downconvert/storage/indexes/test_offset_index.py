@@ -137,3 +137,23 @@ def test_the_check_follows_kafkas_rules(tmp_path: Path) -> None:
     path.write_bytes(b"\x00\x00\x00\x01\x00\x00\x00\x01\x00")
     with pytest.raises(CorruptIndexError, match="multiple of 8"):
         OffsetIndex.open(path, 45).check()
+
+
+def test_lookups_are_right_after_a_truncation_and_other_entries(tmp_path: Path) -> None:
+    """Of an index so large that keys of its older part are kept in memory."""
+    index = empty(tmp_path, base=0, entries_max=4000)
+    for number in range(3000):
+        index.append(10 * number, 100 * number)
+    for _ in range(2):  # the first time keys are read, the second time they are used
+        for offset in range(0, 20_000, 100):
+            assert index.lookup(offset) == (offset, 10 * offset)
+    index.truncate_to(5000)
+    for number in range(500, 3500):
+        index.append(7 * number + 5000, 100 * number)
+    for offset in [*range(0, 5000, 100), *range(8500, 20_000, 100)] * 2:
+        expected = (offset, 10 * offset)
+        if offset >= 5000:
+            number = (offset - 5000) // 7
+            expected = (7 * number + 5000, 100 * number)
+        assert index.lookup(offset) == expected
+    index.close()

@@ -2,6 +2,7 @@
 
 import os
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,20 @@ def test_the_youngest_record_of_another_writers_log_is_read_from_headers(
         with Log.open(log.path) as reader:
             assert reader.segments[-1].max_timestamp() == 20
             assert youngest(reader, reader.segments[-1]) == 30
+
+
+@pytest.mark.parametrize(
+    ("room", "expected"), [(-1, [0, 1, 2, 3, 4]), (0, [0, 2, 4]), (1, [0, 2, 4])]
+)
+def test_segments_that_just_fit_into_one_become_one(
+    tmp_path: Path, room: int, expected: list[int]
+) -> None:
+    with LogDir.open(tmp_path, writable=True, config=CONFIG, files=UNSYNCED) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        for number in range(4):
+            put(log, b"%d" % number, bytes(400))
+            log.writer.roll()
+        size = log.segments[0].size
+        config = replace(CONFIG, segment_bytes=2 * size + room)
+        compact(log, config, now=CHANGED, files=UNSYNCED)
+        assert [segment.base_offset for segment in log.segments] == expected

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_network
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.broker import Broker
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.handlers.sasl import REQUEST_SIZE_MAX
+from downconvert.broker.network.network_thread import NetworkThread
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import Limits
@@ -113,6 +115,27 @@ def test_a_request_that_moves_to_another_thread_during_the_stop_is_answered(
             may_move.set()
             assert len(talk.receive()) > 100
             stopping.join()
+
+
+def test_a_fetch_that_waits_in_a_converting_thread_is_answered_during_the_stop(
+    tmp_path: Path,
+) -> None:
+    """The thread that kept the time has ended by then."""
+    with (
+        broker_of(tmp_path, {TOPIC: {0: [batch(0, size=100 * KiB)]}}) as broker,
+        serving_broker(broker, limits=Limits(stop=SECONDS)) as server,
+        Talk(server.address) as talk,
+    ):
+        found = noted(broker, ApiKey.Fetch)
+        for _ in range(2):
+            talk.ask(ApiKey.Fetch, 2, fetch())
+        talk.send(ApiKey.Fetch, 2, fetch(offset=1, wait=1_000))
+        wait_for(lambda: len(broker.purgatory) == 1)
+        started = time.monotonic()
+        server.stop()
+        assert talk.receive()
+        assert time.monotonic() - started < SECONDS / 2
+    assert [thread for thread, _ in found] == ["network-0", "converting-0", "converting-0"]
 
 
 @pytest.mark.parametrize(("request_size", "most"), [(1 << 20, REQUEST_SIZE_MAX), (5_000, 5_000)])
@@ -227,6 +250,23 @@ def test_a_client_of_a_network_with_a_rule_need_not_log_in(tmp_path: Path) -> No
             assert fetched(other)
             talk.send(ApiKey.Fetch, 2, fetch())
             assert talk.has_ended()
+        with Talk(server.address, source="127.0.0.2", seconds=0.5) as large:
+            large.socket.sendall((REQUEST_SIZE_MAX + 1).to_bytes(4))
+            with pytest.raises(TimeoutError):
+                large.socket.recv(1)
+
+
+@pytest.mark.parametrize("ended", range(4))
+def test_a_server_is_not_alive_once_one_of_its_threads_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    with serving(tmp_path) as server:
+        assert server.is_alive
+        threads = count()
+        monkeypatch.setattr(NetworkThread, "is_alive", lambda _: next(threads) != ended)
+        assert not server.is_alive
+        monkeypatch.undo()
+        assert server.is_alive
 
 
 def test_a_server_is_not_ready_while_there_are_no_keys_of_tokens(tmp_path: Path) -> None:

@@ -201,3 +201,20 @@ def test_a_replica_about_to_join_is_not_in_sync_yet() -> None:
     view.fetches(1, 10, 10, 1.0, -1)
     assert asked(view, 10, 1.0) == isr(0, 1)
     assert view.high_watermark(3, 10, 1.0, 2) == 3
+
+
+def test_a_proposal_has_the_broker_epochs_of_those_followers_alone_that_are_in_it() -> None:
+    """The controller would refuse it because of a replica that has restarted and is not in it."""
+    view = led(replicas=(0, 1, 2, 3), isr=isr(0, 1, 2), alive=isr(0, 1, 2, 3))
+    for id_, offset in ((1, 10), (2, 4), (3, 0)):
+        view.fetches(id_, offset, 10, 1.0, 40 + id_)
+    change = view.change(10, 5, 31.0)
+    assert change == IsrChange(5, 1, isr(0, 1), ((1, 41),))
+
+
+def test_the_last_broker_epoch_of_a_follower_is_proposed() -> None:
+    view = led(isr=isr(0))
+    view.fetches(1, 10, 10, 1.0, 41)
+    view.fetches(1, 10, 10, 2.0, 44)
+    change = view.change(10, 0, 2.0)
+    assert change == IsrChange(5, 1, isr(0, 1), ((1, 44),))

@@ -3,6 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import UUID
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.topics import id_without_file
 from downconvert.storage import LogConfig, LogDir, TopicPartition
+from downconvert.storage.checkpoints.metadata import read_topic_id
 from tests.downconvert.storage.logs import UNSYNCED
 
 from .writable import writable_broker
@@ -86,6 +88,7 @@ class Model:
                 assert topics.partition(name, index) is topics.partition(topic.id, index)
                 assert partition.name == TopicPartition(name, index)
                 assert partition.log.writer.config == LogConfig.of(config, DEFAULTS)
+                assert read_topic_id(partition.log.path) == UUID(bytes=topic.id)
         assert [one for one in self.gone if topics.by_id(one) is not None] == []
         rewriting = {"compression.type", "message.format.version"}
         assert topics.has_rewriting is any(
@@ -136,6 +139,22 @@ def test_a_broker_that_only_reads_finds_the_changes_of_another_process(tmp_path:
         assert sorted(reading.topics["t"].partitions) == [0, 1, 2]
         assert [reading.topics.by_id(one) for one in (first, other)] == [None, None]
         assert [reading.topics.find(one) for one in (first, other, "u")] == [None] * 3
+
+
+def test_a_partition_that_another_process_has_repaired_is_read_again(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, "t", partitions=2):
+        pass
+    metadata = tmp_path / "t-1" / "partition.metadata"
+    good = metadata.read_bytes()
+    metadata.write_bytes(b"damaged")
+    with LogDir.open(tmp_path, files=UNSYNCED) as log_dir:
+        topics = Broker(log_dir, BrokerConfig()).topics
+        whole = topics["t"].partitions[0]
+        for data, is_offline in ((b"damaged", True), (good, False), (good, False)):
+            metadata.write_bytes(data)
+            topics.refresh()
+            assert topics["t"].partitions[0] is whole
+            assert bool(topics["t"].partitions[1].log.offline_reason) is is_offline
 
 
 def test_a_topic_without_an_id_has_one_of_its_name(tmp_path: Path) -> None:

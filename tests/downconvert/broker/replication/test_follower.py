@@ -538,3 +538,16 @@ def test_who_waits_for_records_is_woken_by_each_change_and_by_nothing_else(pair:
         counts.append(looks.count)
     # The records, the high watermark, and nothing.
     assert 0 < counts[0] < counts[1] == counts[2]
+
+
+def test_records_are_deleted_up_to_the_high_watermark_of_the_same_answer(
+    pair: Pair, follower: Follower
+) -> None:
+    """The leader has deleted them, so this answer says that they were committed."""
+    produce(pair.partition(0), 6)
+    pair.step()
+    partition = pair.partition(1)
+    assert (partition.start_offset, partition.end_offset, partition.high_watermark) == (0, 6, 0)
+    answer = answered(follower.request(NOW), high_watermark=6, log_start_offset=5)
+    follower.response(answer, NOW)
+    assert (partition.start_offset, partition.high_watermark) == (5, 6)

@@ -4,15 +4,86 @@ Not here: Kafka itself, asked the same (test_api_differential.py)."""
 
 import pytest
 
-from downconvert.broker.topic_settings import SETTINGS, check, parse
+from downconvert.broker.config import BrokerConfig
+from downconvert.broker.topic_settings import (
+    SETTINGS,
+    ConfigType,
+    check,
+    default_of,
+    is_valid,
+    magic_of,
+    parse,
+)
 from downconvert.protocol.errors import ApiError
 
-LONG_MAX = 2**63 - 1
+INT_MAX, LONG_MIN, LONG_MAX = 2**31 - 1, -(2**63), 2**63 - 1
+
+BOUNDS = {  # the least and the greatest value of each setting that is a whole number
+    "compression.lz4.level": (1, 17),
+    "compression.zstd.level": (-131_072, 22),
+    "delete.retention.ms": (0, LONG_MAX),
+    "file.delete.delay.ms": (0, LONG_MAX),
+    "flush.messages": (1, LONG_MAX),
+    "flush.ms": (0, LONG_MAX),
+    "index.interval.bytes": (0, INT_MAX),
+    "local.retention.bytes": (-2, LONG_MAX),
+    "local.retention.ms": (-2, LONG_MAX),
+    "max.compaction.lag.ms": (1, LONG_MAX),
+    "max.message.bytes": (0, INT_MAX),
+    "message.timestamp.after.max.ms": (0, LONG_MAX),
+    "message.timestamp.before.max.ms": (0, LONG_MAX),
+    "message.timestamp.difference.max.ms": (0, LONG_MAX),
+    "min.compaction.lag.ms": (0, LONG_MAX),
+    "min.insync.replicas": (1, INT_MAX),
+    "retention.bytes": (LONG_MIN, LONG_MAX),
+    "retention.ms": (-1, LONG_MAX),
+    "segment.bytes": (14, INT_MAX),
+    "segment.index.bytes": (4, INT_MAX),
+    "segment.jitter.ms": (0, LONG_MAX),
+    "segment.ms": (1, LONG_MAX),
+}
 
 
 def test_every_default_may_be_given_and_is_shown_as_it_is() -> None:
     defaults: dict[str, str | None] = {name: one.default for name, one in SETTINGS.items()}
     assert check(defaults) == defaults
+
+
+def test_every_whole_number_has_its_bounds() -> None:
+    numbers = {n for n, one in SETTINGS.items() if one.type in (ConfigType.INT, ConfigType.LONG)}
+    assert numbers == BOUNDS.keys() | {"compression.gzip.level"}
+    for name, (least, most) in BOUNDS.items():
+        assert parse({name: f"{least}"}) == {name: f"{least}"}
+        assert parse({name: f"{most}"}) == {name: f"{most}"}
+        for value in (least - 1, most + 1):
+            assert not is_valid(name, f"{value}")
+            with pytest.raises(ApiError, match=name):
+                parse({name: f"{value}"})
+
+
+def test_a_topic_without_settings_has_those_of_the_broker_or_of_kafka() -> None:
+    config = BrokerConfig(message_max_bytes=77, min_insync_replicas=3)
+    brokers = {"max.message.bytes": "77", "min.insync.replicas": "3"}
+    for name, one in SETTINGS.items():
+        assert default_of(name, config) == brokers.get(name, one.default)
+
+
+@pytest.mark.parametrize(
+    ("version", "magic"),
+    [
+        ("0.8.2", 0),
+        ("0.9.0.1", 0),
+        ("0.10.0", 1),
+        ("0.10.2-IV0", 1),
+        ("0.11.0-IV0", 2),
+        ("1.0", 2),
+        ("2.8-IV1", 2),
+        ("3.9.1", 2),
+    ],
+)
+def test_each_release_writes_its_format(version: str, magic: int) -> None:
+    assert is_valid("message.format.version", version)
+    assert magic_of(version) == magic
 
 
 @pytest.mark.parametrize(
@@ -51,6 +122,10 @@ def test_valid_values_of_settings(name: str, values: tuple[str, ...]) -> None:
         ("min.cleanable.dirty.ratio", "1", "1.0"),
         ("min.cleanable.dirty.ratio", ".5f", "0.5"),
         ("min.cleanable.dirty.ratio", "0.00012345", "1.2345E-4"),
+        ("min.cleanable.dirty.ratio", "0", "0.0"),
+        ("min.cleanable.dirty.ratio", "1e-3", "0.001"),
+        ("min.cleanable.dirty.ratio", "0.000999", "9.99E-4"),
+        ("min.cleanable.dirty.ratio", "1e-10", "1.0E-10"),
         ("message.format.version", " 2.0 ", "2.0"),
     ],
 )

@@ -1,6 +1,7 @@
 """The bounds of a partition: the version of a decision, and the high watermark of a cut log."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,33 @@ def test_the_high_watermark_is_not_above_the_end_of_a_truncated_log(follower: Pa
     assert (follower.end_offset, follower.high_watermark) == (5, 3)
     assert follower.truncate(EpochEnd(1, 2)) == 2
     assert follower.high_watermark == 2
+
+
+@pytest.mark.parametrize(
+    ("isr_min", "isr", "high_watermark"),
+    [
+        (1, {OWN}, 5),
+        (2, {OWN}, 3),
+        (2, {OWN, OTHER}, 5),
+        (3, {OWN, OTHER}, 5),  # there are two replicas: more can never be in sync
+        (3, {OWN}, 3),
+    ],
+)
+def test_records_are_committed_with_as_many_replicas_in_sync_as_there_can_be(
+    follower: Partition, isr_min: int, isr: set[int], high_watermark: int
+) -> None:
+    """The follower becomes the leader. The other replica has all records."""
+    leadership = replace(decision(2, 2, leader=OWN), isr=frozenset(isr))
+    follower.assign(leadership, 0.0, isr_min=isr_min)
+    follower.follower_fetched(OTHER, 5, 0.0)
+    assert follower.high_watermark == high_watermark
+
+
+@pytest.mark.parametrize(("noted", "expected"), [(1, 2), (2, 2), (4, 4), (5, 5), (9, 5)])
+def test_a_noted_high_watermark_counts_within_the_log(
+    follower: Partition, noted: int, expected: int
+) -> None:
+    """Records below the start were deleted after the high watermark had been noted."""
+    follower.follow_start(2)
+    follower.await_controller(noted)
+    assert (follower.start_offset, follower.high_watermark) == (2, expected)

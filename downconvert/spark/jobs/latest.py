@@ -34,7 +34,7 @@ def latest(
     records = (
         session.read.format(FORMAT)
         .option("includeHeaders", "true")
-        .option("topics", ",".join(topics))
+        .option("topics", ",".join(topics) or "*")
         .option("isolation", "read_committed" if committed else "read_uncommitted")
         .load(list(paths))
         .where("key IS NOT NULL")

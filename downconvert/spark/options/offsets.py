@@ -80,6 +80,21 @@ def parse_assigned(text: str, name: str) -> frozenset[tuple[str, int]]:
     return frozenset((topic, number) for topic, numbers in found.items() for number in numbers)
 
 
+def check_order(kind: str, where: str, start: int | None, end: int | None) -> None:
+    """ValueError: the end is before the start. `kind`: of both options."""
+    if start is not None and end is not None and start > end:
+        raise ValueError(f"starting{kind}{where} is {start}, and ending{kind} is {end}, before it")
+
+
+def check_orders(kind: str, starts: TopicOffsets, ends: TopicOffsets) -> None:
+    """As `check_order`, for each partition that both name."""
+    for topic, numbers in starts.items():
+        for number, start in numbers.items():
+            end = ends.get(topic, {}).get(number, LATEST_OFFSET)
+            if end >= 0:
+                check_order(kind, f" of {topic}-{number}", start, end)
+
+
 def _json(text: str) -> object:
     try:
         return json.loads(text)

@@ -4,7 +4,6 @@ the option.
 Not here: options that only Spark's Kafka source has (kafka_options.py), applying them
 (planner.py)."""
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 from downconvert.internal_topics.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from downconvert.spark.stores.data_keys import DataKeys, parse_keys
-from downconvert.spark.stores.stores import is_stored, local_path, pinned
+from downconvert.spark.stores.stores import is_stored, pinned
 from records.units import MiB
 
 from .java_patterns import compiled
@@ -24,9 +23,12 @@ from .offsets import (
     LATEST,
     StartingPoint,
     TopicTimestamps,
+    check_order,
+    check_orders,
     parse_assigned,
     parse_timestamps,
 )
+from .paths import json_list, plain
 
 KINDS_OF_BYTES: Final = {"": 1, "b": 1, "k": 1024, "m": MiB, "g": 1024 * MiB}
 BYTES: Final = re.compile(r"([0-9]{1,18})\s*([bkmg]?)(?:i?b)?", re.IGNORECASE)
@@ -131,7 +133,7 @@ class Options:
             paths=reader.paths(),
             level=reader.choice("level", *LEVELS),
             include_headers=reader.boolean("includeHeaders", default=False),
-            topics=reader.names("topics"),
+            topics=reader.given_names("topics"),
             topics_pattern=reader.pattern("topicsPattern"),
             assigned=reader.json("assign", parse_assigned),
             partitions=reader.integers("partitions"),
@@ -220,6 +222,13 @@ class Options:
             raise ValueError("startingOffsets cannot be 'latest' where nothing is streamed")
         if self.ending == EARLIEST:
             raise ValueError("endingOffsets cannot be 'earliest'")
+        check_order("Timestamp", "", self.starting_timestamp, self.ending_timestamp)
+        check_orders("Offsets", self.starting.named, self.ending.named)
+        check_orders(
+            "OffsetsByTimestamp",
+            self.starting_offsets_by_timestamp,
+            self.ending_offsets_by_timestamp,
+        )
 
     @property
     def bounded(self) -> Mapping[str, frozenset[tuple[str, int]]]:
@@ -284,7 +293,7 @@ class _Reader:
         for name in ("path", "paths"):
             text = self.take(name)
             if text is not None:
-                found += _json_list(text) if text.startswith("[") else [text]
+                found += json_list(text) if text.startswith("[") else [text]
         location = self.take("location")
         is_chosen = self.take("is_managed_location") == "true"
         if not found and location and not is_chosen:
@@ -293,7 +302,7 @@ class _Reader:
             raise ValueError("no path: load(directory), or load([directory, ...])")
         if not all(found):
             raise ValueError("an empty path: is a variable not set?")
-        return tuple(_plain(path) for path in found)
+        return tuple(map(plain, found))
 
     def choice(self, name: str, *choices: Any) -> Any:
         """One of the choices, case-insensitive; the first one if the option is not given."""
@@ -306,9 +315,8 @@ class _Reader:
         raise ValueError(f"{name} is {' or '.join(choices)}, not {text!r}")
 
     def boolean(self, name: str, *, default: bool) -> bool:
-        return bool(
-            self.choice(name, *(("true", "false") if default else ("false", "true"))) == "true"
-        )
+        choices = ("true", "false") if default else ("false", "true")
+        return bool(self.choice(name, *choices) == "true")
 
     def integer(self, name: str, minimum: int = 0, default: Any = None) -> Any:
         text = self.take(name)
@@ -340,6 +348,13 @@ class _Reader:
         names = tuple(part.strip() for part in (self.take(name) or "").split(","))
         return tuple(name for name in names if name)
 
+    def given_names(self, name: str) -> tuple[str, ...]:
+        """As `names`; ValueError: the option is given, and names none."""
+        is_given, found = name.lower() in self._left, self.names(name)
+        if is_given and not found:
+            raise ValueError(f"{name} names none: is a variable not set?")
+        return found
+
     def columns(self, name: str) -> tuple[str, ...]:
         found = self.names(name) if name in self._left else None
         if found == ():
@@ -360,7 +375,7 @@ class _Reader:
 
     def integers(self, name: str) -> frozenset[int] | None:
         """Integers and ranges, such as `0,3-5`."""
-        names = self.names(name)
+        names = self.given_names(name)
         if not names:
             return None
         found: set[int] = set()
@@ -369,6 +384,8 @@ class _Reader:
             if match is None:
                 raise ValueError(f"{name} are numbers and ranges as in 0,3-5, not {text!r}")
             first, last = int(match[1]), int(match[2] or match[1])
+            if last < first:
+                raise ValueError(f"{name}: {text} is empty, {last}-{first} is not")
             if last - first > 100_000:
                 raise ValueError(f"{name}: {text} are too many")
             found.update(range(first, last + 1))
@@ -381,20 +398,3 @@ class _Reader:
     def offsets(self, name: str, default: StartingPoint) -> StartingPoint:
         text = self.take(name)
         return default if text is None else StartingPoint.parse(text, name)
-
-
-def _json_list(text: str) -> list[str]:
-    try:
-        found = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"path: {text!r} is no JSON list") from error
-    if not isinstance(found, list) or not all(isinstance(path, str) and path for path in found):
-        raise ValueError(f"path: {text!r} is no JSON list of directories")
-    return found
-
-
-def _plain(path: str) -> str:
-    """A path of this machine, which Spark may give as `file:/...`; or a URI."""
-    if is_stored(path):
-        pinned(path)  # raises if it is invalid
-    return local_path(path)

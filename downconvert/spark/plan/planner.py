@@ -115,6 +115,9 @@ def _check_named(there: Sequence[TopicPartition], options: Options) -> None:
     missing = [name for name in options.topics if not any(fnmatchcase(t, name) for t in topics)]
     if options.assigned is not None:
         missing += sorted(f"{t}-{number}" for t, number in options.assigned - set(there))
+    if options.partitions is not None and not any(options.takes(*name) for name in there):
+        first, last = min(options.partitions), max(options.partitions)
+        missing.append(f"partitions {first}" + (f" to {last}" if last > first else ""))
     pattern = options.topics_pattern
     if pattern is not None and not any(map(compiled(pattern), topics)):
         missing.append(pattern)

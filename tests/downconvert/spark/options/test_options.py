@@ -126,3 +126,35 @@ def test_a_stream_has_no_end() -> None:
 
 def takes(options: Options, *topics: str) -> list[bool]:
     return [options.takes(topic, 0) for topic in topics]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"topics": ""}, "topics names none"),
+        ({"topics": " , "}, "topics names none"),
+        ({"subscribe": ""}, "topics names none"),
+        ({"partitions": ""}, "partitions names none"),
+        ({"partitions": "5-3"}, "5-3 is empty"),
+        ({"startingTimestamp": "9", "endingTimestamp": "8"}, "endingTimestamp is 8, before it"),
+        (
+            {"startingOffsets": '{"a":{"0":5,"1":7}}', "endingOffsets": '{"a":{"0":5,"1":6}}'},
+            "startingOffsets of a-1 is 7, and endingOffsets is 6",
+        ),
+        (
+            {
+                "startingOffsetsByTimestamp": '{"a":{"0":5}}',
+                "endingOffsetsByTimestamp": '{"a":{"0":4}}',
+            },
+            "startingOffsetsByTimestamp of a-0 is 5",
+        ),
+    ],
+)
+def test_options_that_select_nothing_are_refused(given: dict[str, str], reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        parsed(**given)
+
+
+def test_a_range_of_one_offset_or_of_none_is_no_mistake() -> None:
+    parsed(startingTimestamp="9", endingTimestamp="9", partitions="3-3")
+    parsed(startingOffsets='{"a":{"0":5,"1":-2}}', endingOffsets='{"a":{"0":5,"1":-1}}')

@@ -44,3 +44,13 @@ def test_the_highest_of_the_copies_counts(tmp_path: Path, highest: int) -> None:
             noted = 5 if number == highest else 3
             (broker / "replication-offset-checkpoint").write_text(f"0\n1\na 0 {noted}\n")
     assert [row["offset"] for row in rows(tmp_path, stopAtHighWatermark=True)] == list(range(5))
+
+
+@pytest.mark.parametrize(("noted", "given", "end"), [(2, 4, 2), (4, 2, 2), (9, 3, 3), (3, 9, 3)])
+def test_a_query_ends_at_the_high_watermark_or_before(
+    tmp_path: Path, noted: int, given: int, end: int
+) -> None:
+    partition(tmp_path, batch(0, 1, 2) + batch(3, 4), "a-0")
+    (tmp_path / "replication-offset-checkpoint").write_text(f"0\n1\na 0 {noted}\n")
+    options = {"stopAtHighWatermark": True, "endingOffsets": f'{{"a":{{"0":{given}}}}}'}
+    assert [row["offset"] for row in rows(tmp_path, **options)] == list(range(end))

@@ -136,3 +136,12 @@ def test_a_log_whose_records_were_all_deleted_is_followed_from_where_it_begins(
     source = stream(path)
     start = source.initialOffset()
     assert start == source.latestOffset(start) == {"a": {"0": 7}}
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_one_record_that_was_deleted_unread_is_a_loss(tmp_path: Path, is_packed: bool) -> None:
+    partition(tmp_path / "logs", batch(5, 6), "a-0", 5)
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    with pytest.raises(DataLossError, match="a-0 begins at 5; offsets from 4 on were deleted"):
+        stream(path).latestOffset({"a": {"0": 4}})
+    assert stream(path).latestOffset({"a": {"0": 5}}) == {"a": {"0": 7}}

@@ -131,3 +131,17 @@ def test_what_one_partition_does_not_need_another_one_gets(tmp_path: Path, is_pa
     end = source.latestOffset(start, limit)  # the turn of the other one, which gets one half
     assert end["a"]["0"] == 1
     assert 3 <= end["b"]["0"] <= 5
+
+
+def test_a_gap_behind_the_one_that_was_waited_for_has_its_own_wait(
+    path: Path, clock: Clock
+) -> None:
+    source, at = waiting(path)
+    partition(path, batch(*range(40, 50)), "a-0", 40)
+    clock.now += TIMEOUT
+    with pytest.warns(RuntimeWarning, match="no records from offset 30 up to 40 yet"):
+        at = source.latestOffset(at)
+    assert reached(at) == 30
+    clock.now += TIMEOUT
+    with pytest.warns(RuntimeWarning, match="up to 40: none came within 60 s"):
+        assert reached(source.latestOffset(at)) == 50

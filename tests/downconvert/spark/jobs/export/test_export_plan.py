@@ -87,6 +87,8 @@ def test_damage_behind_the_bound_does_not_end_the_run(path: Path) -> None:
     log = segment(path / "a-0", 0, *(batch(n) for n in range(8)), b"\xff" * 100, batch(9))
     write_offsets(DISK, path / WATERMARKS, {A: 7, TopicPartition("b", 1): 30})
     assert bounds_of(logs(path), Settings())[A] == Bound(0, 7, True, 8)
+    write_offsets(DISK, path / WATERMARKS, {A: 8, TopicPartition("b", 1): 30})
+    assert bounds_of(logs(path), Settings())[A] == Bound(0, 8, True, 8)
     write_offsets(DISK, path / WATERMARKS, {A: 9, TopicPartition("b", 1): 30})
     assert bounds_of(logs(path), Settings())[A] == Bound(0, 8, False, 8)
     log.release()

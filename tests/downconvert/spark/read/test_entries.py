@@ -248,3 +248,20 @@ def test_damage_behind_the_last_offset_that_is_wanted_is_nobodys(
     assert before
     with pytest.raises(CorruptSegmentError):
         rows(tmp_path, level=level, endingOffsets=wanted % (end + 1))
+
+
+@pytest.mark.parametrize(("start", "end"), [(2, 9), (3, 9), (4, 9), (0, 4), (0, 9)])
+def test_no_offset_before_the_wanted_ones_is_reported(tmp_path: Path, start: int, end: int) -> None:
+    broken = bytearray(batch(2, 3, 4, 5))
+    broken[-1] ^= 1
+    partition(tmp_path, batch(0, 1) + broken + batch(6, 7, 8), "a-0")
+    bounds = {
+        "startingOffsets": f'{{"a":{{"0":{start}}}}}',
+        "endingOffsets": f'{{"a":{{"0":{end}}}}}',
+    }
+    found = rows(tmp_path, mode="PERMISSIVE", **bounds)
+    assert [row["offset"] for row in found if row["_corrupt"] is None] == [
+        at for at in (0, 1, 6, 7, 8) if start <= at < end
+    ]
+    (report,) = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
+    assert report["startOffset"] == max(start, 2)

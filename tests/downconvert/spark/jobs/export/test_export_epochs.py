@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError
+from downconvert.spark.jobs.export.export_epochs import facts_of, truncated
 from downconvert.spark.jobs.export.export_manifest import Exported, parse
 from downconvert.spark.jobs.export.export_plan import Settings
 from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage import TopicPartition
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.exporting import archived, exported
@@ -282,3 +284,16 @@ def test_a_repair_replaces_nothing_of_a_topic_whose_name_is_longer(
         *(("a", 0, at) for at in range(7)),
         *(("ab", 0, at) for at in range(8)),
     ]
+
+
+@pytest.mark.parametrize("ends", [{4: 0, 10: 1}, {10: 1, 4: 0}])
+@pytest.mark.parametrize("checkpoint", [True, False])
+def test_of_two_ranges_that_changed_the_first_offset_counts(
+    tmp_path: Path, ends: dict[int, int], checkpoint: bool
+) -> None:
+    path = log(tmp_path / "logs", (0, 0, 2), (1, 2, 6), (2, 6, 12), checkpoint=checkpoint)
+    (found,) = find_partitions([str(path)])
+    there = Exported("read_uncommitted", ranges={A: [(0, 4), (8, 10)]}, epochs={A: ends})
+    lost = truncated(found, facts_of(found), there)
+    assert lost is not None
+    assert (lost.start, lost.end) == (2, 10)

@@ -343,3 +343,17 @@ def test_messages_keep_their_format_if_it_is_older_than_the_clients(
         assert written(taken) == b"".join(convert(records, 1, offset, policy))
         taken.close()
     assert cache.misses == misses
+
+
+def test_what_is_converted_for_the_cache_counts_as_fetched(tmp_path: Path) -> None:
+    """Clients at the tails of many logs evict each other's chunks, even if there is room."""
+    cache = ConversionCache(MemoryBudget(MiB))
+    first, *others = logs_of(tmp_path, 2 + MiB // PLAIN_REACH // (10 * KiB))
+    asked(cache, first).close()
+    *others, last = others
+    for records in others:
+        asked(cache, records).close()
+    assert (len(cache), cache.evictions) == (1 + len(others), 0)
+    asked(cache, last).close()
+    assert (len(cache), cache.evictions) == (1 + len(others), 1)
+    assert not is_cached(cache, first)

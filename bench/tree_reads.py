@@ -4,6 +4,7 @@ some columns, without what is damaged, by timestamps, and with filters.
 Not here: the trees (tree_model.py), plain queries, streams and jobs (trees.py)."""
 
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -23,7 +24,7 @@ START = datetime(1970, 1, 1, tzinfo=UTC)
 def other_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
     """What is wrong; None: nothing. `found`: the offsets that a query reads. `absent`: what it
     reports."""
-    checks = [
+    checks: list[Callable[[], str | None]] = [
         lambda: _fewer(place, found),
         lambda: _batches(tree, place, found, absent),
         lambda: _times(tree, place, found, absent),
@@ -104,12 +105,13 @@ def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
     times = _times_of(tree)
     at = chance.choice(sorted(times.values()) or [DAY])
     offset = chance.choice(found or [0])
-    for filters, expected in [
+    cases: list[tuple[list[ds.Filter], set[int]]] = [
         ([ds.GreaterThanOrEqual(("timestamp",), _time(at))], {o for o in found if times[o] >= at}),
         ([ds.LessThan(("timestamp",), _time(at))], {o for o in found if times[o] < at}),
         ([ds.GreaterThan(("offset",), offset)], {one for one in found if one > offset}),
         ([ds.LessThanOrEqual(("offset",), offset)], {one for one in found if one <= offset}),
-    ]:
+    ]
+    for filters, expected in cases:
         source = reader(place, mode="DROPMALFORMED")
         source.pushFilters(filters)
         read = [

@@ -4,6 +4,7 @@ import tracemalloc
 from io import BytesIO
 from pathlib import Path
 from random import randbytes
+from weakref import ref
 
 import pytest
 from hypothesis import given
@@ -48,6 +49,16 @@ def write_all(send: LazyRecodedSend, channel: BytesIO) -> None:
     while not send.completed:
         before = send.remaining
         assert send.write_to(channel) == before - send.remaining
+
+
+def test_a_send_that_has_written_everything_releases_its_buffers() -> None:
+    data = build([Record(0, 0, value=randbytes(1000))], magic=2, codec=Codec.ZSTD)
+    lazy = LazyRecodedRecords(MemoryRecords(data), RECODE)
+    send, used = lazy.to_send(), ref(lazy)  # what a send reads from lives as long as its buffers
+    del lazy
+    write_all(send, BytesIO())
+    assert send.completed
+    assert used() is None
 
 
 @given(segments())

@@ -137,3 +137,20 @@ def test_clients_get_the_same_with_and_without_room(
     with broker_of(tmp_path, {"events": segments}, conversions_kept_bytes=room) as broker:
         found = records_of(fetch(broker, version, "events", 33))
         assert [one.offset for one in found] == list(range(33, 102))
+
+
+@pytest.mark.parametrize("more", [-1000, -1, 0, 1])
+@pytest.mark.parametrize("sent_before", [0, 1, 500])
+def test_a_cut_send_is_the_beginning_of_the_whole(more: int, sent_before: int) -> None:
+    """`sent_before`: bytes that went out together with the response's header."""
+    room = MemoryBudget(1_000_000)
+    whole = written(kept_of(MemoryRecords(BATCHES), room))
+    send = kept_of(MemoryRecords(BATCHES), room)
+    send.cut(len(whole) + more)
+    expected = whole[: len(whole) + more]
+    assert send.size == len(expected)
+    copied = bytearray(send.size)
+    assert send.copy_to(memoryview(copied))
+    send.skip(sent_before)
+    assert copied == expected == expected[:sent_before] + written(send)
+    assert room.left == 1_000_000

@@ -59,6 +59,8 @@ def test_swaps_are_completed_with_their_indexes(tmp_path: Path, steps: int) -> N
     for base in (0, 10, 20):
         indexed_segment(path, base, *(batch(n, n + 1) for n in range(base, base + 10, 2)))
     contents: dict[str, bytes] = {}
+    for base in (5, 15):  # what is left of other segments that the swaps replace
+        indexed_segment(path, base, *(batch(n, n + 1) for n in range(base, base + 4, 2)))
     for base in (0, 10):
         numbers = (base + 3, base + 7)
         cleaned = indexed_segment(tmp_path / "cleaned", base, *map(batch, numbers), interval=1)

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from downconvert.storage import Log, LogConfig
+from downconvert.storage.disk.files import WritableFile
 from downconvert.storage.dump import dump_entries
 from downconvert.storage.names import Kind, file_name
 from records.formats import V0
 
-from .logs import UNSYNCED, batch
+from .logs import UNSYNCED, UnsyncedDisk, batch
 
 ONE = len(batch(0))
 
@@ -127,6 +128,33 @@ def test_of_equal_timestamps_the_first_record_is_found_after_a_truncation(path: 
     assert list(dump_entries(path / file_name(0, Kind.TIME_INDEX))) == [
         {"timestamp": 700, "offset": 0}
     ]
+
+
+def test_a_segment_that_cannot_begin_leaves_no_files(path: Path) -> None:
+    """As with too many open files. The log goes on in the old one, and a later attempt succeeds."""
+
+    class Refusing(UnsyncedDisk):
+        refused = ""
+
+        def open(self, path: Path) -> WritableFile:
+            if path.name == self.refused:
+                raise OSError(24, "Too many open files", str(path))
+            return super().open(path)
+
+    disk = Refusing()
+    with Log.open(path, writable=True, files=disk) as log:
+        log.writer.append(batch(0))
+        names = {one.name for one in path.iterdir()}
+        for kind in (Kind.LOG, Kind.OFFSET_INDEX, Kind.TIME_INDEX):
+            disk.refused = file_name(1, kind)
+            with pytest.raises(OSError, match="Too many open files"):
+                log.writer.roll()
+            assert {one.name for one in path.iterdir() if one.suffix != ".snapshot"} == names
+            assert (bases(log), log.end_offset) == ([0], 1)
+        disk.refused = ""
+        log.writer.append(batch(1))
+        log.writer.roll()
+        assert bases(log) == [0, 2]
 
 
 def test_the_snapshot_of_producers_has_the_offset_of_the_new_segment(path: Path) -> None:

@@ -161,6 +161,30 @@ def test_a_replacement_without_its_final_names_gets_them_with_the_next(path: Pat
     assert first_offsets(directory) == [1]
 
 
+def test_a_replacement_without_its_final_names_may_be_replaced_itself(path: Path) -> None:
+    class Full(UnsyncedDisk):
+        is_full = True
+
+        def rename(self, source: Path, target: Path) -> None:
+            if self.is_full and target.suffix != State.SWAP:
+                raise DiskFullError(str(target))
+            super().rename(source, target)
+
+    disk = Full()
+    disk.is_full = False
+    directory = opened(path, disk)
+    disk.is_full = True
+    replacement = cleaned(path, 0, batch(1))
+    with pytest.raises(DiskFullError):
+        directory.replace(list(directory.segments)[:2], replacement)
+    replacement = cleaned(path, 0, batch(0))
+    disk.is_full = False
+    directory.replace([directory.segments[0]], replacement)
+    assert (bases(directory), first_offsets(directory)) == ([0, 4], [0])
+    assert (path / file_name(0, Kind.LOG)).read_bytes() == batch(0)
+    assert not list(path.glob("*.swap"))
+
+
 def test_a_segment_that_cannot_be_removed_while_it_is_replaced_ends_all_writing(path: Path) -> None:
     """On the disk are both, and recovery completes it. In memory there would be a gap."""
     replacement = cleaned(path, 0, batch(3))

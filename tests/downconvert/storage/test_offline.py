@@ -25,6 +25,21 @@ def test_the_files_of_a_partition_with_bad_metadata_are_not_changed(tmp_path: Pa
     assert made.path().read_bytes() == batch(0, 1) + batch(2)[:-1]
 
 
+def test_the_same_problem_is_logged_again_after_it_was_gone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata = tmp_path / str(PARTITION) / "partition.metadata"
+    segment(tmp_path / str(PARTITION), 0, batch(0))
+    with LogDir.open(tmp_path) as log_dir:
+        for expected in (1, 2):
+            metadata.write_text("version: 7")
+            for _ in range(2):
+                assert log_dir.logs.open_or_offline(PARTITION).offline_reason is not None
+            assert len(caplog.records) == expected
+            metadata.unlink()
+            assert log_dir.logs.open_or_offline(PARTITION).offline_reason is None
+
+
 def test_a_partition_that_is_not_there_is_not_offline(tmp_path: Path) -> None:
     with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir, pytest.raises(KeyError):
         log_dir.logs.open_or_offline(PARTITION)

@@ -280,3 +280,12 @@ def test_a_cut_without_room_is_a_failure_and_an_extension_is_not(
     assert (files.reason is not None) == is_fenced
     assert files.full_count == (not is_fenced)
     file.close()
+
+
+def test_the_first_failure_is_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Of several threads that write when the disk fails."""
+    fenced = FencedFiles(tmp_path, UNSYNCED)
+    for number in range(2):
+        fenced.fence(tmp_path / f"file {number}", OSError(5, f"failure {number}"))
+    assert fenced.reason == f"{tmp_path / 'file 0'}: failure 0"
+    assert len(caplog.records) == 1

@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from downconvert.storage import AbortedTransaction, Log, LogConfig, LogDir, TopicPartition
+from downconvert.storage import (
+    AbortedTransaction,
+    DiskFullError,
+    Log,
+    LogConfig,
+    LogDir,
+    TopicPartition,
+)
 from downconvert.storage.cleaning.compact_log import compact
 from downconvert.storage.names import Kind, file_name
 from downconvert.storage.producers.producer_state import (
@@ -198,7 +205,10 @@ def test_the_state_of_an_open_log_equals_that_after_reopening(seed: int, steps: 
         log_dir.abandon()
 
 
-def test_an_append_that_fails_leaves_the_producers_as_they_were(tmp_path: Path) -> None:
+@pytest.mark.parametrize("error", [OSError("no room"), DiskFullError("a file")])
+def test_an_append_that_fails_leaves_the_producers_as_they_were(
+    tmp_path: Path, error: Exception
+) -> None:
     """Those that it begins, ends and continues, and where they are read on."""
     before = transactional(7, 0, 1) + transactional(8, 2, 3)
     made = segment(tmp_path, 0, before)
@@ -211,9 +221,9 @@ def test_an_append_that_fails_leaves_the_producers_as_they_were(tmp_path: Path) 
     def fail() -> None:
         with producers.following(records, list(records.batches())) as aborted:
             assert [one.producer_id for one in aborted] == [7]
-            raise OSError("no room")
+            raise error
 
-    with pytest.raises(OSError, match="no room"):
+    with pytest.raises(type(error), match="no "):
         fail()
     assert producers.states.producers == expected
     assert (producers.offset, producers.states.first_open_offset) == (4, 0)

@@ -80,3 +80,11 @@ def test_the_marker_of_an_aborted_transaction_belongs_to_it() -> None:
     for offset, is_aborted in ((18, True), (19, True), (20, False)):
         data = batch(offset, transactional=True, producer_id=7, producer_epoch=0)
         assert ranges.cover(next(MemoryRecords(data).batches())) is is_aborted
+
+
+def test_batches_may_come_after_several_aborted_transactions() -> None:
+    """As when the cleaner has removed all of their batches, or a read begins later."""
+    aborted = [AbortedTransaction(7, first, first + 5, first + 6) for first in (10, 20, 30)]
+    for offset, is_aborted in ((40, False), (28, False), (32, True), (22, True), (5, False)):
+        data = batch(offset, transactional=True, producer_id=7, producer_epoch=0)
+        assert AbortedRanges(aborted).cover(next(MemoryRecords(data).batches())) is is_aborted

@@ -63,3 +63,13 @@ def test_damage_is_reported_and_earlier_batches_are_counted(tmp_path: Path, deep
     assert found.records == 2
     assert len(found.damages) == 1
     assert f"byte {len(batch(0))}" in found.damages[0]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_a_sum_has_the_oldest_and_the_newest_time_of_all(order: tuple[int, ...]) -> None:
+    """Logs without timestamps do not count."""
+    logs = [Inspection(oldest=50, newest=90), Inspection(), Inspection(oldest=20, newest=60)]
+    total = Inspection()
+    for number in order:
+        total.add(logs[number])
+    assert (total.oldest, total.newest) == (20, 90)

@@ -3,6 +3,7 @@
 import pytest
 
 from records import CorruptRecordsError, MemoryRecords
+from records.batches.builder import build_marker
 from records.batches.control import ControlRecordType, EndTransactionMarker
 from records.batches.reader import read_batch
 from tests.records.examples import batch, record
@@ -88,3 +89,23 @@ def test_a_marker_is_78_bytes_and_is_read_as_a_record() -> None:
 )
 def test_a_key_that_cannot_be_read_may_be_ignored(key: bytes, expected: ControlRecordType) -> None:
     assert ControlRecordType.of(key) is expected
+
+
+def test_a_marker_has_the_epochs_that_it_is_built_with() -> None:
+    """No two of them are equal."""
+    data = build_marker(
+        ControlRecordType.COMMIT,
+        offset=11,
+        timestamp=12,
+        producer_id=13,
+        producer_epoch=14,
+        coordinator_epoch=15,
+        leader_epoch=16,
+    )
+    records = MemoryRecords(data)
+    header = next(records.batches())
+    assert (header.base_offset, header.last_offset, header.max_timestamp) == (11, 11, 12)
+    assert (header.producer_id, header.producer_epoch, header.leader_epoch) == (13, 14, 16)
+    found = next(read_batch(records, header))
+    marker = EndTransactionMarker.parse(found.key, found.value, 0)
+    assert marker == EndTransactionMarker(ControlRecordType.COMMIT, 15)

@@ -153,8 +153,10 @@ def test_one_step_removes_a_limited_number_of_segments(tmp_path: Path) -> None:
         for _ in range(REMOVED_MAX + 3):
             fill(log, Random(1), 1)
             log.writer.roll()
+        sizes = [segment.size for segment in log.segments][:-1]
         done = run(Maintenance(log), DELETE, now=10**6)
         assert [one.segments for one in done] == [REMOVED_MAX, 3]
+        assert [one.size for one in done] == [sum(sizes[:REMOVED_MAX]), sum(sizes[REMOVED_MAX:])]
 
 
 @pytest.mark.parametrize("change", ["truncate", "delete", "close"])

@@ -83,3 +83,9 @@ def test_a_noted_high_watermark_counts_within_the_log(
     follower.follow_start(2)
     follower.await_controller(noted)
     assert (follower.start_offset, follower.high_watermark) == (2, expected)
+
+
+def test_a_truncation_below_the_start_leaves_an_empty_log_there(follower: Partition) -> None:
+    follower.follow_start(3)
+    assert follower.truncate(EpochEnd(1, 2)) == 3
+    assert (follower.start_offset, follower.end_offset, follower.high_watermark) == (3, 3, 3)

@@ -33,8 +33,8 @@ from tests.waiting import wait_for
 
 from .fetching import broker_of
 from .guarding import guard_of
-from .talking import SECONDS, TOPIC, Talk, fetch, fetched, serving, serving_broker
-from .test_served_limits import eventually
+from .talking import SECONDS, TOPIC, Talk, eventually, fetch, fetched, serving, serving_broker
+from .writable import writable_broker
 
 EMPTY = Message(topics=[], timeout_ms=1)
 
@@ -254,6 +254,17 @@ def test_a_client_of_a_network_with_a_rule_need_not_log_in(tmp_path: Path) -> No
             large.socket.sendall((REQUEST_SIZE_MAX + 1).to_bytes(4))
             with pytest.raises(TimeoutError):
                 large.socket.recv(1)
+
+
+@pytest.mark.parametrize("cleans_up", [True, False])
+def test_a_server_that_has_stopped_leaves_no_thread(tmp_path: Path, cleans_up: bool) -> None:
+    """Only a server that cleans up has a thread for that."""
+    before = set(threading.enumerate())
+    with writable_broker(tmp_path, cleans_up=cleans_up) as broker, serving_broker(broker):
+        names = {thread.name for thread in set(threading.enumerate()) - before}
+        kinds = {"acceptor", "administration", "network-0", "converting-0", "converting-1"}
+        assert names == kinds | ({"maintenance"} if cleans_up else set())
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.parametrize("ended", range(4))

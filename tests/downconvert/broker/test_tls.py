@@ -12,6 +12,7 @@ from scramp import ScramClient
 from downconvert.broker import Broker
 from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import Limits
 from downconvert.serving.tls import server_context
 from downconvert.storage import LogDir
 from records.units import KiB
@@ -45,6 +46,21 @@ def test_tls_carries_the_same(secure: Server, certificate: tuple[Path, Path]) ->
             talk.send(*API_VERSIONS)
         for _ in range(20):
             assert talk.receive()
+
+
+def test_a_client_that_need_not_log_in_keeps_its_place_under_tls_too(
+    tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    theirs = ssl.create_default_context(cafile=certificate[0])
+    tls = server_context(*certificate)
+    with (
+        serving(tmp_path, tls=tls, limits=Limits(connections=1)) as server,
+        Talk(server.address, theirs) as talk,
+    ):
+        assert talk.is_served()
+        with Talk(server.address) as other:
+            assert other.has_ended()
+        assert talk.is_served()
 
 
 @pytest.mark.usefixtures("without_defects")

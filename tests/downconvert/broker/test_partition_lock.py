@@ -103,8 +103,9 @@ DECIDED: dict[str, Callable[[Partition], object]] = {
 
 
 def watched(partition: Partition, at: int = 0, change: Callable[[], object] = ignore) -> Late:
-    late: Any = Late(partition.lock, at, change)
-    partition.lock = late
+    late = Late(partition.lock, at, change)
+    lock: Any = late
+    partition.lock = lock
     return late
 
 

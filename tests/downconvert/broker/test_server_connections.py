@@ -93,7 +93,7 @@ def test_conversions_are_spread_over_threads_and_changes_of_topics_have_their_ow
 
 
 def test_a_request_that_moves_to_another_thread_during_the_stop_is_answered(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The threads that connections move to are stopped after those that they come from."""
     with serving(tmp_path, limits=Limits(stop=SECONDS)) as server:
@@ -104,7 +104,7 @@ def test_a_request_that_moves_to_another_thread_during_the_stop_is_answered(
             assert may_move.wait(SECONDS)
             return True
 
-        server.broker.converts = converts  # type: ignore[method-assign]
+        monkeypatch.setattr(server.broker, "converts", converts)
         with Talk(server.address, seconds=5.0) as talk:
             talk.send(ApiKey.Fetch, 2, fetch())
             assert moves.wait(SECONDS)

@@ -9,6 +9,7 @@ from bench import trees
 from bench.tree_history import check_history
 from bench.tree_model import generated
 from bench.tree_places import PLACED
+from bench.tree_shapes import SHAPED
 from tests.object_store import ObjectStore
 
 from .reading import rows
@@ -30,14 +31,14 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 # ones, a copy whose last segment is unreadable, a transaction behind damage, a snapshot in a copy
 # without indexes, a damaged index before old compressed messages, an index that leads to damage
 # only, a damaged index before old messages, an empty copy of a log that goes on elsewhere,
-# damage in the last segment of tiered storage. In the last one the model was wrong: an empty copy
-# of a new follower shows nothing.
+# damage in the last segment of tiered storage, a damaged time index. In the last one the model was
+# wrong: an empty copy of a new follower shows nothing.
 @pytest.mark.parametrize(
     "seed",
     [
         *(1003, 1184, 2231, 3202, 300004, 300100, 305078, 325058, 901109, 1000765),
         *(3001020, 3000094, 3001081, 3020054, 3001193, 3010066, 3100145, 3300301, 6002001),
-        *(7100007, 7100587, 6000418, 7101963, 9100256),
+        *(7100007, 7100587, 6000418, 7101963, 9000143, 9100256),
     ],
 )
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
@@ -47,6 +48,14 @@ def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:
 @pytest.mark.parametrize("first", range(PLACED, PLACED + 24, 4))
 def test_the_same_wherever_the_copies_are(tmp_path: Path, first: int) -> None:
     """In tars, gzipped, in tiered storage, on two disks; and with whole copies missing or empty."""
+    for seed in range(first, first + 4):
+        (tmp_path / str(seed)).mkdir()
+        trees.check(seed, tmp_path / str(seed))
+
+
+@pytest.mark.parametrize("first", range(SHAPED, SHAPED + 12, 4))
+def test_timestamps_filters_and_counts_say_the_same(tmp_path: Path, first: int) -> None:
+    """Also of large offsets, of segments that a cleaner has merged, and by way of batches."""
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()
         trees.check(seed, tmp_path / str(seed))

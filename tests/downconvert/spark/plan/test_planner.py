@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
 from downconvert.spark.plan.planner import plan
@@ -69,3 +70,10 @@ def test_partitions_of_which_none_is_there_are_an_error(directory: Path) -> None
     for numbers, named in (("7", "partitions 7"), ("1-3", "partitions 1 to 3")):
         with pytest.raises(ValueError, match=f"^{named}: no such topic or partition"):
             offsets(directory, partitions=numbers)
+
+
+def test_an_empty_segment_that_another_one_follows_is_missing(directory: Path) -> None:
+    (directory / "t-0" / "00000000000000000000.log").write_bytes(b"")
+    with pytest.raises(MissingOffsetsError, match="offsets 0 up to 10 are missing"):
+        offsets(directory)
+    assert offsets(directory, mode="DROPMALFORMED") == list(range(10, 15))

@@ -139,6 +139,13 @@ def test_who_may_commit_at_each_step() -> None:
     assert group.check_commit(static.identity, 7.0) is ErrorCode.NONE
 
 
+def test_without_members_anybody_without_a_generation_may_commit() -> None:
+    group = Group("g", GroupLimits(), lambda _group, _now: ErrorCode.NONE)
+    for identity in (MemberIdentity("gone", -1), MemberIdentity("gone", -1, "i")):
+        assert group.check_commit(identity, 6.0) is ErrorCode.NONE
+        assert group.check_commit_in_transaction(identity) is ErrorCode.NONE
+
+
 def test_a_member_is_stored_and_restored_with_all_that_it_said() -> None:
     stored = StoredMember("m", "i", "client", "/host", 11_000, 22_000, b"subscription", b"assigned")
     group = Group("g", GroupLimits(), lambda _group, _now: ErrorCode.NONE)

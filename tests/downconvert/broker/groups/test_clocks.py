@@ -16,7 +16,8 @@ from downconvert.internal_topics.group_records import StoredGroup
 from .test_between_steps import come_back
 from .test_group import DELAY, Someone, group_of, joining, run
 
-SESSIONS, REBALANCES = (11.0, 23.0, 37.0), (29.0, 53.0, 41.0)
+SESSIONS = 11.0, 23.0, 37.0
+REBALANCES = [(29.0, 53.0, 41.0), (5.0, 9.0, 7.0)]  # longer than sessions, or shorter
 START = 2 * DELAY  # when the first generation has begun
 
 
@@ -33,9 +34,9 @@ class Clock:
 class Model:
     """The members by number; the first of them leads, and none comes after the start."""
 
-    def __init__(self) -> None:
+    def __init__(self, rebalances: tuple[float, ...]) -> None:
         self.state, self.generation = State.COMPLETING, 1
-        times = zip(SESSIONS, REBALANCES, strict=True)
+        times = zip(SESSIONS, rebalances, strict=True)
         self.clocks = {at: Clock(one, two, START + one) for at, (one, two) in enumerate(times)}
         self.unsynced = set(self.clocks)
         self.due: float | None = START + self.longest
@@ -116,14 +117,14 @@ class Model:
 class Pair:
     """A group and its model, at the same second."""
 
-    def __init__(self) -> None:
-        times = zip(SESSIONS, REBALANCES, strict=True)
+    def __init__(self, rebalances: tuple[float, ...]) -> None:
+        times = zip(SESSIONS, rebalances, strict=True)
         self.people = [
             Someone(joining(session_timeout=one, rebalance_timeout=two)) for one, two in times
         ]
         limits = GroupLimits(initial_delay=DELAY)
         self.group = group_of(*self.people, now=0.0, limits=limits)
-        self.model, self.now = Model(), START
+        self.model, self.now = Model(rebalances), START
         self.changes = 0
 
     def act(self, kind: str, number: int) -> None:
@@ -196,12 +197,12 @@ KINDS = st.sampled_from(["live", "commit", "join", "sync", "sync", "restart"])
 STEPS = st.lists(st.tuples(st.integers(0, 20), KINDS, st.integers(0, 2)), max_size=25)
 
 
-@given(STEPS)
+@given(STEPS, st.sampled_from(REBALANCES))
 @settings(max_examples=150, deadline=None)
 def test_members_stay_and_go_at_the_seconds_that_their_own_timeouts_say(
-    steps: list[tuple[int, str, int]],
+    steps: list[tuple[int, str, int]], rebalances: tuple[float, ...]
 ) -> None:
-    pair = Pair()
+    pair = Pair(rebalances)
     pair.check()
     for seconds, kind, number in steps:
         pair.pass_time(seconds / 2)

@@ -18,12 +18,20 @@ from downconvert.storage.config import LogConfig
 from records import Codec, Record, TimestampType, build
 from records.formats import V0, V1, V2
 from tests.damage import mutated
-from tests.downconvert.broker.asking import answer, ask, begin, frame
+from tests.downconvert.broker.asking import ask, begin, frame
+from tests.downconvert.broker.producing import (
+    NOW,
+    batch,
+    code,
+    magic_of,
+    produce,
+    records,
+    request,
+    stored,
+)
 from tests.downconvert.broker.writable import writable_broker
 from tests.strategies import record_lists
 
-NOW = 1_700_000_000.5
-NOW_MS = int(NOW * 1000)
 VERSIONS = range(14)
 CREATE, LOG_APPEND = TimestampType.CREATE, TimestampType.LOG_APPEND
 
@@ -32,49 +40,6 @@ CREATE, LOG_APPEND = TimestampType.CREATE, TimestampType.LOG_APPEND
 def broker(tmp_path: Path) -> Iterator[Broker]:
     with writable_broker(tmp_path, "t", partitions=2) as broker:
         yield broker
-
-
-def records(count: int = 3) -> list[Record]:
-    return [Record(i, NOW_MS + i, CREATE, b"k%d" % i, b"v%d" % i) for i in range(count)]
-
-
-def batch(count: int = 3, **fields: Any) -> bytes:
-    return build(records(count), **{"magic": V2, **fields})
-
-
-def request(
-    broker: Broker, *data: bytes | None, acks: int = 1, timeout_ms: int = 1000, topic: str = "t"
-) -> Message:
-    """For partitions 0, 1, ..."""
-    found = broker.topics.get(topic)
-    partitions = [Message(index=index, records=one) for index, one in enumerate(data)]
-    topic_id = bytes(15) + b"?" if found is None else found.id
-    topics = [Message(name=topic, topic_id=topic_id, partition_data=partitions)]
-    return Message(acks=acks, timeout_ms=timeout_ms, topic_data=topics)
-
-
-def produce(broker: Broker, version: int, *data: bytes | None, **fields: Any) -> list[Message]:
-    """The answers for partitions 0, 1, ..."""
-    response = ask(broker, ApiKey.Produce, version, request(broker, *data, **fields), now=NOW)
-    (topic,) = response.responses
-    found: list[Message] = topic.partition_responses
-    assert [one.index for one in found] == list(range(len(data)))
-    return found
-
-
-def code(broker: Broker, version: int, data: bytes | None, **fields: Any) -> ErrorCode:
-    return ErrorCode(produce(broker, version, data, **fields)[0].error_code)
-
-
-def stored(broker: Broker, index: int = 0) -> list[Record]:
-    partition = broker.topics.partition("t", index)
-    assert partition is not None
-    return list(partition.log.records())
-
-
-def magic_of(version: int) -> int:
-    """What producers of this version send."""
-    return V0 if version < 2 else V1 if version < 3 else V2
 
 
 # --- what is appended
@@ -257,137 +222,6 @@ def test_mutated_batches_never_leave_a_damaged_log(broker: Broker, seed: int) ->
     }
 
 
-# --- acks
-
-
-@pytest.mark.parametrize("version", [0, 3, 9])
-def test_acks_0_is_answered_with_nothing_and_an_error_with_the_end(
-    broker: Broker, version: int
-) -> None:
-    good = batch(magic=magic_of(version))
-    exchange = begin(broker, ApiKey.Produce, version, request(broker, good, acks=0), now=NOW)
-    assert exchange.is_done
-    assert exchange.send is None
-    assert not exchange.close_after_reply
-    bad = begin(broker, ApiKey.Produce, version, request(broker, good[:-1] + b"?", acks=0), now=NOW)
-    assert bad.is_done
-    assert bad.close_after_reply
-    assert len(stored(broker)) == 3
-
-
-@pytest.mark.parametrize("acks", [2, -2, 32767])
-def test_other_acks_do_not_exist(broker: Broker, acks: int) -> None:
-    assert code(broker, 9, batch(), acks=acks) is ErrorCode.INVALID_REQUIRED_ACKS
-    assert stored(broker) == []
-
-
-def test_acks_all_is_answered_at_once_where_there_is_nobody_to_wait_for(broker: Broker) -> None:
-    (response,) = produce(broker, 9, batch(), acks=-1)
-    assert (response.error_code, response.base_offset) == (0, 0)
-
-
-def test_a_topic_that_is_deleted_meanwhile_answers_who_waits(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    partition = broker.topics.partition("t", 0)
-    monkeypatch.setattr(type(partition), "high_watermark", property(lambda _: 0))
-    body = request(broker, batch(), acks=-1, timeout_ms=5000)
-    exchange = begin(broker, ApiKey.Produce, 9, body, now=NOW)
-    assert not exchange.is_done
-    asked = Message(topic_names=["t"], timeout_ms=1, topics=[])
-    ask(broker, ApiKey.DeleteTopics, 1, asked, now=NOW)
-    (topic,) = answer(exchange).responses
-    assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-class Followers:
-    """A high watermark that is moved by hand."""
-
-    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.at = 0
-        partition = broker.topics.partition("t", 0)
-        monkeypatch.setattr(type(partition), "high_watermark", property(lambda _: self.at))
-
-
-def test_acks_all_waits_for_the_high_watermark(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    followers = Followers(broker, monkeypatch)
-    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
-    for at in (0, 2):
-        followers.at = at
-        broker.purgatory.notify(("partition", "t", 0))
-        broker.tick(NOW + 0.1)
-        assert not exchange.is_done
-    followers.at = 3
-    broker.purgatory.notify(("partition", "t", 0))
-    broker.tick(NOW + 0.2)
-    (topic,) = answer(exchange).responses
-    assert (topic.partition_responses[0].error_code, topic.partition_responses[0].base_offset) == (
-        0,
-        0,
-    )
-
-
-def test_acks_all_gives_up_after_the_request_s_time(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Followers(broker, monkeypatch)
-    exchange = begin(
-        broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1, timeout_ms=500), now=NOW
-    )
-    assert broker.tick(NOW + 0.4) == pytest.approx(NOW + 0.5)
-    assert not exchange.is_done
-    broker.tick(NOW + 0.5)
-    (topic,) = answer(exchange).responses
-    assert topic.partition_responses[0].error_code == ErrorCode.REQUEST_TIMED_OUT
-
-
-def test_nobody_waits_for_replicas_for_weeks(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Followers(broker, monkeypatch)
-    body = request(broker, batch(), acks=-1, timeout_ms=2**31 - 1)
-    begin(broker, ApiKey.Produce, 9, body, now=NOW)
-    assert broker.tick(NOW) == pytest.approx(NOW + 900)
-    broker.tick(NOW + 900)
-    assert not len(broker.purgatory)
-
-
-def test_a_producer_that_has_gone_is_waited_for_no_longer(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Followers(broker, monkeypatch)
-    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
-    assert len(broker.purgatory) == 1
-    broker.finished(exchange)
-    assert not len(broker.purgatory)
-    broker.tick(NOW + 100)
-    assert not exchange.is_done
-
-
-def test_acks_all_needs_the_replicas_that_the_topic_asks_for(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    broker.topics.configure("t", {"min.insync.replicas": "2"})
-    assert code(broker, 9, batch(), acks=-1) is ErrorCode.NONE  # there is only one
-    partition = broker.topics.partition("t", 0)
-    assert partition is not None
-    monkeypatch.setattr(partition, "replicas", (0, 1))
-    assert code(broker, 9, batch(), acks=-1) is ErrorCode.NOT_ENOUGH_REPLICAS
-    followers = Followers(broker, monkeypatch)
-    monkeypatch.setattr(partition, "isr", frozenset({0, 1}))
-    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
-    monkeypatch.setattr(partition, "isr", frozenset({0}))
-    followers.at = 6
-    broker.purgatory.notify(("partition", "t", 0))
-    broker.tick(NOW)
-    (topic,) = answer(exchange).responses
-    response = topic.partition_responses[0].error_code
-    assert response == ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    assert code(broker, 9, batch(), acks=1) is ErrorCode.NONE  # who waits for the leader alone
-
-
 # --- several partitions, several topics
 
 
@@ -415,36 +249,6 @@ def test_nothing_is_appended_before_damage(broker: Broker) -> None:
     good = batch(1, magic=V1)
     assert code(broker, 2, good + bytes(30)) is ErrorCode.CORRUPT_MESSAGE
     assert stored(broker) == []
-
-
-def test_a_partition_that_is_refused_keeps_no_other_from_its_replicas(
-    broker: Broker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    followers = Followers(broker, monkeypatch)
-    body = request(broker, b"", batch(), acks=-1)
-    exchange = begin(broker, ApiKey.Produce, 9, body, now=NOW)
-    assert not exchange.is_done
-    followers.at = 3
-    broker.purgatory.notify(("partition", "t", 1))
-    broker.tick(NOW)
-    (topic,) = answer(exchange).responses
-    codes = [one.error_code for one in topic.partition_responses]
-    assert codes == [ErrorCode.INVALID_RECORD, ErrorCode.NONE]
-
-
-def test_acks_all_waits_for_each_partition(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-    followers = Followers(broker, monkeypatch)
-    body = request(broker, batch(2), batch(5), acks=-1)
-    exchange = begin(broker, ApiKey.Produce, 9, body, now=NOW)
-    followers.at = 2
-    for index in (0, 1):
-        broker.purgatory.notify(("partition", "t", index))
-    broker.tick(NOW)
-    assert not exchange.is_done
-    broker.tick(NOW + 2)
-    (topic,) = answer(exchange).responses
-    codes = [one.error_code for one in topic.partition_responses]
-    assert codes == [ErrorCode.NONE, ErrorCode.REQUEST_TIMED_OUT]
 
 
 @pytest.mark.parametrize("version", [12, 13])

@@ -48,7 +48,7 @@ def opened(uri: str) -> tuple[Any, str]:
     """The file system of a URI, and the path in it. StoreError. ValueError: the URI's scheme is
     unknown."""
     parts = urlsplit(uri)
-    files = _file_system(parts.scheme, parts.netloc, parts.query, os.getpid())
+    files = file_system(parts.scheme, parts.netloc, parts.query, os.getpid())
     path = unquote(parts.path)
     if has_rename(parts.scheme):
         return files, path
@@ -68,7 +68,7 @@ def ranges_at(uri: str) -> tuple[S3Ranges, str] | None:
 
 @cache
 def _ranges(bucket: str, query: str, process: int) -> S3Ranges | None:
-    files = _file_system("s3", bucket, query, process)
+    files = file_system("s3", bucket, query, process)
     return ranges_of(bucket, dict(parse_qsl(query)), str(files.region))
 
 
@@ -79,8 +79,9 @@ def has_rename(scheme: str) -> bool:
 
 
 @cache
-def _file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
-    """Opens a file system for each process: connections do not survive a fork."""
+def file_system(scheme: str, netloc: str, query: str, _process: int) -> Any:
+    """The file system of a URI without its path, opened once for each process, because connections
+    do not survive a fork."""
     uri = urlunsplit((scheme, netloc, "/", query, ""))
     settings = dict(parse_qsl(query))
     with named_errors(f"{scheme}://{netloc}"):

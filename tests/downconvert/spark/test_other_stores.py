@@ -76,7 +76,7 @@ def store(
             names = path.relative_to(logs).parts
             stores.write(stores.below(stores.pinned(found.uri("logs")), *names), path)
         yield found
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -185,10 +185,10 @@ def test_errors_say_which_object_and_why(store: Store, monkeypatch: pytest.Monke
             stores.write(stores.pinned(store.uri("closed", "x")), b"")
         return
     monkeypatch.setenv("AZURE_STORAGE_KEY", "bm90IGl0")
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
     with pytest.raises(ForbiddenError, match="/logs: forbidden"):
         rows(store.uri("logs"))
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
 
 
 URIS: Final = {
@@ -215,7 +215,7 @@ def test_what_a_store_refuses_is_one_line(
         pytest.skip("fsspec is not here")
     monkeypatch.setenv("AZURE_STORAGE_KEY", store_servers.KEY)
     monkeypatch.setattr(file_systems, "RETRY_TIME", timedelta(seconds=1))
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
     head = f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nretry-after-ms: 1\r\nConnection: close\r\n"
     with (
         refusing(f"{head}\r\n".encode()) as (address, _),
@@ -225,7 +225,7 @@ def test_what_a_store_refuses_is_one_line(
     assert type(raised.value) is expected
     assert str(raised.value).startswith(f"{kind}://")
     assert "\n" not in str(raised.value)
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
 
 
 def test_what_to_install_for_a_scheme_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ def test_what_to_install_for_a_scheme_is_named(monkeypatch: pytest.MonkeyPatch) 
         stores.listed(stores.pinned("webhdfs://host:9870/logs"))
     with pytest.raises(ValueError, match="pip install fsspec, and the package"):
         stores.listed(stores.pinned("oci://bucket@tenant/logs"))
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
 
 
 def test_what_is_missing_for_hdfs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

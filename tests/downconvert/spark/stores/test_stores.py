@@ -112,7 +112,7 @@ def test_errors_say_which_object_and_why(monkeypatch: pytest.MonkeyPatch) -> Non
         rows("s3://no-such-bucket/logs")
     with pytest.raises(ValueError, match="credentials do not belong"):
         rows("s3://user:secret@bucket/logs")
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
     with pytest.raises(ForbiddenError, match="s3://bucket/broker: forbidden"):
         rows(f"{URI}/broker")
@@ -120,7 +120,7 @@ def test_errors_say_which_object_and_why(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with pytest.raises(StoreError, match=r"s3://bucket/broker: .*[Cc]onnect"):
         rows(f"{URI}/broker")
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
 
 
 def test_a_store_that_throttles_is_asked_again_and_then_named(
@@ -134,10 +134,10 @@ def test_a_store_that_throttles_is_asked_again_and_then_named(
         monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
         monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
-        file_systems._file_system.cache_clear()
+        file_systems.file_system.cache_clear()
         with pytest.raises(ThrottledError, match="throttling"):
             stores.listed(stores.pinned("s3://bucket/logs"))
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
     assert len(requests) >= 2
 
 

@@ -305,7 +305,7 @@ def test_a_store_that_throttles_amid_a_stream_costs_time_and_no_record(
     store: tuple[ObjectStore, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
     place = Place(store[1] / tmp_path.name, f"s3a://bucket/{tmp_path.name}", lambda: None)
     with throttled(store[0].endpoint) as throttle:
         source = place.stream(endpoint=throttle.endpoint)
@@ -328,7 +328,7 @@ def test_a_store_that_throttles_amid_a_stream_costs_time_and_no_record(
         again = place.stream(endpoint=throttle.endpoint)  # from the checkpoint
         end = again.latestOffset(first)
         found += read(again, first, end)
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
     assert sorted(found) == [*(f"a-0:{offset}" for offset in range(8)), "b-1:5", "b-1:6"]
 
 
@@ -372,6 +372,6 @@ def test_a_query_of_spark_s_reads_on_where_it_left_off(
         put(0, batch(0, 1), batch(2, 3, 4), batch(5))  # a longer one
         put(6, batch(6, 7))
         run()
-    file_systems._file_system.cache_clear()
+    file_systems.file_system.cache_clear()
     assert [offset for _, offset in seen] == list(range(8))
     assert len({number for number, _ in seen}) == 3

@@ -50,7 +50,7 @@ class Child:
                     continue
                 found = self.figures if what == "figures" else None
                 self.control.send((number, self.answers.get(what, found)))
-        except (OSError, EOFError):
+        except (OSError, EOFError, TypeError):  # a closed connection has no handle to read from
             pass
 
     def die(self, code: int = -9) -> None:

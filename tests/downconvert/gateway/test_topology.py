@@ -130,3 +130,14 @@ def test_what_a_broker_told_is_recent_for_a_moment_and_of_that_broker() -> None:
     assert there.recent_api_versions(1, 5.0 + RECENT) is hello
     assert there.recent_api_versions(2, 5.0) is None
     assert there.recent_api_versions(1, 5.1 + RECENT) is None
+
+
+def test_a_broker_that_is_gone_and_comes_back_has_not_failed() -> None:
+    there = topology()
+    there.set_brokers(brokers(1, 2, 3))
+    there.set_failed(Address("kafka-1", 9092), has_failed=True)
+    there.set_brokers(brokers(2, 3))
+    there.set_failed(Address("kafka-3", 9092), has_failed=True)
+    there.set_brokers(brokers(1, 2, 3))
+    order = [SEED, *(Address(f"kafka-{one}", 9092) for one in (1, 2, 3))]
+    assert list(there.addresses(BOOTSTRAP)) == order

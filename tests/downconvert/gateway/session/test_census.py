@@ -170,3 +170,30 @@ def test_censuses_of_several_processes_are_one_of_bounded_size() -> None:
 def test_names_of_any_length_are_cut() -> None:
     seen = ClientCensus()
     assert len(seen.count(client("x" * 30_000), 0.0, translated=False).client_id) == NAME_MAX
+
+
+def test_a_request_of_a_known_client_keeps_it_among_those_seen_last() -> None:
+    seen = ClientCensus(2)
+    first = seen.count(client("first"), 1.0, translated=False)
+    seen.count(client("second"), 2.0, translated=False)
+    seen.count_again(first, 3.0, translated=False)
+    seen.count(client("third"), 4.0, translated=False)
+    assert names(seen) == {"first", "third", OTHERS}
+
+
+def test_the_last_time_is_the_latest_though_threads_count_in_any_order() -> None:
+    seen = ClientCensus()
+    known = seen.count(client(), 5.0, translated=True)
+    seen.count_again(known, 4.0, translated=True)
+    assert [(row["first_seen"], row["last_seen"]) for row in seen.rows()] == [(5.0, 5.0)]
+
+
+def test_merging_frees_a_tenth_of_the_rows_at_once() -> None:
+    """Otherwise each new client would merge all of them again."""
+    seen = ClientCensus(FEW)
+    seen.count(client("pod-1"), 0.0, translated=True)
+    seen.count(client("pod-2"), 0.0, translated=True)  # differs in a generated part only
+    for number in range(FEW - 2):
+        seen.count(client(f"{'abcdefghijklmnopqrst'[number] * 3}-app"), 1.0, translated=True)
+    seen.count(client("zzz-app"), 2.0, translated=True)
+    assert len(names(seen) - {OTHERS}) <= FEW - FEW // 10 + 1

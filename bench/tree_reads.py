@@ -4,7 +4,7 @@ some columns, without what is damaged, by timestamps, and with filters.
 Not here: the trees (tree_model.py), plain queries, streams and jobs (trees.py)."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -22,8 +22,8 @@ START = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def other_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
-    """What is wrong; None: nothing. `found`: the offsets that a query reads. `absent`: what it
-    reports."""
+    """Returns the first difference; None: there is none. `found`: the offsets that a query reads.
+    `absent`: the ranges that it reports."""
     checks: list[Callable[[], str | None]] = [
         lambda: _fewer(place, found),
         lambda: _batches(tree, place, found, absent),
@@ -58,14 +58,14 @@ def _batches(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | 
     left = [at for at in found if not any(first <= at <= last for first, last in spans)]
     if left:
         return f"no batch has {left}"
-    named = _joined([range_of(row) for row in batches if row["_corrupt"]])
-    if named != _joined(absent) and start < end:
+    named = joined([range_of(row) for row in batches if row["_corrupt"]])
+    if named != joined(absent) and start < end:
         return f"batches report {named}, and records {absent}"
     return None
 
 
 def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
-    """Checks bounds by timestamp. What only a copy has that was not cleaned may count or not. A
+    """Checks bounds by timestamp. Records that only an uncleaned copy has may count or not. A
     damaged batch whose header says that it is older need not be reported, nor one that a damaged
     index hides."""
     if len(tree.copies) > 1 and any(copy.cleaned for copy in tree.copies):
@@ -92,9 +92,9 @@ def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | No
             got = [row["offset"] for row in read if not row["_corrupt"]]
             if got != expected:
                 return f"{option}={at} reads {got}, and not {expected}"
-            named = _joined([range_of(row) for row in read if row["_corrupt"]])
-            wanted = _within(absent, low, high)
-            if _within(named, low, high) != wanted and not is_unclear:
+            named = joined([range_of(row) for row in read if row["_corrupt"]])
+            wanted = within(absent, low, high)
+            if within(named, low, high) != wanted and not is_unclear:
                 return f"{option}={at} reports {named}, and not {wanted}"
     return None
 
@@ -140,12 +140,14 @@ def range_of(row: Any) -> tuple[int, int]:
     return start, 2**63 if end is None else end
 
 
-def _within(ranges: Ranges, low: int, high: int) -> Ranges:
+def within(ranges: Iterable[tuple[int, int]], low: int, high: int) -> Ranges:
+    """The parts of ranges between two offsets, joined."""
     cut = ((max(start, low), min(end, high)) for start, end in ranges)
-    return _joined([(start, end) for start, end in cut if start < end])
+    return joined([(start, end) for start, end in cut if start < end])
 
 
-def _joined(ranges: Ranges) -> Ranges:
+def joined(ranges: Iterable[tuple[int, int]]) -> Ranges:
+    """Joins ranges that overlap or are adjacent."""
     found: Ranges = []
     for start, end in sorted(ranges):
         if found and start <= found[-1][1]:

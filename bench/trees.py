@@ -10,7 +10,6 @@ import shutil
 import tempfile
 import time
 import warnings
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +35,7 @@ from .tree_damage import varied, write_varied
 from .tree_history import check_history
 from .tree_log import KEYS, transactions
 from .tree_model import Tree
-from .tree_reads import other_reads
+from .tree_reads import joined, other_reads, range_of, within
 from .tree_shapes import SHAPED
 
 PARTITION: Final = TopicPartition("a", 0)
@@ -144,20 +143,14 @@ def _parts(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int
         read = rows(place, mode="PERMISSIVE", maxPartitionBytes=size, **options)
         got = [row["offset"] for row in read if row["_corrupt"] is None]
         expected = [at for at in found if low <= at < high]
-        named = _within(map(_range, (row for row in read if row["_corrupt"])), low, high)
-        wanted = _within(absent, low, high)
+        named = within(map(range_of, (row for row in read if row["_corrupt"])), low, high)
+        wanted = within(absent, low, high)
         if any(copy.is_misindexed for copy in tree.copies):  # the index entries used are others
             expected = sorted(at for at in tree.had() if low <= at < high)
             expected = [at for at in expected if at in got or not _is_within(at, named)]
             got, wanted = [at for at in got if at in tree.had()], named
         _expect(tree, got == expected, f"{got} are read of {expected}, in tasks of {size} bytes")
         _expect(tree, named == wanted, f"{named} are reported of {wanted}, in small tasks")
-
-
-def _within(ranges: Iterable[tuple[int, int]], low: int, high: int) -> list[tuple[int, int]]:
-    """The parts of ranges between two offsets, joined."""
-    cut = ((max(start, low), min(end, high)) for start, end in ranges)
-    return _ends([(start, end) for start, end in cut if start < end])
 
 
 def _committed(tree: Tree, place: str, found: list[int]) -> None:
@@ -173,7 +166,7 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
         with_it = [at for at in found if at not in full.records and at < full.stable(end)]
         expected = min(expected, with_it, key=len)
         known = known._replace(records=known.records & full.records, spans=known.spans + full.spans)
-    named = [_range(row) for row in read if row["_corrupt"] is not None]
+    named = [range_of(row) for row in read if row["_corrupt"] is not None]
     try:
         strict = [row["offset"] for row in rows(place, isolation="read_committed")]
     except RecordsError:
@@ -194,11 +187,6 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
     }
     more = sorted((set(got) & aborted) - unclear)
     _expect(tree, not more, f"{more} are not committed, and were read")
-
-
-def _range(row: Any) -> tuple[int, int]:
-    start, end = row["_corrupt"]["startOffset"], row["_corrupt"]["endOffset"]
-    return start, 2**63 if end is None else end
 
 
 def _is_within(offset: int, ranges: list[tuple[int, int]]) -> bool:
@@ -264,18 +252,7 @@ def _jobs(tree: Tree, place: str, found: list[int], absent: list[tuple[int, int]
     reported = [row for task in gap_report.plan_of([place]) for row in gap_report.look(task)]
     gaps = [row for row in gap_report.joined(reported) if row["state"] != State.SUPERSEDED]
     named = [(row["from"], 2**63 if row["to"] is None else row["to"]) for row in gaps]
-    _expect(tree, _ends(named) == _ends(absent), f"gaps are {named}, a query reports {absent}")
-
-
-def _ends(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Joins ranges that overlap or are adjacent."""
-    found: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if found and start <= found[-1][1]:
-            found[-1] = found[-1][0], max(end, found[-1][1])
-        else:
-            found.append((start, end))
-    return found
+    _expect(tree, joined(named) == joined(absent), f"gaps are {named}, a query reports {absent}")
 
 
 def _export(

@@ -195,13 +195,15 @@ def offsets_of(
     if starting_time is None and ending_time is None:
         return start, end
     cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
+    times = [one for one in (starting_time, ending_time) if one is not None]
+    found = first_since(log, times, cleaned)
     if starting_time is not None:
-        found = first_since(log, starting_time, cleaned)
-        start = OFFSET_MAX if found.start is None else max(found.start, log.start_offset)
+        first = found[0].start
+        start = OFFSET_MAX if first is None else max(first, log.start_offset)
         if start == OFFSET_MAX and options.must_find_timestamp:
             raise _no_record(name, starting_time)
     if ending_time is not None:
-        after = first_since(log, ending_time, cleaned).offset
+        after = found[-1].offset
         end = OFFSET_MAX if after is None else after
     return start, end
 
@@ -232,7 +234,8 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
     if timestamp is None:
         start = options.starting.bound(*name, log.start_offset, end)
         return max(log.start_offset, min(start, end))
-    found = first_since(log, timestamp, cleaned_of(log, options, CleanerPoints())).start
+    (moment,) = first_since(log, [timestamp], cleaned_of(log, options, CleanerPoints()))
+    found = moment.start
     if found is None and options.must_find_timestamp:
         raise _no_record(name, timestamp)
     return end if found is None else max(log.start_offset, min(found, end))

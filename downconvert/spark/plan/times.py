@@ -5,7 +5,7 @@ searched batch by batch. Absent offsets right before that record may have held a
 
 Not here: what the options make of it (planner.py)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -40,23 +40,38 @@ class Moment(NamedTuple):
     start: int | None
 
 
-def first_since(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
-    """The first record that is not older than a timestamp, in milliseconds. `cleaned`: how far a
+def first_since(
+    log: PartitionLog, timestamps: Sequence[int], cleaned: Callable[[SegmentFile], int]
+) -> list[Moment]:
+    """For each timestamp, in milliseconds, the first record that is not older. `cleaned`: how far a
     cleaner has cleaned a copy of the log.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
-    with suppress(CorruptRecordsError):
-        with opened_log(log) as found:
-            offset, is_sound = found.offset_for(timestamp), found.damage is None
-        end = OFFSET_MAX if offset is None else offset
-        before = [one for one in log.segments if one.base_offset <= end]
-        if (
-            is_sound
-            and all(leaves_out_older(one, timestamp) for one in before)
-            and not any(is_incomplete(one, cleaned) for one in before if one.base_offset < end)
-        ):
-            return Moment(offset, offset)
-    return _searched(log, timestamp, cleaned)
+    found: list[Moment | None] = [None] * len(timestamps)
+    with suppress(CorruptRecordsError), opened_log(log) as whole:
+        for number, timestamp in enumerate(timestamps):
+            with suppress(CorruptRecordsError):
+                found[number] = _indexed(log, whole, timestamp, cleaned)
+    return [
+        _searched(log, timestamp, cleaned) if moment is None else moment
+        for timestamp, moment in zip(timestamps, found, strict=True)
+    ]
+
+
+def _indexed(
+    log: PartitionLog, whole: Log, timestamp: int, cleaned: Callable[[SegmentFile], int]
+) -> Moment | None:
+    """By the time indexes of the leader's copy. None: they or the copy may leave out records."""
+    offset, is_sound = whole.offset_for(timestamp), whole.damage is None
+    end = OFFSET_MAX if offset is None else offset
+    before = [one for one in log.segments if one.base_offset <= end]
+    if (
+        is_sound
+        and all(leaves_out_older(one, timestamp) for one in before)
+        and not any(is_incomplete(one, cleaned) for one in before if one.base_offset < end)
+    ):
+        return Moment(offset, offset)
+    return None
 
 
 @contextmanager

@@ -4,8 +4,8 @@
     python -m tests.clients.applications --only rsyslog --target 4.4.0
     python -m tests.clients.applications --markdown docs/applications.md
 
-What was seen is kept in `build/applications/results.json`; what is run again takes the place of
-what was there. --markdown writes all that is kept, with --no-run without running anything."""
+Outcomes are kept in `build/applications/results.json`. A repeated run replaces its former outcome.
+--markdown writes all that are kept, with --no-run without running anything."""
 
 import argparse
 import json

@@ -1,7 +1,7 @@
 """How an application fared: the records that arrived against those that should have.
 
-What arrived twice is right, and is noted: all of these applications try again where they have no
-answer."""
+A record that arrived twice is right, and is noted: all of these applications try again if they
+have no answer."""
 
 import re
 from collections import Counter

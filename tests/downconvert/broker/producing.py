@@ -55,5 +55,5 @@ def stored(broker: Broker, index: int = 0) -> list[Record]:
 
 
 def magic_of(version: int) -> int:
-    """What producers of this version send."""
+    """The message format that producers of this version send."""
     return V0 if version < 2 else V1 if version < 3 else V2

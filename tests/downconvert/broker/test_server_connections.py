@@ -1,4 +1,4 @@
-"""What a server gives to each connection: a thread, a size of requests, a place; and their end."""
+"""Each connection of a server gets a thread, a size of requests and a place. All of them end."""
 
 import logging
 import resource

@@ -43,7 +43,7 @@ CHANGES = st.lists(
 
 
 class Model:
-    """What should be there: the number of partitions and the settings of each topic."""
+    """The model: the number of partitions and the settings of each topic."""
 
     def __init__(self) -> None:
         self.topics: dict[str, tuple[int, dict[str, str]]] = {}

@@ -45,7 +45,7 @@ def test_an_append_that_just_fits_stays_in_the_segment(
 
 @pytest.mark.parametrize("reopens", [False, True])
 def test_time_counts_from_the_first_batch_to_the_youngest(path: Path, reopens: bool) -> None:
-    """Of appends of several batches, whose times neither rise nor fall."""
+    """Several batches are appended at once. Their times neither rise nor fall."""
     log = opened(path, segment_ms=1000)
     log.writer.append(batch(0, timestamp=5000) + batch(1, timestamp=5900))
     log.writer.append(batch(2, timestamp=6000) + batch(3, timestamp=4000))

@@ -202,7 +202,7 @@ def test_only_a_few_chunks_are_wanted_while_they_are_evicted_unused(
 
 
 def test_caching_pays_again_after_some_uses_however_much_was_wasted(tmp_path: Path) -> None:
-    """What happened long ago counts no more than the last chunks."""
+    """Old requests count no more than the last chunks."""
     records = log_of(tmp_path, PLAIN[0])
     cache = ConversionCache(MemoryBudget(MiB))
     evict_unused(cache, records, 4 * WASTED_MAX)

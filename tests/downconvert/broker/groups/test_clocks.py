@@ -23,7 +23,7 @@ START = 2 * DELAY  # when the first generation has begun
 
 @dataclass(eq=False)
 class Clock:
-    """What the model knows of a member. Times in seconds."""
+    """A member in the model. Times in seconds."""
 
     session: float
     rebalance: float

@@ -283,7 +283,7 @@ def test_a_cut_without_room_is_a_failure_and_an_extension_is_not(
 
 
 def test_the_first_failure_is_the_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Of several threads that write when the disk fails."""
+    """Several threads may find at once that the disk fails."""
     fenced = FencedFiles(tmp_path, UNSYNCED)
     for number in range(2):
         fenced.fence(tmp_path / f"file {number}", OSError(5, f"failure {number}"))

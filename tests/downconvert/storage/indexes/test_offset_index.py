@@ -140,7 +140,7 @@ def test_the_check_follows_kafkas_rules(tmp_path: Path) -> None:
 
 
 def test_lookups_are_right_after_a_truncation_and_other_entries(tmp_path: Path) -> None:
-    """Of an index so large that keys of its older part are kept in memory."""
+    """The index is so large that keys of its older part are kept in memory."""
     index = empty(tmp_path, base=0, entries_max=4000)
     for number in range(3000):
         index.append(10 * number, 100 * number)

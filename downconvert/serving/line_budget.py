@@ -65,9 +65,3 @@ class LineBudget:
                 kind.log.log(
                     kind.level, f"and %d more, the last one: {message}", kind.left_out, *args
                 )
-
-    @property
-    def has_left_out(self) -> bool:
-        """Whether any omitted lines are still to be reported."""
-        with self._lock:
-            return any(kind.left_out for kind in self._kinds.values())

@@ -57,19 +57,6 @@ def read_meta_properties(directory: Path) -> MetaProperties | None:
     return MetaProperties(version, node_id, cluster, identity, values)
 
 
-def write_meta_properties(files: Files, directory: Path, meta: MetaProperties) -> None:
-    """Replaces the file. Returns when that is synced."""
-    values = {
-        "version": str(meta.version),
-        "node.id" if meta.version else "broker.id": meta.node_id,
-        "cluster.id": meta.cluster_id,
-        "directory.id": meta.directory_id,
-        **meta.others,
-    }
-    text = "".join(f"{key}={value}\n" for key, value in values.items() if value is not None)
-    replace_file(files, directory / META_PROPERTIES, text.encode("latin-1"))
-
-
 def read_topic_id(partition: Path) -> UUID | None:
     """The topic id of the partition in this directory. None if there is no file."""
     path = partition / PARTITION_METADATA

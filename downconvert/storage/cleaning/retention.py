@@ -81,11 +81,3 @@ def removable(log: Log, config: LogConfig, now: int, up_to: int | None = None) -
     ends = [segment.base_offset for segment in segments[1:]] + [log.end_offset]
     count = sum(end <= up_to for end in ends[: found.count])
     return Removable(count, found.reason if count else "")
-
-
-def apply_retention(log: Log, config: LogConfig, now: int) -> int:
-    """Removes segments by the rules; `now` in milliseconds. Returns their number."""
-    count = removable(log, config, now).count
-    if count:
-        log.writer.remove_oldest(count)
-    return count

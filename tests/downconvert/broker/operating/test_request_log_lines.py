@@ -82,7 +82,8 @@ def test_warnings_are_few_and_other_ends_are_all_there(log: pytest.LogCaptureFix
     levels = [record.levelno for record in log.records]
     assert levels.count(logging.WARNING) == LINES_MAX
     assert levels.count(logging.INFO) == LINES_MAX + 5
-    assert lines.has_left_out
+    lines.write_omitted(NOW + 1)
+    assert "and 5 more" in log.records[-1].getMessage()
 
 
 @pytest.mark.parametrize(

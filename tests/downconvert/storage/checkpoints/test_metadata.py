@@ -11,7 +11,6 @@ from downconvert.storage.checkpoints.metadata import (
     read_meta_properties,
     read_topic_id,
     topic_id_text,
-    write_meta_properties,
     write_topic_id,
 )
 from downconvert.storage.disk.files import DISK
@@ -40,13 +39,12 @@ def test_properties_are_java_properties(tmp_path: Path) -> None:
     assert read_meta_properties(tmp_path) == MetaProperties(1, 7, others={"own": "one"})
 
 
-def test_properties_are_read_as_they_were_written(tmp_path: Path) -> None:
-    for meta in (
-        MetaProperties(0, 3, "cluster"),
-        MetaProperties(1, 3, "cluster", "directory", {"x": "y"}),
-    ):
-        write_meta_properties(DISK, tmp_path, meta)
-        assert read_meta_properties(tmp_path) == meta
+def test_properties_are_those_of_both_versions(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_text("version=0\nbroker.id=3\ncluster.id=a\n")
+    assert read_meta_properties(tmp_path) == MetaProperties(0, 3, "a")
+    path.write_text("version=1\nnode.id=3\ncluster.id=a\ndirectory.id=b\nx=y\n")
+    assert read_meta_properties(tmp_path) == MetaProperties(1, 3, "a", "b", {"x": "y"})
 
 
 @pytest.mark.parametrize("text", ["version=one\n", "version=0\nbroker.id=x\n", "lonely\n"])

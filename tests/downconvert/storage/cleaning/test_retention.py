@@ -7,12 +7,7 @@ from typing import Any
 import pytest
 
 from downconvert.storage import Log, LogConfig
-from downconvert.storage.cleaning.retention import (
-    apply_retention,
-    removable,
-    segments_to_remove,
-    youngest,
-)
+from downconvert.storage.cleaning.retention import removable, segments_to_remove, youngest
 from downconvert.storage.names import Kind
 from records.formats import V0
 from tests.downconvert.storage.logs import UNSYNCED, batch, offsets
@@ -78,8 +73,8 @@ def test_a_young_record_keeps_the_active_segment_even_before_it_is_indexed(
         log.writer.append(batch(5, timestamp=1000))
         assert youngest(log, log.segments[0]) == 1000
         config = LogConfig(retention_ms=100)
-        assert apply_retention(log, config, now=1100) == 0
-        assert apply_retention(log, config, now=1101) == 1
+        assert removable(log, config, now=1100).count == 0
+        assert removable(log, config, now=1101).count == 1
 
 
 def test_a_segment_without_timestamps_is_as_old_as_its_file(tmp_path: Path) -> None:
@@ -107,8 +102,10 @@ def test_old_segments_are_removed(tmp_path: Path) -> None:
     with Log.open(path, writable=True, config=config, files=UNSYNCED) as log:
         for offset in range(7):
             log.writer.append(batch(offset))
-        assert apply_retention(log, config, now=60) == 2
+        assert removable(log, config, now=60).count == 2
+        log.writer.remove_oldest(2)
         assert (log.start_offset, offsets(log.records())) == (4, [4, 5, 6])
-        assert apply_retention(log, config, now=60) == 0
-        assert apply_retention(log, config, now=1000) == 2
+        assert removable(log, config, now=60).count == 0
+        assert removable(log, config, now=1000).count == 2
+        log.writer.remove_oldest(2)
         assert (log.start_offset, log.end_offset) == (7, 7)

@@ -16,7 +16,6 @@ from .channels import sent
 
 # Bytes of the window over decompressed records: an eighth of a wrapper, within these bounds.
 WINDOW_MIN, WINDOW_MAX = 128, 64 * KiB
-RECORD_HEAD = 7  # bytes of a record besides its value, if all numbers are small
 
 
 def record(offset: int, size: int, *, noise: bool) -> Record:

@@ -1,6 +1,5 @@
 """The log of a partition: reads, searches, and committed records."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,6 @@ from records.batches.control import ControlRecordType
 from records.formats import V0, V1, V2, Codec
 
 from .logs import UNSYNCED, batch, indexed_segment, offsets, segment
-
-Make = Callable[..., Log]
 
 
 @pytest.fixture

@@ -61,8 +61,11 @@ def first_since(
 def _indexed(
     log: PartitionLog, whole: Log, timestamp: int, cleaned: Callable[[SegmentFile], int]
 ) -> Moment | None:
-    """By the time indexes of the leader's copy. None: they or the copy may leave out records."""
+    """By the time indexes of the leader's copy. None: they or the copy may leave out records, or
+    they lead to a deleted record."""
     offset, is_sound = whole.offset_for(timestamp), whole.damage is None
+    if offset is not None and offset < log.start_offset:
+        return None
     end = OFFSET_MAX if offset is None else offset
     before = [one for one in log.segments if one.base_offset <= end]
     if (

@@ -122,6 +122,21 @@ def test_what_a_cleaner_has_removed_is_not_absent(tmp_path: Path) -> None:
     assert filtered(tmp_path, 120) == list(range(20, 30))
 
 
+def test_a_deleted_record_is_not_the_first_of_its_time(tmp_path: Path) -> None:
+    young, old = batch(0, timestamp=500), batch(1, 2, 3, timestamp=100)
+    for copy in ("b1", "b2"):
+        (tmp_path / copy / "a-0").mkdir(parents=True)
+        indexed_segment(tmp_path / copy / "a-0", 0, young, old)
+    for start in (1, 2):
+        checkpoint = tmp_path / "b2" / "log-start-offset-checkpoint"
+        checkpoint.write_text(f"0\n1\na 0 {start}\n")
+        left = [1, 2, 3][start - 1 :]
+        for place in (tmp_path, packed(tmp_path)):
+            assert offsets(place, startingTimestamp=500) == []
+            assert offsets(place, endingTimestamp=500) == left
+            assert offsets(place, startingTimestamp=100) == left
+
+
 def filtered(path: Path, at: int) -> list[int]:
     """The offsets that a query reads with a filter of timestamps from `at` on."""
     source: SegmentReader = reader(path)

@@ -7,6 +7,7 @@ versions only if this project knows them."""
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from operator import attrgetter
 from typing import Final
 
 from downconvert.access.guard import is_for_readers, newest_offered
@@ -58,6 +59,8 @@ PASSED: Final = {
 # The newest version for clients, if later ones are for requests between brokers.
 OF_CLIENTS: Final[dict[int, int]] = {ApiKey.AddPartitionsToTxn: 3}
 
+SERVED_VERSIONS: Final = attrgetter("api_key", "min_version", "max_version")
+
 AUTHENTICATION: Final = (ApiKey.SaslHandshake, ApiKey.SaslAuthenticate)
 # The versions of a gateway that clients log in to.
 LOGIN: Final[dict[int, range]] = {ApiKey.SaslHandshake: range(2), ApiKey.SaslAuthenticate: range(3)}
@@ -85,7 +88,7 @@ class Versions:
     ) -> "Versions":
         """Makes it from a cluster's ApiVersions response. Equal arguments give the same object,
         because thousands of connections each hold one."""
-        served = tuple((one.api_key, one.min_version, one.max_version) for one in answer.api_keys)
+        served = tuple(map(SERVED_VERSIONS, answer.api_keys))
         return _versions(served, is_read_only, has_lists, hides_sasl, logs_in)
 
     @cached_property

@@ -27,10 +27,8 @@ def count(send: ResponseSend, census: ClientCensus, key: ClientKey) -> bool:
 
 def converts(send: ResponseSend) -> bool:
     """Whether writing it may convert or read a file. That must not happen in the event loop."""
-    for part in _parts(send):
-        if part.converts if isinstance(part, LazyDownConvertSend) else type(part) is not memoryview:
-            return True
-    return False
+    parts = _parts(send)
+    return any(not isinstance(part, LazyDownConvertSend) or part.converts for part in parts)
 
 
 def _parts(send: ResponseSend) -> Iterator[Any]:

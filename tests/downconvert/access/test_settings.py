@@ -4,6 +4,7 @@ Not here: settings of a gateway only (gateway/test_settings.py), of a broker (te
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from ipaddress import ip_network
 from math import inf, nan
 from pathlib import Path
@@ -62,6 +63,7 @@ DEFAULT: Final = Access(
     connection_creation_rate=95.0,
     request_percentage=96.0,
 )
+LOWER: Final = replace(DEFAULT, **dict.fromkeys(sorted(RATES | CLIENT_LIMITS), 1))
 MORE_NAMES: Final = CLIENT_LIMITS | {FOLLOWERS}
 
 
@@ -118,17 +120,20 @@ def test_rights_that_are_not_written_are_those_of_the_listener_but_its_networks(
     }
 
 
+@pytest.mark.parametrize("default", [DEFAULT, LOWER], ids=["above", "below"])
 @pytest.mark.parametrize("name", [*WHOLE, "follower_ids"])
-def test_each_right_of_a_rule_replaces_the_listeners_and_no_other(name: str) -> None:
+def test_each_right_of_a_rule_replaces_the_listeners_and_no_other(
+    name: str, default: Access
+) -> None:
     field = {"read_only": "is_read_only", "deny_by_default": "denies_unnamed"}.get(name, name)
     value = {"read_only": False, "deny_by_default": False, "follower_ids": [5]}.get(
         name, WHOLE.get(name)
     )
-    found = access_of({name: value}, DEFAULT)
+    found = access_of({name: value}, default)
     changed = {
         one
         for one in Access.__dataclass_fields__
-        if getattr(found, one) != getattr(DEFAULT, one) and one != "networks"
+        if getattr(found, one) != getattr(default, one) and one != "networks"
     }
     assert changed - {"is_closed"} == {field}
     shown = getattr(found, field)

@@ -168,9 +168,9 @@ def test_a_client_is_known_by_its_address_and_not_by_ours(broker: Broker) -> Non
         for name, network in (("a", "10.0.0.6"), ("b", "10.0.0.7"))
     ]
     broker.guard = Guard(identities=Identities(rules=tuple(rules)))
-    client = someone("10.0.0.7", host="10.0.0.6")
-    ask(broker, ApiKey.ApiVersions, 0, Message(), client=client)
-    assert client.access is None
+    client, other = (someone("10.0.0.7", host="10.0.0.6") for _ in range(2))
+    ask(broker, ApiKey.ApiVersions, 0, Message(), client=other)
+    assert other.access is None
     ask(broker, ApiKey.Metadata, 1, Message(topics=[]), client=client)
     assert (client.access, client.rule) == (rules[1].access, 2)
     stranger = someone("10.0.0.8", host="10.0.0.7")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -18,7 +18,7 @@ from .asking import begin, sent, value
 from .fetching import fetched, fetching, produce, records_of
 from .writable import writable_broker
 
-WAITS = {"min_bytes": 1, "max_wait_ms": 500}
+WAITS: Final[dict[str, Any]] = {"min_bytes": 1, "max_wait_ms": 500}
 HEARTBEAT = Message(group_id="g", generation_id=1, member_id="m")
 KEY = ("partition", "events", 0)
 

@@ -70,7 +70,7 @@ def test_a_setting_is_given_by_name_and_stays() -> None:
     with pytest.raises(FrozenInstanceError):
         config.node_id = 8  # type: ignore[misc]
     with pytest.raises(TypeError):
-        BrokerConfig(7)  # type: ignore[misc]
+        BrokerConfig(7)  # type: ignore[call-arg]
 
 
 def test_brokers_share_no_settings_that_can_change() -> None:

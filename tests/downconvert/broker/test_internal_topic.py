@@ -15,7 +15,7 @@ from downconvert.broker.groups.offsets_topic import OffsetsTopic
 from downconvert.broker.internal_topic import partition_of
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.protocol.errors import ApiError
-from downconvert.storage import DiskFullError, Log, LogDir, StorageError
+from downconvert.storage import DiskFullError, Log, LogDir, StorageError, TopicPartition
 from downconvert.storage.disk.files import WritableFile
 from records import BatchHeader, RecordsError
 from records.kernel import Buffer
@@ -162,9 +162,12 @@ def test_missing_partitions_are_created_once_and_highest_first(
     with topic_of(tmp_path, 1, offsets_topic_num_partitions=5) as (broker, topic):
         logs, made = broker.topics.log_dir.logs, []
         create = logs.create
-        monkeypatch.setattr(
-            logs, "create", lambda one: (made.append(one.partition), create(one))[1]
-        )
+
+        def noted(partition: TopicPartition) -> Log:
+            made.append(partition.partition)
+            return create(partition)
+
+        monkeypatch.setattr(logs, "create", noted)
         key = next(key for key in "abcdef" if topic.partition_of(key) == 3)
         for _ in range(2):
             assert topic.ensure(key, NOW) == (ErrorCode.NONE, 3)

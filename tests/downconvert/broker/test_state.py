@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,7 +18,7 @@ from .transacting import NOW, Producing, state
 from .writable import writable_broker
 
 SHIFT: Final = 5_000.0  # seconds by which the system's clock is ahead
-WAITS: Final = {"max_wait_ms": 500, "min_bytes": 1}
+WAITS: Final[dict[str, Any]] = {"max_wait_ms": 500, "min_bytes": 1}
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """A position in untrusted bytes: it moves forward, and never past the end."""
 
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
@@ -115,12 +116,13 @@ def test_a_number_that_is_cut_off_is_none(size: int) -> None:
 
 
 def test_every_error_is_of_the_cursors_own_type() -> None:
-    for read in (
+    reads: tuple[Callable[[Cursor], object], ...] = (
         lambda one: one.take(9),
         lambda one: one.text(2),
         lambda one: one.text(9),
         lambda one: one.uvarint(),
-    ):
+    )
+    for read in reads:
         with pytest.raises(OwnError):
             read(OwnCursor(memoryview(b"\xff" * 6)))
         with pytest.raises(RecordsError):

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.broker.network.clock import Clock
 from downconvert.broker.network.serving import Serving
 from downconvert.protocol.schemas import ApiKey
-from tests.downconvert.broker.network.one_thread import LIMITS, START, ManualClock, one_thread
+from tests.downconvert.broker.network.one_thread import LIMITS, START, one_thread
 from tests.downconvert.broker.talking import fetch
 from tests.waiting import wait_for
 
@@ -29,7 +30,7 @@ def test_a_thread_tells_the_timekeeper_the_deadline_of_a_request_that_waits(
 
 def test_no_thread_can_change_what_others_share(tmp_path: Path) -> None:
     with one_thread(tmp_path, starts=False) as one:
-        serving = Serving(one.broker, LIMITS, ManualClock(), one.deadlines.append)
+        serving = Serving(one.broker, LIMITS, Clock(), one.deadlines.append)
         for name in ("broker", "limits", "clock", "wake_timekeeper"):
             with pytest.raises(FrozenInstanceError):
                 setattr(serving, name, None)

@@ -8,9 +8,10 @@ import pytest
 from downconvert.broker.network.clock import Clock
 from downconvert.broker.network.serving import Serving
 from downconvert.protocol.schemas import ApiKey
-from tests.downconvert.broker.network.one_thread import LIMITS, START, one_thread
 from tests.downconvert.broker.talking import fetch
 from tests.waiting import wait_for
+
+from .one_thread import LIMITS, START, one_thread
 
 
 def test_a_thread_tells_the_timekeeper_the_deadline_of_a_request_that_waits(

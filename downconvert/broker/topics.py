@@ -134,7 +134,12 @@ class Topics(Mapping[str, Topic]):
         OSError, StorageError: the disk failed, and there is no topic."""
         with self.lock:
             self.configs.replace(name, own)
-            self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
+            try:
+                self._make(name, range(count), uuid5(NAMESPACE_URL, f"{name}/{now}"))
+            except (OSError, StorageError):
+                with suppress(OSError, StorageError):
+                    self.configs.forget(name)
+                raise
             _log_change(name, "made", partitions=count)
             return self._topics[name]
 

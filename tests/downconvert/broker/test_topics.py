@@ -170,6 +170,7 @@ def test_a_topic_that_cannot_be_deleted_keeps_the_rest_of_its_partitions(
 def test_a_topic_that_cannot_be_made_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: int
 ) -> None:
+    """Its settings are forgotten, too: partitions of this name may come from elsewhere."""
     with writable_broker(tmp_path, "u") as broker:
         logs = broker.topics.log_dir.logs
         create = logs.create
@@ -182,7 +183,7 @@ def test_a_topic_that_cannot_be_made_is_not_there(
         with monkeypatch.context() as patched:
             patched.setattr(logs, "create", fail)
             with pytest.raises(OSError, match="No space left"):
-                broker.topics.create("t", 3, {}, 1)
-        assert list(broker.topics) == ["u"]
+                broker.topics.create("t", 3, {"retention.ms": "5"}, 1)
+        assert (list(broker.topics), broker.topics.configs.kept("t")) == (["u"], {})
         assert list(logs) == [TopicPartition("u", 0)]
         assert sorted(broker.topics.create("t", 3, {}, 1).partitions) == [0, 1, 2]

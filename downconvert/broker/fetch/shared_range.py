@@ -251,7 +251,7 @@ class SharedRangeBuilder:
 
     def _places(self, at: int) -> Iterator[Place]:
         first, last = self._place(at), self._place(self._records.size - 1)
-        for number in range(first.number, min(last.number, first.number + PLACES_MAX) + 1):
+        for number in range(first.number, min(last.number + 1, first.number + PLACES_MAX)):
             yield first._replace(number=number)
 
     def _batches(self, at: int) -> Iterator[BatchHeader]:

@@ -87,6 +87,28 @@ def test_a_range_makes_all_its_places_known(
     assert only_asked(cache, rest, 2, is_tail=False) is is_known
 
 
+@pytest.mark.parametrize(("places_max", "known"), [(1, 1), (3, 3), (100, 8)])
+def test_a_huge_range_makes_only_so_many_places_known(
+    tmp_path: Path,
+    only_asked: Callable[..., bool],
+    monkeypatch: pytest.MonkeyPatch,
+    places_max: int,
+    known: int,
+) -> None:
+    """Each takes memory, and others are forgotten for it."""
+    monkeypatch.setattr(shared_range, "PLACES_MAX", places_max)
+    aligned = [batch(n, size=CHUNK_SIZE - len(batch(n, size=0)) - 2) for n in range(8)]
+    assert {len(one) for one in aligned} == {CHUNK_SIZE}
+    records = log_of(tmp_path, *aligned)
+    cache = ConversionCache(MemoryBudget(MiB))
+    assert not only_asked(cache, records, 1, is_tail=False)
+    found = [
+        only_asked(cache, records.slice(at, CHUNK_SIZE), 2, is_tail=False)
+        for at in range(0, records.size, CHUNK_SIZE)
+    ]
+    assert found == [True] * known + [False] * (len(aligned) - known)
+
+
 def test_the_place_after_a_range_is_not_known(
     tmp_path: Path, only_asked: Callable[..., bool]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from downconvert.storage.names import Kind, parse_file_name
 from downconvert.storage.verify import verify_indexes
+from records import Codec, ControlRecordType, build_marker
 
 from . import brokers
 from .logs import batch, indexed_segment
@@ -53,6 +54,8 @@ def set_entry(path: Path, kind: Kind, slot: int, entry: bytes) -> None:
         (2, 6, 4 * ONE, "the batch there begins with offset 8"),
         (2, 3, 3 * ONE, "does not rise"),
         (2, 7, ONE, "does not rise"),
+        (2, 7, 2 * ONE, None),  # the position of the entry before
+        (2, 8, 3 * ONE, None),  # in the batch after that; below the next entry
         (8, 100, 9 * ONE, None),  # a lookup through it misses nothing
     ],
 )
@@ -74,6 +77,7 @@ def test_a_misleading_offset_entry_is_reported(
         (2, 69, 9, "a record before it has timestamp 70"),
         (2, 71, 7, "the batch there has 70 at most"),
         (2, 50, 7, "does not rise"),
+        (1, 90, 5, "the batch there has 50 at most"),
         (2, 70, 3, "does not rise"),
         (8, 190, 20, "the log ends before that offset"),
     ],
@@ -117,3 +121,71 @@ def test_the_first_batch_may_be_the_youngest(tmp_path: Path) -> None:
     made = (batch(n, timestamp=100 - n) for n in range(7, 20))
     indexed_segment(tmp_path, 7, *made, interval=0)
     assert problems(tmp_path, 7) == []
+
+
+def rewrite_times(path: Path, *entries: tuple[int, int]) -> None:
+    (path / "00000000000000000000.timeindex").write_bytes(
+        b"".join(TIME_ENTRY.pack(*entry) for entry in entries)
+    )
+
+
+def test_time_entries_may_share_an_offset_and_skip_older_batches(tmp_path: Path) -> None:
+    made = [batch(n, timestamp=time) for n, time in enumerate((50, 90, 70, 80, 90, 95))]
+    indexed_segment(tmp_path, 0, *made, interval=0)
+    rewrite_times(tmp_path, (50, 0), (90, 1), (95, 5))
+    assert problems(tmp_path) == []
+    rewrite_times(tmp_path, (60, 1), (90, 1), (95, 5))
+    assert problems(tmp_path) == []
+    rewrite_times(tmp_path, (80, 3), (95, 5))
+    assert problems(tmp_path) == [
+        "entry 0 (timestamp 80, offset 3): a record before it has timestamp 90"
+    ]
+    rewrite_times(tmp_path, (90, 4), (95, 5))  # as old as one before it: a lookup finds that later
+    assert problems(tmp_path) == []
+
+
+def test_messages_without_timestamps_fit_any_time_entry(tmp_path: Path) -> None:
+    """Their broker may have known when they were appended."""
+    made = [batch(n, magic=magic) for n, magic in enumerate((0, 0, 1))]
+    indexed_segment(tmp_path, 0, *made, interval=0)
+    rewrite_times(tmp_path, (500, 1))
+    assert problems(tmp_path) == []
+    rewrite_times(tmp_path, (500, 2))
+    assert problems(tmp_path) == [
+        "entry 0 (timestamp 500, offset 2): the batch there has 20 at most"
+    ]
+
+
+def test_an_old_message_may_be_found_by_an_offset_within_its_append(tmp_path: Path) -> None:
+    """Only the last offset of a compressed message of v1 is known."""
+    made = [batch(*range(n, n + 3), magic=1, codec=Codec.GZIP) for n in (0, 3)]
+    indexed_segment(tmp_path, 0, *made, interval=0)
+    index = tmp_path / "00000000000000000000.index"
+    for offset, expected in ((3, 0), (5, 0), (2, 1)):
+        index.write_bytes(OFFSET_ENTRY.pack(offset, len(made[0])))
+        assert len(problems(tmp_path)) == expected
+
+
+def test_offsets_that_fall_in_the_log_count_up_to_the_highest(tmp_path: Path) -> None:
+    """Of all batches before an entry, not of the last one."""
+    made = [batch(0), batch(9), batch(4), batch(12)]
+    indexed_segment(tmp_path, 0, *made, interval=10**6)
+    index = tmp_path / "00000000000000000000.index"
+    index.write_bytes(OFFSET_ENTRY.pack(8, sum(map(len, made[:3]))))
+    assert problems(tmp_path)
+    index.write_bytes(OFFSET_ENTRY.pack(12, sum(map(len, made[:3]))))
+    assert problems(tmp_path) == []
+
+
+def test_a_transaction_has_a_marker_of_its_own_producer(tmp_path: Path) -> None:
+    kind = ControlRecordType.ABORT
+    made = [
+        batch(0, transactional=True, producer_id=5, producer_epoch=0, base_sequence=0),
+        build_marker(kind, offset=1, timestamp=0, producer_id=5, producer_epoch=0),
+    ]
+    other = tmp_path / "other"
+    indexed_segment(other, 0, *made)
+    for producer, first, count in ((5, 0, 0), (6, 0, 1), (5, 1, 0), (5, 2, 1)):
+        entry = Struct(">hqqqq").pack(0, producer, first, 1, 2)
+        (other / "00000000000000000000.txnindex").write_bytes(entry)
+        assert len(problems(other)) == count

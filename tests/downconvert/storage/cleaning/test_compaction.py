@@ -221,3 +221,36 @@ def test_keys_are_noted_from_the_first_dirty_offset_on() -> None:
         assert note_latest(latest, records, header, AbortedRanges(()), start)
         assert {key: at for key in (b"a", b"b") if (at := latest.get(key)) >= 0} == expected
         latest.close()
+
+
+def test_batches_from_the_end_on_stay_as_they_are() -> None:
+    """Their keys are not noted yet. A tombstone gets its horizon when it is cleaned."""
+    before = keyed(0, (b"a", b"1"), (b"b", b"2"))
+    after = [keyed(at, (b"a", b"3"), (b"b", None), (None, b"4")) for at in (2, 5)]
+    left, count = clean(before + b"".join(after), end=2)
+    assert left == before + b"".join(after)
+    assert (count.records_in, count.records_out) == (8, 8)
+
+
+def test_a_batch_across_the_end_is_cleaned_up_to_there() -> None:
+    data = keyed(0, (b"a", b"1"), (b"a", b"2"), (b"a", b"3"), (None, b"4"), (b"a", b"5"))
+    records = MemoryRecords(data)
+    (header,) = records.batches()
+    latest = OffsetMap(24_000)
+    assert latest.put(b"a", 1)
+    cleaner = Cleaner(
+        latest, AbortedRanges(()), LastOfProducers(()), now=1000, delete_retention_ms=1, end=2
+    )
+    left = cleaner.clean(records, header)
+    latest.close()
+    assert left is not None
+    assert [offset for offset, _, _ in found(left)] == [1, 2, 3, 4]
+
+
+def test_aborted_records_go_also_from_the_end_on() -> None:
+    """No reader gets them, and their keys are never noted."""
+    aborted = keyed(2, (b"a", b"3"), transactional=True, base_sequence=0, **PRODUCER)
+    marker = build_marker(ControlRecordType.ABORT, offset=3, timestamp=0, **PRODUCER)
+    data = keyed(0, (b"a", b"1")) + aborted + marker
+    left, _ = clean(data, [AbortedTransaction(7, 2, 3, 4)], end=1)
+    assert [offset for offset, _, _ in headers(left)] == [0, 3]

@@ -11,11 +11,13 @@ import pytest
 
 from downconvert.storage import DiskFullError, Log, LogDir, LogDirOfflineError, TopicPartition
 from downconvert.storage.checkpoints.checkpoint import read_offsets
+from downconvert.storage.disk import fence
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.fence import FencedFiles
-from downconvert.storage.disk.files import DiskFile, WritableFile
+from downconvert.storage.disk.files import Disk, DiskFile, WritableFile
 from downconvert.storage.names import CLEAN_SHUTDOWN, RECOVERY_POINTS
 from records.kernel import Buffer
+from records.units import MiB
 from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, UnsyncedFile, batch, offsets
 
 ONE, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -289,3 +291,51 @@ def test_the_first_failure_is_the_reason(tmp_path: Path, caplog: pytest.LogCaptu
         fenced.fence(tmp_path / f"file {number}", OSError(5, f"failure {number}"))
     assert fenced.reason == f"{tmp_path / 'file 0'}: failure 0"
     assert len(caplog.records) == 1
+
+
+def test_names_in_a_directory_that_is_gone_need_no_sync(tmp_path: Path) -> None:
+    """A topic may be deleted while its names are synced. The disk has not failed."""
+    files = FencedFiles(tmp_path, Disk())
+    with pytest.raises(FileNotFoundError):
+        files.sync_directory(tmp_path / "gone")
+    assert files.reason is None
+    files.sync_directory(tmp_path)
+
+
+def test_a_file_without_room_stays_known_however_many_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the size of its last write."""
+    monkeypatch.setattr(fence, "FULL_MAX", 2)
+    files = FencedFiles(tmp_path, UNSYNCED)
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
+    for path, size in ((first, 10), (second, 50), (third, 99), (first, 30)):
+        files.has_no_room(DiskFullError(str(path)), size)
+    files.has_room(second, 50)
+    files.has_room(first, 29)
+    assert files.full == str(first)
+    files.has_room(first, 30)
+    assert files.full is None  # the third was one too many
+    assert files.full_count == 4
+
+
+@pytest.mark.parametrize(("size", "probe"), [(0, 1), (1, 1), (MiB, MiB), (MiB + 1, MiB)])
+def test_a_probe_has_at_least_a_byte_and_at_most_a_mebibyte(
+    tmp_path: Path, size: int, probe: int
+) -> None:
+    written: list[int] = []
+
+    class Noting(UnsyncedFile):
+        def write_at(self, data: Buffer, position: int) -> None:
+            written.append(len(data))
+            super().write_at(data, position)
+
+    class NotingDisk(UnsyncedDisk):
+        def open(self, path: Path) -> WritableFile:
+            return Noting(path)
+
+    files = FencedFiles(tmp_path, NotingDisk())
+    files.has_no_room(DiskFullError(str(tmp_path / "file")), size)
+    files.look_for_room()
+    assert (written, files.full) == ([probe], None)
+    assert list(tmp_path.iterdir()) == []

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from downconvert.access.credentials import Proved
 from downconvert.access.guard import Guard
 from downconvert.access.identity import ClientRule, Identities
 from downconvert.access.rights import Access
 from downconvert.broker import BadRequestError, Broker, Client, ErrorCode, Exchange
 from downconvert.broker.handlers.apis import APIS, Api
 from downconvert.broker.state import BrokerState
-from downconvert.protocol.errors import FailedLoginError
+from downconvert.protocol.errors import ExpiredSessionError, FailedLoginError
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.storage.logs import batch
@@ -176,6 +177,54 @@ def test_a_client_is_known_by_its_address_and_not_by_ours(broker: Broker) -> Non
     stranger = someone("10.0.0.8", host="10.0.0.7")
     with pytest.raises(FailedLoginError, match="Metadata before authentication"):
         ask(broker, ApiKey.Metadata, 1, Message(topics=[]), client=stranger)
+
+
+@pytest.mark.parametrize("access", [Access(topics=("a",)), Access(is_read_only=True)])
+def test_a_limited_client_may_always_ask_for_versions_and_log_in(
+    broker: Broker, access: Access
+) -> None:
+    """Also again, before its session ends."""
+    broker.guard = guard_of({"ann": "secret"}, ann=access)
+    client = someone()
+    for _ in range(2):
+        assert ask(broker, ApiKey.ApiVersions, 0, Message(), client=client).api_keys
+        chosen = Message(mechanism="PLAIN")
+        assert not ask(broker, ApiKey.SaslHandshake, 1, chosen, client=client).error_code
+        token = Message(auth_bytes=b"\0ann\0secret")
+        assert not ask(broker, ApiKey.SaslAuthenticate, 1, token, client=client).error_code
+        assert client.access == access
+        client.proved = Proved("ann", expires_at=1e12)
+
+
+def test_a_client_whose_session_is_over_may_only_log_in(broker: Broker) -> None:
+    """By the time of day, and not by the clock of deadlines."""
+    broker.guard = guard_of({"ann": "secret"})
+    broker.time_of_day.shift = 900.0
+    client = someone(access=Access(), proved=Proved("ann", expires_at=1000.0))
+    others = (ApiKey.ApiVersions, ApiKey.Heartbeat, ApiKey.Metadata)
+    for api in others:
+        assert begin(broker, api, 0, HEARTBEAT, client=client, now=99.9).is_done
+        with pytest.raises(ExpiredSessionError):
+            begin(broker, api, 0, HEARTBEAT, client=client, now=100.0)
+    chosen = Message(mechanism="PLAIN")
+    found = ask(broker, ApiKey.SaslHandshake, 1, chosen, client=client, now=100.0)
+    assert not found.error_code
+
+
+def test_a_topic_of_an_old_broker_is_deleted_by_the_id_that_its_name_gives_it(
+    tmp_path: Path,
+) -> None:
+    """By clients that may write to topics of this name, and no others."""
+    (tmp_path / "old-0").mkdir()
+    with writable_broker(tmp_path) as broker:
+        assert not broker.topics["old"].has_id
+        topics = [Message(name=None, topic_id=broker.topics["old"].id)]
+        body = Message(topics=topics, timeout_ms=0)
+        for pattern, code in (("new", ErrorCode.UNKNOWN_TOPIC_ID), ("old", ErrorCode.NONE)):
+            client = someone(access=Access(topics=(pattern,)))
+            (found,) = ask(broker, ApiKey.DeleteTopics, 6, body, client=client).responses
+            assert found.error_code == code
+        assert list(broker.topics) == []
 
 
 # --- quotas

@@ -216,6 +216,26 @@ def test_a_client_that_goes_while_it_waits_is_forgotten(broker: Broker) -> None:
     assert not exchange.is_done
 
 
+def test_a_request_that_ended_with_a_defect_waits_no_more(broker: Broker) -> None:
+    """It is answered, but what waited for it was not taken out."""
+
+    class Bad:
+        def is_due(self) -> bool:
+            raise ValueError("a defect")
+
+        def complete(self, now: float, *, timed_out: bool) -> None:
+            raise AssertionError((now, timed_out))
+
+    exchange = heartbeat(broker, wait)
+    with pytest.raises(ValueError, match="a defect"):
+        broker.purgatory.watch(Bad(), [KEY], 0.0, 10.0, exchange)
+    broker.purgatory.notify(KEY)
+    broker.complete_due(0.0)
+    assert (exchange.is_done, exchange.close_after_reply) == (True, True)
+    broker.finished(exchange)
+    assert broker.purgatory.is_idle
+
+
 def test_work_in_progress_is_closed_when_its_client_goes(broker: Broker) -> None:
     closed = []
 

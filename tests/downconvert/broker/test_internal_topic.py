@@ -13,6 +13,7 @@ import pytest
 from downconvert.broker import Broker, BrokerConfig, ErrorCode
 from downconvert.broker.groups.offsets_topic import OffsetsTopic
 from downconvert.broker.internal_topic import partition_of
+from downconvert.broker.partition import Partition
 from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.protocol.errors import ApiError
 from downconvert.storage import DiskFullError, Log, LogDir, StorageError, TopicPartition
@@ -198,12 +199,17 @@ def test_a_new_topics_id_comes_from_the_time_of_day(tmp_path: Path) -> None:
 
 
 def test_a_partition_that_another_thread_creates_first_is_not_created_again(tmp_path: Path) -> None:
+    made: list[Partition] = []
     with topic_of(tmp_path) as (broker, topic):
-        lock: Any = Late(broker.topics.lock, 1, lambda: of(broker).ensure("a", NOW))
+
+        def create() -> None:
+            of(broker).ensure("a", NOW)
+            made.append(broker.topics[OFFSETS_TOPIC].partitions[0])
+
+        lock: Any = Late(broker.topics.lock, 1, create)
         broker.topics.lock = lock
         assert topic.ensure("a", NOW) == (ErrorCode.NONE, 0)
-        assert lock.times >= 1
-        assert len(topic.partitions()) == 1
+        assert [partition for _, partition in topic.partitions()] == made
 
 
 def test_a_partition_that_cannot_be_created_has_no_index(

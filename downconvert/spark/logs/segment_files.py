@@ -74,8 +74,9 @@ class PartitionLog:
 
     A log that is not in one mounted directory has, in addition: `broker`, a directory of this
     machine with the broker's checkpoints; `sides`, small files of the partition (leader epochs,
-    snapshots, topic id) by their names; `topic_id`, as text, if file names state it.
+    snapshots, topic id) by their names.
 
+    topic_id: as text, if file names state it, or if there are several copies and one of them knows.
     others: further copies of it, which may have what it lacks. is_tier: a copy in tiered storage,
     which has no transactions of its own: brokers copy what is stable."""
 

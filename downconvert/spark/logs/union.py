@@ -38,9 +38,11 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     end = max(ends, default=0)
     if log.segments and end > leader.end_offset and not leader.is_damaged:
         log = replace(log, segments=(*log.segments[:-1], with_end(log.segments[-1], end)))
-    log = _from_the_beginning(log, leader, [other for other, _ in others])
+    log = _from_the_beginning(log, [other for other, _ in others])
+    ids = (copy.topic_id for _, copy in found if copy.topic_id is not None)
     return replace(
         log,
+        topic_id=log.topic_id or next(map(topic_id_text, ids), None),
         others=tuple(other for other, _ in others),
         epochs=leader.epochs,
         superseded=tuple(_superseded(leader, [copy for _, copy in found])),
@@ -67,9 +69,7 @@ def with_end(file: SegmentFile, end: int) -> SegmentFile:
     return replace(file, next_offset=min(end, file.next_offset))
 
 
-def _from_the_beginning(
-    log: PartitionLog, leader: Copy, others: Sequence[PartitionLog]
-) -> PartitionLog:
+def _from_the_beginning(log: PartitionLog, others: Sequence[PartitionLog]) -> PartitionLog:
     """Prepends the segments that only other copies still have."""
     deleted = max(map(deleted_up_to, [log, *others]))
     base = log.segments[0].base_offset if log.segments else OFFSET_MAX
@@ -80,14 +80,12 @@ def _from_the_beginning(
     before = [file for file in earliest.segments if file.base_offset < base]
     valid = min(before[-1].next_offset, base)
     before[-1] = replace(before[-1], next_offset=base, valid_until=valid, is_clipped=True)
-    text = None if leader.topic_id is None else topic_id_text(leader.topic_id)
     return replace(
         log,
         start_offset=max(deleted, first),
         segments=(*before, *log.segments),
         broker=log.broker or str(Path(log.directory).parent),
         sides=sides_of(log),
-        topic_id=log.topic_id or text,
     )
 
 

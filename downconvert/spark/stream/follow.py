@@ -79,12 +79,12 @@ class LogFollower:
             log = self._current.get(name)
             known = (before or {}).get(name)
             place = Place(offset) if log is None else _place_in(log, offset)
-            is_known = place.epoch == NONE and known is not None and known.offset == offset
-            if known is not None and not known.is_of(place.topic_id):
-                is_known = False
-            elif is_known and known is not None and place.topic_id is not None:
-                known = known._replace(topic_id=place.topic_id)
-            places[name] = known if known is not None and is_known else place
+            if known is not None and known.is_of(place.topic_id):
+                # a copy may be without its id for a while: partition.metadata comes after the logs
+                place = place._replace(topic_id=place.topic_id or known.topic_id)
+                if place.epoch == NONE and known.offset == offset:
+                    place = place._replace(epoch=known.epoch)
+            places[name] = place
         return places
 
     def latest(
@@ -216,13 +216,18 @@ class LogFollower:
             self._lost(f"{name} begins at {first}; offsets from {offset} on were deleted unread")
             return first
         changed = log.changed_from(place)
-        if changed is not None:
+        if changed is not None and log.epoch_of(offset) < place.epoch:
+            self._lost(
+                f"{name} was read up to {offset} in leader epoch {place.epoch}, and has epoch "
+                f"{log.epoch_of(offset)} there: it was deleted and made anew, or {log.directory} "
+                "is a copy that is not up to date"
+            )
+        elif changed is not None:
             self._lost(
                 f"{name} was truncated at {changed} after it was read up to {offset} in leader "
                 f"epoch {place.epoch}, and has been written anew from there"
             )
-            return max(first, changed)
-        return offset
+        return offset if changed is None else max(first, changed)
 
     def _before_gap(
         self, _: Places, starts: Offsets, ends: Offsets, name: TopicPartition

@@ -70,6 +70,59 @@ def test_checkpoints_without_an_id_are_read_on_from(tmp_path: Path) -> None:
     assert stream(tmp_path).latestOffset(end)["a"]["0"]["offset"] == 12
 
 
+@pytest.mark.parametrize("brokers", [("b1",), ("b1", "b2")])
+@pytest.mark.parametrize("count", [10, 15])
+def test_an_id_that_is_copied_after_the_logs_is_compared_with_the_former_one(
+    tmp_path: Path, count: int, brokers: tuple[str, ...]
+) -> None:
+    """Tools copy in the order of names: partition.metadata comes last."""
+
+    def make(count: int, topic_id: str | None) -> None:
+        for broker in brokers:
+            made(tmp_path / broker, count, topic_id)
+
+    make(10, IDS[0])
+    source = stream(tmp_path)
+    place = source.latestOffset({"a": {"0": 0}})
+    make(count, None)
+    place = source.latestOffset(place)
+    assert place == {"a": {"0": {"offset": count, "leaderEpoch": 0, "topicId": IDS[0]}}}
+    make(count, IDS[1])
+    with pytest.raises(DataLossError, match="a-0 was deleted and made anew after it was read up"):
+        source.latestOffset(place)
+
+
+@pytest.mark.parametrize("knowing", ["b1", "b2"])
+def test_the_id_of_any_copy_is_that_of_the_topic(tmp_path: Path, knowing: str) -> None:
+    def make(topic_id: str) -> None:
+        for broker in ("b1", "b2"):
+            made(tmp_path / broker, 10, topic_id if broker == knowing else None)
+
+    make(IDS[0])
+    source = stream(tmp_path)
+    place = source.latestOffset({"a": {"0": 0}})
+    assert place == {"a": {"0": {"offset": 10, "leaderEpoch": 0, "topicId": IDS[0]}}}
+    make(IDS[1])
+    with pytest.raises(DataLossError, match=f"has the id {IDS[1]} now, and had {IDS[0]}"):
+        source.latestOffset(place)
+
+
+@pytest.mark.parametrize("count", [10, 15])
+def test_an_earlier_epoch_than_was_read_is_no_truncation(tmp_path: Path, count: int) -> None:
+    """Nothing says which topic it is: it counts its leaders from 0 again, or is an old copy."""
+    partition(tmp_path, batch(*range(10), leader_epoch=3), "a-0")
+    place = stream(tmp_path).latestOffset({"a": {"0": 0}})
+    made(tmp_path, count, None)
+    what = "a-0 was read up to 10 in leader epoch 3, and has epoch 0 there: it was deleted and made"
+    with pytest.raises(DataLossError, match=what):
+        stream(tmp_path).latestOffset(place)
+    lenient = stream(tmp_path, failOnDataLoss=False)
+    with pytest.warns(RuntimeWarning, match=what):
+        end = lenient.latestOffset(place)
+    with pytest.warns(RuntimeWarning, match=what):
+        assert read(lenient, place, end) == [f"a-0:{offset}" for offset in range(10, count)]
+
+
 def test_a_place_comes_back_from_json() -> None:
     name = TopicPartition("a", 0)
     for place in (

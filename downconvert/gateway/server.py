@@ -28,6 +28,7 @@ from .certificates import Certificates
 from .changes import applicable
 from .config import GatewayConfig
 from .figures import Counters, Figures
+from .network.connection import Connection
 from .network.conversion_pool import ConversionPool
 from .network.listeners import Listeners, ListensFor
 from .network.loop import ServingLoop
@@ -134,6 +135,11 @@ class Gateway(Startable):
     @property
     def is_alive(self) -> bool:
         return self._loop.is_alive
+
+    @property
+    def connections(self) -> list[Connection]:
+        """The connections that are served, after their handshakes."""
+        return list(self._loop.connections)
 
     def unready(self) -> list[str]:
         """Reasons why clients should use another gateway. Empty: there are none."""

@@ -54,8 +54,8 @@ class Connection:
     __slots__ = (  # thousands of idle connections exist
         *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
         *("_cached_versions", "_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
-        *("_mute", "_muted_until", "_passing", "_pause", "_pool", "_reach", "_recent_versions"),
-        *("_served", "_upstream", "_waits", "is_evicted", "place", "session"),
+        *("_mute", "_muted_until", "_pause", "_pool", "_reach", "_recent_versions"),
+        *("_served", "_upstream", "_waits", "is_evicted", "passing", "place", "session"),
     )
 
     def __init__(
@@ -70,7 +70,7 @@ class Connection:
         counters: Counters,
         place: Place,
     ) -> None:
-        self._served = 0  # requests not handled by `_passing`
+        self._served = 0  # requests not handled by `passing`
         self.place = place
         place.on_evicted = self._evict
         self._counters = counters
@@ -78,7 +78,7 @@ class Connection:
         self._client_gone = False  # it left while waiting, so the broker's connection was closed
         self._client = client
         self.session = session
-        self._passing = Passing(client, session, counters, clock, monotonic)
+        self.passing = Passing(client, session, counters, clock, monotonic)
         self._reach = reach
         self._recent_versions = recent_api_versions
         self._cached_versions: Message | None = None  # until the broker is reached
@@ -99,12 +99,12 @@ class Connection:
     @property
     def requests(self) -> int:
         """The number of answered requests."""
-        return self._served + self._passing.requests
+        return self._served + self.passing.requests
 
     @property
     def is_busy(self) -> bool:
         """Whether a request is under way."""
-        return not (self._is_idle and self._passing.is_idle)
+        return not (self._is_idle and self.passing.is_idle)
 
     def end(self, error: BaseException) -> End:
         """Why the connection ended, from the exception that `serve` raised."""
@@ -134,7 +134,7 @@ class Connection:
         try:
             while not self._is_last:
                 self._is_idle = True
-                begun = await self._passing.run()
+                begun = await self.passing.run()
                 if begun is None and self._is_last:
                     break
                 self._is_idle = False
@@ -190,8 +190,8 @@ class Connection:
     def finish(self) -> None:
         """Ends the connection after the current request, or at once if there is none."""
         self._is_last = True
-        if not self._passing.is_idle:
-            self._passing.finish()
+        if not self.passing.is_idle:
+            self.passing.finish()
         elif self._is_idle:
             self.close()
 
@@ -215,8 +215,8 @@ class Connection:
             self._upstream.close()
 
     def _upstream_ended(self) -> None:
-        if not self._passing.is_idle:
-            self._passing.broker_ended()
+        if not self.passing.is_idle:
+            self.passing.broker_ended()
         elif self._is_idle and not self._client.available:
             self._broker_ended = True
             self._client.close()
@@ -308,7 +308,7 @@ class Connection:
         if self._upstream is None:
             self._upstream = await self._while_waiting(self._reach())
             self._upstream.stream.on_end = self._upstream_ended
-            self._passing.reach(self._upstream)
+            self.passing.reach(self._upstream)
             known = self._cached_versions
             if known is not None and self._upstream.take_api_versions().api_keys != known.api_keys:
                 raise UnreachableError("the broker serves other versions than a moment ago")

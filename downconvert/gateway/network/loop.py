@@ -71,7 +71,7 @@ class ServingLoop:
         self._loop = EventLoop()
         self._thread = Thread(target=with_log_fields(self._run), name="gateway", daemon=True)
         self._listeners: dict[int, list[Accepting]] = {}
-        self._connections: set[Connection] = set()
+        self.connections: set[Connection] = set()  # those that are served
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = asyncio.Event()
         self._reception = Reception(
@@ -145,7 +145,7 @@ class ServingLoop:
         for node_id in list(self._listeners):
             self._stop_listening(node_id)
         self._reception.close()
-        for connection in list(self._connections):
+        for connection in list(self.connections):
             connection.finish()
         if self._tasks:
             timeout = self._gateway.config.limits.drain_timeout
@@ -293,7 +293,7 @@ class ServingLoop:
             gateway.counters,
             place,
         )
-        self._connections.add(connection)
+        self.connections.add(connection)
         if self._stopping.is_set():
             connection.finish()
         return connection
@@ -314,7 +314,7 @@ class ServingLoop:
         except Exception:
             log_defect(self._gateway.lines, connection, self._loop.time())
         finally:
-            self._connections.discard(connection)
+            self.connections.discard(connection)
             connection.place.release()
             connection.session.identity.release()
             self._gateway.counters.connection_ended(reason)

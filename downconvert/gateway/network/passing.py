@@ -94,6 +94,12 @@ class Passing:
         """Whether no request is under way."""
         return not self._asked and self._translation is None
 
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes received from either side that the other side has not taken yet."""
+        streams = [self._client, *([] if self._upstream is None else [self._upstream.stream])]
+        return sum(len(one.available) + one.transport.get_write_buffer_size() for one in streams)
+
     def reach(self, upstream: Upstream) -> None:
         """Sets the connection to the broker."""
         self._upstream = upstream

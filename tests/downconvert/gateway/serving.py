@@ -12,6 +12,7 @@ from typing import Any, Final
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.server import Server
 from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.network.listeners import ListensFor
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
@@ -26,7 +27,9 @@ TIMEOUT: Final = 10.0  # seconds
 
 
 @contextmanager
-def gateway(*bootstrap: int, nodes: int = 1, **options: Any) -> Iterator[Gateway]:
+def gateway(
+    *bootstrap: int, nodes: int = 1, listeners: ListensFor | None = None, **options: Any
+) -> Iterator[Gateway]:
     """In front of a cluster whose brokers listen on these ports."""
     first, *others = free_ports(1 + nodes)
     config = GatewayConfig(
@@ -34,7 +37,7 @@ def gateway(*bootstrap: int, nodes: int = 1, **options: Any) -> Iterator[Gateway
         listen=Address(LOOPBACK, first),
         node_ports=dict(enumerate(others)),
     )
-    with Gateway(replace(config, **options)) as running:
+    with Gateway(replace(config, **options), listeners) as running:
         yield running
 
 

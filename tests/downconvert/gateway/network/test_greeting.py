@@ -103,8 +103,9 @@ def test_a_name_that_is_no_text_ends_the_handshake_in_one_line(
     served: Gateway, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     outgoing = ssl.MemoryBIO()
-    context = ssl._create_unverified_context()
-    hello = context.wrap_bio(ssl.MemoryBIO(), outgoing, server_hostname="bad-name.localhost")
+    hello = ssl.create_default_context().wrap_bio(
+        ssl.MemoryBIO(), outgoing, server_hostname="bad-name.localhost"
+    )
     with pytest.raises(ssl.SSLWantReadError):
         hello.do_handshake()
     with caplog.at_level("INFO", "downconvert.gateway"), Wire(served.address) as client:
@@ -127,7 +128,7 @@ def test_clients_without_a_name_are_told_ports(
     with connected(served, "x.localhost", certificate) as client:
         assert brokers(client) == [("b-0.localhost", 9999)]
     with Wire(Address(served.address.host, port)) as client:
-        client.socket = ssl._create_unverified_context().wrap_socket(client.socket)
+        client.start_tls(Path(certificate[0]))
         assert produced(client) == 0
 
 

@@ -1,12 +1,15 @@
 """How a gateway's event loop ends. What it does until then: test_server.py."""
 
 import asyncio
+import socket
 from pathlib import Path
 
 from downconvert.gateway.figures import End
+from downconvert.gateway.network.listeners import Listeners
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import Wire, cluster, gateway
+from tests.ports import LOOPBACK
 from tests.waiting import wait_for
 
 STEPS = 5
@@ -30,6 +33,7 @@ def test_nothing_is_left_undone_when_it_ends() -> None:
     """What waits for a cluster that says nothing, and what takes several steps to end: asyncio's
     own connecting to several addresses does."""
     begun, ended = list[None](), list[None]()
+    loops: list[asyncio.AbstractEventLoop] = []
 
     async def end_slowly() -> None:
         try:
@@ -40,8 +44,16 @@ def test_nothing_is_left_undone_when_it_ends() -> None:
                 await asyncio.sleep(0)
             ended.append(None)
 
-    with Hanging() as silent, gateway(silent.port) as running:
-        loop = running._loop._loop
+    class Noting(Listeners):
+        """Its sockets are asked for in the event loop."""
+
+        def copies(self, node_id: int, port: int) -> list[socket.socket]:
+            loops.append(asyncio.get_running_loop())
+            return super().copies(node_id, port)
+
+    listeners = Noting(LOOPBACK, shares_ports=False)
+    with Hanging() as silent, gateway(silent.port, listeners=listeners):
+        loop = loops[0]
         asyncio.run_coroutine_threadsafe(end_slowly(), loop)
         wait_for(lambda: silent.open > 0 and bool(begun))
         tasks = asyncio.all_tasks(loop)

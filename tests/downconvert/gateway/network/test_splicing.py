@@ -221,8 +221,7 @@ def test_a_piece_is_moved_in_one_call_of_the_loop_and_nothing_is_watched_anew(
         loop = asyncio.get_running_loop()
         async with connections(UNLIMITED) as (streams, ends):
             source, target = streams
-            source.transport.pause_reading()
-            source._is_paused = True
+            source.lend(0)[0].close()  # it reads nothing by itself
             if at_once:
                 ends[0].sendall(b"".join(data))
             copying = loop.create_task(source.copy_to(target, PIECES * PIECE))
@@ -269,8 +268,7 @@ def test_where_nobody_else_has_anything_to_do_one_call_of_the_loop_moves_all_of_
             if first:
                 ends[0].sendall(data[:first])
                 await source.ensure(first)
-            source.transport.pause_reading()
-            source._is_paused = True
+            source.lend(0)[0].close()  # it reads nothing by itself
             with ThreadPoolExecutor(2) as threads:
                 sent = threads.submit(send)
                 received = threads.submit(receive)

@@ -8,14 +8,13 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.broker import Broker, ErrorCode
 from downconvert.gateway.config import GatewayConfig
-from downconvert.gateway.session import recoding
+from downconvert.gateway.session import recoding, turns
 from downconvert.gateway.session.exchanges import Answer, Ask
 from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
-from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.conversions import RecodeRule
-from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker, read
+from records import Codec, ControlRecordType, MemoryRecords, build_empty, build_marker
 from records.formats import MAGIC_AT
 from simulator.collector import Collector
 from tests.damage import flipped
@@ -182,19 +181,10 @@ def test_kafka_node_gets_nothing_compressed(broker: Broker, version: int) -> Non
     request = frame(ApiKey.Fetch, version, fetch_body(0), "kafka-node-client")
     reply = through.reply(request)
     assert isinstance(reply, Answer)
-    sent = bytearray()
+    collector = Collector()
     while not reply.send.completed:
-        reply.send.write_to(_Taker(sent))
-    assert sent.count(b"\x1f\x8b") == 0
-
-
-class _Taker:
-    def __init__(self, taken: bytearray) -> None:
-        self._taken = taken
-
-    def write(self, data: memoryview) -> int:
-        self._taken += data
-        return len(data)
+        reply.send.write_to(collector)
+    assert collector.data.count(b"\x1f\x8b") == 0
 
 
 def test_who_was_given_another_codec_is_seen_as_old(broker: Broker, through: Through) -> None:
@@ -207,6 +197,25 @@ def test_who_was_given_another_codec_is_seen_as_old(broker: Broker, through: Thr
     assert row["bytes_converted"] > 0
 
 
+def answering(broker: Broker, answers: dict[int, bytes], offsets: list[int]) -> Through:
+    """A cluster that answers with these records to a fetch of their offset, and notes each offset.
+
+    Real ones end with a segment, and begin with the offset that was asked for."""
+
+    def tamper(ask: Ask, response: bytes) -> bytes:
+        if ask.api is not ApiKey.Fetch or ask.body is None:
+            return response
+        offset = ask.body.topics[0].partitions[0].fetch_offset
+        offsets.append(offset)
+        answer = parsed(ApiKey.Fetch, ask.version, response)
+        if offset in answers:
+            answer.responses[0].partitions[0].records = answers[offset]
+        header = encode("ResponseHeader", int(ask.version >= 12), Message(correlation_id=7))
+        return bytes(4) + header + encode("FetchResponse", ask.version, answer)
+
+    return Through(broker, tamper=tamper)
+
+
 @pytest.mark.parametrize("version", BEFORE_ZSTD)
 def test_nobody_is_stuck_behind_what_compaction_emptied(broker: Broker, version: int) -> None:
     emptied = [
@@ -214,37 +223,33 @@ def test_nobody_is_stuck_behind_what_compaction_emptied(broker: Broker, version:
     ]
 
     offsets: list[int] = []
-
-    def tamper(ask: Ask, response: bytes) -> bytes:
-        """As a cluster answers, which ends with each segment, and begins where it was asked."""
-        if ask.api is not ApiKey.Fetch or ask.body is None:
-            return response
-        offset = ask.body.topics[0].partitions[0].fetch_offset
-        offsets.append(offset)
-        answer = parsed(ApiKey.Fetch, ask.version, response)
-        if offset < len(emptied):
-            answer.responses[0].partitions[0].records = emptied[offset]
-        header = encode("ResponseHeader", int(ask.version >= 12), Message(correlation_id=7))
-        return bytes(4) + header + encode("FetchResponse", ask.version, answer)
-
     append(broker, *emptied, batch(3, codec=Codec.ZSTD))
-    through = Through(broker, tamper=tamper)
+    through = answering(broker, dict(enumerate(emptied)), offsets)
     (part,) = fetch(through, version, 0)
     assert [record.offset for record in records_of(part)] == [3]
     assert offsets == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
-def test_what_is_good_before_a_damaged_header_is_sent(codec: Codec) -> None:
+def test_what_is_good_before_a_damaged_header_is_sent(broker: Broker, codec: Codec) -> None:
     good, bad = batch(0, codec=codec), flipped(batch(1), 8 * MAGIC_AT)
-    turns = recoding._readable(MemoryRecords(good + bad), "gzip")
-    while True:
-        try:
-            next(turns)
-        except StopIteration as end:
-            send: JoinedSend = end.value
-            break
-    collector = Collector()
-    while not send.completed:
-        send.write_to(collector)
-    assert [record.offset for record in read(MemoryRecords(collector.data))] == [0]
+    append(broker, good)
+    (part,) = fetch(answering(broker, {0: good + bad}, []), 9, 0)
+    assert part.error_code == ErrorCode.NONE
+    assert [record.offset for record in records_of(part)] == [0]
+    assert len(codecs(part)) == 1
+
+
+@pytest.mark.parametrize("batches_a_turn", [1, 2, 9])
+def test_nothing_after_a_damaged_batch_is_sent(
+    broker: Broker, batches_a_turn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whichever turn of the conversion meets it: a gap would look like missing records."""
+    first, second, third, fourth = (batch(n, codec=Codec.ZSTD, size=500) for n in range(4))
+    monkeypatch.setattr(turns, "TURN_SIZE", batches_a_turn * len(first))
+    append(broker, first)
+    records = first + flipped(second, 8 * (len(second) - 20)) + third + fourth
+    (part,) = fetch(answering(broker, {0: records}, []), 9, 0)
+    assert part.error_code == ErrorCode.NONE
+    assert [record.offset for record in records_of(part)] == [0]
+    assert codecs(part) == [Codec.GZIP]

@@ -109,7 +109,7 @@ def test_a_login_of_another_or_another_version_forgets_it(tmp_path: Path) -> Non
     ):
         for _ in range(3):
             client.ask(ApiKey.Fetch, 2, fetch_body(0))
-        (connection,) = running._loop._connections
+        (connection,) = running.connections
         assert len(connection.session.repeated) == 1
         client.ask(ApiKey.ApiVersions, 3, Message(client_software_name="a"))
         assert not connection.session.repeated

@@ -163,6 +163,11 @@ class Server(Startable):
         return reasons
 
     @property
+    def muted_clients(self) -> int:
+        """How many clients are not read for a while, because they exceeded their rate."""
+        return sum(len(thread.muted.ends) for thread in self._threads)
+
+    @property
     def _threads(self) -> list[NetworkThread]:
         return [*self._network, *self._converting, self._administration]
 

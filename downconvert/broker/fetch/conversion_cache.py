@@ -64,12 +64,17 @@ class ConversionCache:
     hits: chunks that were found. misses: chunks that were not. evictions: chunks that made room for
     others."""
 
-    def __init__(self, budget: MemoryBudget) -> None:
+    def __init__(
+        self, budget: MemoryBudget, conversions_under_way: ConversionsUnderWay | None = None
+    ) -> None:
+        """`conversions_under_way`: by default a list of its own."""
         self.budget = budget
         self.hits = self.misses = self.evictions = 0
         self._lock = Lock()
         self._chunks: OrderedDict[ChunkKey, Chunk] = OrderedDict()  # the least recently used first
-        self._under_way = ConversionsUnderWay()
+        self._under_way = (
+            ConversionsUnderWay() if conversions_under_way is None else conversions_under_way
+        )
         self._files: WeakKeyDictionary[FileIO, int] = WeakKeyDictionary()
         self._files_count = 0
         self._asked: OrderedDict[Place, _Asked] = OrderedDict()

@@ -8,6 +8,7 @@ waits, the next client converts for itself.
 Not here: a conversion (converted_chunk.py), caching its result (conversion_cache.py)."""
 
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Final
 
 from .converted_chunk import ChunkKey, Converting
@@ -28,8 +29,16 @@ class ConversionsUnderWay:
     def __len__(self) -> int:
         return len(self._by_key)
 
+    def __iter__(self) -> Iterator[ChunkKey]:
+        return iter(self._by_key)
+
     def __contains__(self, key: ChunkKey) -> bool:
         return key in self._by_key
+
+    @property
+    def clients_count(self) -> int:
+        """The number of clients that wait."""
+        return len(self._of_client)
 
     def get(self, key: ChunkKey) -> Converting | None:
         return self._by_key.get(key)

@@ -67,7 +67,7 @@ class NetworkThread:
         self._pending: deque[Connection] = deque()  # with bytes already received
         self._served = ServedConnections(serving.broker, self._selector, serving.clock)
         self._handshake = Handshake(serving, self._served)
-        self._muted = Muted()
+        self.muted = Muted()
         self._ident = 0  # the thread's, once it runs
         # The time of the last clock reading: after each wait, each request and each write.
         self._now = serving.clock()
@@ -142,9 +142,9 @@ class NetworkThread:
             self._until = inf
             if not self._broker.purgatory.is_idle:
                 until = min(until, self._keep_time(now) or until)
-        if self._muted.ends:
+        if self.muted.ends:
             self._unmute(now)
-            until = min(until, self._muted.next_end)
+            until = min(until, self.muted.next_end)
         self._until = until
         if self._done:
             self._begin_sends()
@@ -368,11 +368,11 @@ class NetworkThread:
     def _mute(self, connection: Connection, until: float) -> None:
         """Handles no request of it until that time of the clock."""
         connection.is_muted = True
-        self._muted.add(connection.client.id, until)
+        self.muted.add(connection.client.id, until)
         self._served.watch(connection)
 
     def _unmute(self, now: float) -> None:
-        for number in self._muted.over(now):
+        for number in self.muted.over(now):
             connection = self._served.of(number)
             if connection is not None:
                 connection.is_muted, connection.last_activity = False, now
@@ -392,7 +392,7 @@ class NetworkThread:
         self._broker.time_of_day.shift = self._clock.shift()
         self._served.close_late(now, self._limits)
         self._broker.lines.write_omitted(now)
-        self._muted.keep(lambda number: self._served.of(number) is not None)
+        self.muted.keep(lambda number: self._served.of(number) is not None)
         for on_tick in self.on_ticks:
             try:
                 on_tick(now)

@@ -67,7 +67,7 @@ class Transactions:
         self._producer_ids = producer_ids
         self._time_of_day = time_of_day
         self._counts = counts
-        self._lock = Lock()
+        self.lock = Lock()  # held while a state changes
         # Values are replaced as a whole, so they can be read without the lock.
         self._kept = topic.read() if config.is_writable else {}
         self._ending: set[str] = set()  # a thread is writing their markers
@@ -158,7 +158,7 @@ class Transactions:
             LOG.info("transactional id %s: a new producer aborts the last one's", _short(one))
             self._abort(one, Outcome.FENCED, now)
             expected = None
-        with self._lock:
+        with self.lock:
             one = self._kept.get(transactional_id, one)
             if one.is_open:  # markers are being written, or another producer was faster
                 raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
@@ -171,7 +171,7 @@ class Transactions:
     def add(self, producer: Producer, partitions: Collection[TopicPartition], now: float) -> None:
         """AddPartitionsToTxn: adds partitions to the transaction, and begins one if none is open.
         ApiError: it may not."""
-        with self._lock:
+        with self.lock:
             one = self._find(producer)
             if one.epoch != producer.epoch:
                 raise self._fenced(one, producer)
@@ -187,7 +187,7 @@ class Transactions:
     def end(self, producer: Producer, now: float, *, commits: bool) -> None:
         """EndTxn: returns when the outcome is stored, and usually when the transaction is complete.
         ApiError: it may not."""
-        with self._lock:
+        with self.lock:
             one = self._find(producer)
             if one.epoch != producer.epoch:
                 raise self._fenced(one, producer)
@@ -231,7 +231,7 @@ class Transactions:
         for one in self.all().values():
             if not one.has_expired(time, self._config.transactional_id_expiration_ms):
                 continue
-            with self._lock:
+            with self.lock:
                 if self._kept.get(one.transactional_id) is not one:
                     continue
                 if not self._topic.forget(one.transactional_id, now):
@@ -301,7 +301,7 @@ class Transactions:
 
     def _abort(self, one: Transaction, why: Outcome, now: float) -> None:
         """Aborts an open transaction and fences its producer. ApiError: the log failed."""
-        with self._lock:
+        with self.lock:
             if self._kept.get(one.transactional_id) is not one:
                 return  # the state has changed in the meantime
             prepared = one.prepared(self._time_of_day.ms(now), commits=False, fences=True)
@@ -311,7 +311,7 @@ class Transactions:
 
     def _complete(self, transactional_id: str, now: float) -> None:
         """Writes the markers of a prepared transaction, and stores when all are written."""
-        with self._lock:
+        with self.lock:
             one = self._kept.get(transactional_id)
             if one is None or not one.is_prepared or transactional_id in self._ending:
                 return
@@ -320,7 +320,7 @@ class Transactions:
         try:
             epoch = self._topic.coordinator_epoch(transactional_id)
             failed = self._markers.write(one, epoch, time)
-            with self._lock:
+            with self.lock:
                 if failed:
                     self._kept[transactional_id] = replace(one, partitions=frozenset(failed))
                 else:

@@ -136,13 +136,20 @@ def test_a_late_operation_is_posted_to_and_completed_by_its_owner() -> None:
     assert waiter.completed == [(5.1, True)]
 
 
+class Deadline(float):
+    """Says when nothing refers to it any more."""
+
+
 def test_completed_operations_are_released_while_others_wait() -> None:
     purgatory = Purgatory()
     purgatory.watch(Waiter(), ["never"], 0.0, 1.0)
     gone = []
+    deadlines: list[ref[Deadline]] = []
     for number in range(1000):
-        waiter = Waiter()
-        purgatory.watch(waiter, ["a"], 0.0, 900.0 + number)
+        waiter, deadline = Waiter(), Deadline(900.0 + number)
+        purgatory.watch(waiter, ["a"], 0.0, deadline)
+        deadlines.append(ref(deadline))
+        del deadline
         waiter.due = True
         purgatory.notify("a")
         purgatory.complete_due(0.5)
@@ -151,7 +158,7 @@ def test_completed_operations_are_released_while_others_wait() -> None:
         del waiter
     assert [one for one in gone if one() is not None] == []
     assert len(purgatory) == 1
-    assert len(purgatory._deadlines) < 100
+    assert sum(one() is not None for one in deadlines) < 100
     assert purgatory.next_deadline() == 1.0
 
 

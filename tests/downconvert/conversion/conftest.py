@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from downconvert.conversion import plan
+from downconvert.conversion import buffers, plan
 from records import MemoryRecords
 
 
@@ -32,3 +32,23 @@ def short(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.fixture
 def whole() -> None:
     """Answers are as long as by default."""
+
+
+@pytest.fixture
+def in_use(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytearray]:
+    """The buffers that conversions hold, by their identities."""
+    held: dict[int, bytearray] = {}
+    take, release = buffers.take, buffers.release
+
+    def taken(size: int) -> bytearray:
+        buffer = take(size)
+        held[id(buffer)] = buffer
+        return buffer
+
+    def released(buffer: bytearray) -> None:
+        held.pop(id(buffer), None)
+        release(buffer)
+
+    monkeypatch.setattr(buffers, "take", taken)
+    monkeypatch.setattr(buffers, "release", released)
+    return held

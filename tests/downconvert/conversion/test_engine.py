@@ -42,6 +42,16 @@ MIXED = segment(
     *(Codec.NONE, Codec.NONE, Codec.GZIP, Codec.NONE, Codec.LZ4, Codec.SNAPPY, Codec.ZSTD),
     *(Codec.NONE, Codec.NONE, Codec.GZIP),
 )
+
+
+def batch_at(offset: int) -> bytes:
+    records = [Record(offset=offset + n, timestamp=0, value=bytes(9000)) for n in range(2)]
+    return build(records, magic=2)
+
+
+COMPRESSED_FIRST = build(
+    [Record(offset=n, timestamp=0, value=bytes(9000)) for n in range(50)], magic=2, codec=Codec.GZIP
+) + b"".join(batch_at(100 * n) for n in range(1, 5))
 LARGE = segment(Codec.NONE, Codec.NONE, count=3) + build(
     [Record(offset=900, timestamp=0, value=bytes(200_000))], magic=2
 )
@@ -146,15 +156,21 @@ def test_a_turn_ends_with_its_budget(sockets, budget):
     assert send.stats.bytes_in <= budget + 32 * KiB
 
 
-def test_a_turn_ends_where_the_channel_is_full_and_keeps_what_it_left(sockets):
+@pytest.mark.parametrize("budget", [GiB, None])
+@pytest.mark.parametrize("data", [PLAIN, COMPRESSED_FIRST], ids=["plain", "compressed first"])
+def test_a_turn_ends_where_the_channel_is_full_and_keeps_what_it_left(
+    sockets, in_use, data, budget
+):
     ours, theirs = sockets
-    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
-    lazy = LazyDownConvertRecords(MemoryRecords(PLAIN), 1)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 5000)
+    lazy = LazyDownConvertRecords(MemoryRecords(data), 1, policy=POLICIES[1])
     send = lazy.to_send()
-    assert 0 < send.write_to(ours, GiB) < lazy.size
-    assert send.write_to(ours, GiB) == 0
-    assert len(send._pending.left) <= 32 * KiB
-    assert send._converter._streamed is None  # no buffer has been taken
+    assert 0 < send.write_to(ours, budget) < lazy.size
+    while send.write_to(ours, budget):
+        pass
+    assert in_use == {}
+    if data is PLAIN:
+        assert send.stats.peak_buffer_bytes <= 32 * KiB
     got = bytearray()
     drain(theirs, got)
     assert got + received(send, ours, theirs, GiB) == sent(lazy.to_send())

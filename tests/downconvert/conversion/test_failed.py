@@ -25,6 +25,11 @@ def bad(offset):
     return damaged(good(offset), field="records_count", to=99)
 
 
+def cut(batch):
+    """The last record is damaged, and the checksum fits."""
+    return damaged(batch, field="records_count", to=101)
+
+
 def marker():
     """A batch that converts to nothing and has the size of the missing bytes."""
     empty = build_empty(base_offset=100, last_offset=100)
@@ -48,6 +53,11 @@ def until_it_fails(send, channel, error):
     with pytest.raises(error) as raised:
         sent(send, channel)
     return raised.value
+
+
+def write_by(budget, send):
+    while not send.completed:
+        send.write_to(Everything(), budget)
 
 
 def test_damage_after_an_estimate_is_raised_again_and_never_filled_up():
@@ -80,12 +90,18 @@ def test_a_disk_that_fails_once_fails_the_send_for_good(policy, codec, monkeypat
     assert not send.completed
 
 
-def test_a_send_that_failed_holds_no_buffers():
-    data = good(0) + bad(100) + good(200)
-    send = LazyDownConvertRecords(MemoryRecords(data), 1, policy=ESTIMATE).to_send()
-    until_it_fails(send, Everything(), CorruptRecordsError)
-    assert send._converter.is_between
-    assert send._converter._streamed is None
+@pytest.mark.parametrize("budget", [None, 1 << 20])
+@pytest.mark.parametrize("codec", Codec)
+def test_a_send_that_failed_holds_no_buffers(codec, budget, in_use):
+    """Wherever it failed: between two batches, or in one that is decompressed piece by piece."""
+    value = b"".join(bytes([n % 256, n // 256]) for n in range(2000))
+    for number, broken in enumerate((bad(100), cut(good(100, codec, value)))):
+        data = good(0, codec, value) + broken + good(200)
+        send = LazyDownConvertRecords(MemoryRecords(data), 1, policy=ESTIMATE).to_send()
+        with pytest.raises(CorruptRecordsError):
+            write_by(budget, send)
+        assert in_use == {}, number
+        assert send.remaining > 0
 
 
 @pytest.mark.parametrize("size", [900, 100])

@@ -9,7 +9,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker import Broker, Client, Exchange
-from downconvert.broker.fetch.conversion_cache import PROBE_EVERY, WASTED_MAX
+from downconvert.broker.fetch.conversion_cache import PROBE_EVERY, WASTED_MAX, ConversionCache
 from downconvert.broker.operating.gauges import StateCollector
 from downconvert.broker.partition import LOOK_AGE_MAX
 from downconvert.broker.server import Server
@@ -125,18 +125,24 @@ def test_slow_clients_and_what_is_kept_have_one_budget(tmp_path: Path) -> None:
         assert cache.evictions > 0
         held = budget.held
         assert 0 < held <= room
-        while cache._chunks:
-            cache._chunks.popitem()[1].kept.release()
+        evict_all(cache)
         assert budget.left == room
+
+
+def evict_all(cache: ConversionCache) -> None:
+    """Clients fetch so much else that no chunk stays but those that are being sent."""
+    cache.note_asked((), 99, 2 * cache.budget.size)
 
 
 def test_an_answer_that_is_not_sent_holds_nothing(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"events": {0: [PRODUCED]}}) as broker:
         exchange = asked(broker, 1)
-        (chunk,) = broker.conversion_cache._chunks.values()
-        assert chunk.kept.is_shared
+        cache = broker.conversion_cache
+        evict_all(cache)
+        assert len(cache) == 1
         broker.finished(exchange)
-        assert not chunk.kept.is_shared
+        evict_all(cache)
+        assert len(cache) == cache.budget.held == 0
 
 
 def test_nothing_is_kept_by_a_broker_that_has_no_memory_for_it(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from downconvert.broker import Broker, Client, Exchange, Owner
 from downconvert.broker.fetch import shared_range
+from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.conversions_under_way import ConversionsUnderWay
 from downconvert.broker.operating.gauges import StateCollector
 from downconvert.conversion import converter
@@ -28,10 +29,15 @@ def a_batch_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def broker(tmp_path: Path) -> Iterator[Broker]:
+def under_way() -> ConversionsUnderWay:
+    return ConversionsUnderWay(COUNT_MAX)
+
+
+@pytest.fixture
+def broker(tmp_path: Path, under_way: ConversionsUnderWay) -> Iterator[Broker]:
     log = [batch(*range(n, n + 5), codec=Codec.GZIP) for n in range(0, 5 * BATCHES, 5)]
     with broker_of(tmp_path, {f"t{n}": {0: log} for n in range(TOPICS)}) as broker:
-        broker.conversion_cache._under_way = ConversionsUnderWay(COUNT_MAX)
+        broker.conversion_cache = ConversionCache(broker.memory_budget, under_way)
         yield broker
 
 
@@ -65,17 +71,18 @@ def rounds_until_all_are_answered(clients: list[Waiting]) -> int:
 
 
 def test_clients_of_more_chunks_than_are_converted_at_a_time_are_all_answered(
-    broker: Broker,
+    broker: Broker, under_way: ConversionsUnderWay
 ) -> None:
     clients = [Waiting(broker, n + 1, n) for n in range(TOPICS)]
     assert broker.conversion_cache.under_way == COUNT_MAX
+    assert under_way.clients_count == COUNT_MAX
     broker.metrics.registry.register(StateCollector(broker))
     name = "downconvert_broker_conversions_under_way"
     assert broker.metrics.registry.get_sample_value(name) == COUNT_MAX
     assert rounds_until_all_are_answered(clients) >= BATCHES - 1
     assert len({len(sent(client.exchange)) for client in clients}) <= 2  # by their names
     assert broker.conversion_cache.under_way == 0
-    assert not broker.conversion_cache._under_way._of_client
+    assert under_way.clients_count == 0
 
 
 def test_who_comes_to_a_conversion_under_way_shares_it_however_many_there_are(
@@ -90,17 +97,30 @@ def test_who_comes_to_a_conversion_under_way_shares_it_however_many_there_are(
 
 
 def test_what_nobody_waits_for_any_more_makes_room_and_what_somebody_waits_for_stays(
-    broker: Broker,
+    broker: Broker, under_way: ConversionsUnderWay
 ) -> None:
     clients = [Waiting(broker, n + 1, n) for n in range(COUNT_MAX)]
-    under_way = broker.conversion_cache._under_way
-    begun = list(under_way._by_key)
+    begun = list(under_way)
     for gone in (3, 5):
         clients[gone].leave()
     later = [Waiting(broker, 1000 + n, COUNT_MAX + n) for n in range(3)]
     assert len(under_way) == COUNT_MAX
     assert [n for n, key in enumerate(begun) if key not in under_way] == [3, 5]
     rounds_until_all_are_answered([*later, *(c for n, c in enumerate(clients) if n not in (3, 5))])
+
+
+def test_a_client_that_fetches_something_else_waits_for_that_only(
+    broker: Broker, under_way: ConversionsUnderWay
+) -> None:
+    for topic in (0, 1):
+        Waiting(broker, 1, topic)
+    first, second = under_way
+    for number in range(2, COUNT_MAX):
+        Waiting(broker, number, number)
+    assert (len(under_way), under_way.clients_count) == (COUNT_MAX, COUNT_MAX - 1)
+    Waiting(broker, 1000, COUNT_MAX)
+    assert (first in under_way, second in under_way) == (False, True)
+    assert (len(under_way), under_way.clients_count) == (COUNT_MAX, COUNT_MAX)
 
 
 def test_a_client_that_left_and_came_back_goes_on_where_it_was(broker: Broker) -> None:

@@ -4,8 +4,6 @@ from typing import Any
 import pytest
 
 from downconvert.broker import Broker, BrokerConfig, ErrorCode, Exchange, Owner
-from downconvert.broker.groups.member import Joined
-from downconvert.broker.handlers import join_group
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
 from tests.downconvert.broker.asking import answer, ask, begin
@@ -84,14 +82,14 @@ def test_a_defect_in_one_member_s_answer_is_not_another_s(
 ) -> None:
     first = answer(join(broker))
     waiting = join(broker)
-    compose = join_group._response
+    reply = Exchange.reply
 
-    def composed(joined: Joined, version: int) -> Message:
-        if joined.member_id != first.member_id:
+    def replied(exchange: Exchange, body: Message) -> None:
+        if body.member_id != first.member_id:
             raise ValueError("a defect")
-        return compose(joined, version)
+        reply(exchange, body)
 
-    monkeypatch.setattr(join_group, "_response", composed)
+    monkeypatch.setattr(Exchange, "reply", replied)
     again = answer(join(broker, member_id=first.member_id))
     assert (again.error_code, again.generation_id) == (0, 2)
     assert (waiting.close_after_reply, type(waiting.defect)) == (True, ValueError)

@@ -202,9 +202,9 @@ def test_who_goes_while_it_waits_for_its_rate_is_gone(tmp_path: Path) -> None:
             with Talk(server.address) as talk:
                 answer = talk.ask(ApiKey.Fetch, 4, fetch())
                 assert answer.throttle_time_ms > 3_600_000
+        assert server.muted_clients > 0
         wait_for(lambda: len(server.places) == 0)
-        threads = (*server._network, *server._converting)
-        wait_for(lambda: not any(thread._muted.ends for thread in threads))
+        wait_for(lambda: server.muted_clients == 0)
 
 
 @pytest.mark.parametrize(

@@ -105,12 +105,12 @@ def test_an_id_that_is_used_again_as_it_expires_is_kept(
 ) -> None:
     week = 7 * 86_400.0 + 1
     later = Producing(broker, now=NOW + week)
-    lock = broker.transactions._lock
+    lock = broker.transactions.lock
 
     def use() -> None:
         assert later.begin() is ErrorCode.NONE
 
-    broker.transactions._lock = Stopping(lock, use)  # type: ignore[assignment]
+    broker.transactions.lock = Stopping(lock, use)  # type: ignore[assignment]
     broker.transactions.expire(NOW + week)
     assert later.epoch == producer.epoch + 1
     assert state(broker).producer_epoch == later.epoch
@@ -120,12 +120,12 @@ def test_a_producer_that_continues_while_another_begins_is_fenced(
     broker: Broker, producer: Producing
 ) -> None:
     other = Producing(broker)
-    lock = broker.transactions._lock
+    lock = broker.transactions.lock
 
     def begin() -> None:
         assert other.begin() is ErrorCode.NONE
 
-    broker.transactions._lock = Stopping(lock, begin)  # type: ignore[assignment]
+    broker.transactions.lock = Stopping(lock, begin)  # type: ignore[assignment]
     assert producer.begin(goes_on=True) in (
         ErrorCode.PRODUCER_FENCED,
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -138,8 +138,8 @@ def test_a_transaction_that_is_committed_just_before_its_abort_is_decided_stays_
 ) -> None:
     producer.write([b"a"])
     told: list[ErrorCode] = []
-    lock = Stopping(broker.transactions._lock, lambda: told.append(producer.end()))
-    broker.transactions._lock = lock  # type: ignore[assignment]
+    lock = Stopping(broker.transactions.lock, lambda: told.append(producer.end()))
+    broker.transactions.lock = lock  # type: ignore[assignment]
     broker.transactions.abort_timed_out(NOW + TIMEOUT_MS / 1000 + 1)
     assert told == [ErrorCode.NONE]
     assert committed(broker, ZERO) == [b"a"]
@@ -160,7 +160,7 @@ def test_markers_that_another_thread_has_just_written_are_not_written_again(
     assert producer.end() is ErrorCode.NONE
     partition.lock = usual
     assert (markers(partition), state(broker).transaction_state) == (0, "PrepareCommit")
-    lock = Stopping(broker.transactions._lock, lambda: broker.transactions.complete_prepared(NOW))
-    broker.transactions._lock = lock  # type: ignore[assignment]
+    lock = Stopping(broker.transactions.lock, lambda: broker.transactions.complete_prepared(NOW))
+    broker.transactions.lock = lock  # type: ignore[assignment]
     broker.transactions.complete_prepared(NOW)
     assert (markers(partition), state(broker).transaction_state) == (1, "CompleteCommit")

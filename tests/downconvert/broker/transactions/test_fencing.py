@@ -1,13 +1,17 @@
 """Who may write under a transactional id, and who has been fenced."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.broker.transactions.state_topic import StateTopic
 from downconvert.protocol.errors import ErrorCode
 from tests.downconvert.broker.asking import value
 from tests.downconvert.broker.transacting import (
+    NOW,
     TIMEOUT_MS,
     ZERO,
     Producing,
@@ -99,38 +103,46 @@ def test_a_fenced_producer_that_wants_to_go_on_ends_nobodys_transaction(broker: 
     assert committed(broker) == [b"a"]
 
 
-def test_after_the_last_epoch_comes_another_producer_id(broker: Broker) -> None:
-    producer = Producing(broker)
-    producer.begin()
-    first = producer.id
-    one = broker.transactions.get("tx")
-    assert one is not None
-    while producer.epoch < 0x7FFE:
-        one = one.with_epoch(min(one.epoch + 10_000, 0x7FFD), -1, TIMEOUT_MS, 0)
-        broker.transactions._kept["tx"] = one
-        producer.begin()
-    producer.write([b"a"])
-    assert producer.begin(goes_on=True) is ErrorCode.NONE
-    assert producer.id != first
-    assert producer.epoch == 0
-    assert is_stable(broker)
-    assert committed(broker) == []
-    producer.write([b"b"])
-    producer.end()
-    assert committed(broker) == [b"b"]
+@contextmanager
+def restarted_at(path: Path, epoch: int, last_epoch: int = -1) -> Iterator[Producing]:
+    """The producer of a broker that was restarted after it had stored these epochs."""
+    with writable_broker(path, "t", partitions=2) as broker:
+        producer = Producing(broker)
+        assert producer.begin() is ErrorCode.NONE
+        one = broker.transactions.get("tx")
+        assert one is not None
+        topic = StateTopic(broker.config, broker.topics, broker.purgatory, broker.time_of_day)
+        later = one.with_epoch(epoch, last_epoch, TIMEOUT_MS, 0)
+        assert topic.store(later, NOW) is ErrorCode.NONE
+    with writable_broker(path, "t", partitions=2) as broker:
+        producer.broker = broker
+        yield producer
+
+
+def test_after_the_last_epoch_comes_another_producer_id(tmp_path: Path) -> None:
+    with restarted_at(tmp_path, 0x7FFD) as producer:
+        broker, first = producer.broker, producer.id
+        assert producer.begin() is ErrorCode.NONE
+        assert (producer.id, producer.epoch) == (first, 0x7FFE)
+        producer.write([b"a"])
+        assert producer.begin(goes_on=True) is ErrorCode.NONE
+        assert producer.id != first
+        assert producer.epoch == 0
+        assert is_stable(broker)
+        assert committed(broker) == []
+        producer.write([b"b"])
+        producer.end()
+        assert committed(broker) == [b"b"]
 
 
 @pytest.mark.parametrize(("epoch", "is_last"), [(0x7FFD, False), (0x7FFE, True)])
-def test_the_last_epoch_is_for_fencing_only(broker: Broker, epoch: int, is_last: bool) -> None:
+def test_the_last_epoch_is_for_fencing_only(tmp_path: Path, epoch: int, is_last: bool) -> None:
     """As in Kafka: the coordinator can always write markers of one epoch more."""
-    producer = Producing(broker)
-    producer.begin()
-    first = producer.id
-    one = broker.transactions.get("tx")
-    assert one is not None
-    broker.transactions._kept["tx"] = one.with_epoch(epoch, -1, TIMEOUT_MS, 0)
-    assert producer.begin() is ErrorCode.NONE
-    assert (producer.id == first, producer.epoch) == ((False, 0) if is_last else (True, epoch + 1))
+    with restarted_at(tmp_path, epoch) as producer:
+        first = producer.id
+        assert producer.begin() is ErrorCode.NONE
+        expected = (False, 0) if is_last else (True, epoch + 1)
+        assert (producer.id == first, producer.epoch) == expected
 
 
 def test_another_transactional_id_is_another_producer(broker: Broker, producer: Producing) -> None:
@@ -184,20 +196,16 @@ def test_who_goes_on_has_to_be_the_producer_and_not_only_of_its_epoch(producer: 
     assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
 
 
-def test_going_on_with_exhausted_epochs_is_asked_again_by_the_old_id(
-    broker: Broker, producer: Producing
-) -> None:
-    one = broker.transactions.get("tx")
-    assert one is not None
-    broker.transactions._kept["tx"] = one.with_epoch(0x7FFE, 0x7FFD, TIMEOUT_MS, 0)
-    before = producer.id
-    for epoch, code in ((0x7FFE, ErrorCode.NONE), (0x7FFD, ErrorCode.PRODUCER_FENCED)):
-        producer.id, producer.epoch = before, epoch
-        assert producer.begin(goes_on=True) is code
-    producer.id, producer.epoch = before, 0x7FFE
-    assert producer.begin(goes_on=True) is ErrorCode.NONE  # its answer was lost
-    assert (producer.id == before, producer.epoch) == (False, 0)
-    assert producer.add(ZERO) == [ErrorCode.NONE]
+def test_going_on_with_exhausted_epochs_is_asked_again_by_the_old_id(tmp_path: Path) -> None:
+    with restarted_at(tmp_path, 0x7FFE, 0x7FFD) as producer:
+        before = producer.id
+        for epoch, code in ((0x7FFE, ErrorCode.NONE), (0x7FFD, ErrorCode.PRODUCER_FENCED)):
+            producer.id, producer.epoch = before, epoch
+            assert producer.begin(goes_on=True) is code
+        producer.id, producer.epoch = before, 0x7FFE
+        assert producer.begin(goes_on=True) is ErrorCode.NONE  # its answer was lost
+        assert (producer.id == before, producer.epoch) == (False, 0)
+        assert producer.add(ZERO) == [ErrorCode.NONE]
 
 
 def test_a_transactional_id_has_so_many_bytes_and_no_more(broker: Broker) -> None:

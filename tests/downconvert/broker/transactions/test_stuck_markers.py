@@ -36,7 +36,7 @@ def test_every_step_is_stored_while_the_lock_is_held(
     store = StateTopic.store
 
     def note(topic: StateTopic, one: Transaction, *args: Any) -> ErrorCode:
-        stored.append((one.state.title, broker.transactions._lock.locked()))
+        stored.append((one.state.title, broker.transactions.lock.locked()))
         return store(topic, one, *args)
 
     monkeypatch.setattr(StateTopic, "store", note)

@@ -79,6 +79,7 @@ def test_a_misleading_offset_entry_is_reported(
         (2, 50, 7, "does not rise"),
         (1, 90, 5, "the batch there has 50 at most"),
         (2, 70, 3, "does not rise"),
+        (0, 10, -1, "does not rise"),
         (8, 190, 20, "the log ends before that offset"),
     ],
 )

@@ -9,9 +9,10 @@ import pytest
 
 from downconvert import ConversionPolicy, convert
 from downconvert.broker.fetch.conversion_cache import ASKED_MAX, PLAIN_REACH, ConversionCache
-from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey, Place
+from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey, Converting, Place
 from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
 from downconvert.serving.buffered_send import MemoryBudget
+from downconvert.serving.planning_slots import Wake
 from records import Codec, FileRecords
 from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import batch
@@ -246,6 +247,31 @@ def test_an_error_of_the_disk_leaves_no_chunk_held(
             asked(cache, records)
     cache.note_asked([], client=3, size=MiB + 1)
     assert (len(cache), cache.budget.held) == (0, 0)
+
+
+def test_a_chunk_that_another_thread_finishes_first_is_not_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has its turn between the look for the conversion and this one's turn."""
+    (one,) = logs_of(tmp_path, 1)
+    cache = ConversionCache(MemoryBudget(MiB))
+    begin_turn, faster = Converting.begin_turn, [2]
+    chunks: list[SharedRange] = []
+
+    def begin_late(converting: Converting, wake: Wake) -> bool:
+        if faster:
+            chunks.append(asked(cache, one, faster.pop()))
+        return begin_turn(converting, wake)
+
+    monkeypatch.setattr(Converting, "begin_turn", begin_late)
+    chunks.append(asked(cache, one))
+    assert [taken.ends for taken in chunks] == [Ends.ALL] * 2
+    assert written(chunks[0]) == written(chunks[1])
+    for taken in chunks:
+        taken.close()
+    assert (len(cache), cache.misses, cache.hits) == (1, 1, 1)
+    cache.note_asked([], client=3, size=MiB + 1)
+    assert (cache.under_way, cache.budget.held) == (0, 0)
 
 
 def test_what_is_sent_from_the_cache_counts_as_fetched(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
 """Produce: when a response is due, by acks, and what it says then."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import answer, ask, begin
@@ -63,6 +65,22 @@ def test_a_topic_that_is_deleted_meanwhile_answers_who_waits(
     assert not exchange.is_done
     asked = Message(topic_names=["t"], timeout_ms=1, topics=[])
     ask(broker, ApiKey.DeleteTopics, 1, asked, now=NOW)
+    (topic,) = answer(exchange).responses
+    assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_leader_that_is_set_back_answers_who_waits(broker: Broker) -> None:
+    """Though the epoch of leaders has not changed: the partition has none now."""
+    partition = broker.topics.partition("t", 0)
+    assert partition is not None
+    alive = frozenset({0, 1})
+    led = Leadership(leader=0, leader_epoch=4, replicas=(0, 1), isr=alive, alive=alive, version=1)
+    partition.assign(led, NOW)
+    exchange = begin(broker, ApiKey.Produce, 9, request(broker, batch(), acks=-1), now=NOW)
+    assert not exchange.is_done
+    partition.assign(replace(led, leader=None, version=2), NOW)
+    broker.purgatory.notify(partition.key)
+    broker.tick(NOW)
     (topic,) = answer(exchange).responses
     assert topic.partition_responses[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 

@@ -54,6 +54,7 @@ def set_entry(path: Path, kind: Kind, slot: int, entry: bytes) -> None:
         (2, 6, 4 * ONE, "the batch there begins with offset 8"),
         (2, 3, 3 * ONE, "does not rise"),
         (2, 7, ONE, "does not rise"),
+        (0, -1, ONE, "the batch there begins with offset 2"),
         (2, 7, 2 * ONE, None),  # the position of the entry before
         (2, 8, 3 * ONE, None),  # in the batch after that; below the next entry
         (8, 100, 9 * ONE, None),  # a lookup through it misses nothing
@@ -167,9 +168,19 @@ def test_an_old_message_may_be_found_by_an_offset_within_its_append(tmp_path: Pa
         assert len(problems(tmp_path)) == expected
 
 
+def test_an_entry_before_its_batch_misleads_also_where_offsets_are_missing(tmp_path: Path) -> None:
+    """A lookup of that offset would begin after it, if it came back from another replica."""
+    made = [batch(0, 1), batch(5, 6)]
+    indexed_segment(tmp_path, 0, *made, interval=10**6)
+    index = tmp_path / "00000000000000000000.index"
+    for offset, count in ((4, 1), (5, 0), (6, 0)):
+        index.write_bytes(OFFSET_ENTRY.pack(offset, len(made[0])))
+        assert len(problems(tmp_path)) == count
+
+
 def test_offsets_that_fall_in_the_log_count_up_to_the_highest(tmp_path: Path) -> None:
     """Of all batches before an entry, not of the last one."""
-    made = [batch(0), batch(9), batch(4), batch(12)]
+    made = [batch(0), batch(9), batch(4), batch(7, 12)]
     indexed_segment(tmp_path, 0, *made, interval=10**6)
     index = tmp_path / "00000000000000000000.index"
     index.write_bytes(OFFSET_ENTRY.pack(8, sum(map(len, made[:3]))))

@@ -72,6 +72,14 @@ def test_a_message_without_inner_messages_has_no_last_offset() -> None:
     assert last_offset(b"\0" * 11) is None  # less than a prefix is ignored
 
 
+@pytest.mark.parametrize("stray", range(PREFIX.size))
+@pytest.mark.parametrize("extra", range(PREFIX.size + 1))
+def test_bytes_after_the_last_message_change_nothing(stray: int, extra: int) -> None:
+    """Wherever the window ends in them."""
+    last = message(V1, 5)
+    assert last_offset(message(V1, 4), last, bytes(stray), size=2 * len(last) + extra) == 5
+
+
 def test_a_large_message_makes_the_window_grow_or_is_skipped() -> None:
     messages = message(V1, 0), message(V1, 1, value=bytes(1000)), message(V1, 2)
     assert last_offset(*messages) == 2

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey
@@ -12,12 +13,13 @@ from downconvert.storage.follower import Follower
 from records import Codec, MemoryRecords
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
-from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.asking import ask, someone
 from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
     VERSIONS,
     broker_of,
     fetch,
+    only,
     records_of,
     request,
 )
@@ -159,6 +161,23 @@ def test_a_log_that_went_another_way_is_told_where_it_did(tmp_path: Path) -> Non
     assert (apart.diverging_epoch.epoch, apart.diverging_epoch.end_offset) == (0, 2)
     assert (apart.records, len(same.records)) == (b"", len(batch(2, 3)))
     assert unknown.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("last_epoch", [-1, 3, 4])
+def test_a_follower_learns_nothing_of_a_log_from_who_does_not_lead(
+    last_epoch: int, tmp_path: Path
+) -> None:
+    """It would truncate records that its leader has."""
+    epochs = tmp_path / "events-0" / "leader-epoch-checkpoint"
+    epochs.parent.mkdir()
+    epochs.write_text("0\n2\n0 0\n4 2\n")
+    with broker_of(tmp_path, {"events": {0: [batch(0, 1), batch(2, 3)]}}) as broker:
+        broker.topics["events"].partitions[0].leader = 7
+        body = request(broker, {"events": 3}, replica_id=5, last_fetched_epoch=last_epoch)
+        client = someone(access=Access(follower_ids=frozenset({5})))
+        found = only(ask(broker, ApiKey.Fetch, 12, body, client=client))
+    assert found.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert found.diverging_epoch.end_offset == -1
 
 
 @pytest.mark.parametrize(("version", "code"), [(5, 6), (6, 56)])

@@ -91,6 +91,20 @@ def test_groups_keep_their_offsets_when_the_topic_of_offsets_grows(
             assert set(last.values()) <= {None}
 
 
+def test_groups_that_are_deleted_after_the_topic_grew_leave_nothing_in_their_old_partitions(
+    tmp_path: Path,
+) -> None:
+    with writable_broker(tmp_path, "t") as broker:
+        broker.topics.create(OFFSETS_TOPIC, 3, {}, 0)
+        names = [f"g{number}" for number in range(12)]
+        assert [commit(broker, 3, name) for name in names] == [0] * len(names)
+        assert enlarge(broker, 3, (OFFSETS_TOPIC, 5)) == [ErrorCode.NONE]
+        ask(broker, ApiKey.DeleteGroups, 2, Message(groups_names=names))
+        for partition in broker.topics[OFFSETS_TOPIC].partitions.values():
+            last = {record.key: record.value for record in partition.log.records()}
+            assert set(last.values()) <= {None}
+
+
 @pytest.mark.parametrize("name", [f"id-{number}" for number in range(6)])
 def test_a_transactional_id_keeps_its_epoch_when_the_topic_of_transactions_grows(
     tmp_path: Path, name: str

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
+from downconvert.access.rights import Access
 from downconvert.broker import Broker, BrokerConfig
 from downconvert.broker.handlers import metadata
 from downconvert.broker.topics import INTERNAL_TOPICS
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
-from tests.downconvert.broker.asking import ask
+from tests.downconvert.broker.asking import ask, someone
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
@@ -120,6 +121,15 @@ def test_one_request_makes_only_so_many(broker: Broker) -> None:
     codes = [one.error_code for one in topics_of(broker, 1, "a.b", *names)]
     assert codes == [0] * (metadata.MADE_MAX + 1) + [UNKNOWN] * 5
     assert {one.error_code for one in topics_of(broker, 1, "a.b", *names)} == {0}
+
+
+def test_topics_that_a_client_may_not_make_do_not_count(broker: Broker) -> None:
+    client = someone(access=Access(topics=("*",), written_topics=("mine-*",)))
+    others = [f"new-{n}" for n in range(metadata.MADE_MAX)]
+    asked = [Message(name=name) for name in [*others, "mine-1"]]
+    body = Message(topics=asked, allow_auto_topic_creation=True)
+    ask(broker, ApiKey.Metadata, 4, body, client=client)
+    assert list(broker.topics) == ["a.b", "mine-1"]
 
 
 @pytest.mark.parametrize("version", range(14))

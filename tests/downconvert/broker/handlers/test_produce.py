@@ -158,9 +158,23 @@ def test_other_leaders_and_internal_topics_take_nothing(tmp_path: Path) -> None:
         partition = broker.topics.partition("t", 0)
         assert partition is not None
         partition.leader = 7
-        assert code(broker, 9, batch()) is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        internal = code(broker, 9, batch(), topic="__consumer_offsets")
-        assert internal is ErrorCode.INVALID_TOPIC_EXCEPTION
+        for version in (0, 2, 9, 13):
+            data = batch(magic=magic_of(version))
+            assert code(broker, version, data) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+            internal = code(broker, version, data, topic="__consumer_offsets")
+            assert internal is ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+def test_records_for_another_leader_are_not_looked_at(tmp_path: Path) -> None:
+    """Its client asks for the leader, whatever else is wrong."""
+    with writable_broker(tmp_path, "t") as broker:
+        broker.topics.configure("t", {"min.insync.replicas": "2"})
+        partition = broker.topics.partition("t", 0)
+        assert partition is not None
+        partition.leader, partition.isr = 7, frozenset()
+        partition.replicas = (0, 7)
+        for data, acks in ((batch(), -1), (batch()[:-1] + b"?", 1), (batch(), 9)):
+            assert code(broker, 9, data, acks=acks) is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 @pytest.mark.parametrize("version", [3, 9, 13])

@@ -133,6 +133,18 @@ def test_the_one_that_is_new_is_read_alone(broker: Broker, looks: list[str]) -> 
     assert looks == []
 
 
+def test_a_partition_whose_records_found_no_room_is_read_again(broker: Broker) -> None:
+    """Nothing was read of it, and it has not changed since. But there is something."""
+    produce(broker, 3, 0, 1)
+    produce(broker, 5, 0, 1)
+    consumer = Consumer(broker)
+    consumer.id = consumer.epoch = 0
+    first = consumer.ask(dict.fromkeys(range(COUNT), 0), max_bytes=len(batch(0, 1)))
+    assert [one.partition_index for one in first if len(one.records)] == [3]
+    found = consumer.ask({3: 2})
+    assert [one.partition_index for one in found if len(one.records)] == [5]
+
+
 def test_another_way_of_reading_looks_again(broker: Broker, looks: list[str]) -> None:
     consumer = Consumer(broker)
     looks.clear()

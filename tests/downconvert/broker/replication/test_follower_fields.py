@@ -6,7 +6,7 @@ from downconvert.broker import Broker
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication import follower as followers
 from downconvert.broker.replication.follower import Follower
-from downconvert.broker.replication.leader_epochs import EpochEnd
+from downconvert.broker.replication.leader_epochs import EpochEnd, latest
 from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.decoder import decode
 from downconvert.protocol.encoder import encode
@@ -48,6 +48,14 @@ def test_a_request_says_what_the_replica_has(pair: Pair) -> None:
     assert first.partition_max_bytes == 1234
     assert (second.partition, second.fetch_offset, second.log_start_offset) == (1, 0, 0)
     assert (second.current_leader_epoch, second.last_fetched_epoch) == (1, -1)
+
+
+def test_a_replica_without_records_names_no_epoch(pair: Pair) -> None:
+    """It may have begun one as a leader, which its new leader never knew."""
+    pair.partition(1).log.writer.begin_epoch(1)
+    assert latest(pair.partition(1).epochs()) == 1
+    _, body = asked(Follower(pair.brokers[1], 0).request(NOW))
+    assert [one.last_fetched_epoch for one in body.topics[0].partitions] == [-1, -1]
 
 
 def test_requests_are_numbered_from_the_beginning_again(

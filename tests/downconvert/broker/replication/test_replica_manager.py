@@ -112,6 +112,8 @@ def test_followers_that_the_controller_names_may_connect(broker: Broker) -> None
     before = broker.guard
     side.assign({NAMES[0]: led_by(ME, 2)}, NOW)
     assert broker.guard is before
+    side.assign({NAMES[0]: led_by(ME, 3, replicas=(ME, 4))}, NOW)
+    assert broker.guard.access.follower_ids == {3, 4, ME, 6, 9}
 
 
 def test_an_isr_is_proposed_where_a_follower_lags_for_too_long(broker: Broker) -> None:

@@ -9,8 +9,12 @@ import pytest
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.broker.replication.replica import Leadership
+from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage import Log, TopicPartition
+from downconvert.storage.names import OFFSET_MAX
 from tests.downconvert.storage.logs import batch
+
+from .test_partition import produce
 
 OTHER, OWN = 0, 1
 
@@ -89,3 +93,19 @@ def test_a_truncation_below_the_start_leaves_an_empty_log_there(follower: Partit
     follower.follow_start(3)
     assert follower.truncate(EpochEnd(1, 2)) == 3
     assert (follower.start_offset, follower.end_offset, follower.high_watermark) == (3, 3, 3)
+
+
+@pytest.mark.parametrize(("left", "fits"), [(3, True), (4, True), (2, False), (0, False)])
+def test_a_log_ends_at_the_largest_offset(follower: Partition, left: int, fits: bool) -> None:
+    """The offset after the last record is one, too."""
+    follower.assign(decision(2, 2, leader=OWN), 0.0)
+    start = OFFSET_MAX - left
+    follower.restart_at(start)
+    if fits:
+        produce(follower, 3)
+        assert (follower.start_offset, follower.end_offset) == (start, start + 3)
+    else:
+        with pytest.raises(ApiError, match="no offsets left") as caught:
+            produce(follower, 3)
+        assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+        assert follower.end_offset == start

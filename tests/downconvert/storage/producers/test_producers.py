@@ -89,6 +89,32 @@ def test_a_truncated_open_transaction_does_not_limit_the_stable_offset(tmp_path:
         assert log.last_stable_offset == reader.last_stable_offset == 111
 
 
+def test_batches_before_a_snapshot_are_not_followed_again(tmp_path: Path) -> None:
+    """An index leads to a batch before it. That one is part of a transaction."""
+    made = [
+        transactional(7, 0),
+        transactional(7, 1),
+        marker(ABORT, 7, 2),
+        batch(3),
+        transactional(8, 4),
+        marker(ABORT, 8, 5),
+    ]
+    directory = tmp_path / "t-0"
+    segments = Segments([segment(directory, 0, *made)])
+    producers, before = Producers(directory), Producers(directory)
+    end_of = sum(map(len, made))
+    for offset in (3, 6):
+        producers.advance(offset, segments, lambda _: end_of, [])
+        if offset == 3:
+            path = directory / file_name(3, Kind.SNAPSHOT)
+            write_snapshot(UNSYNCED, path, producers.states)
+    before.advance(6, segments, lambda _: end_of, [3])
+    first, second = AbortedTransaction(7, 0, 2, 3), AbortedTransaction(8, 4, 5, 6)
+    assert producers.aborted == [first, second]
+    assert before.aborted == [second]
+    assert before.states.producers == producers.states.producers
+
+
 def test_a_restarted_log_has_no_producers(tmp_path: Path) -> None:
     with written(tmp_path) as log_dir:
         log = log_dir.logs.create(PARTITION)

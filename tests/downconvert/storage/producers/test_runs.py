@@ -1,6 +1,7 @@
 """Batches that are read as one, and the order in which damage is raised."""
 
 from collections.abc import Hashable, Iterator
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,17 @@ def test_neighbours_of_one_kind_are_one_run(tmp_path: Path) -> None:
         (3, [3]),
         (5, [5, 6]),
     ]
+
+
+def test_batches_of_two_files_are_two_runs_wherever_they_are(tmp_path: Path) -> None:
+    """The second begins in its file where the first one ends in its own."""
+    assert len({len(one) for one in (batch(0), batch(1, magic=2), batch(2))}) == 1
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    aborted = batch(1, transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    both = chain(found(tmp_path / "a", batch(0)), found(tmp_path / "b", aborted, batch(2)))
+    those = runs(both, lambda header: None if header.is_transactional else True)
+    assert firsts(those) == [(0, [0]), (2, [2])]
 
 
 def test_damage_comes_after_the_good_batches_before_it(tmp_path: Path) -> None:

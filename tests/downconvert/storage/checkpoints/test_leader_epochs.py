@@ -56,6 +56,17 @@ def test_an_epoch_without_records_is_removed_if_older_batches_are_appended(
         assert read_epochs(path / LEADER_EPOCHS) == [(1, 0), (3, 2), (5, 3)]
 
 
+def test_batches_without_an_epoch_leave_the_epochs_as_they_are(path: Path) -> None:
+    """A topic in an older format has messages without one, and its leader has one nevertheless."""
+    with opened(path) as log:
+        log.writer.begin_epoch(2)
+        log.writer.append(batch(0, magic=1))
+        log.writer.append(batch(1, leader_epoch=-1))
+        log.writer.begin_epoch(4)
+        log.writer.append(batch(2, magic=0))
+        assert log.writer.epochs == ((2, 0), (4, 2))
+
+
 def test_a_truncation_to_the_end_forgets_an_epoch_that_had_no_records(path: Path) -> None:
     with opened(path) as log:
         log.writer.append(batch(0, 1, leader_epoch=1))

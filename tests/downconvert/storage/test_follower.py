@@ -243,3 +243,16 @@ def test_removed_segments_are_noticed_within_one_tick_of_the_clock(path: Path, b
     broker.writer.remove_oldest(1)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert log.start_offset == broker.start_offset > 0
+
+
+def test_new_segments_are_noticed_within_one_tick_of_the_clock(path: Path, broker: Log) -> None:
+    """Their name is known: the offset after the last batch."""
+    write(broker, 3)
+    log = Log.open(path)
+    assert log.end_offset == 6
+    status = path.stat()
+    broker.writer.roll()
+    write(broker, 2)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert log.end_offset == 10
+    assert len(log.segments) == 2

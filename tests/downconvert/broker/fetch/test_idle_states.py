@@ -90,6 +90,18 @@ def test_start_offsets_that_may_be_changing_make_a_state_unknown(
     assert IdleStates(broker.topics, now).new(of(broker)) is None
 
 
+@pytest.mark.parametrize("changed", ["t-0", f"t-0/{0:020}.log", LOG_STARTS])
+def test_a_file_is_settled_three_seconds_after_a_change(
+    broker: Broker, tmp_path: Path, changed: str
+) -> None:
+    """The coarsest clocks of file systems tick every two seconds."""
+    for name in ("t-0", f"t-0/{0:020}.log", LOG_STARTS):
+        at = 1000 if name == changed else 500
+        os.utime(tmp_path / name, (at, at))
+    for now, is_settled in ((1000.0, False), (1002.5, False), (1003.0, True), (2000.0, True)):
+        assert (IdleStates(broker.topics, now).new(of(broker)) is not None) is is_settled
+
+
 def look(broker: Broker, now: float, **fields: Any) -> IdleLook:
     context: Any = SimpleNamespace(
         asked=[],

@@ -1,0 +1,93 @@
+"""A broker that says what a test wants of its cluster, and notes what it is asked.
+
+Not here: a broker that says nothing (hanging.py), one that works (cluster.py)."""
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Thread
+from typing import Self
+
+from downconvert.gateway.session.headers import parse
+from downconvert.protocol.decoder import decode
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from tests.ports import LOOPBACK
+
+from .serving import LENGTH
+
+VERSIONS = {
+    ApiKey.Metadata: 8,
+    ApiKey.ApiVersions: 3,
+    ApiKey.Heartbeat: 3,
+    ApiKey.SaslHandshake: 1,
+    ApiKey.SaslAuthenticate: 1,
+}
+
+
+class Scripted:
+    """A broker. `brokers`: the ids of the cluster's, all of which are at its own port.
+
+    `answers`: whether it answers a connection with this number, from 0 on. `versions`: the newest
+    that it serves, by API. `users`: those that logged in, one for each connection."""
+
+    def __init__(self, *brokers: int) -> None:
+        self.brokers = list(brokers)
+        self.answers: Callable[[int], bool] = lambda _: True
+        self.versions = dict(VERSIONS)
+        self.users: list[str] = []
+        self.asked: list[ApiKey] = []
+        self.accepted = 0
+        self._listener = socket.create_server((LOOPBACK, 0))
+        self.port: int = self._listener.getsockname()[1]
+        Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                number, self.accepted = self.accepted, self.accepted + 1
+                if self.answers(number):
+                    Thread(target=self._serve, args=(near,), daemon=True).start()
+                else:
+                    near.close()
+
+    def _serve(self, near: socket.socket) -> None:
+        with near, suppress(OSError):
+            while size := near.recv(LENGTH.size, socket.MSG_WAITALL):
+                data = memoryview(near.recv(LENGTH.unpack(size)[0], socket.MSG_WAITALL))
+                header = parse(data)
+                api, version = header.api, header.version
+                assert api is not None
+                self.asked.append(api)
+                body = decode(f"{api.name}Request", version, data[header.size :])
+                response = encode(f"{api.name}Response", version, self._answer(api, body))
+                tags = bytes(api is not ApiKey.ApiVersions and is_flexible(api, version))
+                framed = header.correlation_id.to_bytes(4, signed=True) + tags + response
+                near.sendall(LENGTH.pack(len(framed)) + framed)
+
+    def _answer(self, api: ApiKey, body: Message) -> Message:
+        match api:
+            case ApiKey.ApiVersions:
+                keys = [
+                    Message(api_key=key, min_version=0, max_version=newest)
+                    for key, newest in self.versions.items()
+                ]
+                return Message(error_code=0, api_keys=keys)
+            case ApiKey.Metadata:
+                brokers = [Message(node_id=n, host=LOOPBACK, port=self.port) for n in self.brokers]
+                return Message(brokers=brokers, topics=[], controller_id=-1)
+            case ApiKey.SaslHandshake:
+                return Message(error_code=0, mechanisms=["PLAIN"])
+            case ApiKey.SaslAuthenticate:
+                self.users.append(bytes(body.auth_bytes).split(b"\0")[1].decode())
+                return Message(error_code=0, auth_bytes=b"")
+        return Message(error_code=0)

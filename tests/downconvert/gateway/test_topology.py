@@ -82,6 +82,7 @@ def test_a_broker_without_a_port_is_left_out() -> None:
     answer = Message(brokers=brokers(1, 2))
     there.rewrite(ApiKey.Metadata, answer, Advertised("gw"))
     assert [one.node_id for one in answer.brokers] == [1]
+    assert there.nodes.keys() == {1, 2}  # it is reached when its port is free again
     produced = Message(node_endpoints=brokers(2))
     there.rewrite(ApiKey.Produce, produced, Advertised("gw"))
     assert produced.node_endpoints == []

@@ -77,3 +77,27 @@ def test_who_is_connected_has_its_turn_between_clients_that_come_at_once() -> No
 
     asyncio.run(asyncio.wait_for(accept_all(), 30))
     assert max(turns) == accepting.A_TURN
+
+
+def test_a_listener_that_is_closed_in_a_pause_accepts_nobody_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(accepting, "PAUSE", 0.02)
+    defects: list[dict[str, object]] = []
+
+    async def close_in_a_pause() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: defects.append(context))
+        listening = Exhausted()
+        listening.setblocking(False)
+        listening.bind((LOOPBACK, 0))
+        listening.listen(5)
+        taking = Accepting(loop, listening, lambda *_: None)
+        with socket.create_connection(taking.address):
+            while listening.failures == Exhausted.failures:
+                await asyncio.sleep(0)
+            taking.close()
+            await asyncio.sleep(3 * accepting.PAUSE)
+
+    asyncio.run(asyncio.wait_for(close_in_a_pause(), 30))
+    assert defects == []

@@ -6,7 +6,7 @@ Not here: which offsets are new (export_plan.py), notes of the contents (export_
 import os
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -31,6 +31,7 @@ from .export_unnoted import Unnoted, without_offsets
 
 SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")
 STAGING: Final = "_run-"  # readers of a directory skip names with this prefix
+MOVING: Final = ".moving"  # the end of the name of a note whose files are being moved
 
 
 def directory_of(target: str) -> Path:
@@ -56,8 +57,8 @@ def add_to(
 ) -> Result:
     """Adds the records of the logs that the directory lacks.
 
-    Files appear there one by one, after all of them are written. The next run reads files without a
-    note, and adds only what they lack. JobError."""
+    Files appear there one by one, after all of them are written. If the run dies meanwhile, the
+    next one moves the rest. JobError."""
     notes = DirectoryNotes(directory)
     try:
         _, written = add(
@@ -75,16 +76,21 @@ def add_to(
 
 
 class DirectoryNotes:
-    """The notes of a directory. New files are written to a staging folder, and moved to their
-    places when all files of a step are complete."""
+    """The notes of a directory. New files are written to a staging folder. When all files of a step
+    are complete, a note is written under the name of that folder, and the files are moved to their
+    places. Then the note counts. So it is known of a run that dies meanwhile which offsets of which
+    logs its files have."""
 
     def __init__(self, directory: Path) -> None:
         self._folder = directory / FOLDER
         self.directory = directory
         self.staging = directory / f"{STAGING}{uuid4().hex}"
+        self._moving = self._folder / f"{self.staging.name}{MOVING}"
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
-        """The contents with this isolation level, or with one that includes it."""
+        """The contents with this isolation level, or with one that includes it. First moves the
+        files of a run that died while it moved them."""
+        self._finish()
         return merged(self._notes().values(), isolation)
 
     def remove_lost(self) -> None:
@@ -96,8 +102,7 @@ class DirectoryNotes:
         """Does nothing: the staging folder says that a run has begun."""
 
     def unnoted(self, exported: Exported) -> Unnoted:
-        """The files of other programs, of a run that died while its files were moved, and those
-        whose notes were lost."""
+        """The files of other programs, and those whose notes were lost."""
         names = (name for name in _files(self.directory) if name not in exported.files)
         return Unnoted(names, lambda name: (self.directory / name).read_bytes())
 
@@ -112,24 +117,48 @@ class DirectoryNotes:
 
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
         """Moves the files to their places, and writes the note. Returns when all are on disk."""
-        for one in files:
-            target = self.directory / one.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (self.staging / one.file).replace(target)
-        os.sync()  # renames and their directories, too
-        before = [path for path, note in self._notes().items() if is_replaced(note, exported)]
         self._folder.mkdir(parents=True, exist_ok=True)
-        path = self._folder / f"{uuid4().hex}{SUFFIX}"
-        replace_file(DISK, path, exported.to_json().encode())
+        replace_file(DISK, self._moving, exported.to_json().encode())
+        self._move(self.staging, [one.file for one in files])
+        self._note(self._moving, exported)
+
+    def _move(self, staging: Path, files: Iterable[str]) -> None:
+        for file in files:
+            target = self.directory / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (staging / file).replace(target)
+        os.sync()  # renames and their directories, too
+
+    def _note(self, moving: Path, exported: Exported) -> None:
+        """Makes a note count whose files are in their places."""
+        before = [path for path, note in self._notes().items() if is_replaced(note, exported)]
+        DISK.rename(moving, self._folder / f"{uuid4().hex}{SUFFIX}")
+        DISK.sync_directory(self._folder)
         for path in before:  # the new note includes them
             path.unlink(missing_ok=True)
+
+    def _finish(self) -> None:
+        """Moves what a run that died has left to be moved. A note that is cut off, or some of whose
+        files are lost, is removed: the run counts as one without a note."""
+        for moving in sorted(self._folder.glob(f"*{MOVING}")):
+            note, staging = parsed(moving.read_bytes()), self.directory / moving.stem
+            if note is None:
+                moving.unlink()
+                continue
+            self._move(staging, [file for file in note.files if (staging / file).exists()])
+            if all((self.directory / file).exists() for file in note.files):
+                self._note(moving, note)
+            else:
+                moving.unlink()
 
     def _notes(self) -> dict[Path, Exported | None]:
         paths = sorted(self._folder.glob(f"*{SUFFIX}"))
         return {path: parsed(path.read_bytes()) for path in paths}
 
     def close(self) -> None:
-        shutil.rmtree(self.staging, ignore_errors=True)
+        """Removes the staging folder, unless the next run is to move its files."""
+        if not self._moving.exists():
+            shutil.rmtree(self.staging, ignore_errors=True)
 
 
 def _files(directory: Path) -> list[str]:

@@ -121,7 +121,7 @@ class DeltaTarget:
         now = int(time.time() * 1000)
         number = self._table.transaction_version(APPLICATION) or 0
         ends = [
-            Transaction(f"{APPLICATION}/{name}", ranges[-1][1], now)
+            Transaction(f"{APPLICATION}/{name}", ranges[-1][1] if ranges else 0, now)
             for name, ranges in exported.ranges.items()
         ]
         actions = [

@@ -140,11 +140,12 @@ def _known(
     name: str,
     settings: Settings,
 ) -> Exported:
-    """The target's contents for the logs as they are now. JobError: they are of other logs, or a
-    later leader has truncated some of them and `repair` is not set."""
+    """The target's contents for the logs as they are now; a repair is noted at once. JobError: they
+    are of other logs, or a later leader has truncated some of them and `repair` is not set."""
     there = notes.read(settings.isolation, [log.topic_partition for log in logs])
     check_same(there, identity_of(logs, facts, settings.isolation), name)
     notes.remove_lost()
+    removed: set[TopicPartition] = set()
     for log, start, end, epoch in changes(logs, facts, there):
         if not settings.repair:
             raise JobError(
@@ -154,6 +155,11 @@ def _known(
             )
         notes.remove(log, start, end)
         there.remove(log, start)
+        removed.add(log)
+    if removed:  # whether or not there is something new to add
+        of_logs = [log for log in logs if log.topic_partition in removed]
+        there.add(Exported(there.isolation, epochs=_epochs(of_logs, facts, there)))
+        notes.write(there, ())
     return there
 
 

@@ -88,6 +88,23 @@ def test_truncation_is_seen_however_long_the_log_is_now(
     assert [row[2] for row in archived(lake)] == list(range(end))
 
 
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize("start", [0, 7])
+def test_a_repair_is_noted_although_the_new_leader_has_written_nothing_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, start: int
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 10)), Lake(tmp_path, kind)
+    exported(monkeypatch, source, lake.target)
+    log(source, (0, 0, start), (1, start, start))
+    there = exported(monkeypatch, source, lake.target, repair=True)
+    assert there.end_of(A) == (start or None)
+    assert sizes(lake) == values((0, 0, start))
+    exported(monkeypatch, source, lake.target)
+    log(source, (0, 0, start), (1, start, 12))
+    assert exported(monkeypatch, source, lake.target).ranges == {A: [(0, 12)]}
+    assert sizes(lake) == values((0, 0, start), (1, start, 12))
+
+
 def test_a_run_that_dies_amid_a_repair_is_made_up_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,9 +119,8 @@ def test_a_run_that_dies_amid_a_repair_is_made_up_for(
         patch.setattr("downconvert.spark.jobs.export.export_noted.write_records", die)
         with pytest.raises(KeyboardInterrupt):
             exported(monkeypatch, source, lake, repair=True)
-    with pytest.raises(JobError, match="--repair"):
-        exported(monkeypatch, source, lake)
-    exported(monkeypatch, source, lake, repair=True)
+    assert [(row[2], len(row[3])) for row in archived(lake)] == values((0, 0, 7))
+    exported(monkeypatch, source, lake)
     assert [(row[2], len(row[3])) for row in archived(lake)] == values((0, 0, 7), (1, 7, 12))
 
 

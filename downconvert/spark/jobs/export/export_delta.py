@@ -12,7 +12,6 @@ import json
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -196,18 +195,23 @@ class DeltaTarget:
 
 
 def _statistics(file: Written) -> dict[str, Any]:
-    """The statistics by which readers skip a file."""
-    bounds: dict[str, tuple[Any, Any]] = {}
-    if file.offsets is not None:
-        bounds["offset"] = file.offsets
-    with suppress(OverflowError):  # years outside the range of dates
-        if file.times is not None:
-            bounds["timestamp"] = _time(file.times[0]), _time(file.times[1])
-    return {
-        "numRecords": file.records,
-        "minValues": {name: low for name, (low, _) in bounds.items()},
-        "maxValues": {name: high for name, (_, high) in bounds.items()},
-    }
+    """The statistics by which readers skip a file.
+
+    Either all columns have bounds, or none: the reader of deltalake takes a bound that is missing
+    beside others for null, and finds nothing in the file. It takes a column without a number of
+    nulls for one without nulls."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    for name, column in file.columns.items():
+        if column.low is not None and column.high is not None:
+            low[name], high[name] = column.low, column.high
+    try:
+        if "timestamp" in low:
+            low["timestamp"], high["timestamp"] = _time(low["timestamp"]), _time(high["timestamp"])
+    except OverflowError:  # years outside the range of dates
+        return {"numRecords": file.records}
+    nulls = {name: column.nulls for name, column in file.columns.items()}
+    return {"numRecords": file.records, "minValues": low, "maxValues": high, "nullCount": nulls}
 
 
 def _time(microseconds: int) -> str:

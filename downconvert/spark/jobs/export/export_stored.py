@@ -11,6 +11,7 @@ writes their records again.
 Not here: which offsets are new (export_plan.py), the contents of a note (export_manifest.py),
 tables (export_delta.py, export_iceberg.py)."""
 
+import json
 import os
 import re
 import shutil
@@ -53,12 +54,13 @@ RESULT: Final = pa.schema(
         ("size", pa.int64()),
         ("topic", pa.string()),
         ("partition", pa.int32()),
-        ("start", pa.int64()),  # of the unreadable offsets, or of those of a file
+        ("start", pa.int64()),  # of the unreadable offsets
         ("end", pa.int64()),
-        ("oldest", pa.int64()),  # of a file, in microseconds; null: it has no timestamps
-        ("newest", pa.int64()),
+        ("columns", pa.string()),  # of a file: JSON of Written's
     ]
 )
+# The columns of which tables have statistics.
+COLUMNS: Final = ("partition", "offset", "timestamp", "timestampType")
 ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-([0-9a-f]{32})-[0-9]{6}\.parquet")
 BEGUN: Final = ".begun"  # the end of the name of an object that says that a run has begun
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -66,22 +68,29 @@ HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they ar
 NO_TIMESTAMP_TYPE: Final = -1
 NOTHING: Final[Json] = dict.fromkeys(RESULT.names)
 DAYS: Final = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
+MICROSECONDS_OF_DAY: Final = 86_400_000_000
 THREADS: Final = 16
 
 Lost: TypeAlias = dict[TopicPartition, list[Range]]
 EVERYTHING: Final = Bounds()
 
 
-class Written(NamedTuple):
-    """A file, by its name below the target; `size` in bytes.
+class Column(NamedTuple):
+    """The values of a column in a file: the lowest and the highest one (None: there is none), and
+    how many are null. Timestamps are in microseconds."""
 
-    Also its lowest and highest offset, and timestamp in microseconds; None: it has none."""
+    low: int | None
+    high: int | None
+    nulls: int
+
+
+class Written(NamedTuple):
+    """A file, by its name below the target; `size` in bytes; `columns`: those of COLUMNS."""
 
     file: str
     records: int
     size: int
-    offsets: tuple[int, int] | None = None
-    times: tuple[int, int] | None = None
+    columns: Mapping[str, Column]
 
     @property
     def topic(self) -> str:
@@ -158,8 +167,8 @@ def _of(
 
 
 def _written(row: Any) -> Written:
-    times = None if row.oldest is None else (row.oldest, row.newest)
-    return Written(row.file, row.records, row.size, (row.start, row.end - 1), times)
+    columns = {name: Column(*values) for name, values in json.loads(row.columns).items()}
+    return Written(row.file, row.records, row.size, columns)
 
 
 def write_task(task: Task) -> Iterator[Json]:
@@ -183,32 +192,50 @@ def write_task(task: Task) -> Iterator[Json]:
         for (topic, day), (path, count) in sorted(files.written.items()):
             name = f"part-{task.run_id}-{task.number:06d}.parquet"
             folders = (f"topic={topic}", f"date={day}")
+            columns = {column: _column(path, column) for column in COLUMNS}
+            if task.is_complete and not _are_dates(columns["timestamp"]):
+                _leave_out_bounds(path, "timestamp")
             if is_stored(task.target):
                 write(below(task.target, *folders, name), path)
             else:
                 place(Path(task.target, *folders, name), path)
-            (first, last), (oldest, newest) = _bounds(path, "offset"), _bounds(path, "timestamp")
             yield NOTHING | {
                 "file": "/".join((*folders, name)),
                 "records": count,
                 "size": path.stat().st_size,
-                "start": first,
-                "end": last + 1,
-                "oldest": oldest,
-                "newest": newest,
+                "columns": json.dumps(columns),
             }
 
 
-def _bounds(path: Path, column: str) -> tuple[Any, Any]:
-    """The lowest and the highest value of a column, as they are stored; None: there is none."""
+def _column(path: Path, name: str) -> Column:
+    """The values of a column of integers, or timestamps as they are stored, from a file's
+    metadata."""
     footer = pq.read_metadata(path)
-    number = footer.schema.to_arrow_schema().get_field_index(column)
+    number = footer.schema.to_arrow_schema().get_field_index(name)
     parts = [
         footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)
     ]
-    known = [part for part in parts if part is not None and part.has_min_max]
+    known = [part for part in parts if part.has_min_max]
     low = min((part.min_raw for part in known), default=None)
-    return low, max((part.max_raw for part in known), default=None)
+    high = max((part.max_raw for part in known), default=None)
+    return Column(low, high, sum(part.null_count for part in parts))
+
+
+def _are_dates(column: Column) -> bool:
+    """Whether all timestamps are of years that dates have."""
+    return all(at is None or DAYS[0] <= at // MICROSECONDS_OF_DAY <= DAYS[1] for at in column[:2])
+
+
+def _leave_out_bounds(path: Path, name: str) -> None:
+    """Writes a file anew without the bounds of a column in its metadata. Iceberg's Python library
+    reads them as dates, and would fail."""
+    source = pq.ParquetFile(path)
+    schema, target = source.schema_arrow, path.with_suffix(".anew")
+    others = [column for column in schema.names if column != name]
+    with source, pq.ParquetWriter(target, schema, write_statistics=others) as writer:
+        for batch in source.iter_batches():
+            writer.write_batch(batch)
+    target.replace(path)
 
 
 def _lost(split: Split, report: Json) -> Json:

@@ -73,9 +73,9 @@ def test_a_file_says_what_it_has_however_often_memory_was_full(
     monkeypatch.setattr(export_stored, "HELD_MAX", held)
     lake = tmp_path / "lake"
     _, files = added(monkeypatch, source / "a-0", lake)
-    found = [(one.records, one.offsets, one.times) for one in files]
-    times = [(1000 * day * DAY, 1000 * day * DAY) for day in (1, 2)]
-    assert found == [(5, (0, 8), times[0]), (5, (4, 9), times[1])]
+    found = [(one.records, one.columns["offset"], one.columns["timestamp"]) for one in files]
+    times = [(1000 * day * DAY, 1000 * day * DAY, 0) for day in (1, 2)]
+    assert found == [(5, (0, 8, 0), times[0]), (5, (4, 9, 0), times[1])]
     assert [one.size for one in files] == [(lake / one.file).stat().st_size for one in files]
     assert [str(one.day) for one in files] == ["1970-01-02", "1970-01-03"]
 

@@ -21,7 +21,6 @@ from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.java_patterns import compiled
 from downconvert.spark.options.options import Options
-from downconvert.storage import Log
 from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
@@ -215,20 +214,11 @@ def _no_record(name: TopicPartition, timestamp: int) -> ValueError:
     )
 
 
-def starting_offset(log: Log, name: TopicPartition, end: int, options: Options) -> int:
-    """The offset at which a stream begins in a log that ends at `end`."""
-    timestamp = options.starting_time(*name)
-    if timestamp is not None:
-        found = log.offset_for(timestamp)
-        if found is None and options.must_find_timestamp:
-            raise _no_record(name, timestamp)
-        return end if found is None else min(found, end)
-    start = options.starting.bound(*name, log.start_offset, end)
-    return max(log.start_offset, min(start, end))
-
-
 def start_of(log: PartitionLog, end: int, options: Options) -> int:
-    """As `starting_offset`, for a log that is not mounted."""
+    """The offset at which a stream begins in a log that ends at `end`.
+
+    ValueError: no record is at or after the starting timestamp, and the options make this an
+    error. FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     name = log.topic_partition
     timestamp = options.starting_time(*name)
     if timestamp is None:

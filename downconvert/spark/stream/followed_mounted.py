@@ -19,7 +19,7 @@ from downconvert.spark.logs.trees import find_directories, of_copies, read_parti
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
-from downconvert.spark.plan.planner import cleaned_of, starting_offset, stretches
+from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage import Log
 from downconvert.storage.disk.open_files import OpenFiles
@@ -59,7 +59,7 @@ class MountedLog:
         return max(self._log.start_offset, self._log.end_offset)
 
     def starting(self, end: int) -> int:
-        return starting_offset(self._log, self._name, end, self._options)
+        return start_of(read_partition(self._name, self.directory), end, self._options)
 
     def epoch_of(self, offset: int) -> int:
         return epoch_of(self._log, offset)

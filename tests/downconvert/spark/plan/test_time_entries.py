@@ -1,5 +1,6 @@
 """A damaged time index leaves out nothing that is not older than a timestamp."""
 
+import shutil
 import struct
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed
+from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 from .test_times import filtered, offsets
@@ -22,43 +24,57 @@ def entries(*given: tuple[int, int]) -> bytes:
 SOUND = entries((140, 4), (190, 9))
 
 
-@pytest.mark.parametrize(
-    "index",
-    [
-        SOUND,
-        b"",
-        entries((140, 4)),  # its last entry is lost
-        entries((90, 4)),
-        entries((140, 4), (150, 9)),
-        entries((140, 4), (150, 7)),
-        entries((140, 4), (190, 5)),
-        entries((110, 9)),
-        entries((110, 9), (190, 9)),
-        entries((190, 9), (140, 4)),
-        entries((5, -3)),
-        entries((5, 900)),
-        entries((110, 2**31 - 1)),
-        bytes(24),
-        SOUND + bytes(24),
-        SOUND[:17],
-        b"\xff" * 24,
-    ],
-    ids=bytes.hex,
-)
-def test_a_timestamp_leads_to_the_first_record(tmp_path: Path, index: bytes) -> None:
+INDEXES = [
+    SOUND,
+    b"",
+    entries((140, 4)),  # its last entry is lost
+    entries((90, 4)),
+    entries((140, 4), (150, 9)),
+    entries((140, 4), (150, 7)),
+    entries((140, 4), (190, 5)),
+    entries((110, 9)),
+    entries((110, 9), (190, 9)),
+    entries((190, 9), (140, 4)),
+    entries((5, -3)),
+    entries((5, 900)),
+    entries((110, 2**31 - 1)),
+    bytes(24),
+    SOUND + bytes(24),
+    SOUND[:17],
+    b"\xff" * 24,
+]
+
+
+@pytest.fixture(params=INDEXES, ids=bytes.hex)
+def logs(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A log of three segments, the second of which has this time index."""
     directory = tmp_path / "logs" / "a-0"
     directory.mkdir(parents=True)
     for base in (0, 10, 20):
         indexed_segment(directory, base, *(batch(*range(at, at + 5)) for at in (base, base + 5)))
     path = directory / file_name(10, Kind.TIME_INDEX)
     assert path.read_bytes() == entries((190, 9))
-    path.write_bytes(index)
-    for place in (tmp_path / "logs", packed(tmp_path / "logs")):
+    path.write_bytes(request.param)
+    return tmp_path / "logs"
+
+
+def test_a_timestamp_leads_to_the_first_record(logs: Path) -> None:
+    for place in (logs, packed(logs)):
         for at in (100, 101, 130, 141, 151, 190, 191):
             after = [offset for offset in ALL if 10 * offset >= at]
             assert filtered(place, at) == after
             assert offsets(place, startingTimestamp=at) == after
             assert offsets(place, endingTimestamp=at) == [one for one in ALL if one not in after]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_stream_begins_at_the_first_record(logs: Path, copies: int) -> None:
+    for number in range(1, copies):
+        shutil.copytree(logs / "a-0", logs / str(number) / "a-0")
+    for place in (logs, packed(logs)):
+        for at in (100, 101, 130, 141, 151, 190, 191, 291):
+            begins = stream(place, startingTimestamp=at).initialOffset()["a"]["0"]
+            assert begins == min((one for one in ALL if 10 * one >= at), default=30)
 
 
 def test_timestamps_that_fall_are_found_all_the_same(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ class World:
         self.places = list[Place]()
         self.topics = list[str]()
         self.requests = 0  # sent so far
-        self._client_ids = 0
+        self.client_ids = 0
 
     def step(self) -> None:
         """The events within STEP seconds."""
@@ -158,8 +158,8 @@ class World:
 
     def client(self, user: str = "ann") -> Client:
         """A client that has logged in."""
-        self._client_ids += 1
-        client = Client(self._client_ids, self.address())
+        self.client_ids += 1
+        client = Client(self.client_ids, self.address())
         password = USERS[user].encode()
         self.ask(client, ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
         token = b"\0" + user.encode() + b"\0" + password
@@ -261,8 +261,8 @@ def transactions_begin(world: World) -> None:
 
 def logins_fail(world: World) -> None:
     for _ in range(20):
-        world._client_ids += 1
-        client, user = Client(world._client_ids, world.address()), world.pod()
+        world.client_ids += 1
+        client, user = Client(world.client_ids, world.address()), world.pod()
         world.ask(client, ApiKey.SaslHandshake, 1, Message(mechanism="PLAIN"))
         token = f"\0{user}\0guess".encode()
         world.ask(client, ApiKey.SaslAuthenticate, 1, Message(auth_bytes=token))

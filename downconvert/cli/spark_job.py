@@ -57,7 +57,7 @@ class Job:
         if self.master is not None and self.remote is not None:
             raise click.UsageError("name --master or --remote, not both")
         check_paths(paths)
-        return _open_job(name, self)
+        return open_job(name, self)
 
 
 def of_topics(command: Command) -> Command:
@@ -126,7 +126,7 @@ def _names(
 
 
 @contextmanager
-def _open_job(name: str, job: Job) -> "Iterator[tuple[SparkSession, Step]]":
+def open_job(name: str, job: Job) -> "Iterator[tuple[SparkSession, Step]]":
     if any(find_spec(module) is None for module in OF_THE_EXTRA):
         raise CommandError(f"{words_for('pyspark')}, and Java 17 or newer")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")

@@ -44,7 +44,7 @@ WITHOUT_START: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class Written:
     """Records that are in the log of this broker."""
 
     partition: Partition
@@ -54,13 +54,13 @@ class _Written:
 
     def is_settled(self) -> bool:
         """Whether they are replicated, or never will be by this leader."""
-        return self._has_lost_leader() or self._is_replicated()
+        return self._has_lost_leader() or self.is_replicated()
 
     def outcome(self) -> ErrorCode:
         """The outcome of waiting for the replicas."""
         if self._has_lost_leader():
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
-        if not self._is_replicated():
+        if not self.is_replicated():
             return ErrorCode.REQUEST_TIMED_OUT
         if len(self.partition.isr) < self.min_insync_replicas:
             return ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -70,7 +70,7 @@ class _Written:
         partition = self.partition
         return partition.leader is None or partition.leader_epoch != self.leader_epoch
 
-    def _is_replicated(self) -> bool:
+    def is_replicated(self) -> bool:
         return self.partition.high_watermark > self.appended.last_offset
 
 
@@ -83,7 +83,7 @@ class _Produced:
     code: ErrorCode = ErrorCode.NONE
     message: str | None = None
     records: tuple[tuple[int, str], ...] = ()  # refused ones: index, reason
-    written: _Written | None = None
+    written: Written | None = None
     start_offset: int = NO_OFFSET
 
     def refuse(self, error: ApiError) -> None:
@@ -164,7 +164,7 @@ def _produce(
                 broker.metrics.produced(found.name, count, seconds, size)
             leader_epoch = partition.leader_epoch
             appended = partition.append(prepared, now_ms, check)
-            produced.written = _Written(partition, leader_epoch, appended, isr_min)
+            produced.written = Written(partition, leader_epoch, appended, isr_min)
             broker.purgatory.notify(partition.key)
     except ApiError as error:
         produced.refuse(error)

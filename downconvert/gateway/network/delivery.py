@@ -109,7 +109,7 @@ class Delivery:
 
     async def _send_small(self, send: ResponseSend) -> None:
         """Sends what the event loop itself converts within SOON."""
-        channel, until = _Piece(), perf_counter() + SOON
+        channel, until = Piece(), perf_counter() + SOON
         while not send.completed and perf_counter() < until:
             send.write_to(channel)
         await self._pass(channel.take())
@@ -221,14 +221,14 @@ def pieces(send: ResponseSend) -> Iterator[memoryview]:
     """The whole response, PIECE_SIZE bytes at a time, each made when it is asked for.
 
     The caller owns each piece; none is held here. RecordsError: as from the send."""
-    channel = _Piece()
+    channel = Piece()
     while not send.completed:
         while len(channel.data) < PIECE_SIZE and not send.completed:
             send.write_to(channel)
         yield channel.take()
 
 
-class _Piece:
+class Piece:
     """A channel that takes PIECE_SIZE bytes.
 
     One object serves a whole response: sends keep state about their last channel."""

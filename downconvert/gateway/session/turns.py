@@ -72,27 +72,27 @@ class Parts:
     @property
     def following(self) -> int:
         """The offset after the last whole batch, or the range's first offset if there is none."""
-        return self._read[0]
+        return self.scanned[0]
 
     @property
     def damage(self) -> RecordsError | None:
         """Why they end before the range does; None: they do not."""
-        return self._read[1]
+        return self.scanned[1]
 
     @property
     def is_compressed(self) -> bool:
         """Whether any batch is compressed."""
-        return self._read[2]
+        return self.scanned[2]
 
     def cut(self, *, whole: bool = False) -> list[FileRecords | MemoryRecords]:
         """The parts, in their order. `whole`: all in one."""
-        if whole and self._read[3]:
-            position, size = self._read[3][-1]
+        if whole and self.scanned[3]:
+            position, size = self.scanned[3][-1]
             return [self.records.slice(0, position + size)]
-        return [self.records.slice(position, size) for position, size in self._read[3]]
+        return [self.records.slice(position, size) for position, size in self.scanned[3]]
 
     @cached_property
-    def _read(self) -> tuple[int, RecordsError | None, bool, list[tuple[int, int]]]:
+    def scanned(self) -> tuple[int, RecordsError | None, bool, list[tuple[int, int]]]:
         following, damage, is_compressed = self._offset, None, False
         parts: list[tuple[int, int]] = []  # position and size
         start = end = 0

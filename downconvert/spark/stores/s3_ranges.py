@@ -67,8 +67,8 @@ class S3Ranges:
 
     def __init__(self, endpoint: str, prefix: str, sign: Sign, *, secure: bool = True) -> None:
         """`endpoint`: host, or host:port. `prefix`: of paths, `/bucket` or empty."""
-        self._endpoint = endpoint
-        self._prefix = prefix
+        self.endpoint = endpoint
+        self.prefix = prefix
         self._sign = sign
         trusted = os.environ.get(CA_BUNDLE) or None
         self._context = ssl.create_default_context(cafile=trusted) if secure else None
@@ -127,13 +127,13 @@ class S3Ranges:
     def _asked(
         self, connection: HTTPConnection, key: str, position: int, size: int
     ) -> HTTPResponse:
-        path = quote(f"{self._prefix}/{key}")
+        path = quote(f"{self.prefix}/{key}")
         headers = {
-            "host": self._endpoint,
+            "host": self.endpoint,
             "range": f"bytes={position}-{position + size - 1}",
         }
         scheme = "http" if self._context is None else "https"
-        signed = self._sign(f"{scheme}://{self._endpoint}{path}", headers)
+        signed = self._sign(f"{scheme}://{self.endpoint}{path}", headers)
         connection.request("GET", path, headers=signed)
         return connection.getresponse()
 
@@ -144,8 +144,8 @@ class S3Ranges:
 
     def _connected(self) -> HTTPConnection:
         if self._context is not None:
-            return _SecureConnection(self._endpoint, timeout=CONNECT_SECONDS, context=self._context)
-        return _Connection(self._endpoint, timeout=CONNECT_SECONDS)
+            return _SecureConnection(self.endpoint, timeout=CONNECT_SECONDS, context=self._context)
+        return _Connection(self.endpoint, timeout=CONNECT_SECONDS)
 
 
 class _SecureConnection(HTTPSConnection):
@@ -238,7 +238,7 @@ def _signing(region: str) -> Sign | None:
     except ImportError:
         return None
     try:
-        found = _credentials()
+        found = credentials()
     except (BotoCoreError, ClientError):  # for example, a missing profile
         return None
     if found is None:
@@ -256,7 +256,7 @@ def _signing(region: str) -> Sign | None:
 
 
 @cache
-def _credentials() -> Held | None:
+def credentials() -> Held | None:
     """The credentials that botocore finds: environment, profile, role. A machine's role is
     requested once."""
     from botocore.session import get_session

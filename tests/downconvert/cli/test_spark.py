@@ -44,7 +44,7 @@ def test_every_job_has_help_with_an_example(name: str, command: Command) -> None
 def test_a_wrong_path_is_reported_before_spark_starts(
     name: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark_job, "_open_job", None)
+    monkeypatch.setattr(spark_job, "open_job", None)
     options = {"convert": ["out", "--to-magic=1"], "export": ["out"], "find": ["--key=k"]}
     arguments = ["/nope", *options.get(name, [])]
     if name == "latest":

@@ -1,4 +1,5 @@
 from threading import Thread
+from weakref import ref
 
 import pytest
 
@@ -77,8 +78,36 @@ def test_a_place_that_was_evicted_is_given_back_once() -> None:
     assert len(places) == 1
     second.release()
     assert len(places) == 0
-    assert not places._unsettled
-    assert not places._by_address
+
+
+class Address(str):
+    """Says when nothing refers to it any more."""
+
+
+@pytest.mark.parametrize("settles", [True, False])
+def test_nothing_is_kept_of_addresses_that_have_gone(settles: bool) -> None:
+    """Or the memory would grow with each address that ever connected."""
+    places, addresses = Places(), list[ref[Address]]()
+    for number in range(3):
+        address = Address(f"192.0.2.{number}")
+        addresses.append(ref(address))
+        held = [places.take(address, MANY, MANY) for _ in range(2)]
+        for place in held:
+            if settles:
+                place.settle()
+            place.release()
+    del address, place, held
+    assert [one() for one in addresses] == [None] * 3
+
+
+def test_nothing_is_kept_of_an_address_whose_place_was_evicted() -> None:
+    places, address = Places(), Address("192.0.2.1")
+    gone, place = ref(address), places.take(address, 1, MANY)
+    del address
+    settled(places, "a", 1)
+    place.release()
+    del place
+    assert gone() is None
 
 
 def test_places_are_counted_right_whichever_threads_take_and_release() -> None:
@@ -97,4 +126,7 @@ def test_places_are_counted_right_whichever_threads_take_and_release() -> None:
     for thread in threads:
         thread.join()
     assert len(places) == 0
-    assert not places._unsettled
+    for number in range(3):  # none of them has the place of one who never settled
+        settled(places, str(number), 3)
+    with pytest.raises(NoPlaceError):
+        places.take("another", 3, 3)

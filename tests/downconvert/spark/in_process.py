@@ -18,9 +18,15 @@ def without_spark(patch: pytest.MonkeyPatch) -> None:
     for module in modules:
         patch.setattr(module, "run_tasks", in_process)
         patch.setattr(module, "watched", lambda *_, **__: nullcontext())
-    patch.setattr(convert, "_summary", lambda found: found.collect())
+    patch.setattr(convert, "summary_of", summed)
     patch.setattr(export, "archive", lambda *_: None)
     patch.setattr(export, "counts", lambda _, written: written)
+
+
+def summed(found: Any) -> Any:
+    """As `convert.summary_of`: its rows, and how many of them have failed."""
+    rows = found.collect()
+    return SimpleNamespace(rows=rows, failed=sum(row.status == "failed" for row in rows))
 
 
 def in_process(_session: Any, tasks: Any, work: Any, _schema: Any) -> Any:

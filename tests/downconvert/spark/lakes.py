@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+
 from downconvert.spark.jobs.export.export_delta import DeltaTarget
 from downconvert.spark.jobs.export.export_iceberg import IcebergTarget
 
@@ -14,6 +17,11 @@ class Lake:
 
     def __init__(self, path: Path, kind: str) -> None:
         self._path, self._kind = path, kind
+        self._catalog = {
+            "type": "sql",
+            "uri": f"sqlite:///{path}/catalog.db",
+            "warehouse": f"file://{path}/warehouse",
+        }
 
     @property
     def target(self) -> Any:
@@ -21,17 +29,20 @@ class Lake:
             return self._path / "lake"
         if self._kind == "delta":
             return DeltaTarget(str(self._path / "lake"))
-        properties = {
-            "type": "sql",
-            "uri": f"sqlite:///{self._path}/catalog.db",
-            "warehouse": f"file://{self._path}/warehouse",
-        }
-        return IcebergTarget("lake.events", None, properties)
+        return IcebergTarget("lake.events", None, self._catalog)
 
     def records(self) -> list[tuple[int, bytes]]:
-        """Offsets and values, as its own reader says."""
+        """Offsets and values, as its own reader says. There are none without a table."""
         if self._kind == "parquet":
             return [(row[2], row[3]) for row in archived(self.target)]
-        table: Any = self.target._table
-        found = table.scan().to_arrow() if self._kind == "iceberg" else table.to_pyarrow_table()
+        if self._kind == "delta":
+            path = str(self._path / "lake")
+            if not DeltaTable.is_deltatable(path):
+                return []
+            found = DeltaTable(path).to_pyarrow_table()
+        else:
+            catalog = load_catalog(None, **self._catalog)
+            if not catalog.table_exists("lake.events"):
+                return []
+            found = catalog.load_table("lake.events").scan().to_arrow()
         return sorted((row["offset"], row["value"]) for row in found.to_pylist())

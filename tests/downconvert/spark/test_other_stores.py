@@ -150,9 +150,7 @@ def test_jobs_do_what_they_do_in_directories(
     folder = stores.pinned(target)
     entries = [parse(line) for line in stores.read(stores.below(folder, MANIFEST)).splitlines()]
     assert [entry.status for entry in entries] == ["converted"] * 3
-    (tmp_path / "here").mkdir()
-    here = convert.plan([str(logs)], tmp_path / "here", Settings(to_magic=1), ())
-    assert all(row["status"] == "converted" for task in here for row in convert._work("1", task))
+    convert.run(SESSION, [str(logs)], str(tmp_path / "here"), Settings(to_magic=1))
     for name, base in (("old-1", 0), ("orders-0", 0), ("orders-0", 90)):
         log = file_name(base, Kind.LOG)
         made = stores.read(stores.below(folder, name, log))

@@ -26,7 +26,7 @@ def test_options_are_printed_before_the_results(command: Command) -> None:
 def test_a_failure_ends_with_the_command_that_repeats_it(
     command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(produce._Written, "_is_replicated", lambda _self: True)
+    monkeypatch.setattr(produce.Written, "is_replicated", lambda _self: True)
     first = command("simulate-cluster", "--seed", "1", "--seeds", "2")
     assert first.code == 1
     printed, reproduce = first.err.strip().rsplit("\n", 1)
@@ -122,7 +122,7 @@ def test_json_and_a_report_say_the_same_verdict(command: Command, tmp_path: Path
 def test_a_broken_invariant_is_in_json_and_in_the_report(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(produce._Written, "_is_replicated", lambda _self: True)
+    monkeypatch.setattr(produce.Written, "is_replicated", lambda _self: True)
     page = tmp_path / "report.html"
     ran = command("simulate-cluster", "--seed", "1", "--json", "--report", page)
     assert ran.code == 1

@@ -63,8 +63,8 @@ def test_remaining_records_are_written_after_the_faults() -> None:
 # Bugs, and a seed that finds each: who has it, what has it, what it does instead, what is seen.
 PLANTED: dict[str, tuple[Any, str, Callable[..., Any], int, str]] = {
     "acknowledged before it is replicated": (
-        produce._Written,
-        "_is_replicated",
+        produce.Written,
+        "is_replicated",
         lambda _self: True,
         5,
         "gets an acknowledgement: offset 0 of t-0, which 1 brokers hold",

@@ -123,7 +123,7 @@ def run(
     results = run_tasks(session, tasks, work, RESULT)
     try:
         with watched(session, "convert", step):
-            summary = _summary(results)
+            summary = summary_of(results)
     finally:
         for directory in directories:
             remove_leftovers(directory)
@@ -154,7 +154,7 @@ def _run_to_store(
     results = run_tasks(session, tasks, partial(_work, uuid4().hex[:8]), RESULT)
     try:
         with watched(session, "convert", step):
-            return _summary(results)
+            return summary_of(results)
     finally:
         gather_stored(target)
 
@@ -240,7 +240,8 @@ def _work(run_id: str, task: Task | StoredTask) -> Iterable[Json]:
     yield {name: getattr(entry, name) for name in RESULT.names}
 
 
-def _summary(results: DataFrame) -> Summary:
+def summary_of(results: DataFrame) -> Summary:
+    """The counts and sums of a run's results."""
     errors = F.when(results.status == "failed", results.error)
     counts = {
         status: F.count(F.when(results.status == status, 1)).alias(status)

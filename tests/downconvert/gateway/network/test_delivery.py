@@ -81,7 +81,7 @@ def count(answer: Message) -> int:
 def test_what_is_converted_for_a_plain_client_is_never_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_Piece", None)  # who made one would call it
+    monkeypatch.setattr(module, "Piece", None)  # who made one would call it
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
         with Wire(running.address) as client:

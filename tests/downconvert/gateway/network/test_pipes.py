@@ -1,7 +1,6 @@
 """Pipes that are used again: never one with something in it, and never too many."""
 
 import os
-from collections import deque
 
 import pytest
 
@@ -11,11 +10,10 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "splice"), reason="the system ha
 
 
 @pytest.fixture(autouse=True)
-def free(monkeypatch: pytest.MonkeyPatch) -> deque[pipes.Pipe]:
-    """None that other tests have left."""
-    mine = deque[pipes.Pipe]()
-    monkeypatch.setattr(pipes, "_free", mine)
-    return mine
+def no_free_pipes() -> None:
+    """Other tests have left none."""
+    for _ in range(pipes.KEPT_MAX):
+        pipes.take().close()
 
 
 def test_one_that_was_given_back_is_taken_again() -> None:
@@ -38,9 +36,11 @@ def test_what_is_in_one_is_not_for_the_next() -> None:
     other.close()
 
 
-def test_few_are_kept(free: deque[pipes.Pipe]) -> None:
-    for pipe in [pipes.take() for _ in range(pipes.KEPT_MAX + 3)]:
+def test_few_are_kept() -> None:
+    given = [pipes.take() for _ in range(pipes.KEPT_MAX + 3)]
+    for pipe in given:
         pipes.give_back(pipe, is_empty=True)
-    assert len(free) == pipes.KEPT_MAX
-    for pipe in free:
+    taken = [pipes.take() for _ in given]
+    assert sum(any(one is other for other in given) for one in taken) == pipes.KEPT_MAX
+    for pipe in taken:
         pipe.close()

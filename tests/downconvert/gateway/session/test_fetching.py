@@ -60,13 +60,13 @@ def test_headers_are_read_one_by_one_only_where_more_might_be_joined(
     broker: Broker, through: Through, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []  # bytes of the answers whose headers were
-    read_headers = Parts.__dict__["_read"].func
+    read_headers = Parts.__dict__["scanned"].func
 
     def counted(self: Parts) -> object:
         read.append(self.records.size)
         return read_headers(self)
 
-    monkeypatch.setattr(Parts, "_read", property(counted))
+    monkeypatch.setattr(Parts, "scanned", property(counted))
     append(broker, *(batch(offset, size=5000) for offset in range(40)))
     (part,) = fetch(through, 1, 0, max_bytes=1 << 22)
     assert (len(values_of(part)), read) == (40, [])

@@ -189,7 +189,7 @@ def test_committed_records_and_high_watermarks_are_waited_for(place: Place) -> N
     place.update()
     source = place.stream(isolation="read_committed")
     assert source.latestOffset(source.initialOffset())["a"] == {"0": 3}
-    scratch = Path(stored_trees._scratch().name)
+    scratch = Path(stored_trees.broker_of({})).parent  # where checkpoints are copied to
     before = len(list(scratch.iterdir()))
     source = place.stream(topics="a")
     for mark in (1, 2, 3):

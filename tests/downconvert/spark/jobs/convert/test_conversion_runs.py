@@ -44,7 +44,7 @@ def run(
 
     with patch.context() as patched:
         without_spark(patched)
-        patched.setattr(convert, "_summary", summary)
+        patched.setattr(convert, "summary_of", summary)
         found: Any = convert.run(SESSION, list(map(str, paths)), str(target), settings)
         statuses: list[str] = found.status
         return statuses

@@ -8,18 +8,14 @@ import pytest
 
 from downconvert import ConversionPolicy, convert
 from downconvert.spark.jobs.convert.convert_segment import (
-    WORK_PREFIX,
     Task,
     convert_segment,
-    remove_leftovers,
 )
 from downconvert.spark.jobs.convert.manifest import Entry, digest_of, is_true, note_path, read_note
 from downconvert.spark.jobs.convert.rewrite import Settings
 from downconvert.spark.jobs.convert.verification import as_converted
-from downconvert.storage import DiskFullError, Log, LogDir
+from downconvert.storage import Log, LogDir
 from downconvert.storage.cleaning.upgrade_log import upgrade
-from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
-from downconvert.storage.disk.files import DISK, Disk
 from downconvert.storage.names import Kind, file_name
 from downconvert.storage.verify import verify_indexes
 from records import Codec, MemoryRecords, Record, read
@@ -28,9 +24,10 @@ from tests import corpus
 from tests.corpus import Conversion
 from tests.downconvert.conversion.comparable import comparable
 from tests.downconvert.storage import brokers
-from tests.downconvert.storage.logs import UNSYNCED, UnsyncedDisk, batch, segment
+from tests.downconvert.storage.logs import UNSYNCED, batch, segment
 
-NAME = "00000000000000000000.log"
+from .converting import NAME, files, task
+
 WHOLE = [
     conversion
     for conversion in corpus.conversions()
@@ -46,29 +43,6 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("real")
     brokers.unpack(path)
     return path
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    """A partition's directory with a segment of v0, v1 and v2."""
-    old = [batch(n, magic=n % 2) for n in range(40)]
-    new = batch(40, 41, 42, magic=V2, codec=Codec.GZIP)
-    return segment(tmp_path / "topic-0", 0, *old, new).path().parent
-
-
-def task(source: Path, to_magic: int = 1, base_offset: int = 0, **options: object) -> Task:
-    return Task(
-        topic="topic",
-        partition=0,
-        base_offset=base_offset,
-        source=str(source),
-        target=str(source.with_name("out-0")),
-        settings=Settings(to_magic=to_magic, **options),  # type: ignore[arg-type]
-    )
-
-
-def files(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir()}
 
 
 # --- what is made
@@ -293,116 +267,3 @@ def test_an_old_record_too_large_to_be_held_is_refused(source: Path) -> None:
     )
     assert entry.status == "failed"
     assert "record_size_max" in entry.error
-
-
-# --- what the machine does
-
-
-class _Renames(UnsyncedDisk):
-    """Notes the paths that files get."""
-
-    def __init__(self) -> None:
-        self.paths: list[Path] = []
-
-    def rename(self, source: Path, target: Path) -> None:
-        self.paths.append(target)
-        super().rename(source, target)
-
-
-def test_a_log_gets_its_name_after_its_indexes_and_before_its_note(source: Path) -> None:
-    disk = _Renames()
-    convert_segment(task(source), attempt="1", files=disk)
-    names = [path.name for path in disk.paths if path.parent == source.with_name("out-0")]
-    assert len(names) > 2
-    assert names[-2:] == [NAME, note_path(source, 0).name]
-
-
-def test_a_machine_may_die_at_any_time(source: Path, tmp_path: Path) -> None:
-    expected = convert_segment(task(source), attempt="0", files=DISK)
-    for file in source.with_name("out-0").iterdir():
-        file.unlink()
-    source.with_name("out-0").rmdir()
-    count = 0
-    for dies_at in range(1, 1000):
-        disk = FaultyDisk(source.parent, dies_at=dies_at)
-        try:
-            convert_segment(task(source), attempt="1", files=disk)
-        except Killed:
-            count += 1
-        else:
-            break
-        found = tmp_path.with_name(f"{tmp_path.name}-{dies_at}")
-        found.mkdir()
-        disk.survivors(found)
-        target = found / "out-0"
-        if (target / NAME).exists():
-            assert digest_of(target / NAME) == expected.target_digest
-        note = read_note(target, 0)
-        if note is not None:
-            assert is_true(note, target)
-    assert count > 20
-    remove_leftovers(source.with_name("out-0"))
-    assert not list(source.with_name("out-0").glob(f"{WORK_PREFIX}*"))
-
-
-@pytest.mark.parametrize("to_magic", [1, 2])
-def test_a_full_disk_leaves_nothing_that_is_not_whole(source: Path, to_magic: int) -> None:
-    target = source.with_name("out-0")
-    count = 0
-    for full_from in range(1, 1000):
-        disk = FaultyDisk(source.parent, full_from=full_from)
-        try:
-            convert_segment(task(source, to_magic), attempt="1", files=disk)
-        except DiskFullError:
-            count += 1
-        else:
-            break
-        found = files(target) if target.exists() else {}
-        assert not any(name.startswith(WORK_PREFIX) for name in found)
-        if NAME in found:  # its note found no room: the next run does it again
-            assert read_note(target, 0) is None
-    assert count > 10
-    note = read_note(target, 0)
-    assert note is not None
-    assert is_true(note, target)
-
-
-class Interrupted(Disk):
-    """A disk at whose `at`th renaming or making of a directory something else happens first."""
-
-    def __init__(self, at: int, what: Callable[[], object]) -> None:
-        self.left = at
-        self._what = what
-
-    def _step(self) -> None:
-        self.left -= 1
-        if self.left == 0:
-            self._what()
-
-    def rename(self, source: Path, target: Path) -> None:
-        self._step()
-        super().rename(source, target)
-
-    def make_directory(self, path: Path) -> None:
-        self._step()
-        super().make_directory(path)
-
-
-@pytest.mark.parametrize("at", range(1, 8))
-def test_two_attempts_at_once_do_not_disturb_each_other(source: Path, at: int) -> None:
-    others: list[Entry] = []
-
-    def other() -> None:
-        others.append(convert_segment(task(source), attempt="2", files=DISK))
-
-    disk = Interrupted(at, other)
-    entry = convert_segment(task(source), attempt="1", files=disk)
-    assert disk.left <= 0
-    assert [one.target_digest for one in others] == [entry.target_digest]
-    target = source.with_name("out-0")
-    assert is_true(entry, target)
-    assert sorted(files(target)) == sorted(
-        [NAME, "00000000000000000000.index", "00000000000000000000.timeindex",
-         note_path(target, 0).name]
-    )  # fmt: skip
-    assert convert_segment(task(source), attempt="3", files=DISK).status == "kept"

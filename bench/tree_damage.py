@@ -25,8 +25,9 @@ from records import Codec, MemoryRecords
 from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import UNSYNCED
 
+from .tree_files import written
 from .tree_log import Batch
-from .tree_model import NAME, VARIED, Copy, Tree, generated, written
+from .tree_model import NAME, VARIED, Copy, Tree, generated
 from .tree_places import PLACED, move, place
 from .tree_shapes import SHAPED, add_swaps, shape
 

@@ -2,19 +2,18 @@
 truncated, cleaned, cut off or damaged, or belong to another topic.
 
 The model knows every record: which records must be read, which some copy still has, and which may
-be missing silently, because nothing that is left shows that they existed."""
+be missing silently, because nothing that is left shows that they existed.
+
+Not here: writing the directories (tree_files.py)."""
 
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
-from downconvert.storage.names import Kind, file_name
-from records.formats import BATCH_HEADER_SIZE, V2
-from tests.downconvert.storage.logs import indexed_segment
+from records.formats import V2
 
-from .tree_log import Batch, Transactions, appended, transactions, write_transaction_index
+from .tree_log import Batch, Transactions, appended, transactions
 
 NAME: Final = "a-0"
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -313,98 +312,3 @@ def _hurt(chance: random.Random, tree: Tree) -> None:
                 piece.is_gone = True
             elif what in ("body", "header"):
                 piece.broken[chance.randrange(len(piece.batches))] = what
-
-
-def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
-    """Writes the directories. `is_healed`: as they were before the damage."""
-    chance = random.Random(tree.seed)
-    for copy in (*tree.copies, *(tree.lost if is_healed else ())):
-        directory = path / copy.broker / NAME
-        directory.mkdir(parents=True, exist_ok=True)
-        aborted = transactions(copy.log).aborted
-        for piece in copy.pieces:
-            _write(directory, piece, is_healed=is_healed)
-            if piece.is_indexed and (is_healed or not piece.is_gone):
-                write_transaction_index(directory, piece.base, piece.batches, aborted)
-            if piece.index_damage is not None and not is_healed and not piece.is_gone:
-                _damage_indexes(directory, piece)
-        noted = "".join(f"{epoch} {start}\n" for epoch, start in copy.epochs)
-        text = f"0\n{len(copy.epochs)}\n{noted}"
-        (directory / "leader-epoch-checkpoint").write_text(text)
-        (directory / "partition.metadata").write_text(f"version: 0\ntopic_id: {TOPIC_ID}")
-        if copy.cleaned:
-            text = f"0\n1\na 0 {copy.cleaned}\n"
-            (directory.parent / "cleaner-offset-checkpoint").write_text(text)
-        if copy.deleted:
-            text = f"0\n1\na 0 {copy.deleted}\n"
-            (directory.parent / "log-start-offset-checkpoint").write_text(text)
-        if chance.random() < 0.3:
-            _stray(directory, tree)
-    if tree.is_refused:
-        directory = path / "b9" / NAME
-        directory.mkdir(parents=True)
-        (directory / file_name(0, Kind.LOG)).write_bytes(b"")
-        text = f"version: 0\ntopic_id: {TOPIC_ID[:-1]}g"
-        (directory / "partition.metadata").write_text(text)
-
-
-def _stray(directory: Path, tree: Tree) -> None:
-    for folder in (directory, directory.parent):
-        (folder / "rsync.log").write_bytes(b"sent 12 bytes")
-    (directory / file_name(3, Kind.LOG)).with_suffix(".log.deleted").write_bytes(b"?")
-    if tree.seed % 2:
-        for suffix in ("delete", "future", "stray"):
-            other = directory.with_name(f"{NAME}.{'0' * 32}-{suffix}")
-            other.mkdir(exist_ok=True)
-            (other / file_name(0, Kind.LOG)).write_bytes(b"?")
-
-
-def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
-    datas = [one.data for one in piece.batches]
-    log = directory / file_name(piece.base, Kind.LOG)
-    if piece.is_gone and not is_healed:
-        return
-    if piece.is_indexed:
-        indexed_segment(directory, piece.base, *datas)
-    data = bytearray(b"".join(datas))
-    if not is_healed:
-        for number, what in sorted(piece.broken.items()):
-            at = sum(map(len, datas[:number]))
-            size = len(datas[number])
-            is_old = piece.batches[number].magic != V2
-            if what == "noise":
-                data[at : at + size] = random.Random(number).randbytes(size)
-            elif what == "zeros" or (what == "header" and is_old):
-                data[at : at + size] = bytes(size)
-            elif what == "header":
-                data[at : at + BATCH_HEADER_SIZE] = bytes(BATCH_HEADER_SIZE)
-            else:  # in old formats an offset has no checksum
-                data[at + size - 1 if is_old else at + BATCH_HEADER_SIZE] ^= 1
-        del data[len(data) if piece.keep is None else piece.keep :]
-    log.write_bytes(data)
-
-
-def _damage_indexes(directory: Path, piece: Piece) -> None:
-    """Removes, cuts, or overwrites some of a segment's indexes."""
-    chance = random.Random(piece.index_damage)
-    for kind in (Kind.OFFSET_INDEX, Kind.TIME_INDEX, Kind.TRANSACTION_INDEX):
-        path = directory / file_name(piece.base, kind)
-        if not path.exists():
-            continue
-        data = path.read_bytes()
-        what = chance.choice(["no", "gone", "cut", "zeros", "noise", "bit"])
-        if kind is Kind.TRANSACTION_INDEX:  # it has no checksum: other damage is not visible
-            path.write_bytes(b"?" + data[1:])
-        elif what == "gone":
-            path.unlink()
-        elif what == "cut":
-            path.write_bytes(data[: chance.randrange(len(data) + 1)])
-        elif what == "zeros":
-            path.write_bytes(bytes(len(data)))
-        elif what == "noise":
-            path.write_bytes(chance.randbytes(len(data) + chance.randrange(9)))
-        elif what == "bit" and data:
-            at = chance.randrange(len(data))
-            path.write_bytes(
-                data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :]
-            )

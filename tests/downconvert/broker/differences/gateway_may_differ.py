@@ -8,7 +8,8 @@ from typing import Final
 
 from downconvert.protocol.schemas import ApiKey
 
-from .may_differ import MAY_DIFFER, MayDiffer
+from .difference import MayDiffer
+from .may_differ import MAY_DIFFER
 
 REMOVED_SETTINGS: Final = {  # in Kafka 4.0
     "message.downconversion.enable",

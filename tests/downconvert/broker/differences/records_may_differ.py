@@ -1,0 +1,235 @@
+"""Where answers about records may differ: Fetch, Produce, ListOffsets, DescribeLogDirs."""
+
+from typing import Any, Final
+
+from downconvert.protocol.schemas import ApiKey
+
+from .answers import Place
+from .difference import MayDiffer
+from .operations import Operation
+from .values import UNKNOWN_ID
+
+LOOKING: Final = (
+    *(ApiKey.Fetch, ApiKey.ListOffsets, ApiKey.DescribeLogDirs, ApiKey.DescribeProducers),
+    *(ApiKey.OffsetForLeaderEpoch, ApiKey.Produce, ApiKey.DescribeConfigs),
+)
+
+
+def _continues(asked: Operation, place: Place) -> bool:
+    """Whether one has the records that the other has, and more. The first may be cut here."""
+    theirs, own = place.kafka, place.ours
+    if not isinstance(theirs, list) or not isinstance(own, list):
+        return False
+    return all(
+        one == other or _is_cut(asked, one, other) for one, other in zip(theirs, own, strict=False)
+    )
+
+
+def _is_recoded(place: Place) -> bool:
+    """Whether two batches differ in their codec only."""
+    theirs, own = place.kafka, place.ours
+    if not isinstance(theirs, tuple) or not isinstance(own, tuple):
+        return False
+    kinds = [(kind[0], *kind[2:]) for kind in (theirs[0], own[0])]
+    return kinds[0] == kinds[1] and theirs[1:] == own[1:]
+
+
+def _is_internal(asked: Operation, place: Place) -> bool:
+    return asked.api in LOOKING and "__" in place.path
+
+
+def _is_cut(asked: Operation, theirs: Any, own: Any) -> bool:
+    """Whether a compressed message has only the records from an offset asked for on."""
+    if not isinstance(theirs, tuple) or not isinstance(own, tuple) or theirs[1] != own[1]:
+        return False
+    left_out = [one for one in theirs[2] if one not in own[2]]
+    offsets = [each.fetch_offset for one in asked.body.topics for each in one.partitions]
+    is_rest = [one for one in theirs[2] if one in own[2]] == own[2]
+    return is_rest and all(one[0] < max(offsets) for one in left_out)
+
+
+def _is_by_time(asked: Operation, place: Place) -> bool:
+    if asked.api is not ApiKey.ListOffsets:
+        return False
+    times = {each.timestamp for one in asked.body.topics for each in one.partitions}
+    fields = ("offset", "timestamp", "leader_epoch")
+    return any(time >= 0 or time == -3 for time in times) and any(map(place.is_in, fields))
+
+
+def _is_without_markers(place: Place) -> bool:
+    """Whether Kafka has the same batches, and control batches, of whose records only keys count."""
+    theirs, own = place.kafka, place.ours
+    if isinstance(theirs, tuple):  # one batch each
+        return all(len(record) == 2 for record in theirs[2])
+    if not isinstance(theirs, list) or not isinstance(own, list):
+        return False
+    return [one for one in theirs if all(len(record) > 2 for record in one[2])] == own
+
+
+RECORDS: Final = (
+    MayDiffer(
+        "Fetch of a range of nothing but markers, by a client that reads uncommitted",
+        "the markers",
+        "nothing, or what follows them",
+        "The client would leave them out.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch and place.is_in("records") and _is_without_markers(place)
+        ),
+    ),
+    MayDiffer(
+        "Fetch that adds a partition of an unknown topic id to its session, and forgets it at once",
+        "100, UNKNOWN_TOPIC_ID",
+        "nothing",
+        "The client has said that it does not want it.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and place.ours is None
+            and any(
+                getattr(one, "topic_id", None) == UNKNOWN_ID
+                for one in getattr(asked.body, "forgotten_topics_data", ())
+            )
+        ),
+    ),
+    MayDiffer(
+        "Fetch in a session by ids, of a topic that was deleted",
+        "3, UNKNOWN_TOPIC_OR_PARTITION",
+        "100, UNKNOWN_TOPIC_ID",
+        "The id is what the client named. It asks for metadata in both cases.",
+        lambda asked, place: asked.api is ApiKey.Fetch and (place.kafka, place.ours) == (3, 100),
+    ),
+    MayDiffer(
+        "Fetch below 9, in a session that a later version began with a leader epoch",
+        "74 or 75, FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH",
+        "6, NOT_LEADER_OR_FOLLOWER",
+        "A client of that version does not know the other two.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and asked.version < 9
+            and place.is_in("error_code")
+            and (place.kafka, place.ours) in ((74, 6), (75, 6))
+        ),
+    ),
+    MayDiffer(
+        "ListOffsets by time, after a transaction",
+        "may be its marker",
+        "is a record",
+        "A marker is no record: no consumer gets it.",
+        _is_by_time,
+    ),
+    MayDiffer(
+        "Fetch that begins a session of no partitions",
+        "the session's id",
+        "no session",
+        "It would tell the client nothing. Each takes memory.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and place.path == "session_id"
+            and place.ours == 0
+            and not asked.body.topics
+        ),
+    ),
+    MayDiffer(
+        "Fetch, versions 0 to 3: records below the offset asked for, in a compressed message",
+        "sent",
+        "left out",
+        "Some old clients deliver them twice.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and asked.version < 4
+            and _is_cut(asked, place.kafka, place.ours)
+        ),
+    ),
+    MayDiffer(
+        "Produce in a transaction, after a batch that came before its partition was added",
+        "45, OUT_OF_ORDER_SEQUENCE_NUMBER, for later sequences",
+        "written",
+        "That producer has an error, and has to abort the transaction.",
+        lambda asked, place: (
+            asked.api is ApiKey.Produce
+            and getattr(asked.body, "transactional_id", None) is not None
+            and place.around[0].get("error_code") == 45
+            and place.around[1].get("error_code") == 0
+        ),
+        keeps_step=False,
+    ),
+    MayDiffer(
+        "Produce in a transaction, of records that the topic refuses, to a partition not in it",
+        "48, INVALID_TXN_STATE",
+        "32, INVALID_RECORD",
+        "Nothing is written. Which of two errors is said makes no difference.",
+        lambda asked, place: (
+            asked.api is ApiKey.Produce
+            and place.is_in("error_code")
+            and (place.kafka, place.ours) == (48, 32)
+        ),
+    ),
+    MayDiffer(
+        "DescribeLogDirs: the size of a partition whose records the broker has compressed",
+        "as Java's libraries compress",
+        "up to a tenth, or 20 bytes, more or less",
+        "Libraries compress the same records to other sizes.",
+        lambda asked, place: (
+            asked.api is ApiKey.DescribeLogDirs
+            and place.is_in("partition_size")
+            and abs(place.kafka - place.ours) <= max(20, place.kafka / 10)
+        ),
+    ),
+    MayDiffer(
+        "What is in `__consumer_offsets` and `__transaction_state`",
+        "records as they were written",
+        "others, of the same groups and transactions",
+        "When each broker writes its state there is its own affair.",
+        _is_internal,
+    ),
+    MayDiffer(
+        "Fetch below 10: the codec of what an old client cannot read",
+        "76, lz4 with a wrong checksum (v0), or zstd",
+        "gzip",
+        "[Every client reads gzip](conversion.md).",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and asked.version < 10
+            and (_is_recoded(place) or place.around[0].get("error_code") == 76)
+        ),
+    ),
+    MayDiffer(
+        "Fetch, versions 0 to 3: where the records of an answer end",
+        "where its size on disk is used up",
+        "after a whole message, up to the limit",
+        "Sizes are [exact](conversion.md): nothing is cut off, or filled up.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and asked.version < 4
+            and place.is_in("records")
+            and _continues(asked, place)
+        ),
+    ),
+    MayDiffer(
+        "Fetch: no aborted transactions",
+        "null, or an empty list",
+        "the same, at other places",
+        "Clients read both as none.",
+        lambda asked, place: (
+            asked.api is ApiKey.Fetch
+            and place.is_in("aborted_transactions")
+            and not place.kafka
+            and not place.ours
+        ),
+    ),
+    MayDiffer(
+        "Produce: `log_start_offset` of a batch that its transaction does not take",
+        "-1",
+        "where the log begins",
+        "Clients look at it with UNKNOWN_PRODUCER_ID only, which is never answered.",
+        lambda asked, place: (
+            asked.api is ApiKey.Produce and place.is_in("log_start_offset") and place.kafka == -1
+        ),
+    ),
+    MayDiffer(
+        "Produce in a transaction, to a brokers' own topic or with acks that there are not",
+        "the transaction's error",
+        "17, INVALID_TOPIC_EXCEPTION, or 21, INVALID_REQUIRED_ACKS",
+        "Nothing is written. Which of two errors is said makes no difference.",
+        lambda asked, place: asked.api is ApiKey.Produce and place.ours in (17, 21),
+    ),
+)

@@ -1,0 +1,82 @@
+"""Where answers about topics and settings may differ."""
+
+from typing import Final
+
+from downconvert.protocol.schemas import ApiKey
+
+from .difference import MayDiffer
+
+TOPIC, BROKER, NO_TYPE = 2, 4, 99  # types of resources
+ALTERING: Final = (ApiKey.AlterConfigs, ApiKey.IncrementalAlterConfigs)
+
+
+TOPICS: Final = (
+    MayDiffer(
+        "CreateTopics, `validate_only`: the topic's id",
+        "one that no topic gets",
+        "none",
+        "No topic is made.",
+        lambda asked, place: (
+            asked.api is ApiKey.CreateTopics
+            and getattr(asked.body, "validate_only", False)
+            and place.is_in("topic_id")
+        ),
+    ),
+    MayDiffer(
+        "Metadata of some topics by name and of others by id",
+        "leaves out those by name",
+        "all of them",
+        "No client asks so.",
+        lambda asked, place: (
+            asked.api is ApiKey.Metadata
+            and place.kafka is None
+            and any(one.name is None for one in asked.body.topics)
+        ),
+    ),
+    MayDiffer(
+        "DeleteTopics of `__consumer_offsets` or `__transaction_state`",
+        "deletes it",
+        "17, INVALID_TOPIC_EXCEPTION",
+        "All groups would lose their offsets, and producers their epochs.",
+        lambda asked, place: (
+            asked.api is ApiKey.DeleteTopics and place.is_in("error_code") and place.ours == 17
+        ),
+    ),
+    MayDiffer(
+        "AlterConfigs, IncrementalAlterConfigs of anything but a topic",
+        "the setting changes, or an error",
+        "42, INVALID_REQUEST",
+        "The broker's settings are on its command line, and there are no client metrics.",
+        lambda asked, place: (
+            asked.api in ALTERING
+            and place.ours == 42
+            and not place.path.startswith(f"responses.{TOPIC} ")
+        ),
+    ),
+    MayDiffer(
+        "DescribeConfigs of a broker",
+        "all of its settings",
+        "those that clients and tools look at",
+        "The others do not exist here.",
+        lambda asked, place: (
+            asked.api is ApiKey.DescribeConfigs and place.path.startswith(f"results.{BROKER} ")
+        ),
+    ),
+    MayDiffer(
+        "DescribeConfigs of several, one of an unknown type",
+        "42, INVALID_REQUEST, for each",
+        "42 for that one",
+        "The others have settings.",
+        lambda asked, _: (
+            asked.api is ApiKey.DescribeConfigs
+            and any(one.resource_type == NO_TYPE for one in asked.body.resources)
+        ),
+    ),
+    MayDiffer(
+        "DescribeConfigs, version 0: `is_default`",
+        "false",
+        "whether it is the default",
+        "Kafka says it from version 1 on, in another field.",
+        lambda asked, place: asked.api is ApiKey.DescribeConfigs and place.is_in("is_default"),
+    ),
+)

@@ -125,6 +125,7 @@ OUTSIDE: Final = (
     "downconvert/serving/pages.py",
     "downconvert/serving/pem.py",
     "downconvert/serving/tls.py",
+    "downconvert/serving/trust.py",
 )
 LOCKS: Final = {"threading.Lock()", "threading.RLock()"}
 # They start no thread, and keep the data of threads apart.

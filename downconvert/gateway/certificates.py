@@ -12,6 +12,7 @@ from typing import Final
 
 from downconvert.access.rights import ConfigError
 from downconvert.serving.pem import TlsError, load_authorities, load_pair
+from downconvert.serving.trust import trust_as_kafka
 from records.logged import log_of
 
 from .config import TLS_VERSIONS, GatewayConfig
@@ -74,6 +75,7 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
     if config.tls_cert is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trust_as_kafka(context)
     _limit(context, config)
     assert config.tls_key is not None
     certificate, key, ca_file = config.tls_cert, config.tls_key, config.identities.client_ca

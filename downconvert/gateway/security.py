@@ -9,6 +9,7 @@ from typing import Final
 
 from downconvert.access.rights import ConfigError
 from downconvert.serving.pem import TlsError, load_authorities, load_pair
+from downconvert.serving.trust import client_context
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
@@ -48,7 +49,7 @@ def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
         if security.ca_file is not None:  # into another context: only for its words about errors
             trial = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             load_authorities(trial, Path(security.ca_file), "ca_file")
-        context = ssl.create_default_context(cafile=security.ca_file)
+        context = client_context(security.ca_file)
         context.check_hostname = security.verify_hostname
         if security.cert_file is not None:
             key = None if security.key_file is None else Path(security.key_file)

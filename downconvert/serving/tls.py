@@ -8,6 +8,7 @@ from socket import socket
 from typing import Final
 
 from .pem import load_authorities, load_pair
+from .trust import trust_as_kafka
 
 # Raised by a TLS connection that has to wait for the socket.
 WANTS_READ: Final = ssl.SSLWantReadError
@@ -22,6 +23,7 @@ def server_context(
     network. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    trust_as_kafka(context)
     load_pair(context, certificate, key, ("--tls-cert", "--tls-key"))
     if client_ca is not None:
         load_authorities(context, client_ca, "client_ca")

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from downconvert.access.rights import ConfigError
+from downconvert.gateway import certificates as certificates_module
 from downconvert.gateway.certificates import Certificates
 from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.identity import Identities
+from downconvert.gateway.security import ClusterSecurity
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
@@ -182,3 +185,76 @@ def test_settings_that_openssl_does_not_know_are_errors(
 def test_versions_need_a_certificate() -> None:
     with pytest.raises(ConfigError, match="need TLS on the listener"):
         GatewayConfig(bootstrap=(Address(LOOPBACK, 1),), tls_min_version="1.3")
+
+
+FILES = ("tls_cert", "tls_key", "client_ca", "ca_file", "cert_file", "key_file")
+
+
+def with_files(directory: Path, pair: tuple[Path, Path]) -> GatewayConfig:
+    """Each of its files is a copy of its own."""
+    names = {}
+    for name in FILES:
+        is_key = name in ("tls_key", "key_file")
+        (directory / name).write_bytes(pair[is_key].read_bytes())
+        names[name] = str(directory / name)
+    security = ClusterSecurity(
+        tls=True,
+        ca_file=names["ca_file"],
+        cert_file=names["cert_file"],
+        key_file=names["key_file"],
+    )
+    return GatewayConfig(
+        bootstrap=(Address(LOOPBACK, 1),),
+        tls_cert=names["tls_cert"],
+        tls_key=names["tls_key"],
+        identities=Identities(client_ca=names["client_ca"]),
+        security=security,
+    )
+
+
+def touch(file: Path) -> None:
+    """Writes the same bytes to another file of this name."""
+    new = file.with_suffix(".new")
+    new.write_bytes(file.read_bytes())
+    new.replace(file)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_change_of_any_file_is_noticed_once(
+    tmp_path: Path, pairs: list[tuple[Path, Path]], name: str
+) -> None:
+    config = with_files(tmp_path, pairs[0])
+    certificates = Certificates(config)
+    first = certificates.server, certificates.cluster
+    certificates.look(config)
+    assert (certificates.server, certificates.cluster) == first
+    touch(tmp_path / name)
+    certificates.look(config)
+    second = certificates.server, certificates.cluster
+    assert second[0] is not first[0]
+    assert second[1] is not first[1]
+    certificates.look(config)
+    assert (certificates.server, certificates.cluster) == second
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(
+    tmp_path: Path, pairs: list[tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = with_files(tmp_path, pairs[0])
+    contexts = certificates_module.server_context
+    changes = [tmp_path / "tls_key"]
+
+    def read(config: GatewayConfig) -> ssl.SSLContext | None:
+        found = contexts(config)
+        if changes:
+            touch(changes.pop())
+        return found
+
+    monkeypatch.setattr(certificates_module, "server_context", read)
+    certificates = Certificates(config)
+    first = certificates.server
+    certificates.look(config)
+    second = certificates.server
+    assert second is not first
+    certificates.look(config)
+    assert certificates.server is second

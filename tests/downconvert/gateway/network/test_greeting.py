@@ -11,9 +11,10 @@ import pytest
 from kafka import KafkaProducer
 
 from downconvert.gateway.advertised import Advertised
-from downconvert.gateway.config import Limits
+from downconvert.gateway.config import GatewayConfig, Limits
+from downconvert.gateway.network.greeting import ALERT, Greeting
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.topology import Address
+from downconvert.gateway.topology import BOOTSTRAP, Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.serving import TIMEOUT, Wire, cluster, gateway
@@ -208,3 +209,41 @@ def test_who_shakes_no_hands_is_counted_and_has_only_so_much_time(
         assert (ends["client_closed"], ends["refused"]) == (1, 1)
     lines = [record.getMessage() for record in caplog.records]
     assert any("taking longer than 0.2 seconds" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("name", "node_id", "refusal"),
+    [
+        (None, BOOTSTRAP, ""),
+        ("b-0.test", 0, ""),
+        ("B-7.Test.", 7, ""),
+        ("b-3.test", BOOTSTRAP, "it asks for 'b-3.test', and the cluster has no broker 3 now"),
+        ("kafka.test", BOOTSTRAP, ""),
+        ("Kafka.Test.", BOOTSTRAP, ""),
+        ("other.test", BOOTSTRAP, "it asks for 'other.test', which is no name of this gateway"),
+    ],
+)
+@pytest.mark.parametrize("names", [("kafka.test",), ()])
+def test_a_name_is_taken_with_or_without_its_last_dot_in_any_case(
+    name: str | None, node_id: int, refusal: str, names: tuple[str, ...]
+) -> None:
+    """Without a list of names, any that is no broker's leads to any broker."""
+    config = GatewayConfig(
+        bootstrap=(Address("cluster", 9092),),
+        advertised=Advertised("b-{id}.test", port=9999),
+        server_names=names,
+        tls_cert="cert",
+        tls_key="key",
+    )
+    sent = bytearray()
+
+    def send(data: bytes) -> int:
+        sent.extend(data)
+        return len(data)
+
+    greeting = Greeting(send=send)
+    greeting.take_server_name(name, config, {0, 7})
+    is_free = not names and name == "other.test"
+    assert (greeting.node_id, greeting.refusal) == (node_id, "" if is_free else refusal)
+    assert sent == (ALERT if greeting.refusal else b"")
+    assert greeting.name == name

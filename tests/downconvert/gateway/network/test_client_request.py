@@ -1,10 +1,19 @@
 """Requests that are read whole: each up to a limit, and all together up to another."""
 
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
+import pytest
+
 from downconvert.gateway.config import Limits
+from downconvert.gateway.network.client_request import PREFIX_SIZE, ClientRequest
+from downconvert.gateway.network.streams import Stream
+from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.limits import RequestMemory
 from records.units import KiB
 from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
@@ -45,3 +54,72 @@ def test_what_a_client_that_goes_has_sent_is_given_back(tmp_path: Path) -> None:
                 client.socket.sendall(LENGTH.pack(len(data)) + data[:-1])
         wait_for(lambda: len(running.places) == 0)
         assert running.requests.free == MEMORY
+
+
+# --- one request, over a connection without a gateway
+
+
+def with_client(use: Callable[[Stream, socket.socket], Awaitable[None]]) -> None:
+    """A client's stream, and the client."""
+
+    async def run() -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            loop, stream = asyncio.get_running_loop(), Stream()
+            await loop.connect_accepted_socket(lambda: stream, ours)
+            try:
+                await use(stream, theirs)
+            finally:
+                stream.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [100, PREFIX_SIZE, PREFIX_SIZE + 1000])
+@pytest.mark.parametrize("excess", [0, 1])
+def test_a_request_of_exactly_the_limit_is_read_whole(size: int, excess: int) -> None:
+    limits, memory = Limits(translated_size=size - excess), RequestMemory(1 << 20)
+    data = bytes(range(256)) * (size // 256 + 1)
+
+    async def use(client: Stream, theirs: socket.socket) -> None:
+        theirs.sendall(data[:size] + b"next")
+        await client.ensure(min(size, PREFIX_SIZE))
+        request = ClientRequest(client, size, limits, memory)
+        if excess:
+            text = f"of {size} bytes is too large to be translated: the limit is {size - 1}"
+            with pytest.raises(BadRequestError, match=text):
+                await request.whole()
+            return
+        assert await request.whole() == data[:size]
+        request.release()
+        await client.ensure(4)
+        assert bytes(client.available) == b"next"
+        assert memory.free == 1 << 20
+
+    with_client(use)
+
+
+def test_a_client_has_one_time_for_a_whole_request_however_it_sends_its_bytes() -> None:
+    """A client that sends a byte now and then would hold its memory for hours."""
+    limits, memory = Limits(receive_timeout=0.3), RequestMemory(1 << 20)
+
+    async def use(client: Stream, theirs: socket.socket) -> None:
+        request = ClientRequest(client, 1000, limits, memory)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+
+        async def send_slowly() -> None:
+            for _ in range(900):  # too few for the whole request
+                theirs.send(b"a")
+                await asyncio.sleep(0.03)
+
+        sending = loop.create_task(send_slowly())
+        try:
+            with pytest.raises(TimeoutError):
+                await request.whole()
+            assert loop.time() - begun < 10.0
+            assert memory.free < 1 << 20
+        finally:
+            sending.cancel()
+
+    with_client(use)

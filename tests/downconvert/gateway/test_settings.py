@@ -1,11 +1,13 @@
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from downconvert.access.rights import ConfigError
-from downconvert.gateway.settings import SECRET_VARIABLE, build, load
+from downconvert.gateway.config import Limits
+from downconvert.gateway.settings import LIMITS, SECRET_VARIABLE, build, load
 from downconvert.gateway.topology import Address
 from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule
 
@@ -198,3 +200,25 @@ def test_identities_that_cannot_be_had_are_an_error(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         build({"bootstrap": "a:1", **settings}, {})
+
+
+WHOLE_LIMITS = [
+    "connections",
+    "connections_per_address",
+    "request_size",
+    "translated_size",
+    "requests_memory",
+    "memory",
+]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_times_may_be_parts_of_a_second_and_sizes_and_counts_are_whole(name: str) -> None:
+    settings = {"bootstrap": "k:1", "limits": {name: 0.5}}
+    if name in WHOLE_LIMITS:
+        with pytest.raises(ConfigError, match=f"{name} is a whole number, not 0.5"):
+            build(settings, {})
+    else:
+        assert getattr(build(settings, {}).limits, name) == 0.5
+    limits = build({"bootstrap": "k:1", "limits": {name: 7}}, {}).limits
+    assert limits == replace(Limits(), **{name: 7})

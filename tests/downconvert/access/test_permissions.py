@@ -237,6 +237,15 @@ def test_offsets_of_a_group_are_asked_without_the_topics_that_are_refused() -> N
     }
 
 
+def test_offsets_of_topics_that_may_be_read_only_are_shown() -> None:
+    access = Access(topics=("ok-*",), written_topics=("ok-w",), groups=("ok-*",))
+    body = Message(groups=[Message(group_id="ok-1", topics=offsets("ok-r", "ok-w"))])
+    permission = Permission(access, ApiKey.OffsetFetch, 8, body)
+    assert permission.takes_all
+    answered = answered_offsets(permission, ok_1=("ok-r", "ok-w", "no-t"))
+    assert answered == {"ok-1": (0, {"ok-r": 0, "ok-w": 0})}
+
+
 def test_refused_topics_of_a_group_that_the_cluster_leaves_out_are_still_answered() -> None:
     permission, _ = fetched_offsets(ok_1=offsets("no-t"))
     assert answered_offsets(permission) == {"ok-1": (0, {"no-t": TOPIC_DENIED})}
@@ -263,7 +272,8 @@ KNOWN: Final = [
 def test_a_topic_that_may_not_be_deleted_is_denied_and_a_hidden_one_does_not_exist() -> None:
     access = Access(topics=("ok-*", "ro-*"), written_topics=("ok-*",))
     topics = [Message(name=None, topic_id=id_of(number)) for number in (1, 2, 3, 4)]
-    body = Message(topics=[*topics, *named("ro-1", "no-1", "ok-1", topic_id=NO_ID)])
+    both = Message(name="ok-1", topic_id=id_of(1))  # Kafka refuses this, too
+    body = Message(topics=[*topics, *named("ro-1", "no-1", "ok-1", topic_id=NO_ID), both])
     permission = Permission(access, ApiKey.DeleteTopics, 6, body, KNOWN)
     assert permission.refusal is None
     assert [(one.name, one.topic_id) for one in body.topics] == [
@@ -279,6 +289,7 @@ def test_a_topic_that_may_not_be_deleted_is_denied_and_a_hidden_one_does_not_exi
         (None, id_of(4), UNKNOWN_ID),
         ("ro-1", NO_ID, TOPIC_DENIED),
         ("no-1", NO_ID, TOPIC_DENIED),
+        ("ok-1", id_of(1), UNKNOWN_ID),
     ]
 
 

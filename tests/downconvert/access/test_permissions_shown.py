@@ -47,6 +47,7 @@ VISIBLE: Final = [f"ok-{number}" for number in range(1, 7)]
     [
         (None, None),
         ("ok-3", ("ok-3", 5)),
+        ("ok-35", ("ok-35", 5)),  # it has been deleted since the last page
         ("aa", ("ok-1", 0)),
         ("no-4", ("ok-1", 0)),
     ],
@@ -167,3 +168,31 @@ def test_what_has_an_id_only_is_shown_if_nothing_is_hidden() -> None:
         answer = Message(responses=[Message(topic_id=ID)])
         permission.complete(answer)
         assert bool(answer.responses) == is_shown
+
+
+@pytest.mark.parametrize(
+    ("api", "field", "name"),
+    [
+        (ApiKey.ListGroups, "groups", "group_id"),
+        (ApiKey.ListTransactions, "transaction_states", "transactional_id"),
+    ],
+)
+def test_lists_of_all_that_there_is_show_what_is_visible(
+    api: ApiKey, field: str, name: str
+) -> None:
+    permission = Permission(LISTS, api, 0, Message())
+    assert permission.refusal is None
+    assert permission.takes_all
+    answer = Message(**{field: [Message(**{name: one}) for one in ("ok-1", "no-1", "ok-2")]})
+    permission.complete(answer)
+    assert [getattr(one, name) for one in getattr(answer, field)] == ["ok-1", "ok-2"]
+
+
+def test_members_of_a_group_show_no_bytes_that_are_not_understood() -> None:
+    """They may name any topic."""
+    for access, shown in ((LISTS, b""), (OPEN, b"?")):
+        member = Message(member_metadata=b"?", member_assignment=b"?")
+        group = Message(group_id="ok-1", protocol_type="connect", members=[member])
+        permission = Permission(access, ApiKey.DescribeGroups, 3, Message(groups=["ok-1"]))
+        permission.complete(Message(groups=[group]))
+        assert (member.member_metadata, member.member_assignment) == (shown, shown)

@@ -230,6 +230,8 @@ def test_denying_by_default_is_for_all_rules_or_none() -> None:
         ({"group": "u"}, {"oauth": True}, "a rule for group 'u' needs groups_claim under [oauth]"),
         ({"group": "u"}, {}, "a rule for group 'u' needs groups_claim under [oauth]"),
         ({"certificate": "u"}, {}, "a rule for certificate 'u' needs client_ca"),
+        ({"certificate": "c", "user": "u"}, {}, "a rule for user 'u' needs users_file"),
+        ({"networks": "10.0.0.1", "group": "g"}, {}, "a rule for group 'g' needs groups_claim"),
         ({"user": 5}, {}, "user is 5, which should be a text"),
         ({"user": ""}, {}, "user is empty: leave it out, or say what it is"),
         ("u", {}, "clients are tables: write [[clients]] before each"),

@@ -10,7 +10,7 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.access.identity import Users
-from downconvert.access.rights import Access, parse_network
+from downconvert.access.rights import Access, ConfigError, parse_network
 from downconvert.access.tokens import Tokens, TokenSettings
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.changes import Changes, applicable, changes
@@ -22,6 +22,7 @@ from downconvert.gateway.settings import LIMITS as LIMITS_OF_A_FILE
 from downconvert.gateway.settings import TOP
 from downconvert.gateway.topology import Address
 from downconvert.serving.conversions import RecodeRule
+from tests.certificates import self_signed
 from tests.tokens import write
 
 BY_NAME: Final = Advertised.parse("broker-{id}.test:9092")
@@ -211,3 +212,23 @@ def test_a_gateway_applies_what_can_be_applied_and_goes_on_telling_what_waits() 
         assert changes(one.config, later) == Changes(after_restart=told.after_restart)
         one.reload(plain)
         assert changes(one.config, plain) == Changes()
+
+
+def test_tls_that_would_begin_on_a_reload_is_an_error_and_changes_nothing() -> None:
+    """Clients that are connected would go on without it."""
+    plain = GatewayConfig(bootstrap=(Address("a", 1),))
+    later = replace(plain, bootstrap=(Address("b", 2),), tls_cert="/no", tls_key="/no")
+    with gateway(plain) as one:
+        with pytest.raises(ConfigError, match="TLS of the listener begins or ends with a restart"):
+            one.reload(later)
+        assert one.config == plain
+        assert one.topology.bootstrap == plain.bootstrap
+
+
+def test_tls_that_would_end_on_a_reload_is_an_error(tmp_path: Path) -> None:
+    certificate, key = self_signed(tmp_path)
+    plain = GatewayConfig(bootstrap=(Address("a", 1),))
+    with gateway(replace(plain, tls_cert=certificate, tls_key=key)) as one:
+        with pytest.raises(ConfigError, match="TLS of the listener begins or ends with a restart"):
+            one.reload(plain)
+        assert one.certificates.server is not None

@@ -251,6 +251,7 @@ def test_a_produce_counts_by_its_request_and_a_fetch_by_its_response(broker: Bro
     assert throttles(broker, ApiKey.Fetch, only_producers) == 0
     only_consumers = someone("c", access=Access(consumer_byte_rate=1000))
     assert throttles(broker, ApiKey.Produce, only_consumers) == 0
+    assert throttles(broker, ApiKey.Fetch, only_consumers) > 0
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.planning_slots import SLOTS
 from tests.downconvert.storage.logs import batch
 
-from .asking import begin, sent, value
-from .fetching import fetched, fetching, produce, records_of
+from .asking import begin, frame, sent, someone, value
+from .fetching import fetched, fetching, produce, records_of, request
 from .writable import writable_broker
 
 WAITS: Final[dict[str, Any]] = {"min_bytes": 1, "max_wait_ms": 500}
@@ -103,6 +103,19 @@ def test_a_handler_that_fails_leaves_nothing_that_waits(broker: Broker) -> None:
 
 
 # --- owners, steps and turns
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_caller_is_told_once_when_a_request_is_answered(broker: Broker, waits: bool) -> None:
+    produce(broker, batch(0))
+    body = request(broker, {"events": int(waits)}, **WAITS)
+    told: list[Exchange] = []
+    data = memoryview(frame(ApiKey.Fetch, 4, body))
+    exchange = broker.handle(someone(), data, 0.0, told.append)
+    assert told == ([] if waits else [exchange])
+    produce(broker, batch(0))
+    broker.tick(0.5)
+    assert told == [exchange]
 
 
 def test_a_request_of_an_owner_wakes_those_that_wait_for_what_it_changed(broker: Broker) -> None:

@@ -124,12 +124,15 @@ def test_a_plan_waits_for_a_slot_once(slots: PlanningSlots) -> None:
 
 @pytest.mark.parametrize("pauses", [1, 2])
 def test_a_plan_that_is_given_up_returns_its_slot(slots: PlanningSlots, pauses: int) -> None:
+    """What it held is free before the next one begins."""
     plan = Plan(*[PLANNED_A_TURN] * 3)
     turns = turns_of(plan, slots)
     run(turns, pauses)
     assert (plan.open, len(slots)) == (1, 1)
+    open_then: list[int] = []
+    assert not slots.take(OTHER, lambda: open_then.append(plan.open))
     turns.close()
-    assert (plan.open, len(slots)) == (0, 0)
+    assert open_then == [0]
 
 
 def test_a_plan_that_fails_returns_its_slot(slots: PlanningSlots) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.access.operations import NOT_ASKED
 from downconvert.broker import Broker, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import answer, ask, begin
@@ -103,3 +104,13 @@ def test_groups_are_listed_by_state_and_by_type(broker: Broker) -> None:
     assert listed(broker, types_filter=["CLASSIC"]) == here
     assert listed(broker, types_filter=["consumer"]) == []
     assert listed(broker, states_filter=["Stable"], types_filter=["classic"]) == []
+
+
+@pytest.mark.parametrize(("version", "code"), [(5, 0), (6, ErrorCode.GROUP_ID_NOT_FOUND)])
+def test_operations_of_a_group_that_is_missing_are_listed_only_if_that_is_no_error(
+    broker: Broker, version: int, code: int
+) -> None:
+    body = Message(groups=["none"], include_authorized_operations=True)
+    (found,) = ask(broker, ApiKey.DescribeGroups, version, body).groups
+    assert (found.error_code, found.group_state) == (code, "Dead")
+    assert (found.authorized_operations == NOT_ASKED) is bool(code)

@@ -14,8 +14,9 @@ from downconvert.broker.fetch.contribution import Reading
 from downconvert.broker.fetch.reading_converted import read_converted
 from downconvert.broker.partition import Partition
 from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey
 from records import Codec
-from tests.downconvert.broker.asking import someone
+from tests.downconvert.broker.asking import begin, someone
 from tests.downconvert.broker.fetching import (
     OLD_VERSIONS,
     VERSIONS,
@@ -24,6 +25,7 @@ from tests.downconvert.broker.fetching import (
     marker,
     produce,
     records_of,
+    request,
 )
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
@@ -76,6 +78,21 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(tmp_path: Path) -> None:
         assert not exchange.is_done
         append(broker, batch(1, size=100))
         assert len(fetched(exchange).records) == size
+
+
+def test_bytes_beyond_a_partitions_limit_do_not_count(tmp_path: Path) -> None:
+    """The client would get no more than that limit, and ask again at once."""
+    one = batch(0, size=100)
+    with writable_broker(tmp_path, "events") as broker:
+        fields = {"min_bytes": 2 * len(one), "max_wait_ms": 500}
+        body = request(broker, {"events": 0}, len(one), **fields)
+        append(broker, one)
+        exchange = begin(broker, ApiKey.Fetch, 11, body)
+        for offset in range(1, 4):
+            append(broker, batch(offset, size=100), now=0.1)
+            assert not exchange.is_done
+        broker.tick(0.5)
+        assert len(records_of(fetched(exchange))) == 1
 
 
 def test_a_marker_does_not_wake_an_old_client(tmp_path: Path) -> None:

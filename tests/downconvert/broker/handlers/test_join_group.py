@@ -48,6 +48,26 @@ def test_whoever_joins_alone_leads(broker: Broker, version: int) -> None:
     assert response.protocol_name == "range"
 
 
+def test_the_first_protocol_of_a_name_counts(broker: Broker) -> None:
+    protocols = [Message(name="range", metadata=one) for one in (b"first", b"second")]
+    found = answer(join(broker, protocols=[*protocols, Message(name="other", metadata=b"")]))
+    assert [one.metadata for one in found.members] == [b"first"]
+
+
+def test_a_rebalance_of_the_oldest_clients_takes_up_to_their_session_timeout(
+    broker: Broker,
+) -> None:
+    """Version 0 has no other one."""
+    first = join(broker, 0, now=100.0, session_timeout_ms=20_000)
+    assert answer(first).generation_id == 1
+    second = join(broker, 0, now=101.0, session_timeout_ms=8_000)
+    for now in (101.0, 110.0, 119.9):
+        broker.tick(now)
+        assert not second.is_done
+    broker.tick(121.0)
+    assert answer(second).generation_id == 2
+
+
 @pytest.mark.parametrize("version", SYNC)
 def test_the_leader_assigns(broker: Broker, version: int) -> None:
     first = answer(join(broker))

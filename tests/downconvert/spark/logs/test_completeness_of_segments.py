@@ -152,3 +152,24 @@ def test_one_record_is_enough_for_an_index_to_lead_beyond(tmp_path: Path, gone: 
     file = SegmentFile(str(tmp_path), 0, FileState.LIVE, log.stat().st_size, 20)
     assert is_indexed_beyond(file, 1)
     assert not is_indexed_beyond(file, 2)
+
+
+@pytest.mark.parametrize(
+    ("base", "behind"),
+    [
+        (2, []),
+        (3, [(3, 7, State.WHOLE, 0)]),
+        (4, [(3, 4, State.DAMAGED, 0), (4, 7, State.WHOLE, 0)]),
+    ],
+)
+def test_a_batch_whose_offsets_go_back_is_not_what_follows_a_damaged_one(
+    tmp_path: Path, base: int, behind: list[tuple[object, ...]]
+) -> None:
+    """Nothing shows which of its records are those of the damaged batch."""
+    damaged = bytearray(batch(3, leader_epoch=0))
+    damaged[-1] ^= 1
+    following = batch(*range(base, 7), leader_epoch=0)
+    file = made(tmp_path, batch(0, 1, 2, leader_epoch=0) + bytes(damaged) + following)
+    for index in tmp_path.glob("*index"):
+        index.unlink()
+    assert states(file) == [(0, 3, State.WHOLE, 0), *behind]

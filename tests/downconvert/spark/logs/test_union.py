@@ -8,7 +8,7 @@ import pytest
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.spark.reading import packed, rows
+from tests.downconvert.spark.reading import packed, partition, rows
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -291,3 +291,20 @@ def test_what_a_cleaner_has_removed_of_another_copy_is_not_all_that_is_missing(
     assert [row["offset"] for row in found if row["_corrupt"] is None] == [0, 1, 20, 21]
     told = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
     assert [(one["startOffset"], one["endOffset"]) for one in told] == [(10, 20)]
+
+
+def test_what_a_later_leader_has_truncated_is_not_lent_by_the_copy_that_goes_before(
+    tmp_path: Path,
+) -> None:
+    """Old records do not say of which epoch they are; the checkpoints do."""
+    older = partition(tmp_path / "b1", b"".join(batch(at, magic=1) for at in range(16)), "a-0")
+    (older / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    new = [batch(at, at + 1, leader_epoch=1, size=40) for at in (10, 12, 14)]
+    flipped = new[1][:-1] + bytes([new[1][-1] ^ 1])
+    newer = partition(tmp_path / "b2", new[0] + flipped + new[2], "a-0", 10)
+    (newer / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 8\n")
+    with pytest.warns(RuntimeWarning, match="copies of a-0 differ"):
+        found = rows(tmp_path, mode="PERMISSIVE")
+    assert [row["offset"] for row in found if not row["_corrupt"]] == [*range(8), 10, 11, 14, 15]
+    told = [row["_corrupt"] for row in found if row["_corrupt"]]
+    assert [(one["startOffset"], one["endOffset"]) for one in told] == [(8, 10), (12, 14)]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.spark.plan import time_entries
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed
 from tests.downconvert.spark.stream.test_follow import stream
@@ -86,3 +87,18 @@ def test_timestamps_that_fall_are_found_all_the_same(tmp_path: Path) -> None:
         first = next((offset for offset, time in enumerate(times) if time >= at), 6)
         assert offsets(tmp_path, startingTimestamp=at) == list(range(first, 6))
         assert filtered(tmp_path, at) == [one for one, time in enumerate(times) if time >= at]
+
+
+@pytest.mark.parametrize("headers_max", [0, 1, 2])
+def test_an_index_that_lacks_its_last_entries_leaves_out_nothing_however_few_headers_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, headers_max: int
+) -> None:
+    monkeypatch.setattr(time_entries, "HEADERS_MAX", headers_max)
+    indexed_segment(tmp_path / "a-0", 0, *(batch(at, at + 1) for at in range(0, 10, 2)))
+    indexed_segment(tmp_path / "a-0", 10, batch(10, 11))
+    path = tmp_path / "a-0" / file_name(0, Kind.TIME_INDEX)
+    path.write_bytes(path.read_bytes()[: ENTRY.size])
+    for at in range(0, 120, 7):
+        after = [offset for offset in range(12) if 10 * offset >= at]
+        assert offsets(tmp_path, startingTimestamp=at) == after
+        assert filtered(tmp_path, at) == after

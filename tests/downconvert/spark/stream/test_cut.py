@@ -3,12 +3,16 @@
 import gzip
 from pathlib import Path
 
+import pytest
+
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.stream.followed_stored import cut
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.spark.reading import packed
+from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
+
+from .test_follow import Limit, stream
 
 
 def _stored(logs: Path) -> SegmentFile:
@@ -52,3 +56,17 @@ def test_a_gzipped_segment_is_cut_before_the_first_batch_that_is_too_much(tmp_pa
     assert cut(file, 1, 2 * size) == (4, 2 * size)
     assert cut(file, 1, 2 * size - 1) == (2, size)
     assert cut(file, 6, 1) == (file.next_offset, size)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_the_first_batch_comes_alone_if_it_is_larger_than_the_limit(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    for base in (0, 2, 4):
+        partition(tmp_path / "logs", batch(base, base + 1, size=100), "a-0", base)
+    source = stream(packed(tmp_path / "logs") if is_packed else tmp_path / "logs")
+    place, reached = source.initialOffset(), []
+    for _ in range(3):
+        place = source.latestOffset(place, Limit(max_bytes=1))  # type: ignore[arg-type]
+        reached.append(place["a"]["0"])
+    assert reached == [2, 4, 6]

@@ -185,3 +185,39 @@ def test_an_abort_counts_though_no_transaction_index_has_it(
 def _broker(path: Path, name: str) -> Path:
     (path / name).mkdir()
     return path / name
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_transaction_is_open_if_only_a_truncated_marker_of_another_copy_ends_it(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    """The leader's copy ends before the transaction begins, and the next leader after it."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    shared = [batch(0, 1, leader_epoch=0), batch(2, 3, leader_epoch=0)]
+    marker = build_marker(
+        COMMIT, offset=8, timestamp=80, producer_id=5, producer_epoch=0, leader_epoch=0
+    )
+    more = [batch(4, leader_epoch=0), batch(5, 6, leader_epoch=0, **fields)]
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    indexed_segment(_broker(logs, "b1") / "a-0", 0, *shared)
+    (logs / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 7\n")
+    rest = [batch(7, leader_epoch=0), marker]
+    indexed_segment(_broker(logs, "b2") / "a-0", 0, *shared, *more, *rest)
+    (logs / "b2" / "a-0" / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    path = packed(logs) if is_packed else logs
+    assert [row["offset"] for row in rows(path)] == list(range(7))
+    assert [row["offset"] for row in rows(path, isolation="read_committed")] == list(range(5))
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_transaction_that_was_open_before_the_log_begins_ends_it_where_it_begins(
+    tmp_path: Path, is_packed: bool
+) -> None:
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    indexed_segment(logs / "a-0", 0, batch(0), batch(1, 2, **fields), batch(3), batch(4))
+    (logs / "log-start-offset-checkpoint").write_text("0\n1\na 0 3\n")
+    (log,) = find_partitions([str(packed(logs) if is_packed else logs)])
+    assert committed_of(log, lambda _: 0).end == 3

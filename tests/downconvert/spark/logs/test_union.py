@@ -8,7 +8,7 @@ import pytest
 from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.storage.names import Kind, file_name
-from tests.downconvert.spark.reading import packed, partition, rows
+from tests.downconvert.spark.reading import packed, partition, rows, splits
 from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
@@ -308,3 +308,18 @@ def test_what_a_later_leader_has_truncated_is_not_lent_by_the_copy_that_goes_bef
     assert [row["offset"] for row in found if not row["_corrupt"]] == [*range(8), 10, 11, 14, 15]
     told = [row["_corrupt"] for row in found if row["_corrupt"]]
     assert [(one["startOffset"], one["endOffset"]) for one in told] == [(8, 10), (12, 14)]
+
+
+def test_of_a_copy_that_goes_before_a_store_is_asked_only_for_what_the_next_one_lacks(
+    tmp_path: Path,
+) -> None:
+    logs = tmp_path / "logs"
+    for name, first in (("b1", 0), ("b2", 200)):
+        (logs / name).mkdir(parents=True)
+        more = [batch(300, leader_epoch=0)] if first else []
+        indexed_segment(logs / name / "a-0", first, *BATCHES[first // 10 :], *more)
+    path = packed(logs)
+    assert offsets(path) == [*ALL, 300]
+    before, _ = sorted(splits(path), key=lambda one: one.first_offset)
+    size = sum(map(len, BATCHES[:20]))
+    assert size <= before.end <= size + 2 * max(map(len, BATCHES))

@@ -2,16 +2,17 @@
 
 from pathlib import Path
 from random import Random
+from struct import pack
 from typing import Any
 
 import pytest
 
-from downconvert.spark.errors import CorruptSegmentError
+from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
 from downconvert.storage.names import Kind, file_name
 from records import Codec, MemoryRecords, Record, build, read
 from records.formats import BATCH_HEADER_SIZE, PREFIX, V0, V1, V2
 from tests.damage import damaged, flipped, mutated
-from tests.downconvert.spark.reading import partition, rows
+from tests.downconvert.spark.reading import packed, partition, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 Row = dict[str, Any]
@@ -265,3 +266,25 @@ def test_no_offset_before_the_wanted_ones_is_reported(tmp_path: Path, start: int
     ]
     (report,) = [row["_corrupt"] for row in found if row["_corrupt"] is not None]
     assert report["startOffset"] == max(start, 2)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_is_missing_after_a_segment_is_said_although_its_index_leads_to_no_batch(
+    tmp_path: Path, level: str
+) -> None:
+    """The plan trusts the index of a segment in a store, and cuts there. The task before the cut
+    then reads up to the end."""
+    good = [batch(at, at + 1) for at in range(0, 10, 2)]
+    directory = partition(tmp_path / "logs", b"".join(good), "a-0")
+    partition(tmp_path / "logs", batch(20), "a-0", 20)
+    position = 3 * len(good[0]) + 10
+    (directory / file_name(0, Kind.OFFSET_INDEX)).write_bytes(pack(">ii", 5, position))
+    path = packed(tmp_path / "logs")
+    cut = {"maxPartitionBytes": len(good[0]), "level": level}
+    assert [one.end for one in splits(path, **cut)][:1] == [position]
+    with pytest.raises(MissingOffsetsError, match="a-0: offsets 10 up to 20 are missing"):
+        rows(path, **cut)
+    found = rows(path, mode="PERMISSIVE", **cut)
+    told = [row["_corrupt"] for row in found if row["_corrupt"]]
+    assert [(one["startOffset"], one["endOffset"]) for one in told] == [(10, 20)]
+    assert len(found) == 1 + (11 if level == "record" else 6)

@@ -138,6 +138,10 @@ def takes(options: Options, *topics: str) -> list[bool]:
         ({"partitions": "5-3"}, "5-3 is empty"),
         ({"startingTimestamp": "9", "endingTimestamp": "8"}, "endingTimestamp is 8, before it"),
         (
+            {"startingOffsets": '{"a":{"0":1}}', "endingOffsets": '{"a":{"0":0}}'},
+            "startingOffsets of a-0 is 1, and endingOffsets is 0, before it",
+        ),
+        (
             {"startingOffsets": '{"a":{"0":5,"1":7}}', "endingOffsets": '{"a":{"0":5,"1":6}}'},
             "startingOffsets of a-1 is 7, and endingOffsets is 6",
         ),

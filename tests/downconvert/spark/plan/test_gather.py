@@ -1,10 +1,15 @@
 """Columns from rows: nulls, headers, timestamps that Spark does not have, buffers used again."""
 
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 from records import Record, TimestampType, build
 from records.formats import V2
 from tests.downconvert.spark.reading import partition, reader, rows
+
+MOST: Final = (2**63 - 1) // 1000  # milliseconds
 
 
 def test_null_is_not_empty(tmp_path: Path) -> None:
@@ -32,12 +37,13 @@ def test_headers_are_those_of_kafkas_consumer(tmp_path: Path) -> None:
     ]
 
 
-def test_timestamps_that_spark_does_not_have_are_null(tmp_path: Path) -> None:
-    times = [0, -1, 1_700_000_000_001, 2**63 - 1, 2**62, (2**63 - 1) // 1000]
-    records = [Record(i, time) for i, time in enumerate(times)]
-    partition(tmp_path, build(records, magic=V2))
+@pytest.mark.parametrize("beyond", [2**63 - 1, 2**62, MOST + 1, -MOST - 1, -(2**62), -(2**63)])
+def test_timestamps_that_spark_does_not_have_are_null(tmp_path: Path, beyond: int) -> None:
+    times = [0, -1, 1_700_000_000_001, beyond, MOST, -MOST]
+    batches = (build([Record(i, time)], magic=V2) for i, time in enumerate(times))
+    partition(tmp_path, b"".join(batches))
     found = [row["timestamp"] for row in rows(tmp_path)]
-    assert found == [0, -1000, 1_700_000_000_001_000, None, None, (2**63 - 1) // 1000 * 1000]
+    assert found == [None if time == beyond else 1000 * time for time in times]
 
 
 def test_a_record_batch_stays_as_it_is_when_the_next_one_comes(tmp_path: Path) -> None:

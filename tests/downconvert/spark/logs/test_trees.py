@@ -11,7 +11,8 @@ from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.planner import partitions
 from downconvert.storage import TopicPartition
-from tests.downconvert.spark.reading import partition, rows, splits
+from tests.downconvert.spark.reading import packed, partition, rows, splits
+from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch
 
 
@@ -149,3 +150,20 @@ def test_a_topic_that_was_not_asked_for_may_have_two_ids(tmp_path: Path) -> None
     assert len(chosen([str(tmp_path)], ["orders"])) == 1
     with pytest.raises(MixedClustersError):
         rows(tmp_path)
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(("noted", "begins"), [(None, 5), (0, 5), (3, 5), (5, 5), (6, 6)])
+def test_a_log_begins_at_what_is_noted_or_at_its_first_segment_if_that_is_later(
+    tmp_path: Path, noted: int | None, begins: int, is_packed: bool
+) -> None:
+    """A broker deletes segments, and notes it later."""
+    partition(tmp_path / "logs", batch(5, 6, 7), "a-0", 5)
+    if noted is not None:
+        checkpoint = tmp_path / "logs" / "log-start-offset-checkpoint"
+        checkpoint.write_text(f"0\n1\na 0 {noted}\n")
+    path = packed(tmp_path / "logs") if is_packed else tmp_path / "logs"
+    (log,) = find_partitions([str(path)])
+    assert log.start_offset == begins
+    assert stream(path).initialOffset() == {"a": {"0": begins}}
+    assert [row["offset"] for row in rows(path)] == list(range(begins, 8))

@@ -209,25 +209,26 @@ def begins_batch(records: Records, position: int) -> bool:
 
 
 def is_beyond(records: Records, position: int, offset: int) -> bool:
-    """Whether the batch at a boundary begins after an offset. The first record of compressed
-    messages of v0 and v1 is read for that."""
-    found = records.slice(position, records.size - position)
-    try:
-        header = next(found.batches(), None)
-    except CorruptRecordsError:
-        return False
-    return header is not None and first_offset(found, header, RECORD_SIZE_MAX) > offset
+    """Whether the batch at a boundary begins after an offset."""
+    first = _first_offset_at(records, position)
+    return first is not None and first > offset
 
 
 def is_before(records: Records, position: int, offset: int) -> bool:
-    """Whether the batch at a boundary has offsets below `offset`. The first record of compressed
-    messages of v0 and v1 is read for that."""
+    """Whether the batch at a boundary has offsets below `offset`."""
+    first = _first_offset_at(records, position)
+    return first is not None and first < offset
+
+
+def _first_offset_at(records: Records, position: int) -> int | None:
+    """The first offset of the batch at a boundary. The first record of compressed messages of v0
+    and v1 is read for that. None: there is no whole header."""
     found = records.slice(position, records.size - position)
     try:
         header = next(found.batches(), None)
     except CorruptRecordsError:
-        return False
-    return header is not None and first_offset(found, header, RECORD_SIZE_MAX) < offset
+        return None
+    return None if header is None else first_offset(found, header, RECORD_SIZE_MAX)
 
 
 def first_offset(records: Records, header: BatchHeader, size_max: int | None = None) -> int:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.gateway.server import Gateway
-from tests.downconvert.gateway.serving import cluster, gateway
-from tests.downconvert.gateway.test_oauth import identities
+from tests.downconvert.gateway.test_oauth import with_tokens
 from tests.tokens import token
 from tests.waiting import wait_for
 
@@ -27,12 +26,7 @@ def program() -> None:
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Gateway]:
-    (tmp_path / "log").mkdir()
-    with (
-        cluster(tmp_path / "log", "t") as (_, port),
-        gateway(port, identities=identities(tmp_path)) as running,
-    ):
-        wait_for(lambda: running.topology.api_versions is not None)
+    with with_tokens(tmp_path) as running:
         yield running
 
 

@@ -8,37 +8,18 @@ import pytest
 
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
-from downconvert.broker.replication.replica import Leadership
 from downconvert.protocol.errors import ApiError, ErrorCode
-from downconvert.storage import Log, TopicPartition
 from downconvert.storage.names import OFFSET_MAX
 from tests.downconvert.storage.logs import batch
 
 from .test_partition import produce
-
-OTHER, OWN = 0, 1
-
-
-def decision(epoch: int, version: int, leader: int = OTHER) -> Leadership:
-    both = frozenset({OTHER, OWN})
-    return Leadership(
-        leader=leader,
-        leader_epoch=epoch,
-        replicas=(OTHER, OWN),
-        isr=both,
-        alive=both,
-        version=version,
-    )
+from .two_replicas import OTHER, OWN, decision, partition_of
 
 
 @pytest.fixture
 def follower(tmp_path: Path) -> Iterator[Partition]:
     """A follower of five records, three of them below the high watermark."""
-    path = tmp_path / "t-0"
-    path.mkdir()
-    with Log.open(path, writable=True) as log:
-        partition = Partition(TopicPartition("t", 0), log, OWN)
-        partition.assign(decision(1, 1), 0.0)
+    with partition_of(tmp_path, OTHER) as partition:
         for offset in range(5):
             partition.append_from_leader(memoryview(batch(offset, leader_epoch=1)), 3)
         yield partition
@@ -46,9 +27,9 @@ def follower(tmp_path: Path) -> Iterator[Partition]:
 
 def test_a_decision_of_a_known_version_changes_nothing(follower: Partition) -> None:
     """A repeated version of the controller's decisions is not newer."""
-    follower.assign(decision(2, 1, leader=OWN), 0.0)
+    follower.assign(decision(1, OWN, epoch=2), 0.0)
     assert (follower.leader, follower.leader_epoch) == (OTHER, 1)
-    follower.assign(decision(2, 2, leader=OWN), 0.0)
+    follower.assign(decision(2, OWN), 0.0)
     assert (follower.leader, follower.leader_epoch) == (OWN, 2)
 
 
@@ -73,7 +54,7 @@ def test_records_are_committed_with_as_many_replicas_in_sync_as_there_can_be(
     follower: Partition, isr_min: int, isr: set[int], high_watermark: int
 ) -> None:
     """The follower becomes the leader. The other replica has all records."""
-    leadership = replace(decision(2, 2, leader=OWN), isr=frozenset(isr))
+    leadership = replace(decision(2, OWN), isr=frozenset(isr))
     follower.assign(leadership, 0.0, isr_min=isr_min)
     follower.follower_fetched(OTHER, 5, 0.0)
     assert follower.high_watermark == high_watermark
@@ -98,7 +79,7 @@ def test_a_truncation_below_the_start_leaves_an_empty_log_there(follower: Partit
 @pytest.mark.parametrize(("left", "fits"), [(3, True), (4, True), (2, False), (0, False)])
 def test_a_log_ends_at_the_largest_offset(follower: Partition, left: int, fits: bool) -> None:
     """The offset after the last record is one, too."""
-    follower.assign(decision(2, 2, leader=OWN), 0.0)
+    follower.assign(decision(2, OWN), 0.0)
     start = OFFSET_MAX - left
     follower.restart_at(start)
     if fits:

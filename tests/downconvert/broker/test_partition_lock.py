@@ -9,31 +9,17 @@ import pytest
 from downconvert.broker.config import BrokerConfig
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
-from downconvert.broker.replication.replica import Leadership
 from downconvert.broker.topic_configs import append_config
 from downconvert.protocol.errors import ApiError
 from downconvert.serving.appending import Prepared, prepare
-from downconvert.storage import Log, TopicPartition
 from records import ControlRecordType
 from records.units import MiB
 from tests.downconvert.storage.logs import batch
 
 from .late_lock import Late
+from .two_replicas import OTHER, OWN, decision, partition_of
 
-OWN, OTHER = 0, 1
 CONFIG = append_config({}, BrokerConfig())
-
-
-def decision(version: int, leader: int, epoch: int | None = None) -> Leadership:
-    both = frozenset({OWN, OTHER})
-    return Leadership(
-        leader=leader,
-        leader_epoch=version if epoch is None else epoch,
-        replicas=(OWN, OTHER),
-        isr=both,
-        alive=both,
-        version=version,
-    )
 
 
 def produced(count: int = 1) -> Prepared:
@@ -49,11 +35,7 @@ def followed(offset: int) -> memoryview:
 @pytest.fixture
 def leader(tmp_path: Path) -> Iterator[Partition]:
     """A leader of five records, three of them below the high watermark."""
-    path = tmp_path / "t-0"
-    path.mkdir()
-    with Log.open(path, writable=True) as log:
-        partition = Partition(TopicPartition("t", 0), log, OWN)
-        partition.assign(decision(1, OWN), 0.0)
+    with partition_of(tmp_path, OWN) as partition:
         for _ in range(5):
             partition.append(produced(), 1)
         partition.follower_fetched(OTHER, 3, 0.0)

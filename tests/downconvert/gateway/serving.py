@@ -17,6 +17,7 @@ from downconvert.gateway.server import Gateway
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
+from tests.certificates import self_signed
 from tests.downconvert.broker.asking import frame, parsed
 from tests.ports import LOOPBACK, free_ports
 
@@ -117,3 +118,17 @@ class Wire:
             return self.socket.recv(1) == b""
         except ConnectionResetError:
             return True
+
+
+@contextmanager
+def over_tls(path: Path) -> Iterator[tuple[Broker, Wire]]:
+    """The broker of a topic `t`, and a client of the gateway in front of it, which has TLS."""
+    (path / "log").mkdir()
+    certificate, key = self_signed(path)
+    with (
+        cluster(path / "log", "t") as (broker, port),
+        gateway(port, tls_cert=certificate, tls_key=key) as running,
+        Wire(running.address) as client,
+    ):
+        client.start_tls(Path(certificate))
+        yield broker, client

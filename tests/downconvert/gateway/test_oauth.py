@@ -3,6 +3,7 @@
 import json
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -214,14 +215,21 @@ class Provider(AbstractTokenProvider):  # type: ignore[misc] # kafka-python has 
         return self._tokens[min(self.given, len(self._tokens)) - 1].decode()
 
 
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Gateway]:
-    (tmp_path / "log").mkdir()
+@contextmanager
+def with_tokens(path: Path) -> Iterator[Gateway]:
+    """A gateway whose clients log in with tokens. It knows its cluster's versions."""
+    (path / "log").mkdir()
     with (
-        cluster(tmp_path / "log", "t") as (_, port),
-        gateway(port, identities=identities(tmp_path)) as running,
+        cluster(path / "log", "t") as (_, port),
+        gateway(port, identities=identities(path)) as running,
     ):
         wait_for(lambda: running.topology.api_versions is not None)
+        yield running
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Gateway]:
+    with with_tokens(tmp_path) as running:
         yield running
 
 

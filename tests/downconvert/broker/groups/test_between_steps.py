@@ -16,7 +16,18 @@ from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import ask as ask_broker
 from tests.downconvert.broker.writable import writable_broker
 
-from .test_group import DELAY, REBALANCE, SESSION, Someone, ask, group_of, joining, run, sync
+from .test_group import (
+    DELAY,
+    REBALANCE,
+    SESSION,
+    Someone,
+    ask,
+    assigned_in_vain,
+    group_of,
+    joining,
+    run,
+    sync,
+)
 
 
 def stable(*people: Someone) -> Group:
@@ -221,19 +232,13 @@ def test_a_member_that_asks_twice_for_its_assignment_is_answered_twice() -> None
 
 def test_an_assignment_that_cannot_be_stored_is_none_and_all_join_again() -> None:
     leader, follower = Someone(joining()), Someone(joining())
-    code = ErrorCode.NONE
-    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: code)
-    for person in (leader, follower):
-        ask(group, person, 0.0)
-    for now in (DELAY, 2 * DELAY):
-        group.advance(now)
-    run(group)
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    sync(group, follower, 7.0)
-    sync(group, leader, 7.0)
+    group = assigned_in_vain(leader, follower)
     for person in (leader, follower):
         assert person.synced is not None
-        assert (person.synced.code, person.synced.assignment) == (code, b"")
+        assert (person.synced.code, person.synced.assignment) == (
+            ErrorCode.COORDINATOR_NOT_AVAILABLE,
+            b"",
+        )
     assert [one.assignment for one in group.members.values()] == [b"", b""]
     assert group.state is State.PREPARING
     assert group.heartbeat(follower.identity, 8.0) is ErrorCode.REBALANCE_IN_PROGRESS

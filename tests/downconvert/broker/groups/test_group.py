@@ -266,6 +266,21 @@ def run(group: Group) -> None:
         answer()
 
 
+def assigned_in_vain(leader: Someone, follower: Someone) -> Group:
+    """A group whose assignment, at 7 seconds, could not be stored."""
+    code = ErrorCode.NONE
+    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: code)
+    for person in (leader, follower):
+        ask(group, person, 0.0)
+    for now in (DELAY, 2 * DELAY):
+        group.advance(now)
+    run(group)
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    sync(group, follower, 7.0)
+    sync(group, leader, 7.0)
+    return group
+
+
 def live_until(group: Group, *people: Someone, start: float, end: float) -> None:
     for now in range(int(start), int(end)):
         for person in people:

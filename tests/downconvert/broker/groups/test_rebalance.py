@@ -9,7 +9,18 @@ from downconvert.broker.groups.rebalance import GroupLimits, State
 from downconvert.internal_topics.group_records import StoredGroup, StoredMember
 
 from .test_between_steps import come_back, stable
-from .test_group import DELAY, REBALANCE, SESSION, Someone, ask, group_of, joining, run, sync
+from .test_group import (
+    DELAY,
+    REBALANCE,
+    SESSION,
+    Someone,
+    ask,
+    assigned_in_vain,
+    group_of,
+    joining,
+    run,
+    sync,
+)
 
 CHANGED = (("range", b"changed"),)
 
@@ -64,16 +75,7 @@ def test_a_session_begins_with_each_answer() -> None:
 
 def test_a_session_begins_with_an_assignment_that_failed() -> None:
     leader, follower = Someone(joining()), Someone(joining(session_timeout=12.0))
-    code = ErrorCode.NONE
-    group = Group("g", GroupLimits(initial_delay=DELAY), lambda _group, _now: code)
-    for person in (leader, follower):
-        ask(group, person, 0.0)
-    for now in (DELAY, 2 * DELAY):
-        group.advance(now)
-    run(group)
-    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    sync(group, follower, 7.0)
-    sync(group, leader, 7.0)
+    group = assigned_in_vain(leader, follower)
     group.heartbeat(leader.identity, 10.0)
     assert group.next_deadline() == 7.0 + 12.0
 

@@ -45,6 +45,7 @@ class Side:
         self.available: bytes = b""
         self.on_arrival: Callable[[memoryview], int] | None = None
         self.sent = bytearray()
+        self.writes: list[bytes] = []
         self.may_write = True
         self.has_ended = False
         self.deadline = Timer()
@@ -56,6 +57,7 @@ class Side:
 
     def send(self, data: bytes | bytearray) -> None:
         self.sent += data
+        self.writes.append(bytes(data))
 
     def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
@@ -96,12 +98,12 @@ class Side:
 class Upstream:
     """A connection to a broker, over the broker's side."""
 
-    def __init__(self, stream: Side) -> None:
+    def __init__(self, stream: Side, last_id: int = 40) -> None:
         self.stream = stream
         self.address = BROKER
         self.name = str(BROKER)
         self.answers: list[tuple[str, float, str]] = []
-        self.last_id = 40
+        self.last_id = last_id
 
     def next_id(self) -> int:
         self.last_id += 1

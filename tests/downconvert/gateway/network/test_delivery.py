@@ -23,10 +23,9 @@ from downconvert.protocol.responses import ResponseSend, response
 from downconvert.protocol.schemas import ApiKey, Message
 from records import MemoryRecords
 from records.units import KiB
-from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.gateway.hanging import Hanging
-from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway, over_tls
 from tests.downconvert.gateway.talk import fetch_body, values_of
 from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
@@ -90,15 +89,8 @@ def test_what_is_converted_for_a_plain_client_is_never_in_pieces(
 
 
 def test_over_tls_it_is(tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
-    certificate, key = self_signed(tmp_path)
-    with (
-        cluster(tmp_path / "log", "t") as (broker, port),
-        gateway(port, tls_cert=certificate, tls_key=key) as running,
-        Wire(running.address) as client,
-    ):
+    with over_tls(tmp_path) as (broker, client):
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
-        client.start_tls(certificate)
         assert count(client.ask(ApiKey.Fetch, OLD, body())) == COUNT
 
 

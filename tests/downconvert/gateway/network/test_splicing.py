@@ -21,10 +21,9 @@ from downconvert.gateway.network.streams import Stream
 from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
 from records.units import KiB, MiB
-from tests.certificates import self_signed
 from tests.downconvert.broker.asking import parsed
 from tests.downconvert.gateway.cutting import Cut, wired
-from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
+from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway, over_tls
 from tests.downconvert.gateway.talk import fetch_body, values_of
 from tests.downconvert.gateway.test_server import append
 from tests.downconvert.storage.logs import batch
@@ -338,14 +337,7 @@ def test_a_broker_that_goes_in_the_midst_ends_it(tmp_path: Path) -> None:
 
 
 def test_tls_is_copied(tmp_path: Path, read: Counter[str]) -> None:
-    (tmp_path / "log").mkdir()
-    certificate, key = self_signed(tmp_path)
-    with (
-        cluster(tmp_path / "log", "t") as (broker, port),
-        gateway(port, tls_cert=certificate, tls_key=key) as running,
-        Wire(running.address) as client,
-    ):
+    with over_tls(tmp_path) as (broker, client):
         append(broker, *(batch(offset, size=SIZE) for offset in range(COUNT)))
-        client.start_tls(certificate)
         assert count(client.ask(ApiKey.Fetch, VERSION, body())) == COUNT
     assert read["broker"] > COUNT * SIZE

@@ -23,42 +23,19 @@ from tests.downconvert.gateway.session.test_repeated import ASKED_ID, batch, of_
 from tests.downconvert.gateway.talk import fetch_body
 from tests.downconvert.storage.logs import batch as stored
 
+from .sides import Side, Upstream
+
 VERSION = 3
 CLUSTERS_VERSION = 12
 USER = User(None, "c", "p")  # type: ignore[arg-type]  # nothing is counted
 READ_WHOLE = of_cluster(batch(), high_watermark=8)
 
 
-class Stream:
-    """Keeps the frames that are sent. `may_write`: whether it takes more."""
-
-    def __init__(self) -> None:
-        self.sent: list[bytes] = []
-        self.may_write = True
-
-    def is_writable(self) -> bool:
-        return self.may_write
-
-    def send(self, data: bytes | bytearray) -> None:
-        self.sent.append(bytes(data))
-
-
-class Upstream:
-    """A broker's connection that sends nothing on."""
-
-    def __init__(self, *, may_write: bool = True) -> None:
-        self.stream = Stream()
-        self.stream.may_write = may_write
-        self._next_id = ASKED_ID - 1
-
-    def next_id(self) -> int:
-        self._next_id += 1
-        return self._next_id
-
-    def write(self, ask: Ask) -> int:
-        correlation_id = self.next_id()
-        self.stream.send(framed(ask, correlation_id))
-        return correlation_id
+def to_broker(*, may_write: bool = True) -> Upstream:
+    """A connection to a broker that sends nothing on."""
+    made = Upstream(Side("the broker"), last_id=ASKED_ID - 1)
+    made.stream.may_write = may_write
+    return made
 
 
 def asked(wait: int = 0) -> Ask:
@@ -95,20 +72,20 @@ def test_exactly_the_fetches_of_old_formats_are_translated() -> None:
 @pytest.mark.parametrize(("wait", "seconds"), [(-1, 0), (7000, 7), ((1 << 31) - 1, LONGEST)])
 def test_the_cluster_may_wait_as_long_as_the_client_said(wait: int, seconds: float) -> None:
     first = translation(asked(wait))
-    first.begin(Upstream())  # type: ignore[arg-type]
+    first.begin(to_broker())  # type: ignore[arg-type]
     assert first.wait == seconds
     again = translation(asked(), known=repeated(wait))
-    again.begin(Upstream())  # type: ignore[arg-type]
+    again.begin(to_broker())  # type: ignore[arg-type]
     assert again.wait == seconds
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("may_write", [True, False])
 def test_the_cluster_is_asked_at_once_if_it_takes_requests(is_known: bool, may_write: bool) -> None:
-    upstream = Upstream(may_write=may_write)
+    upstream = to_broker(may_write=may_write)
     one = translation(asked(), known=repeated() if is_known else None)
     assert one.begin(upstream) is may_write  # type: ignore[arg-type]
-    assert len(upstream.stream.sent) == may_write
+    assert len(upstream.stream.writes) == may_write
     assert one.is_for_task is not may_write
     assert one.correlation_id == (ASKED_ID if may_write else None)
     assert (one.repeated is not None) == (is_known and may_write)
@@ -120,7 +97,7 @@ def test_an_exchange_begins_early_if_the_last_answer_was_large() -> None:
     known = repeated()
     known.is_large = True
     one = translation(asked(), known=known)
-    assert one.begin(Upstream())  # type: ignore[arg-type]
+    assert one.begin(to_broker())  # type: ignore[arg-type]
     assert one.repeated is None
     assert isinstance(one.step, Ask)
 
@@ -140,12 +117,12 @@ def test_a_step_other_than_a_request_with_an_answer_is_left_to_the_task(step: An
             yield step
             time.sleep(0.002)  # longer than the event loop may work for one client
 
-    upstream = Upstream()
+    upstream = to_broker()
     one = Translation(exchange, request(), 1.5)  # type: ignore[arg-type]
     assert not one.begin(upstream)  # type: ignore[arg-type]
     assert one.is_for_task
     assert one.step is step
-    assert not upstream.stream.sent
+    assert not upstream.stream.writes
 
 
 @pytest.mark.parametrize(
@@ -156,7 +133,7 @@ def test_an_answer_of_a_piece_at_most_is_taken_in_one_call(size: int, is_small: 
     known = repeated()
     known.is_large = is_small
     one = translation(asked(), known=known)
-    one.begin(Upstream())  # type: ignore[arg-type]
+    one.begin(to_broker())  # type: ignore[arg-type]
     assert one.is_small(size) is is_small
     assert one.is_for_task is not is_small
     assert known.is_large is not is_small  # as the next one is expected to be
@@ -164,8 +141,8 @@ def test_an_answer_of_a_piece_at_most_is_taken_in_one_call(size: int, is_small: 
 
 def test_a_known_answer_is_made_without_an_exchange() -> None:
     one = translation(asked(), known=repeated())
-    one.begin(Upstream())  # type: ignore[arg-type]
-    assert not one.take(memoryview(READ_WHOLE), Upstream())  # type: ignore[arg-type]
+    one.begin(to_broker())  # type: ignore[arg-type]
+    assert not one.take(memoryview(READ_WHOLE), to_broker())  # type: ignore[arg-type]
     assert one.answered is not None
     assert one.answered.records == 5
     assert one.correlation_id is None
@@ -174,9 +151,9 @@ def test_a_known_answer_is_made_without_an_exchange() -> None:
 
 def test_an_answer_that_is_not_so_simple_goes_to_the_exchange() -> None:
     one = translation(asked(), known=repeated())
-    one.begin(Upstream())  # type: ignore[arg-type]
+    one.begin(to_broker())  # type: ignore[arg-type]
     failed = memoryview(of_cluster(b"", error_code=3))
-    assert not one.take(failed, Upstream())  # type: ignore[arg-type]
+    assert not one.take(failed, to_broker())  # type: ignore[arg-type]
     assert one.answered is None
     assert isinstance(one.step, Answer)
     assert one.whole_answer() is not None
@@ -186,16 +163,16 @@ def test_the_cluster_is_asked_again_while_the_exchange_wants_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(translating, "SOON", 10.0)  # however slow the machine is
-    one, upstream = translation(asked(), TURN, asked()), Upstream()
+    one, upstream = translation(asked(), TURN, asked()), to_broker()
     one.begin(upstream)  # type: ignore[arg-type]
     assert one.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]
     assert one.correlation_id == ASKED_ID + 1
-    assert len(upstream.stream.sent) == 2
+    assert len(upstream.stream.writes) == 2
     upstream.stream.may_write = False
     more = translation(asked(), asked())
-    more.begin(Upstream())  # type: ignore[arg-type]
+    more.begin(to_broker())  # type: ignore[arg-type]
     assert not more.take(memoryview(READ_WHOLE), upstream)  # type: ignore[arg-type]
-    assert len(upstream.stream.sent) == 2
+    assert len(upstream.stream.writes) == 2
     assert more.is_for_task
 
 
@@ -222,8 +199,8 @@ def converting() -> Answer:
 )
 def test_only_a_small_answer_that_is_ready_is_sent_at_once(answer: Reply, is_sent: bool) -> None:
     one = translation(asked(), reply=answer)
-    one.begin(Upstream())  # type: ignore[arg-type]
-    one.take(memoryview(READ_WHOLE), Upstream())  # type: ignore[arg-type]
+    one.begin(to_broker())  # type: ignore[arg-type]
+    one.take(memoryview(READ_WHOLE), to_broker())  # type: ignore[arg-type]
     found = one.whole_answer()
     assert (found is not None) is is_sent
     if found is not None:

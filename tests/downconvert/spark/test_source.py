@@ -12,6 +12,7 @@ from tests import corpus
 from tests.damage import damaged
 from tests.downconvert.storage.logs import batch, indexed_segment
 
+from .querying import read_on
 from .read.test_rows import as_kafka_reads
 from .reading import partition, record_of
 
@@ -133,23 +134,8 @@ def test_a_stream_reads_on_where_it_left_off(spark: SparkSession, tmp_path: Path
     logs, seen = tmp_path / "logs", list[tuple[int, int]]()
     partition(logs, batch(*range(5)))
 
-    def note(rows: DataFrame, number: int) -> None:
-        seen.extend((number, row.offset) for row in rows.select("offset").collect())
-
     def run() -> None:
-        stream = spark.readStream.format("kafka-segments").option("startingOffsets", "earliest")
-        query = (
-            stream.option("maxOffsetsPerTrigger", 3)
-            .load(str(logs))
-            .writeStream.foreachBatch(note)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            assert query.awaitTermination(600)
-        finally:
-            query.stop()
+        read_on(spark, str(logs), tmp_path / "checkpoint", seen)
 
     run()
     partition(logs, build([Record(5, 0), Record(6, 0)], magic=V2, codec=Codec.ZSTD), base_offset=5)

@@ -28,6 +28,7 @@ from downconvert.spark.stream import followed_stored
 from downconvert.spark.stream.stream import SegmentStreamReader
 from downconvert.storage.names import HIGH_WATERMARKS, Kind, file_name
 from tests import store_servers
+from tests.downconvert.spark.querying import read_on
 from tests.downconvert.spark.reading import partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 from tests.object_store import ObjectStore
@@ -35,7 +36,7 @@ from tests.object_store import ObjectStore
 from .test_follow import Limit, append, at, noted, read
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 STORE: Final = pytest.param("s3", marks=pytest.mark.others)
 SLOW_DOWN: Final = (
@@ -342,28 +343,13 @@ def test_a_query_of_spark_s_reads_on_where_it_left_off(
         pytest.skip(f"not here: {', '.join(store_servers.missing('gs'))}")
     seen = list[tuple[int, int]]()
 
-    def note(rows: "DataFrame", number: int) -> None:
-        seen.extend((number, row.offset) for row in rows.select("offset").collect())
-
     def put(base_offset: int, *batches: bytes) -> None:
         indexed_segment(tmp_path / "a-0", base_offset, *batches)
         for path in sorted((tmp_path / "a-0").glob(f"{base_offset:020}*"), reverse=True):
             stores.write(stores.below(stores.pinned(place.uri("logs")), "a-0", path.name), path)
 
     def run() -> None:
-        stream = spark.readStream.format("kafka-segments").option("startingOffsets", "earliest")
-        query = (
-            stream.option("maxOffsetsPerTrigger", 3)
-            .load(place.uri("logs"))
-            .writeStream.foreachBatch(note)
-            .option("checkpointLocation", str(tmp_path / "checkpoint"))
-            .trigger(availableNow=True)
-            .start()
-        )
-        try:
-            assert query.awaitTermination(600)
-        finally:
-            query.stop()
+        read_on(spark, place.uri("logs"), tmp_path / "checkpoint", seen)
 
     (tmp_path / "gs").mkdir()
     with store_servers.running("gs", tmp_path / "gs") as place:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from records import CorruptRecordsError, MemoryRecords
+from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.checksum import WINDOW_SIZE, verify_checksum
 from records.files.source import TRUNCATED
 from records.formats import V0, V1
@@ -21,10 +21,12 @@ ENTRIES = {
 }
 
 
-def verify(entry: Buffer) -> None:
+def verify(entry: Buffer) -> BatchHeader:
+    """The header of an entry with the right checksum. CorruptRecordsError: it is wrong."""
     records = MemoryRecords(bytes(100) + entry).slice(100, len(entry))
     (header,) = records.batches()
     verify_checksum(records, header)
+    return header
 
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
@@ -43,9 +45,12 @@ def test_a_bit_flipped_anywhere_in_the_body_is_found(entry: bytes) -> None:
 
 
 def test_the_checksum_covers_neither_offset_nor_leader_epoch() -> None:
-    verify(b"\x01" + ENTRIES["v0"][1:])
-    verify(b"\x01" + ENTRIES["v1"][1:])
-    verify(b"\x01" + GAPS[1:12] + b"\x01" + GAPS[13:])
+    for entry in (ENTRIES["v0"], ENTRIES["v1"], GAPS):
+        changed, header = verify(b"\x01" + entry[1:]), verify(entry)
+        assert changed.base_offset - header.base_offset == 1 << 56
+    changed, header = verify(GAPS[:12] + b"\x01" + GAPS[13:]), verify(GAPS)
+    assert changed.leader_epoch != header.leader_epoch
+    assert changed.base_offset == header.base_offset
 
 
 @pytest.mark.parametrize("entry", [GAPS, message(V0, 0), message(V1, 0, None, b"value")])

@@ -137,6 +137,8 @@ def test_a_change_that_changes_nothing_writes_nothing(tmp_path: Path) -> None:
     configs.replace("t", {"retention.ms": "5"})
     configs.replace("u", {})
     configs.forget("u")
+    for one in (configs, TopicConfigs(tmp_path, BrokerConfig())):
+        assert (one.kept("t"), one.kept("u")) == ({"retention.ms": "5"}, {})
 
 
 def test_settings_that_are_given_out_are_copies(tmp_path: Path) -> None:

@@ -4,7 +4,9 @@ import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert, eager
 from downconvert.conversion.request import Request
-from records import MemoryRecords
+from records import MemoryRecords, Record, build, read
+
+from .channels import sent
 
 ABORTED = [AbortedTransaction(2, 7), AbortedTransaction(1, 3, 5)]
 NOTHING = MemoryRecords(b"")
@@ -23,7 +25,17 @@ def test_a_request_keeps_them():
     assert Request.of(1, 9, policy, ()) == Request(1, 9, policy)
 
 
-@pytest.mark.parametrize("call", [LazyDownConvertRecords, convert, eager])
+CALLS = {
+    "lazily": lambda *args, **options: sent(LazyDownConvertRecords(*args, **options).to_send()),
+    "in chunks": lambda *args, **options: b"".join(convert(*args, **options)),
+    "at once": eager,
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_no_aborted_transactions_fit_every_policy(call):
     """An iterator without transactions is as good as an empty tuple."""
-    call(NOTHING, 1, aborted=iter(()))
+    records = MemoryRecords(build([Record(offset=5, timestamp=0, value=b"value")], magic=2))
+    made = call(records, 1, aborted=iter(()))
+    assert made == call(records, 1)
+    assert [record.value for record in read(MemoryRecords(made))] == [b"value"]

@@ -167,6 +167,9 @@ def test_limits_are_for_all_of_them(several: Processes) -> None:
     several.reload(replace(several.config, limits=limits))
     clients = [Wire(several.address) for _ in range(10)]
     wait_for(lambda: several.figures().ends["refused"] >= 8)
+    figures = several.figures()  # each process has its share of the limit
+    assert 1 <= figures.connections <= 2
+    assert figures.ends["refused"] + figures.connections == len(clients)
     for client in clients:
         client.socket.close()
 

@@ -1,6 +1,7 @@
 """When maintenance works, on which logs, and what it leaves alone."""
 
 import logging
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
@@ -179,7 +180,9 @@ def test_the_log_of_a_controller_is_left_alone_without_a_word(
 
 def test_a_thread_that_was_not_started_can_be_stopped(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
+        before = threading.active_count()
         MaintenanceThread(broker).stop()
+        assert threading.active_count() == before
 
 
 def test_a_defect_is_logged_and_the_thread_rests_and_goes_on(

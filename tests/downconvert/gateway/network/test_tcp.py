@@ -67,13 +67,15 @@ def sockets() -> Iterator[tuple[socket.socket, socket.socket, socket.socket, soc
         one.close()
 
 
-def run(sockets: tuple[socket.socket, ...], way: Write, *, pauses_after: int) -> None:
-    """Writes by one of the ways. The client stops reading after so many bytes."""
+def run(sockets: tuple[socket.socket, ...], way: Write, *, pauses_after: int) -> int:
+    """Writes by one of the ways. The client stops reading after so many bytes. How many it got."""
     near, far, upstream, behind = sockets
     is_over = threading.Event()
 
+    got = 0
+
     def read() -> None:
-        got = 0
+        nonlocal got
         far.setblocking(True)
         far.settimeout(5)
         with suppress(OSError):
@@ -100,13 +102,14 @@ def run(sockets: tuple[socket.socket, ...], way: Write, *, pauses_after: int) ->
     finally:
         is_over.set()
         reader.join()
+    return got
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_bytes_that_a_slow_reader_takes_are_a_sign_of_life(
     sockets: tuple[socket.socket, ...], way: Write
 ) -> None:
-    run(sockets, way, pauses_after=SIZE)
+    assert 0 < run(sockets, way, pauses_after=SIZE) <= SIZE
 
 
 @pytest.mark.parametrize("way", WAYS)

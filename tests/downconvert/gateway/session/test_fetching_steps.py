@@ -240,11 +240,17 @@ def test_an_end_of_skipped_batches_is_waited_at_once() -> None:
     ids=["an error", "records"],
 )
 def test_nothing_is_waited_for_if_the_client_gets_anything(other: Message) -> None:
-    run(body(("t", 0, 5), ("t", 1, 5)), answer(part(marker(5), high=6), other))
+    once = body(("t", 0, 5), ("t", 1, 5))
+    found, asks = run(once, answer(part(marker(5), high=6), other))
+    assert len(asks) == 1
+    first, second = found.responses[0].partitions
+    assert (first.high_watermark, second.error_code) == (6, other.error_code)
 
 
 def test_an_empty_end_is_not_asked_for_twice() -> None:
-    run(body(("t", 0, 5)), answer(part(high=5)))
+    found, asks = run(body(("t", 0, 5)), answer(part(high=5)))
+    assert len(asks) == 1
+    assert offsets(found.responses[0].partitions[0]) == []
 
 
 @pytest.mark.parametrize(("stable", "count"), [(6, 1), (7, 2)])

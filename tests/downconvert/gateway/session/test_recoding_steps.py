@@ -231,4 +231,6 @@ def test_an_error_while_reading_on_is_left_to_the_next_fetch(more: Message) -> N
 
 
 def test_nothing_is_read_on_from_where_the_fetch_began() -> None:
-    run(body(5), answer(part(emptied(0, 3))))
+    found, asks = run(body(5), answer(part(emptied(0, 3))))
+    assert len(asks) == 1
+    assert [base for base, _ in read_by_client(found.responses[0].partitions[0])] == [0]

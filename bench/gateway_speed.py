@@ -95,7 +95,7 @@ def latencies(direct: Address, through: Address) -> tuple[float, float]:
 @click.command()
 @click.option("--size", default=64, help="MiB of each kind of records.")
 @click.option("--rounds", default=7)
-@click.option("--relay", is_flag=True, help="What a relay that only splices reaches, too.")
+@click.option("--relay", is_flag=True, help="Measure a relay that only splices, too.")
 def speed(size: int, rounds: int, relay: bool) -> None:
     """Measures the throughput of old and new clients through the gateway."""
 

@@ -265,7 +265,7 @@ def plot(found: Sequence[Growth], singles: Sequence[Pages], path: Path) -> None:
         right.bar(at, [getattr(each, name) for each in singles], width, label=label)
     right.set_xticks(range(len(singles)), [each.where for each in singles])
     right.set(ylabel="pages read by a first lookup", ylim=(0, 17))
-    right.set_title("an index of which nothing is in memory", fontsize=10)
+    right.set_title("an index that is not in memory", fontsize=10)
     right.legend(fontsize=8)
     figure.savefig(path)
 

@@ -132,7 +132,7 @@ class Copy:
 @dataclass
 class Tree:
     """The copies of a partition. `log`: the leader's, before anything was removed. `lost`: copies
-    of which nothing is there before the repair."""
+    without any file before the repair."""
 
     seed: int
     log: list[Batch]

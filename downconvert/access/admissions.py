@@ -4,7 +4,7 @@ A client is its user, its certificate or its address. Its connection counts from
 client is identified until it ends. New connections that come too fast wait, as with Kafka's
 connection_creation_rate. One that would have to wait for too long is refused.
 
-Only clients that have connections are remembered; a rate is in a ledger of bounded size.
+Only clients that have connections are remembered. A rate is in a ledger of bounded size.
 
 Not here: the limits (rights.py), connections of all clients (the gateway's places)."""
 

@@ -3,7 +3,7 @@
 A client shows a certificate, or a user and a password, or a token, or only its address. The first
 matching rule decides. Old clients that support none of these match a rule for their network.
 
-`credentials`: those that a gateway uses at its cluster for the client; a broker has none.
+`credentials`: those that a gateway uses at its cluster for the client. A broker has none.
 
 Not here: the meaning of rights (permissions.py), the form of rules (settings.py)."""
 

@@ -97,7 +97,7 @@ class Broker(BrokerState):
             return exchange
         access = client.access
         if access is not None and (access.is_closed or access.is_read_only):
-            request = parse_body(header, frame)  # of which a part may be taken out
+            request = parse_body(header, frame)  # a part of it may be removed
         elif known is None:
             request = self._parsed(header, frame)
         else:

@@ -27,7 +27,7 @@ LOOK_AGE_MAX: Final = 0.005  # seconds that a look at another process's log stay
 
 
 class Partition:
-    """A partition of which this broker has a replica. The lock is held briefly, and never while
+    """A partition with a replica on this broker. The lock is held briefly, and never while
     records are converted or sent.
 
     Without a controller, this broker leads the partition and has the only replica."""

@@ -226,7 +226,7 @@ class Topics(Mapping[str, Topic]):
         return not self._config.is_writable and partition.log.offline_reason is not None
 
     def _open(self, name: TopicPartition) -> Partition:
-        """A partition; it is offline if its log cannot be opened. KeyError: it does not exist."""
+        """A partition. It is offline if its log cannot be opened. KeyError: it does not exist."""
         logs = self.log_dir.logs
         log = logs.open_or_offline(name)
         if log.is_writable:

@@ -136,7 +136,7 @@ AT_START: Final = (
     metavar="N",
     type=click.IntRange(1, 64),
     default=1,
-    help="Processes behind the one port; one for each core.",
+    help="Processes behind the one port, one for each core.",
 )
 @click.option(
     "--history",

@@ -19,8 +19,8 @@ INDENT: Final = "    "  # before each line of a trace
 
 
 class Lines(logging.Formatter):
-    """A line for each record, and where there is a trace more lines, none of which begins with what
-    somebody else has sent. It begins with the cluster, if the gateway serves several."""
+    """A line for each record, and more lines for a trace. No line begins with text from a client or
+    another server. It begins with the cluster, if the gateway serves several."""
 
     def __init__(self) -> None:
         super().__init__(FORMAT)

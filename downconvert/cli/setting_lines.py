@@ -16,8 +16,8 @@ LINE_MAX: Final = 100  # characters that are shown
 def where(text: str, message: str, section: int | None = None) -> str:
     """` (line 3: lisen = 1)`, or nothing if no line is known to be wrong.
 
-    Lines with the first setting that the message names come first, and among them those whose value
-    it names. `section`: the section of [[clusters]] that it is about, from 0 on."""
+    Lines with the first setting that the message names come first. Among them, lines whose value it
+    names come first. `section`: the section of [[clusters]] that it is about, from 0 on."""
     lines = list(enumerate(text.splitlines(), start=1))
     begins = [place for place, (_, line) in enumerate(lines) if SECTION.match(line)]
     if section is None or section >= len(begins):

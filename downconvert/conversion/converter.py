@@ -1,6 +1,6 @@
 """Converts a log: the kernel runs, and where it stops, the policy's rules decide.
 
-What the kernel leaves is converted in Python, an item at a time (streamed). Sending, converting
+Python converts the rest, an item at a time (streamed). Sending, converting
 into memory and measuring are the same steps with another target. The size of compressed output is
 unknown before it is made. So measuring ends there, and the caller continues by making it.
 

@@ -1,7 +1,8 @@
 """Committed offsets and groups as records of `__consumer_offsets`, as Kafka writes them.
 
-A key begins with its type: 0 and 1, an offset; 2, a group; others belong to later group protocols
-(KIP-848, KIP-932, KIP-1071), of which only names are known here. A value begins with its version.
+A key begins with its type. 0 and 1 are an offset, and 2 is a group. Other types belong to later
+group protocols (KIP-848, KIP-932, KIP-1071). Only their names are known here. A value begins with
+its version.
 Sources: Kafka's definitions of OffsetCommitKey, OffsetCommitValue, GroupMetadataKey and
 GroupMetadataValue.
 

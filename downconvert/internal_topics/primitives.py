@@ -17,7 +17,7 @@ INT64: Final = Struct(">q")
 
 
 def number(cursor: Cursor, kind: Struct) -> int:
-    """UnreadableRecordError: the record ends before it; the same for all functions below."""
+    """UnreadableRecordError: the record ends before it. This holds for all functions below, too."""
     value: int = kind.unpack_from(cursor.data, cursor.take(kind.size))[0]
     return value
 

@@ -71,7 +71,7 @@ class Appended:
 
 
 class RefusedRecordsError(ApiError):
-    """Invalid records, because of which nothing is appended: which ones, and why."""
+    """Some records are invalid, and nothing is appended. It names them and the reasons."""
 
     def __init__(self, code: ErrorCode, records: list[tuple[int, str]]) -> None:
         super().__init__(code, f"{len(records)} records are refused; the first: {records[0][1]}")

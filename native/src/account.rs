@@ -12,7 +12,7 @@ use crate::sink::Sink;
 #[derive(Clone, Default)]
 pub struct Totals {
     pub records: u64,
-    /// Batches of which a record was kept.
+    /// Batches with at least one record that was kept.
     pub batches: u64,
     pub source_bytes: u64,
     pub produced_bytes: u64,

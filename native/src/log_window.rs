@@ -29,7 +29,7 @@ pub struct LogWindow<'a, 'b> {
 }
 
 impl<'a, 'b> LogWindow<'a, 'b> {
-    /// A log of which nothing is in memory yet. `window`: the buffer that files are read into.
+    /// A log without any bytes in memory yet. `window`: the buffer that files are read into.
     pub fn new(input: &'b Input<'a>, window: &'b mut Vec<u8>) -> Self {
         Self { input, window, start: 0, filled: 0 }
     }

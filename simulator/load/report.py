@@ -54,7 +54,7 @@ _NOTES: Final = (
     "it is sent; "
     "what converts while it is sent is measured as a whole, for one call of the kernel does both, "
     "and divided in the proportions that reading, decompressing, converting, compressing and "
-    "<i>sending</i> have when the same records are converted apart, in one thread. What is left of "
+    "<i>sending</i> have when the same records are converted apart, in one thread. The rest of "
     "the process's time is the <i>event loop</i>, and Python's.",
     "Before anything is measured, each answer is made once, decoded as a client of its age would, "
     "and compared with an eager conversion of the same log. While it is measured, clients compare "

@@ -82,7 +82,7 @@ class FetchReader:
         self, asked_for: list[Asked], min_bytes: int, now: float
     ) -> FetchRead | None:
         """The available bytes, if sizes show that they are less than `min_bytes`. None: there may
-        be enough, or only reading can tell."""
+        be enough, or the records must be read to find out."""
         if self._magic is None or self.is_follower:
             return None  # reading unconverted records costs as little as checking them
         found = FetchRead()

@@ -31,7 +31,7 @@ class Joining:
     def join(
         self, join: Join, now: float, reply: Callable[[Joined], None]
     ) -> tuple[ErrorCode, str]:
-        """An error, and the member id for the answer; no error: the answer comes later."""
+        """An error, and the member id for the answer. No error: the answer comes later."""
         rebalance = self._rebalance
         if rebalance.state is State.DEAD:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE, join.member_id

@@ -102,7 +102,7 @@ class Members(Mapping[str, Member]):
         return any(self._offered[name] == len(self._members) for name, _ in protocols)
 
     def select_protocol(self) -> str:
-        """The supported protocol with the most votes; the first vote decides a tie."""
+        """The supported protocol with the most votes. The first vote decides a tie."""
         candidates = {name for name, count in self._offered.items() if count == len(self._members)}
         votes = Counter(member.vote(candidates) for member in self._members.values())
         return votes.most_common(1)[0][0]

@@ -101,7 +101,7 @@ class Offsets:
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> ErrorCode:
-        """Commits all of these, or none. `now` in seconds. `producer`: an id and an epoch; the
+        """Commits all of these, or none. `now` in seconds. `producer`: an id and an epoch. The
         offsets count when its transaction is committed. `check`: whether that is open."""
         if not offsets:
             return ErrorCode.NONE
@@ -285,7 +285,7 @@ class Offsets:
         unsettled = sum(bool(self._kept.pending(group)) for group in self._kept.ids())
         if unsettled:
             LOG.warning(
-                "%s: %d groups have offsets in transactions that are still open; they do not count",
+                "%s: %d groups have offsets in transactions that are still open and do not count",
                 OFFSETS_TOPIC,
                 unsettled,
             )

@@ -60,7 +60,7 @@ class OffsetsTopic(InternalTopic):
     def write_tombstones(
         self, keys: Iterable[RecordKey], now: float, strays: Mapping[str, Collection[int]]
     ) -> ErrorCode:
-        """Writes tombstones, in order for each group. Returns the first error; the tombstones of
+        """Writes tombstones, in order for each group. Returns the first error. The tombstones of
         other partitions are written all the same. `strays`: other partitions with records of a
         group."""
         by_partition: defaultdict[int, list[RecordKey]] = defaultdict(list)

@@ -40,7 +40,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """Limits of members and of their bytes; the delay of the first rebalance."""
+    """Limits of members and of their bytes, and the delay of the first rebalance."""
 
     size_max: int = 2**31 - 1
     metadata_max: int = 2**31 - 1
@@ -105,7 +105,7 @@ class Rebalance:
     # --- joining
 
     def admit(self, member: Member) -> None:
-        """Adds a member; the others join again."""
+        """Adds a member. The others join again."""
         self.members.admit(member)
         if self.state is State.PREPARING and self.generation == 0:
             self._has_newcomers = True
@@ -190,7 +190,7 @@ class Rebalance:
     # --- members
 
     def remove_member(self, member: Member, now: float) -> None:
-        """Removes a member; the others join again."""
+        """Removes a member. The others join again."""
         self._remove(member)
         if self.state in (State.STABLE, State.COMPLETING):
             self.prepare_rebalance(now)

@@ -8,7 +8,7 @@ controller has agreed. Until then a joining replica counts already, and a leavin
 
 Times are in seconds of the broker's clock.
 
-Not here: the log (partition.py), the controller, of which a broker knows only `Leadership`."""
+Not here: the log (partition.py), the controller. A broker knows only its `Leadership`."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -95,7 +95,7 @@ class ConversionPool:
             if job.has_begun and job.ended is not None:
                 job.ended = ended = job.loop.create_future()  # the other one is cancelled
                 await asyncio.wait([ended])
-                ended.exception()  # marks the error as retrieved: nobody else will read it
+                ended.exception()  # marks the error as retrieved, as no other code reads it
             raise
         return result
 

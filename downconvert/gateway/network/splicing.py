@@ -30,7 +30,7 @@ class SourceEndedError(Exception):
 
 
 class SilenceError(Exception):
-    """Whoever was waited for has neither sent nor taken a byte for too long."""
+    """The side that the transfer waits for has neither sent nor taken a byte for too long."""
 
 
 class Splice:

@@ -33,7 +33,7 @@ CORRELATION: Final = Struct(">i")
 THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
 INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
-HOSTS_MAX: Final = 64  # of which it is remembered whether they are addresses
+HOSTS_MAX: Final = 64  # names that are remembered, with whether each is an address
 HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
 OWN_CLIENT_ID: Final = "lazy-downconvert-gateway"
 

@@ -207,8 +207,8 @@ impl Transcoder {
         }
     }
 
-    /// Writes a row for each record. Positions are relative to the beginning of `source`, of which
-    /// `window` is a part.
+    /// Writes a row for each record. Positions are relative to the beginning of `source`, which
+    /// contains `window`.
     pub fn columns(
         &mut self,
         source: &[u8],

@@ -20,7 +20,7 @@ OPACITY: Final = {"none": 0.45, "snappy": 0.65, "lz4": 0.75, "gzip": 0.88, "zstd
 NOTES: Final = (
     "All batch headers are read. Records are read, and conversions measured, on the sample that is "
     "named above: stretches of 1 MiB spread over each segment, at least one of each format and "
-    "codec. What was measured is scaled to all bytes of that format and codec.",
+    "codec. The measurements are scaled to all bytes of that format and codec.",
     "CPU is of one core, for serving everything once to one consumer group. Two groups of old "
     "clients cost twice that.",
     "Memory is what one fetch of 1 MiB holds: lazily, what this project's converter holds while it "

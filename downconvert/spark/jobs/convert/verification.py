@@ -77,7 +77,7 @@ def _compare_records(
         if expected is None or found is None:
             raise VerificationError(
                 f"{target.name} has {'more' if expected is None else 'fewer'} records than "
-                f"{source.name}, of which {count} are the same"
+                f"{source.name}; the first {count} are the same"
             )
         if as_converted(expected, to_magic) != found:
             raise VerificationError(

@@ -89,8 +89,8 @@ class IcebergTarget:
         # A later snapshot has these offsets: the table was rolled back.
         if table.properties[PROPERTY] in map(_noted, table.snapshots()):
             raise JobError(
-                f"{self.name} was rolled back to a snapshot of which nothing says any more which "
-                "offsets it has: name another table"
+                f"{self.name} was rolled back to a snapshot whose offsets are not known any more: "
+                "name another table"
             )
         return exported_of(table.properties[PROPERTY], isolation, self.name)
 

@@ -161,6 +161,6 @@ def test_options_that_select_nothing_are_refused(given: dict[str, str], reason: 
 
 def test_a_range_of_one_offset_or_of_none_is_no_mistake() -> None:
     one = parsed(startingTimestamp="9", endingTimestamp="9", partitions="3-3")
-    assert (one.starting_timestamp, one.ending_timestamp, one.partitions) == (9, 9, {3})
+    assert (one.starting_timestamp, one.ending_timestamp, one.partitions) == (9, 9, frozenset({3}))
     none = parsed(startingOffsets='{"a":{"0":5,"1":-2}}', endingOffsets='{"a":{"0":5,"1":-1}}')
     assert none.starting != none.ending

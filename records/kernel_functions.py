@@ -182,7 +182,7 @@ class ArrowColumns(Protocol):
         """Adds the rows `rows[start:end]`, which point into `source`. Returns the bytes of the rows
         that were added or left out.
 
-        ValueError as for MakeRecords, and for headers larger than a column can hold; nothing is
+        ValueError as for MakeRecords, and for headers larger than a column can hold. Nothing is
         added then. Unwanted headers are not checked."""
 
     def take(self) -> Taken:

@@ -27,7 +27,7 @@ class Workload:
     batch: values and keys of one batch, before compression (a producer's batch.size).
     segment: the size on disk at which a new segment begins.
     keys, headers, nulls: the share of records with a key, with headers, without a value
-    (tombstones). random: the share of values that are random bytes; the rest is JSON, like events.
+    (tombstones). random: the share of values that are random bytes. The rest is JSON, like events.
     gaps: the share of records before which offsets are missing, as after compaction."""
 
     codec: str = "none"

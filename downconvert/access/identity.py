@@ -56,7 +56,7 @@ class ClientRule(Generic[C]):
     """The clients that match, and their rights. An unset field matches any client.
 
     `user`, `group` and `certificate` are shell patterns for the SASL user, for any of the groups
-    in its token, and for the common name of the certificate; a client without one does not match.
+    in its token, and for the common name of the certificate. A client without one does not match.
     """
 
     access: Access

@@ -52,7 +52,7 @@ def compact(
 ) -> None:
     """Keep the last record of each key in DIR, as a broker does with cleanup.policy=compact.
 
-    DIR is one partition's directory, or with --topic a broker's; the broker must be stopped.
+    DIR is one partition's directory, or with --topic a broker's. The broker must be stopped.
     Records without keys and records of aborted transactions are removed. Offsets do not change.
     Records in the newest segment or after the last stable offset stay.
 

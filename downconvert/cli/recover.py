@@ -30,7 +30,7 @@ from .terminal import name_the_backend, progress
 def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> int:
     """Recover DIR, as a broker does when it starts after a crash.
 
-    DIR is a broker's log directory, or one partition's; the broker must be stopped. Logs are cut
+    DIR is a broker's log directory, or one partition's. The broker must be stopped. Logs are cut
     before the first batch that is damaged or incomplete; --dry-run shows the cuts without making
     them. Later segments are set aside, as files in the partition's directory whose names end in
     .aside. Bytes that are cut off are also set aside, if they have whole batches or are a whole

@@ -46,7 +46,7 @@ def retention(
     """Remove segments of DIR that are too old or too many, as a broker does with
     cleanup.policy=delete.
 
-    DIR is one partition's directory, or with --topic a broker's; the broker must be stopped.
+    DIR is one partition's directory, or with --topic a broker's. The broker must be stopped.
     Whole segments are removed, from the beginning on. This cannot be undone, so use --dry-run
     first.
 

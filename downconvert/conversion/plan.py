@@ -87,8 +87,8 @@ def at_once(steps: Steps[Found]) -> Found:
 
 
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
-    """Makes all of a small response, mostly by one call of the kernel. None if it expands too much;
-    the rules for a large response then decide how much of it is sent."""
+    """Makes all of a small response, mostly by one call of the kernel. None if it expands too much.
+    The rules for a large response then decide how much of it is sent."""
     converter, end = Converter(records, request, SMALL_SIZE_MAX), records.size
     started = clock()
     made: Made | None = None

@@ -1,7 +1,7 @@
 """A broker's metrics in Prometheus' text format.
 
 `DeprecatedRequestsPerSec` (KIP-896, since 3.8) counts requests of versions that Kafka 4 refuses, by
-request, version and client software. `RequestsPerSec` counts only by request and version; it is
+request, version and client software. `RequestsPerSec` counts only by request and version. It is
 used if the first is missing. Exporters name metrics and labels in different ways
 (`kafka_network_requestmetrics_deprecatedrequestspersec_count{request="Fetch",...}`,
 `kafka_network_RequestMetrics_Count{name="DeprecatedRequestsPerSec",...}`), so case and underscores

@@ -8,7 +8,7 @@
 ```
 
 Values are immutable: each step returns the next one. Numbers and names are those of Kafka's
-TransactionState; the steps are those of TransactionMetadata, for clients before KIP-890's second
+TransactionState. The steps are those of TransactionMetadata, for clients before KIP-890's second
 part.
 
 Not here: who may take a step (broker/transactions/coordinator.py), the stored form

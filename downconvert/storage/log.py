@@ -134,7 +134,7 @@ class Log:
             closed = True
         finally:
             if session is not None:
-                # Only this log was closed here; the state of the others is unknown.
+                # Only this log was closed here. The state of the others is unknown.
                 session.end(clean=closed and session.was_clean)
 
     def abandon(self) -> None:

@@ -14,7 +14,7 @@ const WORD_SIZE: usize = size_of::<u64>();
 /// Size, attributes, and a word.
 const START_SIZE: usize = VARINT_SIZE_MAX + 1 + WORD_SIZE;
 
-/// The first record of `bytes`, and the bytes after it. None if the record is not ordinary; it may
+/// The first record of `bytes`, and the bytes after it. None if the record is not ordinary. It may
 /// be good or damaged.
 #[inline(always)]
 pub fn read(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {

@@ -26,7 +26,7 @@ pub fn fields(row: &[u8; ROW_SIZE]) -> [i64; ROW_FIELDS] {
     std::array::from_fn(|index| i64::from_ne_bytes(fields[index]))
 }
 
-/// A key or value. Negative sizes are null; the position does not matter then.
+/// A key or value. Negative sizes are null. The position does not matter then.
 #[inline(always)]
 pub fn field_of(source: &[u8], at: i64, size: i64) -> Result<Field<'_>, Refusal> {
     if size < 0 {

@@ -7,7 +7,7 @@ use crate::cursor::Cursor;
 
 const MORE: u8 = 0x80;
 
-/// Why there is no valid varint. The cursor is then at an arbitrary place; its owner knows where
+/// Why there is no valid varint. The cursor is then at an arbitrary place. Its owner knows where
 /// the item began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {

@@ -1,8 +1,8 @@
 """The available deflate library, for gzip: libdeflate in the compiled kernel, isal, or zlib.
 
 libdeflate takes only whole buffers. Its level 6 reaches zlib's size in half the time, and the
-kernel uses it for data in memory before this module is used (records.codecs). isal also streams;
-its level 1 compresses fastest, but its output is some 10 % larger on text. zlib is always
+kernel uses it for data in memory before this module is used (records.codecs). isal also streams.
+Its level 1 compresses fastest, but its output is some 10 % larger on text. zlib is always
 available.
 
 All of them decompress valid data alike, and all of them report damaged data, some bytes sooner or

@@ -23,9 +23,9 @@ TRUNCATED: Final = "file was truncated while it was read"
 
 
 class Records(Protocol):
-    """A range of bytes with the entries of a log, one after the other; the last may be torn.
+    """A range of bytes with the entries of a log, one after the other. The last may be torn.
 
-    Positions are relative to the range; those in errors are `origin` + position."""
+    Positions are relative to the range. Those in errors are `origin` + position."""
 
     @property
     def size(self) -> int:

@@ -21,7 +21,7 @@ class Timeline:
         return len(self._events)
 
     def at(self, time: float, action: Action) -> None:
-        """Adds an event; one in the past happens now."""
+        """Adds an event. One in the past happens now."""
         heappush(self._events, (max(time, self.now), next(self._numbers), action))
 
     def after(self, seconds: float, action: Action) -> None:

@@ -25,7 +25,7 @@ _SLOW_READ: Final = 16 * KiB  # bytes at a time
 
 @dataclass(slots=True)
 class Reading:
-    """The consumers' measurements. Times are seconds; those of fetches are of fast consumers
+    """The consumers' measurements. Times are seconds. Those of fetches are of fast consumers
     only."""
 
     seconds: float = 0.0  # until the last fast consumer was done

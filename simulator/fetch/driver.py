@@ -3,7 +3,7 @@
 The broker's network threads work like this, and lazy conversion is made for it: a turn converts and
 writes at most `WRITE_BUDGET` bytes, a chunk at a time. After `TURN` seconds of turns it looks for
 new requests, so that no consumer waits long for another one's conversion. A request is the number
-of a fetch; the answer is its size, then its bytes."""
+of a fetch. The answer is its size, then its bytes."""
 
 import selectors
 import socket

@@ -120,7 +120,7 @@ class LoadOptions:
     clients: the releases, and how many of each.
     slow: those of them that read `rate` bytes a second.
     workload: the contents of the topic, all partitions together.
-    per_fetch: partitions in one request; each client has so many.
+    per_fetch: partitions in one request. Each client has so many.
     max_bytes: of a partition, for one fetch.
     pause: of current clients between an answer and their next request. They follow the end of the
     log; old ones catch up from its beginning. seconds: how long each mode is measured at least, all

@@ -116,7 +116,7 @@ class LoadRun:
         return sorted(value for kind in kinds for value in values(self.kinds[kind]))
 
     def cpu(self, shares: Shares) -> dict[str, float]:
-        """CPU seconds by phase. Finding and the loop are measured; the conversion is divided in the
+        """CPU seconds by phase. Finding and the loop are measured. The conversion is divided in the
         proportions that its steps have when it runs alone."""
         served = self.served
         whole = served.turning

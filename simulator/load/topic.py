@@ -1,6 +1,6 @@
 """A broker's directory for a simulation: one topic, as producers and a broker would have left it.
 
-Only some partitions are generated, to save time; the others are copies of these. Copies are
+Only some partitions are generated, to save time. The others are copies of these. Copies are
 separate files, so that a broker reads each from pages of its own."""
 
 import shutil

@@ -27,8 +27,8 @@ LATER: Final = (
 )
 FIRST: Final = (
     "A lazy answer states its exact size first. So it begins when "
-    f"{format_size(ENOUGH)} of compressed records have been made, or uncompressed ones measured; "
-    "an eager one begins when all of it has been made."
+    f"{format_size(ENOUGH)} of compressed records have been made, or uncompressed ones measured. "
+    "An eager one begins when all of it has been made."
 )
 QUIET_SPREAD_MAX: Final = 0.10  # of the rounds of a quiet machine
 _GIGABYTE: Final = 1e9

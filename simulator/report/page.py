@@ -57,7 +57,7 @@ def costs_section(costs: Sequence[Cost], rounds: int) -> Iterator[str]:
 
 
 def figures_table(figures: Iterable[Figure[M]], modes: Mapping[Mode, Rounds[M]]) -> Iterator[str]:
-    """A figure a row, a mode a column; the last column is the largest spread of all modes."""
+    """A figure a row, a mode a column. The last column is the largest spread of all modes."""
     has_comparison = is_compared(modes)
     has_spread = all(len(rounds.each) > 1 for rounds in modes.values())
     columns = 1 + len(modes) + has_comparison + has_spread

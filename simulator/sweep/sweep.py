@@ -40,7 +40,7 @@ RESULT: Final = pa.schema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """The values of each option; all combinations are measured. Sizes are bytes.
+    """The values of each option. All combinations are measured. Sizes are bytes.
 
     size: of each workload's keys and values. modes: lazy, eager, zero-copy."""
 

@@ -73,7 +73,7 @@ class Listeners:
                     one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
                 if self._shares_ports:
                     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-                # For port 0 the system chooses the first address's port; the others reuse it.
+                # For port 0 the system chooses the first address's port. The others reuse it.
                 one.bind((address[0], opened[0].getsockname()[1] or port, *address[2:]))
                 one.listen(BACKLOG)
                 one.setblocking(False)

@@ -40,7 +40,7 @@ def versions_unsupported(header: Header, offered: range) -> Answer:
 
 def over_limit(header: Header, reason: str) -> Reply:
     """The end of a connection beyond its client's limits. ApiVersions says so with Kafka's error,
-    after which clients connect again; no other request has a place for it in all versions."""
+    after which clients connect again. No other request has a place for it in all versions."""
     ends = HangUp(reason, is_over_limit=True)
     if header.api is not ApiKey.ApiVersions or header.version not in VERSIONS:
         return ends

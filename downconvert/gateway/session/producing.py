@@ -45,7 +45,7 @@ OLD_CODES: Final = {
 
 
 def acks(frame: memoryview, position: int, version: int) -> int:
-    """The acks of a request whose body begins at `position`; the rest need not have arrived."""
+    """The acks of a request whose body begins at `position`. The rest need not have arrived."""
     cursor = Cursor(frame, position)
     if version >= FIRST_FLEXIBLE:
         cursor.take(max(cursor.uvarint() - 1, 0))  # the transactional id

@@ -376,7 +376,7 @@ def _add_stretches(
 
 def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
     """Whether records belong to the log with these leader epochs, as far as is known. All are of
-    one epoch; a cleaner may have removed earlier ones, so the last offset decides."""
+    one epoch. A cleaner may have removed earlier ones, so the last offset decides."""
     if piece.state is not State.WHOLE:
         return False
     known = [entry.epoch for entry in epochs if entry.start_offset < piece.end]

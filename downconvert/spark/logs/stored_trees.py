@@ -132,7 +132,7 @@ def found_among(
     takes: Callable[[TopicPartition], bool],
 ) -> Found:
     """The partitions among items. `cache`: the cache of earlier searches. `takes`: selects
-    partitions by name; the tier manifests of others are not read.
+    partitions by name. The tier manifests of others are not read.
 
     CorruptFileError, FileNotFoundError, StoreError."""
     folders: dict[Folder, dict[str, Blob]] = {}

@@ -1,7 +1,7 @@
 """The columns of the data source, for Spark and for Arrow.
 
 Records have the columns and types of Spark's own Kafka source. Spark takes record batches only if
-their Arrow schema is exactly the one it derives from its own; a test compares the two.
+their Arrow schema is exactly the one it derives from its own. A test compares the two.
 
 Not here: what is in the columns (gather.py, batches.py, state_tables.py)."""
 

@@ -68,8 +68,8 @@ def pinned(uri: str, settings: Mapping[str, str] | None = None) -> str:
         raise ValueError(f"{uri} names no bucket")
     if "@" in parts.netloc and (scheme in ("s3", "gs") or ":" in parts.netloc.partition("@")[0]):
         raise ValueError(
-            f"{shown(uri)}: credentials do not belong into a path, where logs and plans show them; "
-            "they are taken from the environment, a profile or the machine's role"
+            f"{shown(uri)}: credentials do not belong into a path, where logs and plans show them. "
+            "They are taken from the environment, a profile or the machine's role"
         )
     query = dict(parse_qsl(parts.query)) | dict(settings or {})
     names = ENDPOINTS.get(scheme, ())

@@ -113,7 +113,7 @@ class Maintenance:
         bound: Callable[[], int | None] = lambda: None,
     ) -> None:
         """`buffer_size`: bytes of the cleaner's offset map. `bound`: returns an offset, such as the
-        high watermark; nothing is removed or cleaned from there on. None if there is no such
+        high watermark. Nothing is removed or cleaned from there on. None if there is no such
         offset. It is called with the lock held."""
         self._log = log
         self._buffer_size = buffer_size

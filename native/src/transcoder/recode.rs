@@ -24,8 +24,8 @@ pub type Compress<'a> = &'a mut dyn FnMut(&[u8], &mut Vec<u8>) -> Option<()>;
 const GROWTH_MAX: usize = 5;
 
 impl Transcoder {
-    /// Recodes the next entry of a log to messages of that codec. `workspace.made()` has them; it
-    /// is empty if no record is kept. None if the entry cannot be recoded at once; nothing has
+    /// Recodes the next entry of a log to messages of that codec. `workspace.made()` has them. It
+    /// is empty if no record is kept. None if the entry cannot be recoded at once. Nothing has
     /// changed then.
     pub fn recode(
         &mut self,

@@ -40,7 +40,7 @@ class Facts(NamedTuple):
 
 
 class Truncated(NamedTuple):
-    """Exported offsets up to `end`; those from `start` on are other records now."""
+    """Exported offsets up to `end`. Those from `start` on are other records now."""
 
     name: TopicPartition
     start: int

@@ -108,7 +108,7 @@ def _runs(offsets: Any) -> Runs:
 
 
 def _joined(runs: Runs) -> Runs:
-    """Runs in order; those that overlap or are adjacent are joined."""
+    """Runs in order. Those that overlap or are adjacent are joined."""
     runs = runs[np.argsort(runs[:, 0], kind="stable")]
     reach = np.maximum.accumulate(runs[:, 1])
     first = np.flatnonzero(np.concatenate([[True], runs[1:, 0] > reach[:-1]]))

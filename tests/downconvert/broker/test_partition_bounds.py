@@ -60,6 +60,17 @@ def test_records_are_committed_with_as_many_replicas_in_sync_as_there_can_be(
     assert follower.high_watermark == high_watermark
 
 
+@pytest.mark.parametrize("replica_id", [OWN, 7])
+def test_only_other_brokers_with_a_replica_are_followers(
+    follower: Partition, replica_id: int
+) -> None:
+    """The leader itself is none of its followers."""
+    follower.assign(decision(2, 2, leader=OWN), 0.0)
+    with pytest.raises(ApiError, match=f"broker {replica_id} has no replica") as caught:
+        follower.follower_fetched(replica_id, 5, 0.0)
+    assert caught.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
 @pytest.mark.parametrize(("noted", "expected"), [(1, 2), (2, 2), (4, 4), (5, 5), (9, 5)])
 def test_a_noted_high_watermark_counts_within_the_log(
     follower: Partition, noted: int, expected: int

@@ -44,6 +44,7 @@ from downconvert.spark.read.rows import read_records
 from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, write
 from downconvert.storage.names import TopicPartition
 
+from .column_bounds import DAYS, Column, are_dates, column_of, leave_out_bounds
 from .export_manifest import FOLDER, SUFFIX, Exported, Range, is_replaced, merged, parsed
 from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held, without_offsets
 
@@ -67,21 +68,10 @@ NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
 NO_TIMESTAMP_TYPE: Final = -1
 NOTHING: Final[Json] = dict.fromkeys(RESULT.names)
-DAYS: Final = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
-MICROSECONDS_OF_DAY: Final = 86_400_000_000
 THREADS: Final = 16
 
 Lost: TypeAlias = dict[TopicPartition, list[Range]]
 EVERYTHING: Final = Bounds()
-
-
-class Column(NamedTuple):
-    """The values of a column in a file: the lowest and the highest one (None: there is none), and
-    how many are null. Timestamps are in microseconds."""
-
-    low: int | None
-    high: int | None
-    nulls: int
 
 
 class Written(NamedTuple):
@@ -192,9 +182,9 @@ def write_task(task: Task) -> Iterator[Json]:
         for (topic, day), (path, count) in sorted(files.written.items()):
             name = f"part-{task.run_id}-{task.number:06d}.parquet"
             folders = (f"topic={topic}", f"date={day}")
-            columns = {column: _column(path, column) for column in COLUMNS}
-            if task.is_complete and not _are_dates(columns["timestamp"]):
-                _leave_out_bounds(path, "timestamp")
+            columns = {column: column_of(path, column) for column in COLUMNS}
+            if task.is_complete and not are_dates(columns["timestamp"]):
+                leave_out_bounds(path, "timestamp")
             if is_stored(task.target):
                 write(below(task.target, *folders, name), path)
             else:
@@ -205,37 +195,6 @@ def write_task(task: Task) -> Iterator[Json]:
                 "size": path.stat().st_size,
                 "columns": json.dumps(columns),
             }
-
-
-def _column(path: Path, name: str) -> Column:
-    """The values of a column of integers, or timestamps as they are stored, from a file's
-    metadata."""
-    footer = pq.read_metadata(path)
-    number = footer.schema.to_arrow_schema().get_field_index(name)
-    parts = [
-        footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)
-    ]
-    known = [part for part in parts if part.has_min_max]
-    low = min((part.min_raw for part in known), default=None)
-    high = max((part.max_raw for part in known), default=None)
-    return Column(low, high, sum(part.null_count for part in parts))
-
-
-def _are_dates(column: Column) -> bool:
-    """Whether all timestamps are of years that dates have."""
-    return all(at is None or DAYS[0] <= at // MICROSECONDS_OF_DAY <= DAYS[1] for at in column[:2])
-
-
-def _leave_out_bounds(path: Path, name: str) -> None:
-    """Writes a file anew without the bounds of a column in its metadata. Iceberg's Python library
-    reads them as dates, and would fail."""
-    source = pq.ParquetFile(path)
-    schema, target = source.schema_arrow, path.with_suffix(".anew")
-    others = [column for column in schema.names if column != name]
-    with source, pq.ParquetWriter(target, schema, write_statistics=others) as writer:
-        for batch in source.iter_batches():
-            writer.write_batch(batch)
-    target.replace(path)
 
 
 def _lost(split: Split, report: Json) -> Json:

@@ -1,0 +1,52 @@
+"""The bounds of a column in a Parquet file's metadata, by which readers of tables skip files.
+
+Not here: the commits that have them (export_delta.py, export_iceberg.py)."""
+
+from datetime import date
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow.parquet as pq
+
+DAYS: Final = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
+MICROSECONDS_OF_DAY: Final = 86_400_000_000
+
+
+class Column(NamedTuple):
+    """The values of a column in a file: the lowest and the highest one (None: there is none), and
+    how many are null. Timestamps are in microseconds."""
+
+    low: int | None
+    high: int | None
+    nulls: int
+
+
+def column_of(path: Path, name: str) -> Column:
+    """The values of a column of integers, or timestamps as they are stored, from a file's
+    metadata."""
+    footer = pq.read_metadata(path)
+    number = footer.schema.to_arrow_schema().get_field_index(name)
+    parts = [
+        footer.row_group(group).column(number).statistics for group in range(footer.num_row_groups)
+    ]
+    known = [part for part in parts if part.has_min_max]
+    low = min((part.min_raw for part in known), default=None)
+    high = max((part.max_raw for part in known), default=None)
+    return Column(low, high, sum(part.null_count for part in parts))
+
+
+def are_dates(column: Column) -> bool:
+    """Whether all timestamps are of years that dates have."""
+    return all(at is None or DAYS[0] <= at // MICROSECONDS_OF_DAY <= DAYS[1] for at in column[:2])
+
+
+def leave_out_bounds(path: Path, name: str) -> None:
+    """Writes a file anew without the bounds of a column in its metadata. Iceberg's Python library
+    reads them as dates, and would fail."""
+    source = pq.ParquetFile(path)
+    schema, target = source.schema_arrow, path.with_suffix(".anew")
+    others = [column for column in schema.names if column != name]
+    with source, pq.ParquetWriter(target, schema, write_statistics=others) as writer:
+        for batch in source.iter_batches():
+            writer.write_batch(batch)
+    target.replace(path)

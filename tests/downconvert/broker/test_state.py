@@ -14,7 +14,8 @@ from downconvert.protocol.schemas import ApiKey, Message
 from .asking import ask, begin
 from .fetching import fetched, fetching, request
 from .offset_logs import commit
-from .transacting import NOW, Producing, state
+from .offset_logs import fetch as committed
+from .transacting import NOW, Producing, is_stable, state
 from .writable import writable_broker
 
 SHIFT: Final = 5_000.0  # seconds by which the system's clock is ahead
@@ -35,6 +36,8 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
         offsets_topic_num_partitions=1,
         transaction_state_log_num_partitions=1,
         group_initial_rebalance_delay_ms=2_000,
+        offsets_retention_minutes=60,
+        offsets_retention_check_interval_ms=600_000,
     ) as made:
         made.time_of_day.shift = SHIFT
         yield made
@@ -81,6 +84,25 @@ def test_a_commit_wakes_those_that_fetch_it_and_has_the_time_of_day(broker: Brok
     assert commit(broker, 6, at=("t", 0)) == 0
     assert len(fetched(waiting).records)
     assert {one.timestamp for one in log.records()} == {int((1000 + SHIFT) * 1000)}
+
+
+def test_offsets_are_as_old_as_the_time_of_day_says(broker: Broker) -> None:
+    """Checks come by the clock of deadlines, which does not follow if the system's clock is set."""
+    assert commit(broker, 5) == 0
+    broker.tick(1_600.0)
+    assert committed(broker) == (5, 0)
+    broker.time_of_day.shift += 3_000
+    broker.tick(2_200.0)
+    assert committed(broker) == (-1, 0)
+
+
+def test_a_transaction_that_takes_too_long_is_aborted(broker: Broker) -> None:
+    producing = Producing(broker)
+    assert producing.begin(timeout_ms=1_000) == 0
+    producing.write([b"a"])
+    assert not is_stable(broker)
+    broker.tick(NOW + 10)
+    assert is_stable(broker)
 
 
 def test_a_transaction_wakes_those_that_fetch_it_and_has_the_time_of_day(broker: Broker) -> None:

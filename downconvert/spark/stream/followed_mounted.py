@@ -115,8 +115,9 @@ class MountedLogs:
         self._logs: dict[str, Log] = {}  # by directory
         self._epochs: dict[str, int] = {}  # of the last batches
         self._topic_ids: dict[str, str | None] = {}
-        # Whether a log followed all transactions when it was opened.
+        # Whether a log followed all transactions when its last segment came, and that one's base.
         self._were_sound: dict[str, bool] = {}
+        self._last_bases: dict[str, int | None] = {}
 
     @property
     def costs(self) -> bool:
@@ -143,7 +144,7 @@ class MountedLogs:
             found.setdefault(name, []).append(directory)
         for directory in self._logs.keys() - logs.keys():
             self._logs[directory].close()
-            del self._epochs[directory], self._were_sound[directory]
+            del self._epochs[directory], self._were_sound[directory], self._last_bases[directory]
         self._logs = logs
         if packed:
             self.close()
@@ -183,12 +184,18 @@ class MountedLogs:
             epoch = epoch_of(log, log.end_offset)
             if epoch != NONE or self._epochs[directory] == NONE:
                 self._epochs[directory] = epoch
+                if self._last_bases[directory] != _last_base(log):  # damage may be before it
+                    self._look_for_damage(directory, log)
                 return log
             log.close()
         log = Log.open(Path(directory), open_files=self._open_files)
         self._epochs[directory] = epoch_of(log, log.end_offset)
-        self._were_sound[directory] = not self._options.committed or is_sound(log)
+        self._look_for_damage(directory, log)
         return log
+
+    def _look_for_damage(self, directory: str, log: Log) -> None:
+        self._last_bases[directory] = _last_base(log)
+        self._were_sound[directory] = not self._options.committed or is_sound(log)
 
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
         end = log.end_offset
@@ -202,3 +209,8 @@ class MountedLogs:
         if watermarks is None:
             return max(log.start_offset, end)
         return max(log.start_offset, min(end, watermarks.of(name, str(log.path))))
+
+
+def _last_base(log: Log) -> int | None:
+    """The base offset of the last segment."""
+    return log.segments[-1].base_offset if log.segments else None

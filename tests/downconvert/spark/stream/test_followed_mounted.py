@@ -143,6 +143,28 @@ def test_a_transaction_behind_damage_stays_open(tmp_path: Path, is_last: bool) -
     assert source.latestOffset(source.initialOffset()) == {"a": {"0": 7 if is_last else 9}}
 
 
+def test_a_transaction_behind_damage_that_comes_later_stays_open(tmp_path: Path) -> None:
+    """The log was sound when the stream opened it."""
+    open_ = batch(5, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    batches = [batch(0, 1), batch(2, 3), batch(4), open_, batch(6)]
+    (tmp_path / "a-0").mkdir()
+    indexed_segment(tmp_path / "a-0", 0, *batches[:2], interval=1)
+    source = stream(tmp_path, isolation="read_committed", failOnDataLoss=False, gapTimeoutMs=0)
+    start = source.initialOffset()
+    assert source.latestOffset(start) == {"a": {"0": 4}}
+    (tmp_path / "new").mkdir()
+    indexed_segment(tmp_path / "new", 0, *batches, interval=1)
+    indexed_segment(tmp_path / "new", 7, batch(7, 8))
+    log = tmp_path / "new" / file_name(0, Kind.LOG)
+    data = bytearray(log.read_bytes())
+    position = len(batches[0]) + len(batches[1])
+    data[position : position + 61] = bytes(61)
+    log.write_bytes(data)
+    for file in sorted((tmp_path / "new").iterdir()):
+        (tmp_path / "a-0" / file.name).write_bytes(file.read_bytes())
+    assert source.latestOffset(start) == {"a": {"0": 5}}
+
+
 def test_a_partition_that_is_deleted_as_it_is_looked_at_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

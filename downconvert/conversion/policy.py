@@ -23,7 +23,7 @@ RESPONSE_SIZE_MAX: Final = (
 )  # the record set's size is a 32-bit integer in a fetch response
 WRAPPER_SIZE_MAX: Final = MiB
 
-Refuse: Final = "refuse"
+REFUSE: Final = "refuse"
 
 # Codecs that old clients cannot read, and the one codec that every client can. lz4 in v0 has a
 # wrong frame checksum (KAFKA-3160): half of the clients require it, the others fail on it.
@@ -105,7 +105,7 @@ class ConversionPolicy:
         """Kafka 3.9's observable behaviour, except that it does not send a batch twice."""
         return cls(
             size="estimate",
-            recode={"zstd": Refuse},
+            recode={"zstd": REFUSE},
             trim_compressed=False,
             split_at_gaps=False,
             wrapper_size_max=None,
@@ -125,7 +125,7 @@ class ConversionPolicy:
         policy refuses them."""
         name = codec.name.lower()
         target_codec = self.recode.get(f"{name}:magic{magic}", self.recode.get(name, name))
-        if target_codec == Refuse or (target_codec == "zstd" and magic < 2):
+        if target_codec == REFUSE or (target_codec == "zstd" and magic < 2):
             return None
         return Codec[target_codec.upper()]
 
@@ -146,6 +146,6 @@ def _check_recode(codec: str, target_codec: str) -> None:
         f"recode: {codec!r} is not gzip, snappy, lz4 or zstd, nor these with :magic0 or :magic1",
     )
     _check(
-        target_codec in ("none", "gzip", "snappy", "lz4", Refuse),
+        target_codec in ("none", "gzip", "snappy", "lz4", REFUSE),
         f"recode: {target_codec!r} is not none, gzip, snappy, lz4 or refuse",
     )

@@ -40,7 +40,7 @@ from records.units import KiB
 from .engine import COMPRESSED_WEIGHT
 from .failed import Failed
 from .plan import Steps, at_once
-from .policy import Refuse
+from .policy import REFUSE
 from .send import CHANGED
 
 WINDOW_SIZE: Final = 64 * KiB  # bytes of compressed input, and of decompressed data
@@ -153,7 +153,7 @@ class LazyRecodedRecords:
         target_codec = self._recode.get(header.codec) if header.magic == V2 else None
         if target_codec is None:
             return None
-        if target_codec == Refuse:
+        if target_codec == REFUSE:
             raise UnsupportedCodecError(header.codec.name.lower(), self._at(header))
         return Codec[target_codec.upper()]
 

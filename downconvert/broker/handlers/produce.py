@@ -24,7 +24,7 @@ from downconvert.storage import StorageError
 from records import BatchHeader, CorruptRecordsError, MemoryRecords
 from records.formats import NO_TIMESTAMP, V2, Codec
 
-NOBODY, LEADER, ALL = 0, 1, -1  # acks
+NO_ACKS, LEADER, ALL = 0, 1, -1  # acks
 BATCHES_VERSION: Final = 3  # from here on a request has one v2 batch for each partition
 ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11  # the first version with TRANSACTION_ABORTABLE
@@ -106,7 +106,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
         _produce(broker, exchange, topic, one, now, found, lacks_id=lacks_id)
         for topic, one, found in received
     ]
-    if body.acks == NOBODY:
+    if body.acks == NO_ACKS:
         if any(one.code is not ErrorCode.NONE for one in produced):
             codes = {one.code.name for one in produced} - {ErrorCode.NONE.name}
             exchange.hang_up(f"its records are refused without an answer: {min(codes)}")
@@ -144,7 +144,7 @@ def _produce(
         found, partition = _find(broker, topic, one.index, version)
         data = memoryview(b"") if one.records is None else memoryview(one.records)
         _check_version(*read, version)
-        if acks not in (NOBODY, LEADER, ALL):
+        if acks not in (NO_ACKS, LEADER, ALL):
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks {acks}")
         produced.start_offset = partition.start_offset
         check = partial(_check_batch, broker, exchange.request, partition)

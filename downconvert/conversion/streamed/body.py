@@ -23,7 +23,7 @@ from records.kernel import Buffer
 _SCRATCH_SIZE: Final = 4096  # bytes, for skipped data
 
 
-class Body(DecompressedWindow):
+class DecompressedBody(DecompressedWindow):
     """A window over a batch's records, which can also be read again."""
 
     __slots__ = ("_chunk_size", "_compressed", "_replays")

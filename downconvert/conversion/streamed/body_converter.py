@@ -18,7 +18,7 @@ from records.errors import CorruptRecordsError, RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
 from records.kernel import Outcome, Transcoder
 
-from .body import Body
+from .body import DecompressedBody
 from .large import Steps
 from .large_inner import InnerFormat, ScannedRecord, scan_inner
 from .output import Output
@@ -82,7 +82,7 @@ class BodyConverter:
         """The largest size that the buffer has had."""
         return self._largest_inner + self._largest_wrapper
 
-    def convert(self, body: Body, codec: Codec, inner: InnerFormat) -> Iterator[int]:
+    def convert(self, body: DecompressedBody, codec: Codec, inner: InnerFormat) -> Iterator[int]:
         """Converts a body that the kernel has entered. Yields the sizes of pieces, 0 if a step made
         none."""
         if codec is Codec.NONE:
@@ -100,7 +100,7 @@ class BodyConverter:
 
     # --- plain messages
 
-    def _plain(self, body: Body, inner: InnerFormat) -> Iterator[int]:
+    def _plain(self, body: DecompressedBody, inner: InnerFormat) -> Iterator[int]:
         transcoder, output = self._transcoder, self._output
         while True:
             window = (body.buffer, body.start, body.filled, body.remaining)
@@ -125,7 +125,7 @@ class BodyConverter:
             elif outcome == DAMAGE:
                 raise self._damage(body)
 
-    def _large_plain(self, record: ScannedRecord, body: Body) -> Iterator[int]:
+    def _large_plain(self, record: ScannedRecord, body: DecompressedBody) -> Iterator[int]:
         output = self._output
         if output.is_measuring:
             yield record.message.size
@@ -136,7 +136,7 @@ class BodyConverter:
 
     # --- wrappers
 
-    def _wrapped(self, body: Body, codec: Codec, inner: InnerFormat) -> Iterator[int]:
+    def _wrapped(self, body: DecompressedBody, codec: Codec, inner: InnerFormat) -> Iterator[int]:
         wrapper = self._wrapper(codec, inner)
         try:
             while (todo := self._step(body, wrapper)) is not Next.END:
@@ -159,7 +159,7 @@ class BodyConverter:
     def _wrapper(self, codec: Codec, inner: InnerFormat) -> Wrapper:
         return Wrapper(codec, inner.magic, self._level, self._inner_view)
 
-    def _step(self, body: Body, wrapper: Wrapper) -> Next:
+    def _step(self, body: DecompressedBody, wrapper: Wrapper) -> Next:
         """Converts the contents of the body's window into the wrapper's buffer."""
         capacity = len(self._inner)
         limit = min(capacity, self._limit - wrapper.flushed)
@@ -198,11 +198,13 @@ class BodyConverter:
         transcoder.start_wrapper()
         self.wrapper_heads += MESSAGE_OVERHEAD[made[MAGIC_AT]]
         self._largest_wrapper = max(self._largest_wrapper, len(made))
-        return self._output.wrapper(made)
+        return self._output.emit_wrapper(made)
 
     # --- large records
 
-    def _large_within(self, wrapper: Wrapper, body: Body, inner: InnerFormat) -> Iterator[int]:
+    def _large_within(
+        self, wrapper: Wrapper, body: DecompressedBody, inner: InnerFormat
+    ) -> Iterator[int]:
         """A large record in the batch's only wrapper, as Kafka does."""
         wrapper.flush()
         record = yield from self._scan(body, inner)
@@ -210,7 +212,9 @@ class BodyConverter:
             first_offset = self._transcoder.wrapper[1]
             yield from self._written(wrapper, record, body, inner, first_offset)
 
-    def _large_alone(self, codec: Codec, body: Body, inner: InnerFormat) -> Iterator[int]:
+    def _large_alone(
+        self, codec: Codec, body: DecompressedBody, inner: InnerFormat
+    ) -> Iterator[int]:
         """A large record in a wrapper of its own, or plain if that wrapper would be too large."""
         record = yield from self._scan(body, inner)
         if record is None:
@@ -224,14 +228,14 @@ class BodyConverter:
             self._transcoder.start_wrapper()
             yield from self._large_plain(record, body)
 
-    def _scan(self, body: Body, inner: InnerFormat) -> Steps[ScannedRecord | None]:
+    def _scan(self, body: DecompressedBody, inner: InnerFormat) -> Steps[ScannedRecord | None]:
         return scan_inner(self._transcoder, self._request, body, inner, self._inner_view)
 
     def _written(
         self,
         wrapper: Wrapper,
         record: ScannedRecord,
-        body: Body,
+        body: DecompressedBody,
         inner: InnerFormat,
         first_offset: int,
     ) -> Iterator[int]:
@@ -247,6 +251,6 @@ class BodyConverter:
                 return
             yield 0
 
-    def _damage(self, body: Body) -> CorruptRecordsError:
+    def _damage(self, body: DecompressedBody) -> CorruptRecordsError:
         reason, index = self._transcoder.damage or ("damaged", body.start)
         return body.damage(reason, index)

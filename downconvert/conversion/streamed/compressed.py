@@ -30,7 +30,7 @@ from records.formats import (
 from records.kernel import Transcoder
 from records.units import KiB
 
-from .body import Body
+from .body import DecompressedBody
 from .body_converter import BodyConverter
 from .large import Steps
 from .large_inner import InnerFormat
@@ -93,7 +93,7 @@ class CompressedEntries:
         self._largest_buffers = 0
         self._largest_body = 0
         self._converter: BodyConverter | None = None
-        self._body: Body | None = None  # the body that is read a window at a time
+        self._body: DecompressedBody | None = None  # the body that is read a window at a time
         self._decompressed = 0  # bytes of earlier bodies
         self._source_bytes = 0
         self._batches = 0  # converted before this entry
@@ -178,7 +178,7 @@ class CompressedEntries:
         at = 0
         while at < len(made):
             size = PREFIX.unpack_from(made, at)[1] + PREFIX.size
-            yield self._output.wrapper(made[at : at + size])
+            yield self._output.emit_wrapper(made[at : at + size])
             at += size
 
     def _finish(self, entry: CompressedEntry) -> None:
@@ -191,7 +191,7 @@ class CompressedEntries:
         """Whether records below the first offset are left out. Plain messages always trim."""
         return self._request.policy.trim_compressed or entry.target_codec is Codec.NONE
 
-    def _enter_batch(self, entry: CompressedEntry) -> tuple[Body, InnerFormat] | None:
+    def _enter_batch(self, entry: CompressedEntry) -> tuple[DecompressedBody, InnerFormat] | None:
         """Enters a v2 batch. None if no record is kept."""
         log, request = self._log, self._request
         header = BATCH_HEADER.unpack_from(log.source, log.start)
@@ -206,7 +206,9 @@ class CompressedEntries:
         )
         return self._open(compressed), InnerFormat(request.to_magic, trim, is_batch=True)
 
-    def _enter_message(self, entry: CompressedEntry) -> Steps[tuple[Body, InnerFormat] | None]:
+    def _enter_message(
+        self, entry: CompressedEntry
+    ) -> Steps[tuple[DecompressedBody, InnerFormat] | None]:
         """Enters a v0 or v1 message, after reading all of it. None if no message inside is kept."""
         log, request, magic = self._log, self._request, entry.magic
         value = value_range(log.records, log.position, entry.size, magic)
@@ -239,7 +241,7 @@ class CompressedEntries:
         yield from window.skip_in_steps(window.base + window.start + size + PREFIX.size)
         return offset
 
-    def _open(self, compressed: CompressedBytes) -> Body:
+    def _open(self, compressed: CompressedBytes) -> DecompressedBody:
         """The decompressed bytes."""
         chunk_size = self._request.policy.chunk_size
         data = self._compressed(compressed.start, compressed.size)
@@ -247,12 +249,12 @@ class CompressedEntries:
             whole = compressed.at_once(data, self._one_shot)
             if whole is not None:
                 self._largest_body = max(self._largest_body, len(whole))
-                return Body(compressed, whole, chunk_size, whole=True)
+                return DecompressedBody(compressed, whole, chunk_size, whole=True)
         if not self._window:
             self._window = buffers.take(self._window_size)
             self._took_buffers()
         self._decompressed = self.decompressed
-        self._body = Body(compressed, self._window, chunk_size, whole=False)
+        self._body = DecompressedBody(compressed, self._window, chunk_size, whole=False)
         return self._body
 
     def _compressed(self, begins: int, size: int) -> memoryview | None:

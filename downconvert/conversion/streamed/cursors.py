@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from records.files.source import Records
 
-from .body import Body, ended
+from .body import DecompressedBody, ended
 
 _READ_AHEAD: Final = 512
 
@@ -65,7 +65,7 @@ class FileCursor:
 class BodyCursor:
     """A batch's decompressed bytes from its window's start on. Reading consumes them."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: DecompressedBody) -> None:
         self._body = body
 
     def read_into(self, target: memoryview) -> int:

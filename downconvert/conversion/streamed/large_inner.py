@@ -20,7 +20,7 @@ from records.formats import (
 )
 from records.kernel import Transcoder
 
-from .body import Body
+from .body import DecompressedBody
 from .cursors import BodyCursor
 from .large import Damage, LargeMessage, MessageStart, Steps, scan_message, scan_record
 
@@ -52,7 +52,7 @@ class ScannedRecord:
 def scan_inner(
     transcoder: Transcoder,
     request: Request,
-    body: Body,
+    body: DecompressedBody,
     inner: InnerFormat,
     scratch: memoryview | None,
 ) -> Steps[ScannedRecord | None]:
@@ -91,7 +91,7 @@ def scan_inner(
 
 
 def _entry_head(
-    body: Body, inner: InnerFormat, append_time: int | None, damage: Damage
+    body: DecompressedBody, inner: InnerFormat, append_time: int | None, damage: Damage
 ) -> tuple[int, int, int, int]:
     """Offset, timestamp, size and bytes before the key of the entry at the body's start."""
     offset, size = PREFIX.unpack_from(body.buffer, body.start)

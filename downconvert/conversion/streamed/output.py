@@ -42,7 +42,7 @@ class Output:
         """Makes the bytes in `target` the next piece."""
         self.ready = self.target
 
-    def wrapper(self, message: bytes) -> int:
+    def emit_wrapper(self, message: bytes) -> int:
         """Makes a compressed message the next piece. Returns the piece's size."""
         self.ready = memoryview(message)
         return len(message)

@@ -14,7 +14,7 @@ import pytest
 from downconvert import LazyDownConvertRecords, LazyDownConvertSend
 from downconvert.broker import Broker
 from downconvert.conversion.recode import LazyRecodedRecords, LazyRecodedSend
-from downconvert.conversion.streamed.body import Body
+from downconvert.conversion.streamed.body import DecompressedBody
 from downconvert.gateway.network import connection, delivery
 from downconvert.gateway.network.conversion_pool import (
     AGAIN,
@@ -105,7 +105,7 @@ def test_a_small_fetch_that_takes_long_goes_on_in_the_pool(
 ) -> None:
     with cluster(tmp_path, "t") as (broker, port), gateway(port) as running:
         append(broker, batch(0, codec=Codec.GZIP, size=BOMB))
-        threads.watch(Body, "fill")
+        threads.watch(DecompressedBody, "fill")
         with Wire(running.address) as client:
             answer = client.ask(ApiKey.Fetch, 1, fetch_body(0, max_bytes=1 << 22))
     assert [len(value) for value in values_of(answer.responses[0].partitions[0])] == [BOMB]

@@ -44,7 +44,7 @@ from downconvert.spark.read.rows import read_records
 from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, write
 from downconvert.storage.names import TopicPartition
 
-from .column_bounds import DAYS, Column, are_dates, column_of, leave_out_bounds
+from .export_columns import COLUMNS, DAYS, Column, are_dates, column_of, leave_out_bounds
 from .export_manifest import FOLDER, SUFFIX, Exported, Range, is_replaced, merged, parsed
 from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held, without_offsets
 
@@ -60,8 +60,6 @@ RESULT: Final = pa.schema(
         ("columns", pa.string()),  # of a file: JSON of Written's
     ]
 )
-# The columns of which tables have statistics.
-COLUMNS: Final = ("partition", "offset", "timestamp", "timestampType")
 ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-([0-9a-f]{32})-[0-9]{6}\.parquet")
 BEGUN: Final = ".begun"  # the end of the name of an object that says that a run has begun
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"

@@ -1,6 +1,6 @@
-"""The bounds of a column in a Parquet file's metadata, by which readers of tables skip files.
+"""The bounds of columns in the metadata of a Parquet file: readers of tables skip files by them.
 
-Not here: the commits that have them (export_delta.py, export_iceberg.py)."""
+Not here: writing files (export_stored.py), how a table notes it (export_delta.py)."""
 
 from datetime import date
 from pathlib import Path
@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 import pyarrow.parquet as pq
 
+# The columns of which tables have statistics.
+COLUMNS: Final = ("partition", "offset", "timestamp", "timestampType")
 DAYS: Final = (date.min - date(1970, 1, 1)).days, (date.max - date(1970, 1, 1)).days
 MICROSECONDS_OF_DAY: Final = 86_400_000_000
 

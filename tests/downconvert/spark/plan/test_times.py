@@ -107,6 +107,20 @@ def test_absent_offsets_right_before_the_first_record_may_be_as_young(tmp_path: 
     assert offsets(tmp_path, endingTimestamp=90) == list(range(9))
 
 
+def test_of_absent_offsets_those_that_a_cleaner_has_not_come_to_may_be_as_young(
+    tmp_path: Path,
+) -> None:
+    copy_of(tmp_path, 0, 20)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 15\n")
+    with pytest.raises(MissingOffsetsError, match="offsets 15 up to 20"):
+        rows(tmp_path, startingTimestamp=120)
+    found = rows(tmp_path, mode="PERMISSIVE", startingTimestamp=120)
+    assert [row["offset"] for row in found] == [None, *range(20, 30)]
+    assert (found[0]["_corrupt"]["startOffset"], found[0]["_corrupt"]["endOffset"]) == (15, 20)
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 20\n")
+    assert offsets(tmp_path, startingTimestamp=120) == list(range(20, 30))
+
+
 def test_a_damaged_end_may_be_as_young(tmp_path: Path) -> None:
     directory = copy_of(tmp_path, 0, 10)
     change(directory / file_name(10, Kind.LOG), SIZE, b"\xff" * BATCH_HEADER_SIZE)

@@ -31,18 +31,20 @@ class Lake:
             return DeltaTarget(str(self._path / "lake"))
         return IcebergTarget("lake.events", None, self._catalog)
 
+    def table(self) -> Any:
+        """The table as its own library opens it. None: there is none."""
+        if self._kind == "delta":
+            path = str(self._path / "lake")
+            return DeltaTable(path) if DeltaTable.is_deltatable(path) else None
+        catalog = load_catalog(None, **self._catalog)
+        return catalog.load_table("lake.events") if catalog.table_exists("lake.events") else None
+
     def records(self) -> list[tuple[int, bytes]]:
         """Offsets and values, as its own reader says. There are none without a table."""
         if self._kind == "parquet":
             return [(row[2], row[3]) for row in archived(self.target)]
-        if self._kind == "delta":
-            path = str(self._path / "lake")
-            if not DeltaTable.is_deltatable(path):
-                return []
-            found = DeltaTable(path).to_pyarrow_table()
-        else:
-            catalog = load_catalog(None, **self._catalog)
-            if not catalog.table_exists("lake.events"):
-                return []
-            found = catalog.load_table("lake.events").scan().to_arrow()
+        table = self.table()
+        if table is None:
+            return []
+        found = table.to_pyarrow_table() if self._kind == "delta" else table.scan().to_arrow()
         return sorted((row["offset"], row["value"]) for row in found.to_pylist())

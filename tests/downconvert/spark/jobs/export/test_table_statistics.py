@@ -22,7 +22,7 @@ KINDS: Final = ("delta", "iceberg")
 
 def files_and_rows(lake: Lake, kind: str, column: str, asked: str, value: Any) -> tuple[int, int]:
     """How many files a reader opens for a filter, and how many rows it gives."""
-    table: Any = lake.target._table
+    table = lake.table()
     if kind == "iceberg":
         text = repr(value) if isinstance(value, str) else value
         words = f"{column} {asked}" if value is None else f"{column} {asked} {text}"

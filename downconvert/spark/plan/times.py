@@ -63,13 +63,13 @@ def _indexed(
 ) -> Moment | None:
     """By the time indexes of the leader's copy. None: they or the copy may leave out records, or
     they lead to a deleted record."""
-    offset, is_sound = whole.offset_for(timestamp), whole.damage is None
+    offset = whole.offset_for(timestamp)
     if offset is not None and offset < log.start_offset:
         return None
     end = OFFSET_MAX if offset is None else offset
     before = [one for one in log.segments if one.base_offset <= end]
     if (
-        is_sound
+        not (offset is None and is_damaged_after(log.segments[-1], whole.end_offset))
         and all(leaves_out_older(one, timestamp) for one in before)
         and not any(is_incomplete(one, cleaned) for one in before if one.base_offset < end)
     ):

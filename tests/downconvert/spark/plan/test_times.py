@@ -13,7 +13,7 @@ from downconvert.spark.read.reader import SegmentReader
 from downconvert.storage.names import Kind, file_name
 from records.formats import BATCH_HEADER_SIZE
 from tests.downconvert.spark.reading import packed, reader, rows
-from tests.downconvert.storage.logs import batch, indexed_segment
+from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 ALL = list(range(30))
 SIZE = len(batch(*range(5)))
@@ -121,11 +121,20 @@ def test_of_absent_offsets_those_that_a_cleaner_has_not_come_to_may_be_as_young(
     assert offsets(tmp_path, startingTimestamp=120) == list(range(20, 30))
 
 
-def test_a_damaged_end_may_be_as_young(tmp_path: Path) -> None:
-    directory = copy_of(tmp_path, 0, 10)
-    change(directory / file_name(10, Kind.LOG), SIZE, b"\xff" * BATCH_HEADER_SIZE)
-    found = rows(tmp_path, mode="PERMISSIVE", startingTimestamp=150)
-    assert [row["_corrupt"]["startOffset"] for row in found] == [15]
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize(
+    "changed", [b"\xff" * BATCH_HEADER_SIZE, bytes(BATCH_HEADER_SIZE)], ids=["changed", "zeros"]
+)
+def test_a_damaged_end_may_be_as_young(tmp_path: Path, changed: bytes, is_packed: bool) -> None:
+    """Zeros up to the end would be room that is not written yet."""
+    path = tmp_path / "logs"
+    copy_of(path, 0)
+    segment(path / "a-0", 10, *(batch(*range(at, at + 5)) for at in (10, 15, 20)))
+    change(path / "a-0" / file_name(10, Kind.LOG), SIZE, changed)
+    tmp_path = packed(path) if is_packed else path
+    for at in (150, 240):
+        found = rows(tmp_path, mode="PERMISSIVE", startingTimestamp=at)
+        assert [row["_corrupt"]["startOffset"] for row in found] == [15]
     assert offsets(tmp_path, mode="DROPMALFORMED", startingTimestamp=120) == [12, 13, 14]
 
 

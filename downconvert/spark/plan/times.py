@@ -69,12 +69,17 @@ def _indexed(
     end = OFFSET_MAX if offset is None else offset
     before = [one for one in log.segments if one.base_offset <= end]
     if (
-        not (offset is None and is_damaged_after(log.segments[-1], whole.end_offset))
+        not (offset is None and _hides_more(log, whole.end_offset))
         and all(leaves_out_older(one, timestamp) for one in before)
         and not any(is_incomplete(one, cleaned) for one in before if one.base_offset < end)
     ):
         return Moment(offset, offset)
     return None
+
+
+def _hides_more(log: PartitionLog, end: int) -> bool:
+    """Whether damage at the log's end may hide records."""
+    return any(is_damaged_after(last, end) for last in log.segments[-1:])
 
 
 @contextmanager

@@ -1,0 +1,75 @@
+"""The operator's keys decrypt data keys, each by its id, and errors name the cause."""
+
+import base64
+from pathlib import Path
+
+import pytest
+from Crypto.Cipher import PKCS1_OAEP
+from Crypto.Hash import SHA3_512
+from Crypto.PublicKey import RSA
+
+from downconvert.spark.stores.data_keys import NAME, DataKeys, KeyFileError, parse_keys
+from downconvert.storage.errors import CorruptFileError
+
+FIRST = RSA.generate(2048)
+SECOND = RSA.generate(2048)
+
+
+def encrypted(key_id: str, key: RSA.RsaKey, data: bytes) -> str:
+    sealed = PKCS1_OAEP.new(key.public_key(), SHA3_512).encrypt(data)
+    return f"{key_id}:{base64.b64encode(sealed).decode()}"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, str]:
+    found = {"one": tmp_path / "first.pem", "two": tmp_path / "second.pem"}
+    found["one"].write_bytes(FIRST.export_key())
+    found["two"].write_bytes(SECOND.export_key())
+    return {key_id: str(path) for key_id, path in found.items()}
+
+
+def test_each_data_key_is_decrypted_with_the_key_of_its_id(files: dict[str, str]) -> None:
+    keys = DataKeys(files)
+    for _ in range(2):
+        assert keys.decrypted(encrypted("one", FIRST, b"a" * 32), "m") == b"a" * 32
+        assert keys.decrypted(encrypted("two", SECOND, b"b" * 32), "m") == b"b" * 32
+
+
+def test_a_data_key_encrypted_with_another_key_is_corrupt(files: dict[str, str]) -> None:
+    with pytest.raises(CorruptFileError, match="'one' does not open"):
+        DataKeys(files).decrypted(encrypted("one", SECOND, b"a"), "m")
+
+
+def test_no_given_files_means_none_even_if_the_environment_has_some(
+    files: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, f"one={files['one']}")
+    text = encrypted("one", FIRST, b"a")
+    assert DataKeys().decrypted(text, "m") == b"a"
+    with pytest.raises(KeyFileError, match="m is encrypted with the key 'one'"):
+        DataKeys({}).decrypted(text, "m")
+
+
+@pytest.mark.parametrize("encoded", ["YQ=", "Y Q==", "Y!Q=="])
+def test_a_malformed_data_key_is_corrupt(files: dict[str, str], encoded: str) -> None:
+    with pytest.raises(CorruptFileError, match="malformed key"):
+        DataKeys(files).decrypted(f"one:{encoded}", "m")
+
+
+def test_a_key_file_that_is_missing_or_no_key_is_named(tmp_path: Path) -> None:
+    other = tmp_path / "other.pem"
+    other.write_text("no key")
+    for path in (other, tmp_path / "missing.pem"):
+        with pytest.raises(KeyFileError, match=path.name):
+            DataKeys({"one": str(path)}).decrypted("one:YQ==", "m")
+
+
+def test_keys_are_parsed_with_spaces_and_equals_signs_in_paths() -> None:
+    assert parse_keys(" a = /x=y.pem , b=/z.pem,, ") == {"a": "/x=y.pem", "b": "/z.pem"}
+    assert parse_keys("") == {}
+
+
+@pytest.mark.parametrize("text", ["a", "=/x.pem", "a=", "a=/x.pem,b"])
+def test_a_key_without_an_id_or_a_path_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="keys are given as"):
+        parse_keys(text)

@@ -65,7 +65,7 @@ def test_only_other_brokers_with_a_replica_are_followers(
     follower: Partition, replica_id: int
 ) -> None:
     """The leader itself is none of its followers."""
-    follower.assign(decision(2, 2, leader=OWN), 0.0)
+    follower.assign(decision(2, OWN), 0.0)
     with pytest.raises(ApiError, match=f"broker {replica_id} has no replica") as caught:
         follower.follower_fetched(replica_id, 5, 0.0)
     assert caught.value.code is ErrorCode.UNKNOWN_LEADER_EPOCH

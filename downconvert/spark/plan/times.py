@@ -64,7 +64,8 @@ def _indexed(
     """By the time indexes of the leader's copy. None: they or the copy may leave out records, or
     they lead to a deleted record."""
     offset = whole.offset_for(timestamp)
-    if offset is not None and offset < log.start_offset:
+    begins_later = whole.start_offset > log.start_offset  # other copies have what is before
+    if begins_later or (offset is not None and offset < log.start_offset):
         return None
     end = OFFSET_MAX if offset is None else offset
     before = [one for one in log.segments if one.base_offset <= end]

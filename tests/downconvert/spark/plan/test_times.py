@@ -160,6 +160,15 @@ def test_a_deleted_record_is_not_the_first_of_its_time(tmp_path: Path) -> None:
             assert offsets(place, startingTimestamp=100) == left
 
 
+def test_a_copy_that_notes_its_own_start_hides_no_earlier_record(tmp_path: Path) -> None:
+    copy_of(tmp_path / "b1", 10, 20)
+    (tmp_path / "b1" / "log-start-offset-checkpoint").write_text("0\n1\na 0 10\n")
+    copy_of(tmp_path / "b2", 0, 10)
+    assert offsets(tmp_path) == ALL
+    assert offsets(tmp_path, startingTimestamp=50) == ALL[5:]
+    assert offsets(tmp_path, endingTimestamp=50) == ALL[:5]
+
+
 def filtered(path: Path, at: int) -> list[int]:
     """The offsets that a query reads with a filter of timestamps from `at` on."""
     source: SegmentReader = reader(path)

@@ -2,7 +2,6 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,6 +18,8 @@ from tests.downconvert.broker.asking import frame, parsed
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import message_set, produce_body
 from tests.waiting import wait_for
+
+from .connected import with_stream
 
 CLIENTS = 6
 SIZE = 200 * KiB
@@ -59,22 +60,6 @@ def test_what_a_client_that_goes_has_sent_is_given_back(tmp_path: Path) -> None:
 # --- one request, over a connection without a gateway
 
 
-def with_client(use: Callable[[Stream, socket.socket], Awaitable[None]]) -> None:
-    """A client's stream, and the client."""
-
-    async def run() -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            loop, stream = asyncio.get_running_loop(), Stream()
-            await loop.connect_accepted_socket(lambda: stream, ours)
-            try:
-                await use(stream, theirs)
-            finally:
-                stream.close()
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("size", [100, PREFIX_SIZE, PREFIX_SIZE + 1000])
 @pytest.mark.parametrize("excess", [0, 1])
 def test_a_request_of_exactly_the_limit_is_read_whole(size: int, excess: int) -> None:
@@ -96,7 +81,7 @@ def test_a_request_of_exactly_the_limit_is_read_whole(size: int, excess: int) ->
         assert bytes(client.available) == b"next"
         assert memory.free == 1 << 20
 
-    with_client(use)
+    with_stream(use)
 
 
 def test_a_client_has_one_time_for_a_whole_request_however_it_sends_its_bytes() -> None:
@@ -122,4 +107,4 @@ def test_a_client_has_one_time_for_a_whole_request_however_it_sends_its_bytes() 
         finally:
             sending.cancel()
 
-    with_client(use)
+    with_stream(use)

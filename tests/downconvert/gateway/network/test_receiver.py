@@ -1,8 +1,6 @@
 """Bytes that go to a sink as they arrive: exactly as many as are asked for, while it takes them."""
 
-import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from threading import Barrier, Thread
 from typing import Final
 
@@ -11,6 +9,9 @@ import pytest
 from downconvert.gateway.network.ended import ConnectionEndedError
 from downconvert.gateway.network.receiver import SCRATCH_SIZE, Receiver, scratch
 from downconvert.gateway.network.streams import BUFFER_SIZE, Stream
+
+from .connected import Use
+from .connected import with_stream as connected
 
 DATA: Final = bytes(range(256)) * 4
 ERRORS: Final = (OSError(28, "No space left on device"), ConnectionEndedError("the cluster"))
@@ -117,24 +118,9 @@ def test_threads_read_into_buffers_of_their_own() -> None:
 # --- by a connection
 
 
-Use = Callable[[Stream, socket.socket], Awaitable[None]]
-
-
 def with_stream(use: Use) -> None:
-    """A stream, and the other side of its connection."""
-
-    async def run() -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            loop = asyncio.get_running_loop()
-            stream = Stream("the cluster", patience=5.0)
-            await loop.connect_accepted_socket(lambda: stream, ours)
-            try:
-                await use(stream, theirs)
-            finally:
-                stream.close()
-
-    asyncio.run(run())
+    """A connection to the cluster that is given up after five seconds of silence."""
+    connected(use, lambda: Stream("the cluster", patience=5.0))
 
 
 @pytest.mark.parametrize("size", [1, 10, 4_000, BUFFER_SIZE, 60_000])

@@ -2,31 +2,13 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 
 import pytest
 
 from downconvert.gateway.network.ended import ConnectionEndedError
 from downconvert.gateway.network.streams import BUFFER_SIZE, Stream
 
-Use = Callable[[Stream, socket.socket], Awaitable[None]]
-
-
-def with_stream(use: Use) -> None:
-    """A stream, and the other side of its connection."""
-
-    async def run() -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            loop = asyncio.get_running_loop()
-            stream = Stream()
-            await loop.connect_accepted_socket(lambda: stream, ours)
-            try:
-                await use(stream, theirs)
-            finally:
-                stream.close()
-
-    asyncio.run(run())
+from .connected import with_stream
 
 
 @pytest.mark.parametrize("size", [1, 4, 1000])

@@ -1,4 +1,4 @@
-"""What goes on to the cluster of one request, and what is answered in place of the rest.
+"""The gateway forwards the permitted parts of a request, and answers the rest itself.
 
 Not here: which fields have names (test_names.py, gateway/test_permissions.py), pages of topics, and
 operations that a response shows (test_permissions_shown.py)."""

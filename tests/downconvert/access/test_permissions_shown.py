@@ -1,4 +1,4 @@
-"""What a client sees of a response: pages of topics, operations, and what has an id only.
+"""A client sees the permitted parts of a response: topics, operations, and ids without names.
 
 Not here: requests, and the answers to what is refused (test_permissions.py)."""
 

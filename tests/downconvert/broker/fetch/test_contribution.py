@@ -1,4 +1,4 @@
-"""What one partition adds to an answer, and which records fit in it."""
+"""One partition adds records to a response, as many as fit in it."""
 
 from pathlib import Path
 

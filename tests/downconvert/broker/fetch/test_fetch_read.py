@@ -1,4 +1,4 @@
-"""What one pass over the partitions of a fetch has found."""
+"""One pass over the partitions of a fetch finds records, errors and bytes to wait for."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 def read(broker: Broker) -> FetchRead:
-    """Of a partition in epoch 6, one that is not here, and one in epoch 9."""
+    """A fetch of a partition in epoch 6, of an absent one, and of one in epoch 9."""
     made = FetchRead()
     partitions = [broker.topics["a"].partitions[0], None, broker.topics["b"].partitions[0]]
     for partition, contribution, epoch in zip(partitions, FOUND, (6, 0, 9), strict=True):

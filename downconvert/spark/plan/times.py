@@ -62,11 +62,10 @@ def _indexed(
     log: PartitionLog, whole: Log, timestamp: int, cleaned: Callable[[SegmentFile], int]
 ) -> Moment | None:
     """By the time indexes of the leader's copy. None: they or the copy may leave out records, or
-    they lead to a deleted record."""
-    offset = whole.offset_for(timestamp)
-    begins_later = whole.start_offset > log.start_offset  # other copies have what is before
-    if begins_later or (offset is not None and offset < log.start_offset):
+    have deleted ones."""
+    if whole.start_offset != log.start_offset:  # other copies have deleted more, or less
         return None
+    offset = whole.offset_for(timestamp)
     end = OFFSET_MAX if offset is None else offset
     before = [one for one in log.segments if one.base_offset <= end]
     if (

@@ -8,12 +8,12 @@ Not here: writing the directories (tree_files.py)."""
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from records.formats import V2
 
-from .tree_log import Batch, Transactions, appended, transactions
+from .tree_log import PRODUCERS, Batch, Transactions, appended, transactions
 
 NAME: Final = "a-0"
 TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAQ"
@@ -145,18 +145,33 @@ class Tree:
         """The values of the log's records, by offset."""
         return {offset: value for one in self.log for offset, _, value in one.records}
 
-    def transactions(self, end: int) -> Transactions:
-        """The transactions that the files show of a log with this end offset. Markers before the
-        start count wherever they are: nothing before it is read."""
+    def transactions(self, end: int, *, with_snapshots: bool = False) -> Transactions:
+        """The transactions that the files show of a log with this end offset. `with_snapshots`:
+        also those whose first records no copy has, because a snapshot of producers has them.
+
+        Below the start of the log nothing is read. A batch there that no reader can find may have
+        been a marker, so it ends all transactions that are open."""
         start = self.seen()[0]
-        held = {
+        readable = {
+            one for copy in self.copies for piece in copy.pieces for one in piece.readable()
+        }
+        held = readable | {
             one
             for copy in self.copies
             for piece in copy.pieces
-            for one in (*piece.readable(), *(one for one in piece.batches if one.last >= start))
+            for one in piece.batches
+            if one.last >= start
         }
-        held |= {one for one in self.log if not one.records and one.last < start}
-        return transactions(one for one in self.log if one in held and one.last < end)
+        first = min((piece.base for copy in self.copies for piece in copy.present()), default=0)
+        found: list[Batch] = []
+        for one in self.log:
+            if one.last >= end:
+                break
+            if one in held or with_snapshots or (not one.records and one.last < start):
+                found.append(one)
+            if first <= one.base and one.last < start and one not in readable:
+                found += [replace(one, records=(), producer=who, aborts=False) for who in PRODUCERS]
+        return transactions(found)
 
     @property
     def is_hurt(self) -> bool:

@@ -33,7 +33,7 @@ from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
 from .tree_damage import varied, write_varied
 from .tree_history import check_history
-from .tree_log import KEYS, transactions
+from .tree_log import KEYS
 from .tree_model import Tree
 from .tree_reads import joined, other_reads, range_of, within
 from .tree_shapes import SHAPED
@@ -162,7 +162,7 @@ def _committed(tree: Tree, place: str, found: list[int]) -> None:
     expected = [at for at in found if at not in known.records and at < known.stable(end)]
     if any(copy.has_snapshots and "snapshot" not in copy.lost_notes for copy in tree.copies):
         # a snapshot has transactions whose first records no copy has
-        full = transactions(one for one in tree.log if one.last < end)
+        full = tree.transactions(end, with_snapshots=True)
         with_it = [at for at in found if at not in full.records and at < full.stable(end)]
         expected = min(expected, with_it, key=len)
         known = known._replace(records=known.records & full.records, spans=known.spans + full.spans)
@@ -288,7 +288,7 @@ def _export(
         write_varied(tree, logs, is_healed=True)
         healed = rows(place, mode="PERMISSIVE")  # retention may still have made a gap
         whole = [row["offset"] for row in healed if row["_corrupt"] is None]
-        start = whole[0] if whole else 0
+        start = whole[0] if whole else OFFSET_MAX  # what was removed before stays archived
         exported(patch, place, lake, skip_damaged=len(whole) < len(healed))
         late = [at for at in _offsets(lake) if at >= start]
         is_right = set(late) >= (tree.had() & set(whole)) and len(set(late)) == len(late)

@@ -137,17 +137,22 @@ def _is_sound_snapshot(path: Path) -> bool:
 
 
 def is_sound(log: Log) -> bool:
-    """Whether headers lead to the end of each segment after the last snapshot of producers. Behind
-    damage, transactions were not followed."""
+    """Whether headers lead to the end of each segment after the last snapshot of producers, and
+    from each segment to the next one. Behind damage and behind a gap, transactions were not
+    followed."""
+    following = log.end_offset
     for segment in reversed(log.segments):
-        end = log.end_of(segment)
+        reached = segment.base_offset
         try:
-            for _ in segment.slice(0, end).batches():
-                pass
+            for header in segment.slice(0, log.end_of(segment)).batches():
+                reached = header.last_offset + 1
         except CorruptRecordsError:
+            return False
+        if reached < following:
             return False
         if _is_sound_snapshot(segment.path(Kind.SNAPSHOT)):
             break
+        following = segment.base_offset
     return True
 
 

@@ -22,6 +22,7 @@ from downconvert.storage.producers.producer_state import (
 from records.batches.builder import build_marker
 from records.batches.control import ControlRecordType
 from tests.downconvert.spark.reading import packed, rows
+from tests.downconvert.spark.tiered import local_tiered
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
 
@@ -118,6 +119,20 @@ def test_a_transaction_behind_damage_is_open(tmp_path: Path, has_snapshot: bool)
         (tmp_path / "a-0" / file_name(5, Kind.SNAPSHOT)).write_bytes(b"noise")
     (log,) = find_partitions([str(tmp_path)])
     assert committed_of(log, lambda _: 0).end == 3
+
+
+@pytest.mark.parametrize("left", [0, 1])
+def test_a_transaction_that_only_tiered_storage_has_is_open(tmp_path: Path, left: int) -> None:
+    """The copy of the broker's segment stopped between two batches, or before the first one."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    batches = [batch(0), batch(1, transactional=True, **fields)]
+    indexed_segment(tmp_path / "a-0", 0, *batches)
+    local_tiered(tmp_path / "logs" / "tier", tmp_path / "a-0", 0)
+    directory = _broker(tmp_path / "logs", "b1") / "a-0"
+    indexed_segment(directory, 0, *batches[:left])
+    indexed_segment(directory, 2, batch(2))
+    assert [row["offset"] for row in rows(tmp_path / "logs")] == [0, 1, 2]
+    assert [row["offset"] for row in rows(tmp_path / "logs", isolation="read_committed")] == [0]
 
 
 @pytest.mark.parametrize("is_indexed", [False, True])

@@ -17,20 +17,11 @@ from downconvert.storage.producers.producer_state import (
     read_marker,
 )
 
-from .completeness import (
-    State,
-    Stretch,
-    cleaned_until,
-    is_damaged_after,
-    is_last,
-    scan,
-    stretches_of_copies,
-    whole_split,
-)
+from .completeness import State, Stretch, stretches_of_copies, whole_split
 from .opening import opened
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
-from .stored_headers import headers_near, last_header
+from .whole_log import whole_log
 
 
 def followed(
@@ -47,7 +38,7 @@ def followed(
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
     states = ProducerStates()
     aborted: list[AbortedTransaction] = []
-    for number, piece in enumerate(_pieces(log, start, cleaned)):
+    for number, piece in enumerate(_all(log, start, cleaned)):
         if not number:
             states = ProducerStates(one for one in known if one.transaction_start < piece.start)
         if piece.state is State.WHOLE:
@@ -80,30 +71,9 @@ def _aborted_in(piece: Stretch, states: ProducerStates) -> Iterable[AbortedTrans
         found.close()
 
 
-def _pieces(
-    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
-) -> Iterator[Stretch]:
-    """The offsets of a log from `start` on, in order, from all of its copies."""
+def _all(log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]) -> Iterator[Stretch]:
     yield from _before_start(log, start, cleaned)
-    for file in log.segments:
-        if file.next_offset <= start or (is_last(file) and not file.size):
-            continue
-        whole = whole_split(log, file, cleaned)
-        at = max(start, file.base_offset)
-        for piece in scan(file, at, file.valid_until, whole.cleaned):
-            is_sound = piece.state is not State.DAMAGED
-            yield from stretches_of_copies(whole, at, piece.start if is_sound else piece.end)
-            if is_sound:
-                yield piece
-            at = piece.end
-        if is_last(file):
-            last = last_header(file)
-            end = at if last is None else max(at, last.last_offset + 1)
-            if is_damaged_after(file, end):  # where the log ends is not known
-                end = OFFSET_MAX
-            yield from stretches_of_copies(whole, at, end)
-        elif at < file.next_offset:
-            yield from _rest(whole, at)
+    yield from whole_log(log, start, cleaned)
 
 
 def _before_start(
@@ -120,14 +90,3 @@ def _before_start(
     if at < first.base_offset:
         before = replace(first, base_offset=at, next_offset=first.base_offset)
         yield from stretches_of_copies(whole_split(log, before, cleaned), at, first.base_offset)
-
-
-def _rest(whole: Split, at: int) -> Iterator[Stretch]:
-    """The offsets from `at` up to the next segment."""
-    file, known = whole.segment, at
-    if not is_damaged_after(file, at):
-        with headers_near(file, file.base_offset) as headers:
-            known = cleaned_until(file, at, whole.cleaned, headers)
-    for piece in stretches_of_copies(whole, at, file.next_offset):
-        if piece.state is not State.MISSING or piece.end > known:
-            yield piece

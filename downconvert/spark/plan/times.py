@@ -9,21 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import (
-    State,
-    Stretch,
-    cleaned_until,
-    is_damaged_after,
-    is_last,
-    scan,
-    stretches_of_copies,
-    whole_split,
-)
+from downconvert.spark.logs.completeness import State, Stretch, is_damaged_after
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_headers import headers_near
+from downconvert.spark.logs.whole_log import whole_log
 from downconvert.storage import Log
 from downconvert.storage.names import OFFSET_MAX
 from records import CorruptRecordsError, read_batch
@@ -93,42 +84,15 @@ def opened_log(log: PartitionLog) -> Iterator[Log]:
 
 def _searched(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
     absent: int | None = None  # where the absent offsets begin that no record follows so far
-    for file in log.segments:
-        for piece in _pieces(log, file, cleaned):
-            if piece.state is State.MISSING:
-                absent = piece.start if absent is None else absent
-            elif piece.state is State.WHOLE:
-                offset, is_after_others = _first_in(piece, timestamp)
-                absent = None if is_after_others else absent
-                if offset is not None:
-                    return Moment(offset, offset if absent is None else absent)
+    for piece in whole_log(log, log.start_offset, cleaned):
+        if piece.state is State.MISSING:
+            absent = piece.start if absent is None else absent
+        elif piece.state is State.WHOLE:
+            offset, is_after_others = _first_in(piece, timestamp)
+            absent = None if is_after_others else absent
+            if offset is not None:
+                return Moment(offset, offset if absent is None else absent)
     return Moment(None, absent)
-
-
-def _pieces(
-    log: PartitionLog, file: SegmentFile, cleaned: Callable[[SegmentFile], int]
-) -> Iterator[Stretch]:
-    """The offsets of a segment up to the next one, in order: as stretches of it or of other copies,
-    and stretches that no copy has."""
-    at = max(file.base_offset, log.start_offset)
-    if file.next_offset <= at:
-        return
-    whole, cleaned_to = whole_split(log, file, cleaned), cleaned(file)
-    for piece in scan(file, at, min(file.next_offset, file.valid_until), cleaned_to):
-        if piece.state is not State.DAMAGED:
-            yield from stretches_of_copies(whole, at, piece.start) if at < piece.start else ()
-            yield piece
-            at = piece.end
-    end = file.next_offset
-    if at >= end or (is_last(file) and not is_damaged_after(file, at)):
-        return
-    with headers_near(file, file.base_offset) as headers:
-        known = at if is_last(file) else cleaned_until(file, at, cleaned_to, headers)
-    for piece in stretches_of_copies(whole, at, end):
-        if piece.state is not State.MISSING:
-            yield piece
-        elif piece.end > known:
-            yield piece._replace(start=max(piece.start, known))
 
 
 def _first_in(piece: Stretch, timestamp: int) -> tuple[int | None, bool]:

@@ -64,7 +64,18 @@ def ends_earlier(path: Path) -> None:
     (copy_of(path / "b2", 0, 10, 20) / "leader-epoch-checkpoint").write_text(text)
 
 
-SHAPES = [lacks_a_file, is_cut, has_a_damaged_header, begins_later, ends_earlier]
+def has_a_damaged_last_batch(path: Path) -> None:
+    """Its body is damaged, so its header leads to the log's end. The time index is damaged too."""
+    directory = copy_of(path / "b1", 0, 10, 20)
+    change(directory / file_name(20, Kind.LOG), 2 * SIZE - 3, b"???")
+    (directory / file_name(20, Kind.TIME_INDEX)).write_bytes(b"noise")
+    copy_of(path / "b2", 0, 10, 20)
+
+
+SHAPES = [
+    *(lacks_a_file, is_cut, has_a_damaged_header, begins_later, ends_earlier),
+    has_a_damaged_last_batch,
+]
 
 
 def offsets(path: Path, **options: Any) -> list[int]:
@@ -136,6 +147,13 @@ def test_a_damaged_end_may_be_as_young(tmp_path: Path, changed: bytes, is_packed
         found = rows(tmp_path, mode="PERMISSIVE", startingTimestamp=at)
         assert [row["_corrupt"]["startOffset"] for row in found] == [15]
     assert offsets(tmp_path, mode="DROPMALFORMED", startingTimestamp=120) == [12, 13, 14]
+
+
+def test_a_damaged_last_batch_may_be_as_young(tmp_path: Path) -> None:
+    has_a_damaged_last_batch(tmp_path)
+    for path in (tmp_path / "b1", packed(tmp_path / "b1")):
+        found = rows(path, mode="PERMISSIVE", startingTimestamp=250)
+        assert [row["_corrupt"]["startOffset"] for row in found] == [25]
 
 
 def test_what_a_cleaner_has_removed_is_not_absent(tmp_path: Path) -> None:

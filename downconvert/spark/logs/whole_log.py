@@ -1,0 +1,64 @@
+"""Walks through a log from offset to offset, in all of its copies.
+
+Not here: what one segment or one copy has (completeness.py)."""
+
+from collections.abc import Callable, Iterator
+
+from downconvert.storage.names import OFFSET_MAX
+
+from .completeness import (
+    State,
+    Stretch,
+    cleaned_until,
+    is_damaged_after,
+    is_last,
+    scan,
+    stretches_of_copies,
+    whole_split,
+)
+from .segment_files import PartitionLog, SegmentFile
+from .splits import Split
+from .stored_headers import headers_near, last_header
+
+
+def whole_log(
+    log: PartitionLog, start: int, cleaned: Callable[[SegmentFile], int]
+) -> Iterator[Stretch]:
+    """The offsets of a log from `start` on, in order: stretches of its segments, stretches of other
+    copies where a segment is damaged or incomplete, and stretches that no copy has. `cleaned`: how
+    far a cleaner has cleaned a copy of the log.
+
+    FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    for file in log.segments:
+        if file.next_offset <= start or (is_last(file) and not file.size):
+            continue
+        whole = whole_split(log, file, cleaned)
+        at = max(start, file.base_offset)
+        for piece in scan(file, at, file.valid_until, whole.cleaned):
+            is_sound = piece.state is not State.DAMAGED
+            yield from stretches_of_copies(whole, at, piece.start if is_sound else piece.end)
+            if is_sound:
+                yield piece
+            at = piece.end
+        if is_last(file):
+            last = last_header(file)
+            end = at if last is None else max(at, last.last_offset + 1)
+            if is_damaged_after(file, end):  # where the log ends is not known
+                end = OFFSET_MAX
+            yield from stretches_of_copies(whole, at, end)
+        elif at < file.next_offset:
+            yield from _rest(whole, at)
+
+
+def _rest(whole: Split, at: int) -> Iterator[Stretch]:
+    """The offsets from `at` up to the next segment. Those that a cleaner has removed are not
+    missing."""
+    file, known = whole.segment, at
+    if not is_damaged_after(file, at):
+        with headers_near(file, file.base_offset) as headers:
+            known = cleaned_until(file, at, whole.cleaned, headers)
+    for piece in stretches_of_copies(whole, at, file.next_offset):
+        if piece.state is not State.MISSING:
+            yield piece
+        elif piece.end > known:
+            yield piece._replace(start=max(piece.start, known))

@@ -28,7 +28,7 @@ from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from .bounds import INT64_MIN, Bounds
 from .gaps import is_incomplete
 from .gather import MICROSECONDS
-from .time_entries import leaves_out_older
+from .time_entries import search_from
 from .times import first_since
 
 TOPICS_TOLD: Final = 20  # existing topics in the error for an unknown one
@@ -177,7 +177,7 @@ def _is_older(
     if youngest is None or MICROSECONDS * youngest >= bounds.time_min:
         return False
     oldest = -(-bounds.time_min // MICROSECONDS)
-    return leaves_out_older(file, oldest) and not is_incomplete(file, cleaned)
+    return search_from(file, oldest) == file.next_offset and not is_incomplete(file, cleaned)
 
 
 def offsets_of(

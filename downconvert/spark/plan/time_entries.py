@@ -20,21 +20,24 @@ from records.formats import V2
 HEADERS_MAX: Final = 10_000
 
 
-def leaves_out_older(file: SegmentFile, timestamp: int) -> bool:
-    """Whether all that a time index leaves out for a timestamp is older, as headers say. It leaves
-    out what precedes the last entry that is not above the timestamp; of a rolled segment all, if
-    the last entry is below it.
+def search_from(file: SegmentFile, timestamp: int) -> int | None:
+    """The offset in whose batch a search for a timestamp begins, as the time index says and headers
+    confirm: all batches before it are older. The segment's next offset: all of a rolled segment is
+    older. None: the headers do not confirm it.
 
     FileNotFoundError: the segment is gone. SegmentChangedError, StoreError."""
     entries = _entries(file)
     if entries is None:
-        return False
+        return None
     slot = int(np.searchsorted(entries["timestamp"], timestamp, side="right")) - 1
     if slot < 0:
-        return True
-    noted, offset = int(entries["timestamp"][slot]), int(entries["offset"][slot])
+        return file.base_offset
+    noted = int(entries["timestamp"][slot])
+    offset = file.base_offset + int(entries["offset"][slot])
     is_all_older = slot == len(entries) - 1 and noted < timestamp and not is_last(file)
-    return _is_right(file, noted, file.base_offset + offset, is_all_older=is_all_older)
+    if not _is_right(file, noted, offset, is_all_older=is_all_older):
+        return None
+    return file.next_offset if is_all_older else offset
 
 
 def _is_right(file: SegmentFile, noted: int, offset: int, *, is_all_older: bool) -> bool:

@@ -5,22 +5,20 @@ searched batch by batch. Absent offsets right before that record may have held a
 
 Not here: what the options make of it (planner.py)."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import State, Stretch, is_damaged_after
+from downconvert.spark.logs.completeness import State, Stretch, is_damaged_after, is_last
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
-from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_headers import last_header
 from downconvert.spark.logs.whole_log import whole_log
-from downconvert.storage import Log
-from downconvert.storage.names import OFFSET_MAX
-from records import CorruptRecordsError, read_batch
+from records import CorruptRecordsError, Records, read_batch
 
 from .gaps import is_incomplete
-from .time_entries import leaves_out_older
+from .time_entries import search_from
 
 
 class Moment(NamedTuple):
@@ -38,48 +36,38 @@ def first_since(
     cleaner has cleaned a copy of the log.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
-    found: list[Moment | None] = [None] * len(timestamps)
-    with suppress(CorruptRecordsError), opened_log(log) as whole:
-        for number, timestamp in enumerate(timestamps):
-            with suppress(CorruptRecordsError):
-                found[number] = _indexed(log, whole, timestamp, cleaned)
     return [
-        _searched(log, timestamp, cleaned) if moment is None else moment
-        for timestamp, moment in zip(timestamps, found, strict=True)
+        _indexed(log, timestamp, cleaned) or _searched(log, timestamp, cleaned)
+        for timestamp in timestamps
     ]
 
 
 def _indexed(
-    log: PartitionLog, whole: Log, timestamp: int, cleaned: Callable[[SegmentFile], int]
+    log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]
 ) -> Moment | None:
-    """By the time indexes of the leader's copy. None: they or the copy may leave out records, or
-    have deleted ones."""
-    if whole.start_offset != log.start_offset:  # other copies have deleted more, or less
-        return None
-    offset = whole.offset_for(timestamp)
-    end = OFFSET_MAX if offset is None else offset
-    before = [one for one in log.segments if one.base_offset <= end]
-    if (
-        not (offset is None and _hides_more(log, whole.end_offset))
-        and all(leaves_out_older(one, timestamp) for one in before)
-        and not any(is_incomplete(one, cleaned) for one in before if one.base_offset < end)
-    ):
-        return Moment(offset, offset)
+    """By the time indexes of the leader's copy. None: they or the copy may leave out records."""
+    with suppress(CorruptRecordsError):
+        for file in log.segments:
+            if file.next_offset <= log.start_offset:
+                continue
+            offset = search_from(file, timestamp) if file.size else file.next_offset
+            if offset is None:
+                return None
+            if offset < file.next_offset:
+                found = _first_from(file, offset, log.start_offset, timestamp)
+                if found is not None:
+                    return Moment(found, found)
+            if _hides_more(file) if is_last(file) else is_incomplete(file, cleaned):
+                return None
+        return Moment(None, None)
     return None
 
 
-def _hides_more(log: PartitionLog, end: int) -> bool:
+def _hides_more(file: SegmentFile) -> bool:
     """Whether damage at the log's end may hide records."""
-    return any(is_damaged_after(last, end) for last in log.segments[-1:])
-
-
-@contextmanager
-def opened_log(log: PartitionLog) -> Iterator[Log]:
-    """A log for looking up timestamps. If it is not mounted, all of it is copied to this
-    machine."""
-    bases = {file.base_offset for file in log.segments}
-    with staged(log, bases) as directory, Log.open(directory) as found:
-        yield found
+    last = last_header(file) if file.size else None
+    end = file.base_offset if last is None else last.last_offset + 1
+    return is_damaged_after(file, end)
 
 
 def _searched(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
@@ -96,25 +84,45 @@ def _searched(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile]
 
 
 def _first_in(piece: Stretch, timestamp: int) -> tuple[int | None, bool]:
-    """The first record of a stretch that is not older, and whether older ones precede it."""
-    file, size = piece.segment, piece.last - piece.first
+    """As `_first_of`, in a stretch."""
+    file = piece.segment
     assert file is not None
     split = Split("", 0, file, piece.first, piece.last, piece.start, piece.end, is_verified=True)
-    found, is_after_others = opened(split), False
+    found = opened(split)
     try:
-        records = found.records.slice(piece.first, size)
-        for header in records.batches():
-            if header.is_control or header.last_offset < piece.start:
-                continue
-            if header.max_timestamp < timestamp:
-                is_after_others = True
-                continue
-            for record in read_batch(records, header):
-                if not piece.start <= record.offset < piece.end:
-                    continue
-                if record.timestamp >= timestamp:
-                    return record.offset, is_after_others
-                is_after_others = True
-        return None, is_after_others
+        records = found.records.slice(piece.first, piece.last - piece.first)
+        return _first_of(records, piece.start, piece.end, timestamp)
     finally:
         found.close()
+
+
+def _first_from(file: SegmentFile, offset: int, start: int, timestamp: int) -> int | None:
+    """The first record of a segment that is not older, from the batch with an offset on, and not
+    below `start`."""
+    found = opened(Split("", 0, file, 0, file.size, offset, file.next_offset, is_verified=True))
+    try:
+        position = found.boundaries().before_offset(max(offset, start))
+        records = found.records.slice(position, found.records.size - position)
+        end = min(file.next_offset, file.valid_until)
+        return _first_of(records, start, end, timestamp)[0]
+    finally:
+        found.close()
+
+
+def _first_of(records: Records, start: int, end: int, timestamp: int) -> tuple[int | None, bool]:
+    """The first record from offset `start` up to `end` that is not older, and whether older ones
+    precede it."""
+    is_after_others = False
+    for header in records.batches():
+        if header.is_control or header.last_offset < start:
+            continue
+        if header.max_timestamp < timestamp:
+            is_after_others = True
+            continue
+        for record in read_batch(records, header):
+            if not start <= record.offset < end:
+                continue
+            if record.timestamp >= timestamp:
+                return record.offset, is_after_others
+            is_after_others = True
+    return None, is_after_others

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from downconvert.spark.errors import SegmentChangedError
 from downconvert.spark.stores.blobs import inflated
 from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
+from downconvert.storage.names import OFFSET_MAX
+from downconvert.storage.segments.segment import Segment
 from records import FileRecords, Records
 from records.files.file_records import SharedFile
 
@@ -23,6 +25,7 @@ from .boundaries import (
     is_before,
     is_beyond,
 )
+from .segment_files import SegmentFile
 from .splits import Split
 
 
@@ -60,12 +63,20 @@ def opened(split: Split) -> OpenedSegment:
 def _mounted(split: Split) -> OpenedSegment:
     file = split.segment
     segment = file.open()
-    if segment.size < file.size:
+    if segment.size < file.size or _is_replaced(file, segment):
         raise SegmentChangedError(file.path)
     records = segment.slice(0, file.size)
     return OpenedSegment(
         records, split.start, split.end, lambda: MountedBoundaries(file), segment.release
     )
+
+
+def _is_replaced(file: SegmentFile, segment: Segment) -> bool:
+    """Whether a cleaner has put another, longer file in the place of a rolled segment. A file that
+    is still being copied grows, too: it stays the same file."""
+    if file.next_offset == OFFSET_MAX or segment.size == file.size:
+        return False
+    return segment.path().stat().st_ino != file.inode
 
 
 def _inflated(split: Split) -> OpenedSegment:

@@ -20,7 +20,7 @@ class SegmentFile:
     valid_until: a later leader has truncated the offsets from here on. blobs: the files, if they
     are not in a mounted directory; then `directory` is a name for messages. is_clipped: it also has
     offsets from `next_offset` on, which are read from the next segment. The `size` of a gzipped log
-    is its compressed size."""
+    is its compressed size. inode: of the log file; 0: it is not in a mounted directory."""
 
     directory: str
     base_offset: int
@@ -30,6 +30,7 @@ class SegmentFile:
     blobs: tuple[tuple[Kind, Blob], ...] = ()
     is_clipped: bool = False
     valid_until: int = OFFSET_MAX
+    inode: int = 0
 
     def open(self) -> Segment:
         """The files of a segment in a mounted directory."""

@@ -209,16 +209,12 @@ def _read_partition(name: TopicPartition, directory: str) -> PartitionLog:
     layout = read_layout(Path(directory))
     gone = set(replaced(layout, _swap_end(layout, directory))) if layout.swaps else set()
     bases = [base for base, state in layout.logs.items() if state is State.SWAP or base not in gone]
-    segments = [
-        SegmentFile(
-            directory,
-            base,
-            layout.logs[base],
-            Segment(Path(directory), base, OpenFiles(), layout.logs[base]).path().stat().st_size,
-            following,
-        )
-        for base, following in pairwise([*bases, OFFSET_MAX])
-    ]
+    segments = []
+    for base, following in pairwise([*bases, OFFSET_MAX]):
+        state = layout.logs[base]
+        found = Segment(Path(directory), base, OpenFiles(), state).path().stat()
+        inode = found.st_ino
+        segments.append(SegmentFile(directory, base, state, found.st_size, following, inode=inode))
     start = noted_start(Path(directory).parent, name)
     start = max(start, segments[0].base_offset if segments else 0)
     return PartitionLog(name, directory, start, tuple(segments))

@@ -42,6 +42,32 @@ def test_a_file_that_is_shorter_than_planned_was_changed(tmp_path: Path, less: i
                 assert list(source.read(task)) == []
 
 
+@pytest.mark.parametrize(("how", "fails"), [("cleaned", True), ("copied", False)])
+def test_a_rolled_segment_that_a_cleaner_has_replaced_by_a_longer_one_was_changed(
+    tmp_path: Path, how: str, fails: bool
+) -> None:
+    """It has the records of following segments too. A file that is still being copied only
+    grows, and the records that were planned are at the same positions."""
+    log = partition(tmp_path, batch(0) + batch(1)) / file_name(0, Kind.LOG)
+    partition(tmp_path, batch(2) + batch(3), "topic-0", 2)
+    source = reader(tmp_path)
+    (task,) = source.partitions()
+    assert isinstance(task, Task)
+    if how == "cleaned":
+        swap = log.with_suffix(".log.swap")
+        swap.write_bytes(batch(1) + batch(2) + batch(3))
+        swap.rename(log)
+    else:
+        with log.open("ab") as file:
+            file.write(batch(2))
+    if fails:
+        with pytest.raises(DataLossError, match="was cleaned or truncated"):
+            list(source.read(task))
+    else:
+        rows = [row for found in source.read(task) for row in found.to_pylist()]
+        assert [row["offset"] for row in rows] == [0, 1, 2, 3]
+
+
 @pytest.mark.parametrize("level", ["record", "offset"])
 def test_filters_choose_partitions_unless_rows_have_columns_of_their_own(
     tmp_path: Path, level: str

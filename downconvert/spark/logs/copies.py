@@ -8,14 +8,14 @@ if the log is not short.
 Not here: which copy is the leader's (replicas.py), how the copies become one log (union.py)."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 from uuid import UUID
 
 from downconvert.spark.stores.object_cache import ObjectCache
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import (
     LEADER_EPOCHS,
     OFFSET_MAX,
@@ -26,14 +26,10 @@ from downconvert.storage.names import (
 from .checkpoints import leader_epochs
 from .completeness import behind_damage, is_damaged_after
 from .replicas import Copy, topic_id_of
-from .segment_files import PartitionLog, SegmentFile
+from .segment_files import PartitionLog, SegmentFile, are_mounted
 from .staging import staged
 from .stored_headers import last_batch
-from .stored_trees import THREADS
 from .union import union_of
-
-Given = TypeVar("Given")
-Made = TypeVar("Made")
 
 # Larger than a batch of a producer with Kafka's default batch.size.
 END_SIZE: Final = 16 * 1024  # bytes
@@ -54,10 +50,11 @@ def chosen(
     several = {name: logs for name, logs in found.items() if len(logs) > 1}
     alike = [logs for logs in several.values() if _is_alike(logs)]
     files = [log.segments[-1] for logs in alike for log in logs]
-    ends = dict(zip(files, _all(partial(_end_of, cache), files), strict=True))
+    ask = partial(in_parallel, is_mounted=all(map(are_mounted, several.values())))
+    ends = dict(zip(files, ask(partial(_end_of, cache), files), strict=True))
     equal = [logs for logs in alike if _is_equal([ends[log.segments[-1]] for log in logs])]
     of_topics = {_topic(log): log for logs in equal for log in logs}
-    ids = dict(zip(of_topics, _all(partial(_topic_id, cache), of_topics.values()), strict=True))
+    ids = dict(zip(of_topics, ask(partial(_topic_id, cache), of_topics.values()), strict=True))
     in_sync = [logs for logs in equal if len({ids[_topic(log)] for log in logs} - {None}) < 2]
     copies = {
         log.directory: (log, Copy(log.directory, log.start_offset, OFFSET_MAX, topic_id=known))
@@ -66,7 +63,7 @@ def chosen(
         for known in [ids[_topic(log)]]
     }
     others = [log for logs in several.values() for log in logs if log.directory not in copies]
-    for log, looked in zip(others, _all(partial(_looked_at, cache, again), others), strict=True):
+    for log, looked in zip(others, ask(partial(_looked_at, cache, again), others), strict=True):
         copies[log.directory] = looked
     return {
         name: logs[0]
@@ -74,15 +71,6 @@ def chosen(
         else union_of(name, [copies[log.directory] for log in logs])
         for name, logs in found.items()
     }
-
-
-def _all(ask: Callable[[Given], Made], given: Iterable[Given]) -> list[Made]:
-    """Calls `ask` for each of `given`. Requests to a store run in parallel."""
-    wanted = list(given)
-    if all(isinstance(one, PartitionLog) and one.is_mounted for one in wanted):
-        return list(map(ask, wanted))
-    with ThreadPoolExecutor(THREADS) as threads:
-        return list(threads.map(ask, wanted))
 
 
 def _is_alike(logs: Sequence[PartitionLog]) -> bool:

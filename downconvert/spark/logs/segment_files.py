@@ -2,6 +2,7 @@
 
 Not here: finding them (trees.py, stored_trees.py), reading them (opening.py, staging.py)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -102,3 +103,8 @@ class PartitionLog:
     def noted(self) -> str:
         """A path of this machine. The broker's checkpoints are beside it."""
         return self.directory if self.broker is None else f"{self.broker}/{self.topic_partition}"
+
+
+def are_mounted(logs: Iterable[PartitionLog]) -> bool:
+    """Whether nothing of the logs has to be requested from a store."""
+    return all(log.is_mounted for log in logs)

@@ -9,7 +9,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -23,6 +22,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.data_keys import DataKeys
 from downconvert.spark.stores.object_cache import ObjectCache
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.stores import Stored, listed, shown
 from downconvert.spark.stores.tars import COMPRESSED, TAR, members
 from downconvert.storage.errors import CorruptFileError
@@ -52,7 +52,6 @@ GZ: Final = ".gz"
 OF_BROKER: Final = {META_PROPERTIES, LOG_STARTS, HIGH_WATERMARKS, CLEANER_POINTS}
 OF_PARTITION: Final = {LEADER_EPOCHS, PARTITION_METADATA}
 SMALL: Final = 64 * 1024 * 1024  # bytes; no checkpoint is larger
-THREADS: Final = 16  # parallel requests of the driver
 MAGIC: Final = re.compile(r"[*?\[{]")
 
 Folder: TypeAlias = tuple[str, ...]
@@ -154,11 +153,10 @@ def found_among(
         if above not in brokers:
             brokers[above] = broker_of(folders.get(above, {}))
         logs.append(_log(name, "/".join(folder), files, brokers[above]))
-    with ThreadPoolExecutor(THREADS) as threads:
-        read = threads.map(lambda one: remotes(one[1], one[2], keys, cache), tiers)
-        grouped: dict[Tier, list[Remote]] = {}
-        for (tier, _, _), segments in zip(tiers, read, strict=True):
-            grouped.setdefault(tier, []).extend(segments)
+    read = in_parallel(lambda one: remotes(one[1], one[2], keys, cache), tiers)
+    grouped: dict[Tier, list[Remote]] = {}
+    for (tier, _, _), segments in zip(tiers, read, strict=True):
+        grouped.setdefault(tier, []).extend(segments)
     return Found(logs, grouped)
 
 

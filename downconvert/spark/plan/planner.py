@@ -5,22 +5,21 @@ Only names, sizes and index entries are read, except for bounds by time or by tr
 Not here: finding the files (trees.py), cutting them (splits.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Final
 
 from downconvert.spark.logs.boundaries import boundaries_of
 from downconvert.spark.logs.completeness import CleanerPoints, is_last, whole_split
 from downconvert.spark.logs.isolation import Committed, committed_of
-from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
+from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile, are_mounted
 from downconvert.spark.logs.splits import OPEN_COST, Split, around, pack, split, task_size
-from downconvert.spark.logs.stored_trees import THREADS
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.java_patterns import compiled
 from downconvert.spark.options.options import Options
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.errors import StorageError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
@@ -45,12 +44,13 @@ def plan_logs(
     """As `plan`, for partitions that were found before."""
     watermarks = HighWatermarks() if options.stop_at_high_watermark else None
     cleaners = CleanerPoints()
-    wholes = [
-        found
-        for log in logs
-        if bounds.takes(*log.topic_partition)
-        for found in stretches_of(log, options, bounds, watermarks, cleaners)
-    ]
+    wanted = [log for log in logs if bounds.takes(*log.topic_partition)]
+    found = in_parallel(
+        lambda log: list(stretches_of(log, options, bounds, watermarks, cleaners)),
+        wanted,
+        is_mounted=are_mounted(wanted),
+    )
+    wholes = list(chain.from_iterable(found))
     if options.state_topic is not None:
         return whole_logs(wholes, options.max_partition_bytes)
     return tasks_of(wholes, options)
@@ -61,12 +61,9 @@ def tasks_of(wholes: Sequence[Split], options: Options) -> list[tuple[Split, ...
     size = task_size(
         [whole.size for whole in wholes], options.max_partition_bytes, options.min_partitions
     )
-    if any(whole.segment.blobs for whole in wholes):
-        # Each may need a request for its index. The driver makes many at a time.
-        with ThreadPoolExecutor(THREADS) as threads:
-            cut = list(threads.map(lambda whole: list(split(whole, size)), wholes))
-        return pack([found for splits in cut for found in splits], size)
-    return pack([found for whole in wholes for found in split(whole, size)], size)
+    is_mounted = not any(whole.segment.blobs for whole in wholes)
+    cut = in_parallel(lambda whole: list(split(whole, size)), wholes, is_mounted=is_mounted)
+    return pack(list(chain.from_iterable(cut)), size)
 
 
 def whole_logs(wholes: Sequence[Split], size_max: int) -> list[tuple[Split, ...]]:

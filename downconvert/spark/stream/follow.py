@@ -14,16 +14,15 @@ Not here: the logs themselves (followed.py), Spark's interface
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeAlias, TypeVar
 
 from downconvert.spark.errors import DataLossError, SegmentChangedError
 from downconvert.spark.logs.places import Place, Places, Wait
 from downconvert.spark.logs.splits import Split
-from downconvert.spark.logs.stored_trees import THREADS
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.gaps import Gap
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 from records.batch import NONE
 
@@ -136,11 +135,10 @@ class LogFollower:
         waits = {name: place.wait for name, place in start.items() if reached[name] == place.offset}
         moved = [name for name in ends if reached[name] > starts[name]]
         self._stuck.clear()
-        with ThreadPoolExecutor(THREADS) as threads:
-            before_gap = self._before_gap if is_final else self._until_gap
-            ask = partial(before_gap, start, starts, reached)
-            for name, (offset, wait) in zip(moved, threads.map(ask, moved), strict=True):
-                reached[name], waits[name] = offset, wait
+        before_gap = self._before_gap if is_final else self._until_gap
+        found = in_parallel(partial(before_gap, start, starts, reached), moved)
+        for name, (offset, wait) in zip(moved, found, strict=True):
+            reached[name], waits[name] = offset, wait
         if all(reached[name] <= starts[name] for name in moved):
             if self._stuck:
                 raise DataLossError(self._stuck[0])

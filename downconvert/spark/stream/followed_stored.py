@@ -6,7 +6,6 @@ segment, and from other new segments, that is the index and the part after its l
 Not here: how much of them is read (follow.py), listing (trees.py)."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,7 +33,7 @@ from downconvert.spark.logs.stored_headers import (
     headers_of,
     last_batch,
 )
-from downconvert.spark.logs.stored_trees import THREADS, forget
+from downconvert.spark.logs.stored_trees import forget
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
@@ -42,6 +41,7 @@ from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
 from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.object_cache import ObjectCache
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.range_records import Blocks, Direct, RangeRecords
 from downconvert.storage.checkpoints.checkpoint import EpochEntry
 from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicPartition
@@ -274,9 +274,8 @@ class StoredLogs:
     ) -> dict[TopicPartition, tuple[FollowedLog, int]]:
         options = self._options
         watermarks = HighWatermarks() if options.stop_at_high_watermark else None
-        with ThreadPoolExecutor(THREADS) as threads:
-            logs = threads.map(lambda log: StoredLog(log, options, self._cache), found)
-            return {log.name: (log, log.readable_until(watermarks)) for log in logs}
+        logs = in_parallel(lambda log: StoredLog(log, options, self._cache), found)
+        return {log.name: (log, log.readable_until(watermarks)) for log in logs}
 
     def _forget(self, found: list[PartitionLog]) -> None:
         """Removes the copies of brokers' checkpoints that have changed."""

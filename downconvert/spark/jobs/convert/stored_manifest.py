@@ -5,14 +5,13 @@ It is one object, written last: readers see all entries of a run, or those of th
 Not here: entries and notes (manifest.py), writing objects (stores.py)."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.stores import below, listed, read, write
 
 from .manifest import MANIFEST, NOTE_SUFFIX, Entry, parse
 
-THREADS: Final = 16
 MARKER: Final = "conversion-settings.txt"  # written first: it identifies the files of killed runs
 
 
@@ -23,9 +22,7 @@ def gather_stored(target: str) -> None:
     except FileNotFoundError:
         return
     notes = [one.uri for one in found if _path(one.uri).endswith(NOTE_SUFFIX)]
-    with ThreadPoolExecutor(THREADS) as threads:
-        lines = list(threads.map(read, notes))
-    write(below(target, MANIFEST), b"".join(lines))
+    write(below(target, MANIFEST), b"".join(in_parallel(read, notes)))
 
 
 def stored_entries(target: str) -> Iterator[Entry]:

@@ -6,7 +6,6 @@ Not here: the target's contents (export_manifest.py), whether they are still val
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,13 +14,13 @@ from typing import Final, NamedTuple
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.completeness import CleanerPoints, behind_damage, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of
-from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.logs.stored_trees import THREADS
 from downconvert.spark.logs.trees import cluster_of
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.planner import cleaned_of, offsets_of
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from downconvert.storage.segments.segment import Segment
@@ -93,12 +92,11 @@ class Plan:
 def bounds_of(logs: Sequence[PartitionLog], settings: Settings) -> dict[TopicPartition, Bound]:
     """Which offsets of each log may be exported. Warns if no high watermark is known.
 
-    ValueError: no record is at or after the starting
-    timestamp."""
+    ValueError: no record is at or after the starting timestamp."""
     options = settings.selected()
-    with ThreadPoolExecutor(_threads(logs)) as pool:
-        ends = list(pool.map(partial(end_of, settings=settings), logs))
-        selected = list(pool.map(partial(offsets_of, options=options), logs))
+    is_mounted = are_mounted(logs)
+    ends = in_parallel(partial(end_of, settings=settings), logs, is_mounted=is_mounted)
+    selected = in_parallel(partial(offsets_of, options=options), logs, is_mounted=is_mounted)
     watermarks = HighWatermarks()
     found, unknown = {}, []
     for log, (log_end, is_sound), (start, end) in zip(logs, ends, selected, strict=True):
@@ -184,8 +182,7 @@ def given_options(starts: Mapping[TopicPartition, int], settings: Settings) -> d
 
 def all_facts(logs: Sequence[PartitionLog]) -> dict[TopicPartition, Facts]:
     """The topic id and leader epochs of each log, from the brokers' files."""
-    with ThreadPoolExecutor(_threads(logs)) as pool:
-        found = list(pool.map(facts_of, logs))
+    found = in_parallel(facts_of, logs, is_mounted=are_mounted(logs))
     return {log.topic_partition: facts for log, facts in zip(logs, found, strict=True)}
 
 
@@ -223,9 +220,12 @@ def changes(
 ) -> list[Truncated]:
     """The exported records that were truncated since."""
     known = [log for log in logs if there.epochs.get(log.topic_partition)]
-    with ThreadPoolExecutor(_threads(known)) as pool:
-        found = pool.map(lambda log: truncated(log, facts[log.topic_partition], there), known)
-        return [one for one in found if one is not None]
+    found = in_parallel(
+        lambda log: truncated(log, facts[log.topic_partition], there),
+        known,
+        is_mounted=are_mounted(known),
+    )
+    return [one for one in found if one is not None]
 
 
 def as_json(offsets: Mapping[TopicPartition, int]) -> str:
@@ -243,10 +243,6 @@ def without(whole: Range, lost: Sequence[Range]) -> list[Range]:
             found.append((at, min(first, end)))
         at = max(at, after)
     return [*found, (at, end)] if at < end else found
-
-
-def _threads(logs: Sequence[PartitionLog]) -> int:
-    return 1 if all(log.is_mounted for log in logs) else THREADS
 
 
 def _warn(what: str) -> None:

@@ -17,7 +17,6 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -41,6 +40,7 @@ from downconvert.spark.options.schemas import arrow_schema, schema_of
 from downconvert.spark.plan.bounds import Bounds
 from downconvert.spark.plan.planner import plan_logs
 from downconvert.spark.read.rows import read_records
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, write
 from downconvert.storage.names import TopicPartition
 
@@ -66,7 +66,6 @@ NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
 NO_TIMESTAMP_TYPE: Final = -1
 NOTHING: Final[Json] = dict.fromkeys(RESULT.names)
-THREADS: Final = 16
 
 Lost: TypeAlias = dict[TopicPartition, list[Range]]
 EVERYTHING: Final = Bounds()
@@ -288,8 +287,7 @@ class StoredNotes:
             for name, uri in self._names.items()
             if name.startswith(f"{FOLDER}/") and name.endswith(SUFFIX)
         ]
-        with ThreadPoolExecutor(THREADS) as threads:
-            self._notes = dict(zip(uris, map(parsed, threads.map(read, uris)), strict=True))
+        self._notes = dict(zip(uris, map(parsed, in_parallel(read, uris)), strict=True))
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
         """The contents with this isolation level, or with one that includes it."""

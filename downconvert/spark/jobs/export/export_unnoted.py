@@ -8,7 +8,6 @@ Not here: the notes (export_manifest.py), the tasks that leave offsets out (expo
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -18,12 +17,12 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 
 from .export_manifest import Exported
 
 IN_TOPIC: Final = re.compile(r"topic=([^/]+)/.+")
-THREADS: Final = 16
 
 # Rows of a first offset and the offset after the last, in order and disjoint.
 Runs: TypeAlias = NDArray[np.int64]
@@ -35,9 +34,8 @@ class Unnoted:
     def __init__(self, names: Iterable[str], read: Callable[[str], bytes]) -> None:
         """`names`: of files below the target. JobError: one cannot be read."""
         names = list(names)
-        with ThreadPoolExecutor(THREADS) as threads:
-            found = threads.map(lambda name: _runs_in(name, read(name)), names)
-            self._files = dict(zip(names, found, strict=True))
+        found = in_parallel(lambda name: _runs_in(name, read(name)), names)
+        self._files = dict(zip(names, found, strict=True))
 
     def held(self) -> Mapping[TopicPartition, Runs]:
         """The offsets of all files."""

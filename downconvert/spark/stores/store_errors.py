@@ -1,7 +1,7 @@
 """The errors of stores, as one class for each reason.
 
-Arrow reports most of them as OSError with the text of the cloud's library. This file alone derives
-the reason from that text.
+Arrow and fsspec report most of them as OSError or RuntimeError, with the text of the cloud's
+library. This file alone derives the reason from that text.
 
 Not here: retries (Arrow does them, stores.py)."""
 
@@ -54,7 +54,7 @@ def named_errors(name: str) -> Iterator[None]:
         raise _missing(name) from error
     except PermissionError as error:
         raise _forbidden(name) from error
-    except OSError as error:
+    except (OSError, RuntimeError) as error:  # fsspec has the latter for errors of WebHDFS
         words = " ".join(str(error).split())  # some have several lines
         if THROTTLED.search(words):
             raise ThrottledError(

@@ -27,9 +27,11 @@ from downconvert.spark.stores.store_errors import (
         (OSError("HTTP status: 404"), FileNotFoundError),
         (FileNotFoundError("x"), FileNotFoundError),
         (OSError("part 14030 of 4290 and 5031 failed"), StoreError),
+        (RuntimeError("Operation category READ is not supported in state standby"), StoreError),
+        (RuntimeError("HTTP 503"), ThrottledError),
     ],
 )
-def test_an_error_has_the_class_of_its_reason(error: OSError, expected: type[OSError]) -> None:
+def test_an_error_has_the_class_of_its_reason(error: Exception, expected: type[OSError]) -> None:
     with pytest.raises(OSError, match="bucket/object") as caught, named_errors("bucket/object"):
         raise error
     assert type(caught.value) is expected

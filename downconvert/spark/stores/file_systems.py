@@ -19,7 +19,9 @@ from pyarrow import PythonFile, __version__, fs
 from .s3_ranges import CA_BUNDLE, S3Ranges, ranges_of
 from .store_errors import StoreError, named_errors
 
-AUTHORITY: Final = re.compile(r"[\w.-]+(:\d+)?|\[[\da-fA-F:.]+\](:\d+)?")
+# Azure's client would abort the process for any other: it knows no IPv6 addresses.
+AUTHORITY: Final = re.compile(r"[\w.-]+(:(?P<port>\d{1,5}))?", re.ASCII)
+PORT_MAX: Final = 65535
 AZURE: Final = {"abfs", "abfss"}
 HADOOP: Final = {"hdfs", "viewfs"}
 # Amazon's checksum of the response takes half the time of a read. Batches have their own.
@@ -136,6 +138,7 @@ def _azure(netloc: str, settings: Mapping[str, str]) -> Any:
         raise ValueError(
             f"abfss://{netloc} names no account: abfss://container@account.{AZURE_HOST}/folder"
         )
+    _check_authority(host)
     account, _, rest = host.partition(".")
     given = {name: value for name in AZURE_KEYS if (value := os.environ.get(name))}
     key, token = next(iter(given.values()), None), os.environ.get(AZURE_TOKEN)
@@ -143,9 +146,7 @@ def _azure(netloc: str, settings: Mapping[str, str]) -> Any:
     if key is None and token:
         options = {"sas_token": token}
     if "endpoint_override" in settings:
-        # Azure's client would abort the process
-        if not AUTHORITY.fullmatch(settings["endpoint_override"]):
-            raise ValueError(f"{settings['endpoint_override']!r} is no endpoint: host:port")
+        _check_authority(settings["endpoint_override"])
         for service in ("blob", "dfs"):
             options[f"{service}_storage_authority"] = settings["endpoint_override"]
             options[f"{service}_storage_scheme"] = settings.get("scheme", "https")
@@ -153,6 +154,12 @@ def _azure(netloc: str, settings: Mapping[str, str]) -> Any:
         options["dfs_storage_authority"] = f".{rest}"
         options["blob_storage_authority"] = f".{rest.replace('dfs.', 'blob.', 1)}"
     return fs.AzureFileSystem(account, **options)
+
+
+def _check_authority(text: str) -> None:
+    found = AUTHORITY.fullmatch(text)
+    if found is None or int(found["port"] or 0) > PORT_MAX:
+        raise ValueError(f"{text!r} is no endpoint: host:port")
 
 
 def _hadoop(uri: str) -> Any:

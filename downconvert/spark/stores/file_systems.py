@@ -8,7 +8,7 @@ Not here: listing, reading and writing (stores.py)."""
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import Any, Final
@@ -190,16 +190,30 @@ def _of_fsspec(scheme: str, netloc: str) -> Any:
 
 
 class _Handler(fs.FSSpecHandler):  # type: ignore[misc]
-    """As Arrow's, with two differences: an unreachable store is not reported as a missing file, and
-    WebHDFS reports modification times."""
+    """As Arrow's, with two differences: an unreachable store is not reported as a missing file or
+    folder, and WebHDFS reports modification times."""
 
     def get_file_info_selector(self, selector: Any) -> list[Any]:
         try:
             self.fs.info(selector.base_dir)  # `find` returns nothing for any error
         except FileNotFoundError:
             return []
-        found = self.fs.find(selector.base_dir, detail=True)
-        return [_info(path, info) for path, info in found.items()]
+        return [
+            _info(info["name"].rstrip("/"), info) for info in self._files_below(selector.base_dir)
+        ]
+
+    def _files_below(self, directory: str) -> Iterator[Mapping[str, Any]]:
+        """The files below a directory. fsspec's own `find` leaves out a folder that it cannot
+        list."""
+        try:
+            found = self.fs.ls(directory, detail=True)
+        except FileNotFoundError:  # it was removed a moment ago
+            return
+        for info in found:
+            if info["type"] != "directory":
+                yield info
+            elif info["name"].rstrip("/") != directory.rstrip("/"):
+                yield from self._files_below(info["name"])
 
     def open_input_stream(self, path: str) -> Any:
         return PythonFile(self.fs.open(path, "rb", block_size=BEYOND), mode="r")

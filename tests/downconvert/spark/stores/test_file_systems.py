@@ -235,24 +235,41 @@ def test_webhdfs_has_a_port_and_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hadoop:
-    """A server of WebHDFS with one file, `/logs/a`. `status`: of all its answers."""
+    """A server of WebHDFS with the files `/logs/a` and `/logs/b/c`. `statuses`: of the answers for
+    these paths."""
 
     def __init__(self) -> None:
-        self.status, self.address = 200, ""
+        self.statuses: dict[str, int] = {}
+        self.address = ""
 
     def answer(self, path: str, operation: str) -> tuple[int, dict[str, Any]]:
-        if self.status != 200:
+        status = self.statuses.get(path, 200)
+        if status not in (200, 404):
             error = {"exception": "StandbyException", "message": "not now"}
-            return self.status, {"RemoteException": error}
-        file = {"pathSuffix": "a", "type": "FILE", "length": 5, "modificationTime": 1234}
-        kind = {"pathSuffix": "", "type": "DIRECTORY", "length": 0, "modificationTime": 99}
-        if operation == "LISTSTATUS" and path == "/logs":
-            return 200, {"FileStatuses": {"FileStatus": [file]}}
-        found = {"/logs": kind, "/logs/a": file | {"pathSuffix": ""}}.get(path)
-        if operation == "GETFILESTATUS" and found is not None:
-            return 200, {"FileStatus": found}
+            return status, {"RemoteException": error}
+        listings = {
+            "/logs": [_status("a", size=5), _status("b")],
+            "/logs/b": [_status("c", size=7)],
+            "/logs/a": [_status("", size=5)],
+        }
+        if operation == "LISTSTATUS" and path in listings and status == 200:
+            return 200, {"FileStatuses": {"FileStatus": listings[path]}}
+        found = {"/logs": _status(""), "/logs/b": _status(""), "/logs/a": _status("", size=5)}
+        if operation == "GETFILESTATUS" and path in found and status == 200:
+            return 200, {"FileStatus": found[path]}
         error = {"exception": "FileNotFoundException", "message": f"{path} is not there"}
         return 404, {"RemoteException": error}
+
+
+def _status(name: str, size: int | None = None) -> dict[str, Any]:
+    """What WebHDFS says of a file, or if it has no size, of a folder."""
+    kind = "DIRECTORY" if size is None else "FILE"
+    return {
+        "pathSuffix": name,
+        "type": kind,
+        "length": size or 0,
+        "modificationTime": 1234 + (size or 0),
+    }
 
 
 @pytest.fixture
@@ -288,10 +305,13 @@ def serving() -> Iterator[Hadoop]:
         thread.join()
 
 
-def test_a_file_of_webhdfs_has_the_time_of_its_last_change(hadoop: Hadoop) -> None:
+def test_files_of_webhdfs_have_the_time_of_their_last_change(hadoop: Hadoop) -> None:
     uri = f"webhdfs://{hadoop.address}/logs"
-    (found,) = stores.listed(uri)
-    assert (found.uri, found.size, found.modified) == (f"{uri}/a", 5, 1_234_000_000)
+    assert stores.listed(uri) == [
+        (f"{uri}/a", 5, 1_239_000_000),
+        (f"{uri}/b/c", 7, 1_241_000_000),
+    ]
+    assert stores.listed(f"{uri}/a") == [(f"{uri}/a", 5, 1_239_000_000)]
 
 
 def test_a_folder_that_is_not_there_is_none(hadoop: Hadoop) -> None:
@@ -299,10 +319,17 @@ def test_a_folder_that_is_not_there_is_none(hadoop: Hadoop) -> None:
         stores.listed(f"webhdfs://{hadoop.address}/others")
 
 
-@pytest.mark.parametrize("status", [401, 403, 500])
-def test_a_store_that_does_not_answer_is_not_taken_for_an_empty_one(
-    hadoop: Hadoop, status: int
+def test_a_folder_that_is_removed_during_the_listing_is_left_out(hadoop: Hadoop) -> None:
+    hadoop.statuses["/logs/b"] = 404
+    uri = f"webhdfs://{hadoop.address}/logs"
+    assert [found.uri for found in stores.listed(uri)] == [f"{uri}/a"]
+
+
+@pytest.mark.parametrize("path", ["/logs", "/logs/b"])
+@pytest.mark.parametrize("status", [401, 403, 500, 502, 503])
+def test_a_folder_that_cannot_be_listed_is_not_taken_for_an_empty_one(
+    hadoop: Hadoop, path: str, status: int
 ) -> None:
-    hadoop.status = status
+    hadoop.statuses[path] = status
     with pytest.raises(StoreError, match=f"webhdfs://{hadoop.address}/logs: "):
         stores.listed(f"webhdfs://{hadoop.address}/logs")

@@ -66,13 +66,13 @@ def _batches(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | 
 
 def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
     """Checks bounds by timestamp. Records that only an uncleaned copy has may count or not. A
-    damaged batch whose header says that it is older need not be reported, nor one that a damaged
-    index hides."""
+    damaged batch need not be reported if its header or a time index says that it is older, or if a
+    damaged index hides it."""
     if len(tree.copies) > 1 and any(copy.cleaned for copy in tree.copies):
         return None
     pieces = [piece for copy in tree.copies for piece in copy.pieces]
     is_unclear = any(copy.is_misindexed for copy in tree.copies) or any(
-        "body" in piece.broken.values() for piece in pieces
+        piece.broken and (piece.is_indexed or "body" in piece.broken.values()) for piece in pieces
     )
     chance = random.Random(f"times {tree.seed}")
     times = _times_of(tree)

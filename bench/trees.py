@@ -40,6 +40,7 @@ from .tree_shapes import SHAPED
 
 PARTITION: Final = TopicPartition("a", 0)
 ALL: Final[dict[str, Any]] = {"topics": (), "skip_damaged": False}
+SHOWN: Final = 500  # how many trees a line of progress is for
 
 
 class WrongError(AssertionError):
@@ -337,6 +338,8 @@ def _check_all(cases: int, seed: int, place: Path, uri: str | None, *, histories
             except AssertionError as error:
                 wrong += 1
                 click.echo(error)
+        if (done := one - seed + 1) % SHOWN == 0:
+            click.echo(f"{done:,} of {cases:,} trees, {wrong} wrong", err=True)
     seconds = time.monotonic() - began
     click.echo(
         f"{cases:,} trees from seed {seed}: {wrong} wrong, {missing:,} with something missing, "

@@ -57,7 +57,7 @@ class IcebergTarget:
         self.location = pinned(place) if is_stored(place) else local_path(place)
 
     def _created(self) -> Any:
-        from pyiceberg.exceptions import TableAlreadyExistsError
+        from pyiceberg.exceptions import CommitFailedException, TableAlreadyExistsError
 
         try:
             with (
@@ -66,8 +66,8 @@ class IcebergTarget:
             ):
                 for column in FOLDERS:
                     spec.add_identity(column)
-        except TableAlreadyExistsError:  # by another program, a moment ago
-            pass
+        except (TableAlreadyExistsError, CommitFailedException):
+            pass  # another program has created it a moment ago
         return self._catalog.load_table(self.name)
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:

@@ -5,22 +5,33 @@ same result, but all headers of the partition have to be read.
 
 Not here: leaving batches out (rows.py, batches.py)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from downconvert.storage import Log
+from downconvert.storage.disk.open_files import OpenFiles
 from downconvert.storage.errors import CorruptFileError, CorruptIndexError
 from downconvert.storage.indexes.transaction_index import AbortedTransaction
-from downconvert.storage.names import OFFSET_MAX, Kind, file_name
-from downconvert.storage.producers.producer_state import ProducerState, read_snapshot
-from records import CorruptRecordsError
+from downconvert.storage.names import OFFSET_MAX, Kind, State
+from downconvert.storage.producers.producer_state import (
+    ProducerState,
+    ProducerStates,
+    read_marker,
+    read_snapshot,
+)
+from downconvert.storage.segments.segment import Segment
+from records import BatchHeader, CorruptRecordsError
+from records.batches.control import EndTransactionMarker
 
+from .completeness import is_damaged_after
+from .opening import opened
 from .outcomes import followed
 from .segment_files import PartitionLog, SegmentFile
-from .staging import last_with_records, staged
+from .splits import Split
+from .staging import staged
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,54 +97,85 @@ class _Indexed(NamedTuple):
 
 
 def _indexed(log: PartitionLog) -> _Indexed:
-    """The result for one copy.
-
-    If it is not mounted, its last segment is copied to this machine. Without a snapshot of the
-    producers to start from, all segments are copied."""
+    """The result for one copy. Its batches are read from its last sound snapshot of producers on;
+    mostly that is the beginning of its last segment."""
     if not log.is_mounted and any(one.is_clipped for one in log.segments):
         return _Indexed()  # files of two copies overlap
-    last = last_with_records(log.segments)
-    if not log.is_mounted and not _has_snapshot(log, last):
-        last = [file.base_offset for file in log.segments]
-    with (
-        staged(log, last) as directory,
-        Log.open(directory) as found,
-        suppress(CorruptIndexError, CorruptRecordsError),
-    ):
-        open_ = [one for one in found.producers() if one.transaction_start >= 0]
-        if not _has_indexes(found):
-            return _Indexed(open=open_)
-        end = found.end_offset
-        aborted = [one for segment in found.segments for one in segment.aborted()]
+    with staged(log, ()) as directory, suppress(CorruptIndexError):
+        segments = [_small_files(log, file, directory) for file in log.segments]
+        found = _followed_from_snapshot(log.segments, segments)
+        if not all(map(_has_indexes, log.segments)):
+            return _Indexed(open=found.open)
+        aborted = [one for segment in segments for one in segment.aborted()]
         known = set(map(_key, aborted))
-        late = [
-            one.first_offset
-            for one in found.aborted(found.start_offset, end)
-            if _key(one) not in known
-        ]
-        stable = min((*(one.transaction_start for one in open_), *late), default=end)
-        goes_further = any(end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
-        sound = found.damage is None and is_sound(found)
-        is_decided = stable == end and sound and not goes_further
-        return _Indexed(stable if sound else 0, aborted, is_decided, open_)
+        late = [one.first_offset for one in found.aborted if _key(one) not in known]
+        stable = min((*(one.transaction_start for one in found.open), *late), default=found.end)
+        goes_further = any(found.end < one.next_offset < OFFSET_MAX for one in log.segments[-1:])
+        is_decided = stable == found.end and found.is_sound and not goes_further
+        return _Indexed(stable if found.is_sound else 0, aborted, is_decided, found.open)
     return _Indexed()
 
 
-def _has_snapshot(log: PartitionLog, bases: Sequence[int]) -> bool:
-    """Whether one of these segments has a sound snapshot of producers. StoreError."""
-    names = {file_name(base, Kind.SNAPSHOT) for base in bases}
-    sides = tuple(side for side in log.sides if side[0] in names)
-    files = tuple(one for one in log.segments if one.base_offset in bases and not one.blobs)
-    with staged(replace(log, segments=files, sides=sides), ()) as directory:
-        return any(_is_sound_snapshot(directory / name) for name in names)
+def _small_files(log: PartitionLog, file: SegmentFile, directory: Path) -> Segment:
+    state = file.state if log.is_mounted else State.LIVE
+    return Segment(directory, file.base_offset, OpenFiles(), state)
 
 
-def _is_sound_snapshot(path: Path) -> bool:
-    """Whether a snapshot of producers is there and can be read."""
+class _Followed(NamedTuple):
+    """The transactions of a copy's batches up to `end`: those that were aborted, and the producers
+    whose transactions are open there. is_sound: no damage and no gap hides a batch."""
+
+    end: int
+    aborted: Sequence[AbortedTransaction]
+    open: Sequence[ProducerState]
+    is_sound: bool
+
+
+def _followed_from_snapshot(files: Sequence[SegmentFile], segments: Sequence[Segment]) -> _Followed:
+    """Follows transactions from the last sound snapshot of producers on. `segments`: the same, with
+    their small files."""
+    states, first = ProducerStates(), 0
+    for number in reversed(range(len(segments))):
+        found = _snapshot(segments[number].path(Kind.SNAPSHOT))
+        if found is not None:
+            states, first = found, number
+            break
+    end = files[first].base_offset if files else 0
+    aborted: list[AbortedTransaction] = []
+    is_sound = True
+    for file in files[first:]:
+        is_sound = is_sound and end >= file.base_offset  # otherwise a gap is before it
+        end = max(end, file.base_offset)
+        if not file.size:
+            continue
+        try:
+            for header, marker in _batches(file):
+                entry = states.update(header, marker)
+                aborted += [] if entry is None else [entry]
+                end = header.last_offset + 1
+        except CorruptRecordsError:
+            is_sound = False
+    if files and files[-1].size and is_damaged_after(files[-1], end):
+        is_sound = False
+    open_ = [one for one in states.producers.values() if one.transaction_start >= 0]
+    return _Followed(end, aborted, open_, is_sound)
+
+
+def _batches(file: SegmentFile) -> Iterator[tuple[BatchHeader, EndTransactionMarker | None]]:
+    """The batches of a segment, with the markers that end transactions. CorruptRecordsError."""
+    found = opened(Split("", 0, file, 0, file.size, file.base_offset, OFFSET_MAX, is_verified=True))
+    try:
+        for header in found.records.batches():
+            yield header, read_marker(found.records, header)
+    finally:
+        found.close()
+
+
+def _snapshot(path: Path) -> ProducerStates | None:
+    """The producers in a snapshot; None: it is not there or damaged."""
     with suppress(CorruptFileError, FileNotFoundError):
-        read_snapshot(path)
-        return True
-    return False
+        return read_snapshot(path)
+    return None
 
 
 def is_sound(log: Log) -> bool:
@@ -150,16 +192,17 @@ def is_sound(log: Log) -> bool:
             return False
         if reached < following:
             return False
-        if _is_sound_snapshot(segment.path(Kind.SNAPSHOT)):
+        if _snapshot(segment.path(Kind.SNAPSHOT)) is not None:
             break
         following = segment.base_offset
     return True
 
 
-def _has_indexes(log: Log) -> bool:
-    """Whether each segment has the files that a broker writes beside it. Then a segment without a
+def _has_indexes(file: SegmentFile) -> bool:
+    """Whether a segment has the files that a broker writes beside it. Then a segment without a
     transaction index has no aborted transactions."""
-    return all(
-        segment.path(Kind.OFFSET_INDEX).exists() or segment.path(Kind.TRANSACTION_INDEX).exists()
-        for segment in log.segments
-    )
+    kinds = (Kind.OFFSET_INDEX, Kind.TRANSACTION_INDEX)
+    if file.blobs:
+        return any(file.blob(kind) is not None for kind in kinds)
+    segment = file.open()
+    return any(segment.path(kind).exists() for kind in kinds)

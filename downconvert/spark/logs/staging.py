@@ -8,7 +8,7 @@ Not here: reading without a copy (opening.py)."""
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -150,8 +150,3 @@ def _clip(path: Path, next_offset: int, log: Blob) -> None:
 def _size(file: SegmentFile, kind: Kind) -> int:
     blob = file.blob(kind)
     return 0 if blob is None else blob.size
-
-
-def last_with_records(segments: Sequence[SegmentFile]) -> list[int]:
-    """The base offset of the last segment that is not empty; an empty list: there is none."""
-    return [file.base_offset for file in segments if file.size][-1:]

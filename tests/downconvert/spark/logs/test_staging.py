@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
-from downconvert.spark.logs.staging import last_with_records, staged, trimmed
+from downconvert.spark.logs.staging import staged, trimmed
 from downconvert.spark.stores.blobs import Blob
 from downconvert.storage import AbortedTransaction, TopicPartition
 from downconvert.storage.disk.files import DISK
@@ -132,10 +132,3 @@ def test_a_mounted_log_is_used_where_it_is(there: Path) -> None:
     with staged(PartitionLog(NAME, str(there), 0, files), [0]) as directory:
         assert directory == there
     assert there.exists()
-
-
-def test_the_last_segment_with_records(log: PartitionLog) -> None:
-    empty = SegmentFile("elsewhere", 60, State.LIVE, 0, 60)
-    assert last_with_records(log.segments) == [40]
-    assert last_with_records([*log.segments, empty]) == [40]
-    assert last_with_records([empty]) == []

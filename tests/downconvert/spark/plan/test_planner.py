@@ -1,5 +1,6 @@
 """Which offsets are read: as options and indexes say, and no more of the files than that needs."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
 from downconvert.spark.plan.planner import plan
-from tests.downconvert.spark.reading import partition, rows, splits
+from downconvert.storage.names import OFFSET_MAX
+from tests.downconvert.spark.reading import packed, partition, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 
@@ -46,6 +48,30 @@ def test_offsets_and_timestamps(
     directory: Path, options: dict[str, object], expected: range
 ) -> None:
     assert offsets(directory, **options) == list(expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"startingTimestamp": 31}, {"isolation": "read_committed"}],
+    ids=["time", "committed"],
+)
+def test_a_plan_copies_no_log_to_this_machine(tmp_path: Path, options: dict[str, object]) -> None:
+    """A log in a store may be larger than the disk. Small files are copied: indexes, snapshots."""
+    (tmp_path / "logs").mkdir()
+    open_ = {"transactional": True, "producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    for base in (0, 20):
+        first, late = range(base, base + 10), range(base + 10, base + 20)
+        batches = [batch(*first, size=5000), batch(*late, size=5000, **(open_ if base else {}))]
+        indexed_segment(tmp_path / "logs" / "t-0", base, *batches)
+    path = packed(tmp_path / "logs")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
+    try:
+        found = splits(path, **options)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    start, end = min(one.first_offset for one in found), max(one.end_offset for one in found)
+    assert (start, end) == ((4, OFFSET_MAX) if "startingTimestamp" in options else (0, 30))
 
 
 def test_segments_that_hold_nothing_of_it_are_not_read(directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""`python -m downconvert` is `downconvert`; so is this file where spark-submit runs it by path."""
+"""`python -m downconvert` is `downconvert`. So is this file where spark-submit runs it by path."""
 
 import sys
 from os.path import dirname

@@ -51,7 +51,7 @@ Conversation: TypeAlias = Generator[bytes | None, tuple[bytes, float], Proved]
 class AuthenticationError(BrokerError):
     """A failed login. The message is for the client.
 
-    `why`: the message for the log. `challenge`: the mechanism's own message about the failure; the
+    `why`: the message for the log. `challenge`: the mechanism's own message about the failure. The
     client's next token, whatever it is, then gets the error [RFC 7628, 3.2.3]."""
 
     def __init__(self, words: str, *, why: str = "", challenge: bytes | None = None) -> None:

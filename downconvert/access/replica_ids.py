@@ -38,7 +38,7 @@ def is_last(api: ApiKey, version: int) -> bool:
 
 
 def of_body(api: ApiKey, version: int, body: Message) -> int:
-    """The replica id of a request; a consumer's if it has none."""
+    """The replica id of a request, or a consumer's if it has none."""
     if version < SINCE.get(api, version + 1):
         return CONSUMER
     if is_last(api, version):

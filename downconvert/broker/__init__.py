@@ -1,4 +1,4 @@
-"""The broker: requests in, sends out; the server, replicas, groups and transactions.
+"""The broker: requests in, sends out. Also the server, replicas, groups and transactions.
 
 >>> from tempfile import mkdtemp
 >>> from downconvert.broker.server import Server

@@ -69,7 +69,7 @@ class Broker(BrokerState):
         on_done: Callable[[Exchange], None] | None = None,
         owner: Owner | None = None,
     ) -> Exchange:
-        """Handles a request's frame, without its length. It is done at once or later; the owner
+        """Handles a request's frame, without its length. It is done at once or later. The owner
         then calls `on_done` (None: the calling thread is the owner).
 
         BadRequestError: the bytes are no request that can be answered, so the connection ends.
@@ -163,7 +163,7 @@ class Broker(BrokerState):
         return None
 
     def _permits(self, exchange: Exchange, access: Access) -> bool:
-        """Whether a handler may process a request. Removes the parts that are not allowed; if
+        """Whether a handler may process a request. Removes the parts that are not allowed. If
         nothing is left, answers it. BadRequestError: the API is not offered to this client."""
         api, version, body = exchange.request.api, exchange.request.version, exchange.request.body
         if api in replica_ids.SINCE:

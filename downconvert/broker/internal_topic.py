@@ -36,7 +36,7 @@ class InternalTopic:
     """The topic in a broker's directory. Some or all partitions may be missing.
 
     name: of the topic. log: of the subclass's module. count_setting: the BrokerConfig field with
-    the topic's number of partitions in the cluster; if that is None, the partitions here are
+    the topic's number of partitions in the cluster. If that is None, the partitions here are
     counted."""
 
     name: ClassVar[str]

@@ -101,7 +101,7 @@ class TopicConfigs:
         return dict(self._kept.get(topic, {}))
 
     def replace(self, topic: str, own: Mapping[str, str]) -> None:
-        """Stores the topic's settings in place of the earlier ones; if empty, it has none."""
+        """Stores the topic's settings in place of the earlier ones. If empty, it has none."""
         with self._lock:
             kept = {name: config for name, config in self._kept.items() if name != topic}
             if own:

@@ -152,7 +152,7 @@ class Topics(Mapping[str, Topic]):
             _log_change(name, "given more partitions", partitions=len(topic.partitions))
 
     def delete(self, name: str) -> None:
-        """Removes a topic and all its records. Errors as those of `create`; then some partitions
+        """Removes a topic and all its records. Errors as those of `create`. Then some partitions
         may be left, and are still a topic. A full disk is no error."""
         with self.lock:
             topic = self._topics[name]

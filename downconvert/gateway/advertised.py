@@ -28,7 +28,7 @@ PORT_MAX: Final = 65_535
 
 @dataclass(frozen=True)
 class Advertised:
-    """The brokers' pattern. `port`: of all. `port_first`: of broker 0; others add their id."""
+    """The brokers' pattern. `port`: of all. `port_first`: of broker 0. Others add their id."""
 
     host: str
     port: int | None = None

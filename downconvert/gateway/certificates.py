@@ -44,7 +44,7 @@ class Certificates:
         self.read(config)
 
     def read(self, config: GatewayConfig) -> None:
-        """Reads all files. ConfigError: a file is invalid; the contexts are unchanged."""
+        """Reads all files. ConfigError: a file is invalid. The contexts are unchanged."""
         states = _states(config)  # before they are read: what changes meanwhile is read again
         server, cluster = server_context(config), tls_context(config.security)
         until = None if config.tls_cert is None else valid_until(Path(config.tls_cert))

@@ -52,7 +52,7 @@ def _as_it_is() -> Callable[[], object]:
 class Processes(Startable):
     """A running gateway of several processes. `configure` sets up logging in each.
 
-    ConfigError: a setting is invalid; the first child finds that."""
+    ConfigError: a setting is invalid. The first child finds that."""
 
     def __init__(self, config: GatewayConfig, count: int, configure: Configure = _as_it_is) -> None:
         self.config = config

@@ -18,7 +18,7 @@ WANTS_WRITE: Final = ssl.SSLWantWriteError
 def server_context(
     certificate: Path, key: Path | None = None, client_ca: Path | None = None
 ) -> ssl.SSLContext:
-    """A context for a certificate chain and its key, as PEM; both may be in one file. `client_ca`:
+    """A context for a certificate chain and its key, as PEM. Both may be in one file. `client_ca`:
     the CA of clients' certificates. A client without one may still log in, or be identified by its
     network. Raises TlsError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

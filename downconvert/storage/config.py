@@ -77,7 +77,7 @@ class LogConfig:
 
     @classmethod
     def of(cls, settings: Mapping[str, str], defaults: "LogConfig | None" = None) -> "LogConfig":
-        """The settings in a topic's configuration, by Kafka's names; others are ignored.
+        """The settings in a topic's configuration, by Kafka's names. Others are ignored.
 
         ValueError: a value is invalid for its setting."""
         given: dict[str, Any] = {}

@@ -28,7 +28,7 @@ class Decoder(Protocol):
     def read_into(self, target: memoryview) -> int:
         """The next bytes into `target`, as many as there are and fit. 0: the stream has ended.
 
-        CorruptRecordsError: damage. All bytes before it were returned; each further call raises it
+        CorruptRecordsError: damage. All bytes before it were returned. Each further call raises it
         again."""
 
 

@@ -1,1 +1,1 @@
-"""The subcommands that run experiments; the command finds them by name."""
+"""The subcommands that run experiments. The command finds them by name."""

@@ -22,7 +22,7 @@ NO_BROKER_EPOCH: Final = -1
 class Leadership:
     """The controller's decision about a partition. `version` increases with every change.
 
-    alive: the replicas with live brokers; no other one joins the ISR."""
+    alive: the replicas with live brokers. No other one joins the ISR."""
 
     leader: int | None
     leader_epoch: int

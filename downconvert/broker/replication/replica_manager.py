@@ -82,7 +82,7 @@ class Replication:
     def note_high_watermarks(self) -> None:
         """Writes them where they are found after a restart. Kafka does so every five seconds.
 
-        OSError, StorageError: the disk; the last ones that were noted are still there."""
+        OSError, StorageError: the disk. The last ones that were noted are still there."""
         topics = self.broker.topics
         found = {partition.name: partition.high_watermark for partition in topics.partitions()}
         topics.log_dir.note_high_watermarks(found)

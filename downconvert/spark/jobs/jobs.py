@@ -60,8 +60,8 @@ class JobError(Exception):
 
 
 def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
-    """The partitions below the paths, of topics with these names or patterns (`orders-*`); all if
-    there are none. JobError: there is nothing to do."""
+    """The partitions below the paths, of topics with these names or patterns (`orders-*`). Without
+    any it is all of them. JobError: there is nothing to do."""
     there: set[str] = set()
 
     def takes(name: TopicPartition) -> bool:

@@ -233,7 +233,7 @@ def _first_offset_at(records: Records, position: int) -> int | None:
 
 def first_offset(records: Records, header: BatchHeader, size_max: int | None = None) -> int:
     """The first offset of a batch. Only the first record of compressed messages of v0 and v1 has
-    it; if that is damaged, the result is the last offset. `size_max`: of a record, in bytes."""
+    it. If that is damaged, the result is the last offset. `size_max`: of a record, in bytes."""
     if header.magic != V2 and header.codec is not Codec.NONE:
         with suppress(RecordsError):
             return next(read_batch(records, header, record_size_max=size_max)).offset

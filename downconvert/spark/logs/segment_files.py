@@ -19,7 +19,7 @@ class SegmentFile:
     """A log file as it was when it was found. `next_offset`: the base offset of the next one.
 
     valid_until: a later leader has truncated the offsets from here on. blobs: the files, if they
-    are not in a mounted directory; then `directory` is a name for messages. is_clipped: it also has
+    are not in a mounted directory. Then `directory` is a name for messages. is_clipped: it also has
     offsets from `next_offset` on, which are read from the next segment. The `size` of a gzipped log
     is its compressed size. inode: of the log file; 0: it is not in a mounted directory."""
 

@@ -47,7 +47,7 @@ def staged(log: PartitionLog, whole: Collection[int], *, tail: bool = False) -> 
     """A directory with the files of a log. It is the log's own directory if that is mounted.
 
     `whole`: base offsets of the segments whose logs and indexes are copied. `tail`: only the part
-    of these logs after the last index entry is copied; the rest is zeros. FileNotFoundError: a
+    of these logs after the last index entry is copied. The rest is zeros. FileNotFoundError: a
     segment is gone. StoreError."""
     if log.is_mounted:
         yield Path(log.directory)
@@ -103,8 +103,8 @@ def _fill(file: SegmentFile, directory: Path, *, is_whole: bool, tail: bool) -> 
 
 
 def _save_tail(file: SegmentFile, target: Path) -> None:
-    """Copies the part after the last index entry that leads to a batch; the whole log if there is
-    none."""
+    """Copies the part after the last index entry that leads to a batch, or the whole log if no
+    entry does."""
     hints = StoredBoundaries(file)
     start = hints.before_position(file.size)
     log = file.blob_of_log

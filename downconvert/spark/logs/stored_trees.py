@@ -73,7 +73,7 @@ class Found(NamedTuple):
 
 
 def items_of(uri: str) -> list[Item]:
-    """The objects below a URI, which may be a pattern; the members if it is a tar.
+    """The objects below a URI, which may be a pattern, or the members of a tar.
 
     FileNotFoundError: there are none. StoreError."""
     found: dict[str, Item] = {}

@@ -69,7 +69,7 @@ def find_partitions(
     """The partitions below the paths, by topic and number; those of one cluster if it is named.
 
     `keys`: those of encrypted tiered storage; None: those of the environment. `cache`: the cache of
-    earlier searches. `takes`: selects partitions by name; the files of others are not read.
+    earlier searches. `takes`: selects partitions by name. The files of others are not read.
 
     OSError: a path is no directory, tar or URI of a store. MixedClustersError: there are several
     clusters below them. CorruptFileError: a tar or a manifest is damaged."""

@@ -305,7 +305,7 @@ class _Reader:
         return tuple(map(plain, found))
 
     def choice(self, name: str, *choices: Any) -> Any:
-        """One of the choices, case-insensitive; the first one if the option is not given."""
+        """One of the choices, case-insensitive, or the first one if the option is not given."""
         text = self.take(name)
         if text is None:
             return choices[0]

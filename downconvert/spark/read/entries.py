@@ -86,7 +86,7 @@ class Entries:
     def verify(self, header: BatchHeader, held: memoryview) -> None:
         """CorruptRecordsError: checksums are verified, and this one is wrong.
 
-        `held`: the entry's bytes; if some are missing, they are read."""
+        `held`: the entry's bytes. If some are missing, they are read."""
         if not self.options.verify_crc:
             return
         if len(held) < header.size:

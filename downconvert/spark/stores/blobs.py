@@ -40,7 +40,7 @@ class Blob:
 
     path: a URI, or a path of this machine. modified: nanoseconds since the epoch. is_gzipped: the
     bytes are gzipped, and the content is the decompressed bytes. chunks: how the content was cut,
-    compressed and encrypted; then `size` is the size of the content."""
+    compressed and encrypted. Then `size` is the size of the content."""
 
     path: str
     size: int

@@ -15,7 +15,7 @@ Made = TypeVar("Made")
 def in_parallel(
     ask: Callable[[Given], Made], given: Iterable[Given], *, is_mounted: bool = False
 ) -> list[Made]:
-    """Calls `ask` for each of `given`; the results are in their order. `is_mounted`: there is
+    """Calls `ask` for each of `given`. The results are in their order. `is_mounted`: there is
     nothing to request, so one call follows the other. Raises what the first failed call raises."""
     if is_mounted:
         return list(map(ask, given))

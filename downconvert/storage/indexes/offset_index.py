@@ -35,7 +35,7 @@ class OffsetIndex(SegmentIndex):
 
     @property
     def last_offset(self) -> int:
-        """The offset of the last entry; the base offset if there is none."""
+        """The offset of the last entry, or the base offset if there is none."""
         return self.entry(len(self) - 1)[0] if len(self) else self.base_offset
 
     def entry(self, slot: int) -> tuple[int, int]:

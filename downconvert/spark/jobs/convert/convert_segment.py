@@ -56,7 +56,7 @@ def convert_segment(task: Task, *, attempt: str, files: Files = DISK) -> Entry:
     """Converts a segment, unless it is converted already. If it cannot be converted, the entry has
     the reason.
 
-    `attempt`: a unique name. OSError and DiskFullError: the machine failed; the target is
+    `attempt`: a unique name. OSError and DiskFullError: the machine failed. The target is
     unchanged."""
     started = thread_time()
     target = Path(task.target)

@@ -140,7 +140,7 @@ def _known(
     name: str,
     settings: Settings,
 ) -> Exported:
-    """The target's contents for the logs as they are now; a repair is noted at once. JobError: they
+    """The target's contents for the logs as they are now. A repair is noted at once. JobError: they
     are of other logs, or a later leader has truncated some of them and `repair` is not set."""
     there = notes.read(settings.isolation, [log.topic_partition for log in logs])
     check_same(there, identity_of(logs, facts, settings.isolation), name)

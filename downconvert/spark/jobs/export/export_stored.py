@@ -195,7 +195,7 @@ def write_task(task: Task) -> Iterator[Json]:
 
 
 def _lost(split: Split, report: Json) -> Json:
-    """The unreadable offsets of a split; all of its segment's if they are not known."""
+    """The unreadable offsets of a split, or all of its segment's if they are not known."""
     file = split.segment
     start, end = report["startOffset"], report["endOffset"]
     start = max(split.first_offset, file.base_offset) if start is None else start

@@ -143,6 +143,21 @@ def test_batches_behind_damage_count_for_how_far_a_copy_goes_and_in_which_epoch(
     assert found == Copy(log.directory, 0, 1, 1, is_damaged=True)
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_a_copy_that_is_sound_behind_its_damage_hides_nothing(tmp_path: Path, count: int) -> None:
+    """In a tar, where a short log is looked at from its beginning."""
+    data = [batch(at, leader_epoch=1) for at in range(count)]
+    (tmp_path / "logs").mkdir()
+    directory = indexed_segment(tmp_path / "logs" / "old-0", 0, *data).path().parent
+    path = directory / file_name(0, Kind.LOG)
+    path.write_bytes(data[0] + bytes(len(data[1])) + b"".join(data[2:]))
+    (log,) = find_partitions([str(packed(tmp_path / "logs"))])
+    assert look(log) == Copy(log.directory, 0, count, 1)
+    path.write_bytes(path.read_bytes() + bytes(70) + b"\2")
+    (log,) = find_partitions([str(packed(tmp_path / "logs"))])
+    assert look(log) == Copy(log.directory, 0, count, 1, is_damaged=True)
+
+
 def test_a_copy_whose_segments_were_replaced_meanwhile_is_listed_again(tmp_path: Path) -> None:
     logs = []
     for name, count in (("b1", 3), ("b2", 5)):

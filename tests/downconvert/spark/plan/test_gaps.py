@@ -149,6 +149,23 @@ def test_segments_that_come_out_of_their_order_are_waited_for(
     assert followed(place, is_new=True) == ({"c": {"0": 21}}, ["c-0:20"])
 
 
+@pytest.mark.filterwarnings("ignore:a-0 has no records")
+@pytest.mark.parametrize(("others", "end"), [((3, 4), None), ((7, 8), None), (range(3, 9), 10)])
+def test_a_gap_that_another_copy_fills_in_part_is_waited_for(
+    tmp_path: Path, others: list[int], end: int | None
+) -> None:
+    for copy, offsets in (("b1", (0, 1, 2)), ("b1", (9,)), ("b2", others)):
+        data = b"".join(batch(offset) for offset in offsets)
+        partition(tmp_path / copy, data, "a-0", offsets[0])
+    found = stream(tmp_path).latestOffset({"a": {"0": 0}})["a"]["0"]
+    if end is None:
+        assert isinstance(found, dict)
+        assert found["offset"] < 9
+        assert found["waitingUpTo"] > found["offset"]
+    else:
+        assert found == end
+
+
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.filterwarnings("ignore:a-0 has no records")
 def test_in_whatever_order_a_log_is_copied_each_offset_comes_once(

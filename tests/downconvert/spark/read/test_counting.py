@@ -7,7 +7,7 @@ import pytest
 
 from downconvert.spark.errors import CorruptSegmentError
 from downconvert.spark.read import counting
-from records import Codec
+from records import Codec, ControlRecordType, build_marker
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -27,6 +27,28 @@ def test_as_many_as_are_read(tmp_path: Path, options: dict[str, Any]) -> None:
     indexed_segment(tmp_path / "a-0", 6, batch(6, 9), batch(10, magic=1), batch(11))
     counted = sum(row["records"] for row in rows(tmp_path, level="count", **options))
     assert counted == len(rows(tmp_path, **options))
+
+
+@pytest.mark.parametrize(
+    ("isolation", "expected"), [("read_uncommitted", 6), ("read_committed", 3)]
+)
+def test_markers_are_no_records_and_aborted_ones_count_only_if_they_are_read(
+    tmp_path: Path, isolation: str, expected: int
+) -> None:
+    of_producer: dict[str, Any] = {"producer_id": 7, "producer_epoch": 0, "transactional": True}
+    abort, commit = ControlRecordType.ABORT, ControlRecordType.COMMIT
+    data = (
+        batch(0),
+        batch(1, 2, 3, **of_producer),
+        build_marker(abort, offset=4, timestamp=0, producer_id=7),
+        batch(5, 6, **of_producer),
+        build_marker(commit, offset=7, timestamp=0, producer_id=7),
+    )
+    indexed_segment(tmp_path / "a-0", 0, *data)
+    for options in ({}, {"maxPartitionBytes": 200}, {"mode": "PERMISSIVE"}):
+        given = {"isolation": isolation, **options}
+        assert sum(row["records"] for row in rows(tmp_path, level="count", **given)) == expected
+        assert len(rows(tmp_path, **given)) == expected
 
 
 def test_headers_are_enough_for_v2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Rows are the records: of every format, codec and broker, however a segment is split."""
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -99,6 +100,21 @@ def test_offsets_bound_what_is_read_inside_of_batches(tmp_path: Path, codec: Cod
     partition(tmp_path, b"".join(two))
     bounds = {"startingOffsets": '{"topic":{"0":33}}', "endingOffsets": '{"topic":{"0":77}}'}
     assert [row["offset"] for row in rows(tmp_path, **bounds)] == list(range(33, 77))
+
+
+@pytest.mark.parametrize("magic", [V0, V1])
+@pytest.mark.parametrize(("start", "end"), [(0, 5), (3, 5), (9, 10), (0, 10), (7, 12), (10, 13)])
+def test_offsets_bound_what_is_read_inside_of_compressed_messages(
+    tmp_path: Path, magic: int, start: int, end: int
+) -> None:
+    """Whose own offset is the one of the last record in them."""
+    data = batch(*range(10), magic=magic, codec=Codec.GZIP)
+    partition(tmp_path, data + batch(10, 11, 12, magic=magic, codec=Codec.GZIP))
+    options = {
+        "startingOffsets": json.dumps({"topic": {"0": start}}),
+        "endingOffsets": json.dumps({"topic": {"0": end}}),
+    }
+    assert [row["offset"] for row in rows(tmp_path, **options)] == list(range(start, end))
 
 
 def test_records_of_two_thousand_batches_are_few_record_batches(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ def whole_log(
         whole = whole_split(log, file, cleaned)
         at = max(start, file.base_offset)
         for piece in scan(file, at, file.valid_until, whole.cleaned):
+            if piece.state is State.COMPACTED:  # another copy may still have its records
+                break
             is_sound = piece.state is not State.DAMAGED
             yield from stretches_of_copies(whole, at, piece.start if is_sound else piece.end)
             if is_sound:

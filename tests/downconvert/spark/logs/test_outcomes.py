@@ -86,6 +86,26 @@ def test_the_marker_may_be_among_missing_offsets_but_not_among_compacted_ones(
     assert outcome(tmp_path, cleaned=5) == (OPEN if not rest else ([(0, 0, 2)], []))
 
 
+@pytest.mark.parametrize("cleaned", [4, 5, 7, 10])
+def test_what_a_cleaner_has_removed_in_one_copy_may_be_a_transaction_in_another(
+    tmp_path: Path, cleaned: int
+) -> None:
+    """The cleaner has come to `cleaned`; only the other copy has the offsets from 2 to 9."""
+    of_producer = {"transactional": True, "producer_id": 0, "producer_epoch": 3}
+    aborted = batch(3, 4, **of_producer), marker(5, ControlRecordType.ABORT)
+    for name in ("b1", "b2"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cleaner-offset-checkpoint").write_text(f"0\n1\na 0 {cleaned}\n")
+    segment(tmp_path / "b1" / "a-0", 0, batch(0, 1))
+    segment(tmp_path / "b1" / "a-0", 10, batch(10))
+    segment(tmp_path / "b2" / "a-0", 2, batch(2), *aborted, batch(6), batch(7, 8, 9))
+    assert outcome(tmp_path, cleaned=cleaned) == ([(0, 3, 5)], [])
+    found = [row["offset"] for row in rows(tmp_path, isolation="read_committed")]
+    assert found == [0, 1, 2, 6, 7, 8, 9, 10]
+    found = [row["offset"] for row in rows(tmp_path)]
+    assert found == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10]
+
+
 def test_a_snapshot_counts_for_what_no_copy_has_any_more(tmp_path: Path) -> None:
     segment(tmp_path / "a-0", 5, batch(5), batch(6))
     known = ProducerState(0, 3, transaction_start=2), ProducerState(8, 0, transaction_start=6)

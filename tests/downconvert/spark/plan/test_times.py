@@ -132,6 +132,32 @@ def test_of_absent_offsets_those_that_a_cleaner_has_not_come_to_may_be_as_young(
     assert offsets(tmp_path, startingTimestamp=120) == list(range(20, 30))
 
 
+@pytest.mark.parametrize("is_clipped", [False, True])
+@pytest.mark.parametrize(
+    ("cleaned", "absent"),
+    [(0, (10, 20)), (15, (15, 20)), (19, (19, 20)), (20, None), (25, None), (29, None)],
+)
+def test_absent_offsets_of_which_a_cleaner_has_come_to_some_begin_there(
+    tmp_path: Path, cleaned: int, absent: tuple[int, int] | None, is_clipped: bool
+) -> None:
+    """The offsets from 20 to 29 are in one copy, and those before in one, or in another."""
+    copy_of(tmp_path / "b1", *((20, 40) if is_clipped else (0, 40)))
+    copy_of(tmp_path / "b2", *((0,) if is_clipped else (20,)))
+    for copy in ("b1", "b2"):
+        (tmp_path / copy / "cleaner-offset-checkpoint").write_text(f"0\n1\na 0 {cleaned}\n")
+    for path in (tmp_path, packed(tmp_path)):
+        found = rows(path, mode="PERMISSIVE", startingTimestamp=120)
+        told = [
+            (row["_corrupt"]["startOffset"], row["_corrupt"]["endOffset"])
+            for row in found
+            if row["_corrupt"]
+        ]
+        assert told == [*([absent] if absent else []), (30, 40)]
+        wanted = [*range(20, 30), *range(40, 50)]
+        assert [row["offset"] for row in found if not row["_corrupt"]] == wanted
+        assert offsets(path, mode="DROPMALFORMED", endingTimestamp=120) == list(range(10))
+
+
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize(
     "changed", [b"\xff" * BATCH_HEADER_SIZE, bytes(BATCH_HEADER_SIZE)], ids=["changed", "zeros"]

@@ -13,6 +13,7 @@ from downconvert.spark.read.reader import SegmentReader
 from downconvert.storage.names import Kind, file_name
 from records.formats import BATCH_HEADER_SIZE
 from tests.downconvert.spark.reading import packed, reader, rows
+from tests.downconvert.spark.stream.test_follow import stream
 from tests.downconvert.storage.logs import batch, indexed_segment, segment
 
 ALL = list(range(30))
@@ -156,6 +157,10 @@ def test_absent_offsets_of_which_a_cleaner_has_come_to_some_begin_there(
         wanted = [*range(20, 30), *range(40, 50)]
         assert [row["offset"] for row in found if not row["_corrupt"]] == wanted
         assert offsets(path, mode="DROPMALFORMED", endingTimestamp=120) == list(range(10))
+        start = stream(path, startingTimestamp=120).initialOffset()
+        assert start == {"a": {"0": absent[0] if absent else 20}}
+        later = offsets(path, mode="DROPMALFORMED", startingTimestamp=301)
+        assert later == list(range(40, 50))
 
 
 @pytest.mark.parametrize("is_packed", [False, True])

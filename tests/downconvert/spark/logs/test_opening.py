@@ -2,7 +2,6 @@
 wrong: then the tasks on both sides of it take the same other one."""
 
 import gzip
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.store_errors import StoreError
 from downconvert.storage.names import OFFSET_MAX, Kind, State, file_name
+from tests.downconvert.spark.descriptors import open_below
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 BATCHES = [batch(*range(base, base + 4)) for base in range(0, 24, 4)]
@@ -149,11 +149,6 @@ def test_a_gzipped_segment_is_one_stretch_unless_it_was_looked_at(
     found.close()
 
 
-def files_open(file: SegmentFile) -> list[str]:
-    links = [link for link in Path("/proc/self/fd").iterdir() if os.path.lexists(link)]
-    return [name for link in links if (name := str(link.readlink())).startswith(file.directory)]
-
-
 @pytest.mark.parametrize("is_stored", [False, True])
 @pytest.mark.parametrize("is_asked", [False, True])
 def test_a_segment_that_is_closed_has_no_file_open(
@@ -164,21 +159,21 @@ def test_a_segment_that_is_closed_has_no_file_open(
         assert found.boundaries() is found.boundaries()
         assert found.boundaries().from_position(SIZE + 1) == 2 * SIZE
     next(found.records.batches())
-    assert files_open(mounted)
+    assert open_below(mounted.directory)
     found.close()
-    assert [name for name in files_open(mounted) if name.endswith(".index")] == []
+    assert [name for name in open_below(mounted.directory) if name.endswith(".index")] == []
     del found  # a slice of a mounted log keeps its file
-    assert files_open(mounted) == []
+    assert open_below(mounted.directory) == []
 
 
 def test_a_segment_that_cannot_be_looked_at_has_no_file_open(
     mounted: SegmentFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unreachable(*_: Any) -> bool:
-        assert files_open(mounted)
+        assert open_below(mounted.directory)
         raise StoreError("the store does not answer")
 
     monkeypatch.setattr(opening, "begins_batch", unreachable)
     with pytest.raises(StoreError):
         opened_at(stored(mounted), SIZE, 2 * SIZE, is_cut=True)
-    assert files_open(mounted) == []
+    assert open_below(mounted.directory) == []

@@ -1,7 +1,6 @@
 """Spark's calls of a streaming reader: in which order they come, and what is left at the end."""
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from downconvert.spark.options.options import Options
 from downconvert.spark.read.reader import Task
 from downconvert.spark.stream.stream import SegmentStreamReader
+from tests.downconvert.spark.descriptors import open_below
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch
 
@@ -101,21 +101,15 @@ def test_the_latest_offsets_are_told_without_another_listing(
     assert source.reportLatestOffset()["a"]["0"] == 4
 
 
-def files_open_below(directory: Path) -> list[str]:
-    links = [link for link in Path("/proc/self/fd").iterdir() if os.path.lexists(link)]
-    found = [str(link.readlink()) for link in links]
-    return [path for path in found if path.startswith(str(directory))]
-
-
 def test_a_stream_that_is_stopped_leaves_no_file_open_and_may_go_on(directory: Path) -> None:
     source = stream(directory)
     source.stop()
     start = source.initialOffset()
     end = source.latestOffset(start)
-    assert files_open_below(directory)
+    assert open_below(directory)
     for _ in range(2):
         source.stop()
-        assert files_open_below(directory) == []
+        assert open_below(directory) == []
     append(directory / "a-0", batch(3))
     assert source.latestOffset(end) == {"a": {"0": 4}, "b": {"1": 7}}
     source.stop()

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import LongType, StructField, StructType
 
+from downconvert.spark.logs.stored_trees import broker_of
 from downconvert.spark.options.options import Options
 from downconvert.spark.read.reader import Task
 from downconvert.spark.stream.stream import SegmentStreamReader
@@ -153,3 +154,20 @@ def test_splits_are_spread_over_tasks_and_nothing_is_no_task(directory: Path) ->
     assert len(stream(directory).partitions(start, end)) == 1
     assert source.partitions(end, end) == []
     assert list(source.read(InputPartition(None))) == []
+
+
+def test_the_high_watermark_of_a_tar_is_the_one_of_its_latest_listing(directory: Path) -> None:
+    def note(offset: int) -> Path:
+        text = f"0\n2\na 0 {offset}\nb 1 7\n"
+        (directory / "replication-offset-checkpoint").write_text(text)
+        return packed(directory)
+
+    copies = Path(broker_of({})).parent  # of brokers' checkpoints; of other tests, too
+    before = set(copies.iterdir())
+    source = stream(note(1), stopAtHighWatermark=True)
+    place = source.initialOffset()
+    for offset in (1, 2, 2, 3):
+        note(offset)
+        place = source.latestOffset(place)
+        assert place == {"a": {"0": offset}, "b": {"1": 7}}
+        assert len(set(copies.iterdir()) - before) == 1

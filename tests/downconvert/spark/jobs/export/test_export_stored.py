@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from downconvert.spark.jobs.export import export_noted
+from downconvert.spark.jobs.export import export_noted, export_stored
 from downconvert.spark.jobs.export.export_manifest import FOLDER, Exported
 from downconvert.spark.jobs.export.export_noted import add
 from downconvert.spark.jobs.export.export_plan import Settings
 from downconvert.spark.jobs.export.export_stored import BEGUN, StoredNotes, write_records
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import no_step
+from downconvert.spark.stores import stores
 from downconvert.storage import TopicPartition
 from tests.downconvert.spark.in_process import SESSION, without_spark
 from tests.downconvert.spark.reading import partition
@@ -145,3 +146,27 @@ def test_a_note_of_the_other_isolation_stays(
     exported(monkeypatch, source, target)
     assert content(target) == [*WHOLE[:3], ("a", 3), *WHOLE[3:]]
     assert len([name for name in names(target) if name.startswith(FOLDER)]) == 2
+
+
+def test_the_former_note_counts_until_a_new_one_is_written(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = exported(monkeypatch, source, target)
+    notes = [name for name in names(target) if name.endswith(".json")]
+    assert len(notes) == 1
+    partition(source, batch(3, timestamp=DAY), "a-0", 3)
+
+    def full(uri: str, data: bytes | Path) -> None:
+        if uri.endswith(".json"):
+            assert notes == [name for name in names(target) if name.endswith(".json")]
+            raise OSError("the quota is used up")
+        stores.write(uri, data)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(export_stored, "write", full)
+        with pytest.raises(OSError, match="quota"):
+            exported(monkeypatch, source, target)
+    assert notes == [name for name in names(target) if name.endswith(".json")]
+    assert StoredNotes(target).read("read_uncommitted").ranges == there.ranges
+    exported(monkeypatch, source, target)
+    assert content(target) == sorted([*WHOLE, ("a", 3)])

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.spark.read.checksums import WINDOW_SIZE, Checksums
+from downconvert.spark.read.checksums import WINDOW_SIZE, Checksums, sound_until
 from records import CorruptRecordsError, FileRecords
+from records.formats import MAGIC_AT
 from tests.downconvert.storage.logs import batch
 
 ENTRIES = [
@@ -33,3 +34,28 @@ def test_what_is_wrong_is_found_and_nothing_else(tmp_path: Path, wrong: int | No
                 found.append((number, error.position))
     at = sum(map(len, ENTRIES[:wrong]))
     assert found == ([] if wrong is None else [(wrong, at)])
+
+
+SMALL = [batch(0, 1), batch(2, magic=1), batch(3, magic=0), batch(4, 5)]
+BEFORE, END = 5, sum(map(len, SMALL))
+
+
+def ends() -> list[int]:
+    """Where the entries end."""
+    return [sum(map(len, SMALL[: count + 1])) for count in range(len(SMALL))]
+
+
+@pytest.mark.parametrize("end", range(END + 1))
+def test_whole_entries_are_sound_up_to_the_end_of_the_last_one(end: int) -> None:
+    view = memoryview(b"?" * BEFORE + b"".join(SMALL) + b"?" * 9)
+    expected = max((one for one in ends() if one <= end), default=0)
+    assert sound_until(view, BEFORE, BEFORE + end) == BEFORE + expected
+
+
+@pytest.mark.parametrize("number", range(len(SMALL)))
+@pytest.mark.parametrize("at", [11, MAGIC_AT, 25, -1])  # of the size, the magic, and what is summed
+def test_entries_are_sound_up_to_the_first_damaged_one(number: int, at: int) -> None:
+    data = [bytearray(entry) for entry in SMALL]
+    data[number][at] ^= 8
+    view = memoryview(b"".join(data))
+    assert sound_until(view, 0, END) == sum(map(len, SMALL[:number]))

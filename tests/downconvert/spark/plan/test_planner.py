@@ -1,16 +1,19 @@
 """Which offsets are read: as options and indexes say, and no more of the files than that needs."""
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import datasource as ds
 
 from downconvert.spark.errors import MissingOffsetsError
 from downconvert.spark.options.options import Options
 from downconvert.spark.plan.bounds import Bounds
 from downconvert.spark.plan.planner import plan
 from downconvert.storage.names import OFFSET_MAX
-from tests.downconvert.spark.reading import packed, partition, rows, splits
+from tests.downconvert.spark.reading import packed, partition, reader, rows, splits
 from tests.downconvert.storage.logs import batch, indexed_segment
 
 
@@ -103,3 +106,35 @@ def test_an_empty_segment_that_another_one_follows_is_missing(directory: Path) -
     with pytest.raises(MissingOffsetsError, match="offsets 0 up to 10 are missing"):
         offsets(directory)
     assert offsets(directory, mode="DROPMALFORMED") == list(range(10, 15))
+
+
+@pytest.mark.parametrize("value", [0, 4, 5, 9, 10, 11, 19, 20, 25])
+@pytest.mark.parametrize(
+    ("kind", "takes"),
+    [
+        (ds.EqualTo, lambda offset, value: offset == value),
+        (ds.LessThan, lambda offset, value: offset < value),
+        (ds.LessThanOrEqual, lambda offset, value: offset <= value),
+        (ds.GreaterThan, lambda offset, value: offset > value),
+        (ds.GreaterThanOrEqual, lambda offset, value: offset >= value),
+    ],
+)
+def test_a_filter_of_offsets_leaves_out_no_record_that_it_takes(
+    tmp_path: Path, kind: Any, takes: Callable[[int, int], bool], value: int
+) -> None:
+    """At the ends of batches and segments, too."""
+    for base in (0, 10):
+        batches = (batch(*range(at, at + 5)) for at in (base, base + 5))
+        indexed_segment(tmp_path / "a-0", base, *batches)
+    source = reader(tmp_path)
+    source.pushFilters([kind(("offset",), value)])
+    offsets = [
+        offset
+        for task in source.partitions()
+        for found in source.read(task)
+        for offset in found.column("offset").to_pylist()
+    ]
+    assert offsets == sorted(set(offsets))
+    assert [one for one in offsets if takes(one, value)] == [
+        one for one in range(20) if takes(one, value)
+    ]

@@ -26,13 +26,14 @@ VERSIONS = {
 
 
 class Scripted:
-    """A broker. `brokers`: the ids of the cluster's, all of which are at its own port.
+    """A broker. `brokers`: the ids of the cluster's, at its own port or at those of `ports`.
 
     `answers`: whether it answers a connection with this number, from 0 on. `versions`: the newest
     that it serves, by API. `users`: those that logged in, one for each connection."""
 
     def __init__(self, *brokers: int) -> None:
         self.brokers = list(brokers)
+        self.ports: dict[int, int] = {}
         self.answers: Callable[[int], bool] = lambda _: True
         self.versions = dict(VERSIONS)
         self.users: list[str] = []
@@ -83,7 +84,10 @@ class Scripted:
                 ]
                 return Message(error_code=0, api_keys=keys)
             case ApiKey.Metadata:
-                brokers = [Message(node_id=n, host=LOOPBACK, port=self.port) for n in self.brokers]
+                brokers = [
+                    Message(node_id=n, host=LOOPBACK, port=self.ports.get(n, self.port))
+                    for n in self.brokers
+                ]
                 return Message(brokers=brokers, topics=[], controller_id=-1)
             case ApiKey.SaslHandshake:
                 return Message(error_code=0, mechanisms=["PLAIN"])

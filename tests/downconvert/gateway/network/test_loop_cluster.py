@@ -16,10 +16,11 @@ from downconvert.gateway.identity import ClientRule, Identities
 from downconvert.gateway.network import loop
 from downconvert.gateway.security import ClusterSecurity, Credentials
 from downconvert.gateway.server import Gateway
+from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.scripted import Scripted
 from tests.downconvert.gateway.serving import Wire, gateway
-from tests.ports import LOOPBACK
+from tests.ports import LOOPBACK, free_ports
 from tests.waiting import wait_for
 
 GROUP: Final = Message(group_id="g", generation_id=1, member_id="m")
@@ -82,6 +83,41 @@ def test_a_broker_without_a_port_is_a_reason_until_it_is_gone() -> None:
         broker.brokers = [5]
         wait_for(lambda: running.topology.nodes.keys() == {5})
         wait_for(lambda: not any("broker 1" in one for one in unready(running)))
+
+
+def test_a_client_is_told_of_all_other_brokers_while_one_has_no_port() -> None:
+    """It is not disconnected again and again."""
+    with (
+        Scripted(0, 1) as broker,
+        socket.create_server((LOOPBACK, 0)) as other,
+        gateway(
+            broker.port,
+            nodes=1,
+            node_ports={0: free_ports(1)[0], 1: other.getsockname()[1]},
+        ) as running,
+    ):
+        wait_for(lambda: any("broker 1: port" in one for one in unready(running)))
+        with Wire(running.address) as client:
+            for _ in range(3):
+                answer = client.ask(ApiKey.Metadata, 1, Message(topics=None))
+                assert [one.node_id for one in answer.brokers] == [0]
+
+
+def test_a_cluster_is_unready_if_its_bootstrap_servers_fail_but_not_if_one_broker_does() -> None:
+    (closed,) = free_ports(1)
+    with Scripted(0, 1) as broker, gateway(broker.port, nodes=2) as running:
+        broker.ports[1] = closed
+        wait_for(lambda: not unready(running))
+        with Wire(Address(LOOPBACK, running.config.node_ports[1])) as client:
+            client.send(ApiKey.Heartbeat, 3, GROUP)
+            assert client.has_ended()
+        assert unready(running) == []
+        broker.answers = lambda _: False
+        with Wire(running.address) as client:
+            client.send(ApiKey.Heartbeat, 3, GROUP)
+            assert client.has_ended()
+        (reason,) = unready(running)
+        assert reason.startswith(f"the cluster: broker {LOOPBACK}:{broker.port}: ")
 
 
 def test_a_port_that_is_free_again_is_opened() -> None:

@@ -101,3 +101,25 @@ def test_a_listener_that_is_closed_in_a_pause_accepts_nobody_afterwards(
 
     asyncio.run(asyncio.wait_for(close_in_a_pause(), 30))
     assert defects == []
+
+
+def test_in_a_pause_no_client_is_tried_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system would say for each that waits, in each turn of the loop, that nothing is left."""
+    monkeypatch.setattr(accepting, "PAUSE", 600.0)
+
+    async def wait_in_the_pause() -> int:
+        listening = Exhausted()
+        listening.failures = 1000
+        listening.setblocking(False)
+        listening.bind((LOOPBACK, 0))
+        listening.listen(5)
+        taking = Accepting(asyncio.get_running_loop(), listening, lambda *_: None)
+        with socket.create_connection(taking.address):
+            while listening.failures == 1000:
+                await asyncio.sleep(0)
+            for _ in range(50):
+                await asyncio.sleep(0.001)
+            taking.close()
+        return 1000 - listening.failures
+
+    assert asyncio.run(asyncio.wait_for(wait_in_the_pause(), 30)) == 1

@@ -108,3 +108,33 @@ def test_a_client_has_one_time_for_a_whole_request_however_it_sends_its_bytes() 
             sending.cancel()
 
     with_stream(use)
+
+
+def test_a_request_is_passed_on_only_as_fast_as_the_cluster_takes_requests() -> None:
+    """Otherwise a client that sends on would fill the memory while its broker is slow."""
+
+    async def use(client: Stream, theirs: socket.socket) -> None:
+        ours, brokers = socket.socketpair()
+        brokers.setblocking(False)
+        loop = asyncio.get_running_loop()
+        with brokers:
+            _, upstream = await loop.create_connection(Stream, sock=ours)
+            sent = bytearray()
+            while upstream.is_writable():
+                sent += bytes(64 * KiB)
+                upstream.send(bytes(64 * KiB))
+            theirs.sendall(b"whole")
+            await client.ensure(5)
+            request = ClientRequest(client, 5, Limits(), RequestMemory(1))
+            passing = loop.create_task(request.pass_to(upstream))
+            await asyncio.sleep(0.05)
+            assert not passing.done()
+            sent += LENGTH.pack(5) + b"whole"
+            got = bytearray()
+            while len(got) < len(sent):
+                got += await loop.sock_recv(brokers, 1 << 20)
+            await passing
+            assert got == sent
+            upstream.close()
+
+    with_stream(use)

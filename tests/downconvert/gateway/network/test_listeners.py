@@ -1,5 +1,6 @@
 import socket
 import ssl
+import sys
 from dataclasses import replace
 from errno import EADDRINUSE
 from pathlib import Path
@@ -62,6 +63,36 @@ def test_a_host_of_several_addresses_has_one_port_at_all() -> None:
     for one in copies:
         with socket.socket(one.family) as other, pytest.raises(OSError, match="in use"):
             other.bind(one.getsockname())
+        one.close()
+    listeners.close_all()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the host has one loopback address")
+def test_a_host_one_of_whose_addresses_is_taken_leaves_the_others_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while the error is kept, as that of a start is."""
+    hosts = LOOPBACK, "127.0.0.2"
+
+    def both(_: object, port: int, **__: object) -> list[tuple[Any, ...]]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)) for host in hosts]
+
+    with socket.create_server((hosts[1], 0)) as other:
+        port = other.getsockname()[1]
+        listeners = Listeners("two", shares_ports=False)
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "getaddrinfo", both)
+            with pytest.raises(OSError, match="in use") as kept:
+                listeners.copies(3, port)
+        with socket.socket() as free:
+            free.bind((hosts[0], port))
+        other.close()
+        with monkeypatch.context() as patched:
+            patched.setattr(socket, "getaddrinfo", both)
+            copies = listeners.copies(3, port)
+    assert [one.getsockname() for one in copies] == [(host, port) for host in hosts]
+    assert kept.value.errno == EADDRINUSE
+    for one in copies:
         one.close()
     listeners.close_all()
 

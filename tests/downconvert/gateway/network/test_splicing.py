@@ -14,7 +14,7 @@ from time import sleep
 import pytest
 
 from downconvert.broker import Broker
-from downconvert.gateway.network import splicing
+from downconvert.gateway.network import pipes, splicing
 from downconvert.gateway.network.ended import ConnectionEndedError
 from downconvert.gateway.network.event_loop import EventLoop
 from downconvert.gateway.network.streams import Stream
@@ -278,6 +278,28 @@ def test_where_nobody_else_has_anything_to_do_one_call_of_the_loop_moves_all_of_
     with asyncio.Runner(loop_factory=EventLoop) as runner:
         runner.run(run())
     assert (work["_advance"], work["_watch"]) == (1, 0)
+
+
+@pytest.mark.parametrize(("turn_size", "rounds"), [(2 * PIECE, 100), (100 * PIECE, 2)])
+def test_others_have_their_turn_after_so_many_bytes_or_rounds(
+    work: Counter[str], monkeypatch: pytest.MonkeyPatch, turn_size: int, rounds: int
+) -> None:
+    monkeypatch.setattr(pipes, "PIPE_SIZE", PIECE)
+    monkeypatch.setattr(splicing, "TURN_SIZE", turn_size)
+    monkeypatch.setattr(splicing, "ROUNDS", rounds)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        async with connections(UNLIMITED) as ((source, target), ends):
+            source.lend(0)[0].close()  # it reads nothing by itself
+            ends[0].sendall(bytes(PIECES * PIECE))
+            await source.copy_to(target, PIECES * PIECE)
+            got = 0
+            while got < PIECES * PIECE:
+                got += len(await loop.sock_recv(ends[1], MiB))
+
+    asyncio.run(run())
+    assert work["_advance"] >= PIECES // 2
 
 
 @pytest.mark.parametrize("silent", ["the broker", "the client"])

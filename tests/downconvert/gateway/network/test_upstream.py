@@ -5,6 +5,7 @@ import asyncio
 import logging
 import re
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -210,3 +211,36 @@ def test_connections_are_kept_alive_by_the_system() -> None:
 
     with socket.create_server((LOOPBACK, 0)) as listener:
         assert asyncio.run(kept_alive(listener.getsockname()[1]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the host has one loopback address")
+def test_a_hosts_second_address_is_tried_while_the_first_one_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first one takes no connection: its queue is full."""
+    hosts = "127.0.0.2", LOOPBACK
+
+    async def connected(port: int) -> str:
+        loop = asyncio.get_running_loop()
+
+        async def both(*_: object, **__: object) -> list[tuple[object, ...]]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)) for host in hosts]
+
+        monkeypatch.setattr(loop, "getaddrinfo", both)
+        async with asyncio.timeout(20):
+            stream = await connect("two.test", port, None)
+        found: str = stream.transport.get_extra_info("peername")[0]
+        stream.abort()
+        return found
+
+    with socket.create_server((LOOPBACK, 0)) as second, socket.socket() as first:
+        port = second.getsockname()[1]
+        first.bind((hosts[0], port))
+        first.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.setblocking(False)
+            one.connect_ex((hosts[0], port))
+        assert asyncio.run(connected(port)) == LOOPBACK
+        for one in waiting:
+            one.close()

@@ -93,6 +93,7 @@ CLEANED = batch(0, last_offset=9)
 EMPTY = build_empty(base_offset=10, last_offset=19)
 DAMAGED = spliced(batch(10, 12, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
 MARKER = build_marker(ControlRecordType.COMMIT, offset=20, timestamp=0, producer_id=1)
+EARLIER_MARKER = build_marker(ControlRecordType.ABORT, offset=6, timestamp=0, producer_id=1)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +106,8 @@ MARKER = build_marker(ControlRecordType.COMMIT, offset=20, timestamp=0, producer
         (CLEANED + EMPTY + MARKER + batch(21), 5, False, 21, 21),
         (CLEANED + EMPTY + MARKER + batch(21), 5, True, 20, 20),
         (CLEANED + EMPTY + MARKER, 5, False, None, 21),
+        (MARKER + EARLIER_MARKER, 5, False, None, 21),  # offsets that fall
+        (MARKER + EARLIER_MARKER + batch(7), 5, False, 7, 21),
         (
             CLEANED
             + spliced(batch(10, 12, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)

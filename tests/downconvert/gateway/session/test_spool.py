@@ -81,3 +81,23 @@ def test_half_an_answer_and_one_with_more_behind_it_are_none(size: int) -> None:
     for data in (whole[:-1], whole + b"\0", whole[: len(whole) // 2]):
         with pytest.raises(BadRequestError):
             spooled(data, 1 << 20).read("FetchResponse", 12, 1, 5)
+
+
+@pytest.mark.parametrize("size", [100, MEMORY_MAX, MEMORY_MAX + 1])
+def test_what_follows_a_response_is_not_taken_with_its_last_bytes(
+    tmp_path: Path, size: int
+) -> None:
+    """It belongs to the next one. The buffer is larger than the bytes that are left."""
+    data, buffer = os.urandom(size + 50), memoryview(bytearray(40_000))
+    spool, taken = Spool(size, str(tmp_path)), 0
+
+    def read(target: memoryview) -> int:
+        nonlocal taken
+        piece = data[taken : taken + min(len(target), 30_000)]
+        target[: len(piece)] = piece
+        taken += len(piece)
+        return len(piece)
+
+    while not spool.is_whole:
+        assert spool.receive(read, buffer)
+    assert (taken, spool.received) == (size, size)

@@ -14,7 +14,7 @@ from downconvert.serving.appending import RefusedRecordsError, prepare, prepare_
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.checksum import verify_checksum
 from records.codecs import open_encoder
-from records.formats import BATCH_HEADER_SIZE, V0, V1, V2
+from records.formats import BATCH_HEADER_SIZE, LOG_APPEND_TIME, V0, V1, V2
 from records.varint import varint
 from tests.damage import damaged, repaired, spliced
 
@@ -138,6 +138,48 @@ def test_keys_and_times_as_the_topic_wants_them(magic: int, codec: Codec) -> Non
         assert caught.value.code is ErrorCode.INVALID_TIMESTAMP
         assert [index for index, _ in caught.value.records] == [1]
         assert prepare(data, replace(narrow, is_append_time=True), NOW) is not None
+
+
+LATE = NOW + HOUR + 1
+TIMES = [  # the producer's kind of timestamp, its timestamp, by the topic's kind: is it taken?
+    (CREATE, NOW, True, True),
+    (CREATE, -1, True, True),
+    (CREATE, -2, False, False),
+    (CREATE, LATE, False, True),
+    (LOG_APPEND, NOW, True, False),
+    (LOG_APPEND, -1, False, False),
+    (LOG_APPEND, -2, False, False),
+    (LOG_APPEND, LATE, False, False),
+]
+
+
+@pytest.mark.parametrize(("kind", "timestamp", "is_taken", "is_taken_at_append"), TIMES)
+@pytest.mark.parametrize("target", [Codec.NONE, Codec.GZIP])
+@pytest.mark.parametrize("is_append_time", [False, True])
+def test_the_kind_of_a_timestamp_counts_where_its_value_does_not(
+    kind: TimestampType,
+    timestamp: int,
+    is_taken: bool,
+    is_taken_at_append: bool,
+    target: Codec,
+    is_append_time: bool,
+) -> None:
+    """As in Kafka: a topic that keeps the producer's timestamps looks at them first."""
+    config = replace(
+        CONFIG, is_append_time=is_append_time, before_max=HOUR, after_max=HOUR, codec=target
+    )
+    attributes = LOG_APPEND_TIME if kind is LOG_APPEND else 0
+    plain = build([Record(0, max(timestamp, 0), CREATE, b"k", b"v")], magic=V2)
+    base = damaged(plain, field="base_timestamp", to=timestamp)
+    data = damaged(base, field="attributes", to=attributes)
+    if not (is_taken_at_append if is_append_time else is_taken):
+        assert refusal(data, config) is ErrorCode.INVALID_TIMESTAMP
+        return
+    prepared = prepare(memoryview(data), config, NOW)
+    assert prepared is not None
+    (record,) = read(MemoryRecords(prepared.place(0, 0)[0]))
+    taken = (NOW, LOG_APPEND) if is_append_time else (timestamp, CREATE)
+    assert (record.timestamp, record.timestamp_type) == taken
 
 
 def test_what_is_larger_than_the_topic_takes_before_or_after() -> None:

@@ -154,3 +154,21 @@ def test_a_cut_send_is_the_beginning_of_the_whole(more: int, sent_before: int) -
     send.skip(sent_before)
     assert copied == expected == expected[:sent_before] + written(send)
     assert room.left == 1_000_000
+
+
+@pytest.mark.parametrize("holders", [1, 2, 5])
+def test_bytes_with_several_holders_are_there_until_the_last_one_lets_go(holders: int) -> None:
+    room = MemoryBudget(1_000_000)
+    keeping = BufferedConversion(MemoryRecords(BATCHES), 1, 0, POLICY, room)
+    keeping.run()
+    assert room.take(70)
+    kept = keeping.kept(overhead=70)
+    whole, held = bytes(kept.data), room.held
+    assert held == len(whole) + 70
+    for _ in range(holders - 1):
+        assert kept.hold() is kept
+    for left in range(holders, 0, -1):
+        assert kept.is_shared is (left > 1)
+        assert (kept.data, room.held) == (whole, held)
+        kept.release()
+    assert (kept.data, room.held) == (b"", 0)

@@ -1,8 +1,17 @@
+import gc
+import weakref
+
 import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker.config import BrokerConfig
-from downconvert.serving.conversions import DEFAULT_RULES, RecodeRule, policy_for, zstd_recode
+from downconvert.serving.conversions import (
+    DEFAULT_RULES,
+    NAMES_MAX,
+    RecodeRule,
+    policy_for,
+    zstd_recode,
+)
 
 POLICY = ConversionPolicy()
 
@@ -46,3 +55,20 @@ def test_clients_from_before_zstd_get_what_the_policy_says_in_its_place() -> Non
     assert zstd_recode(POLICY, may_convert=True) == {"zstd": "gzip"}
     assert zstd_recode(POLICY, may_convert=False) == {"zstd": "refuse"}
     assert zstd_recode(ConversionPolicy.kafka(), may_convert=True) == {"zstd": "refuse"}
+
+
+class Name(str):
+    """One that can be seen to go."""
+
+
+@pytest.mark.parametrize("size", [NAMES_MAX, NAMES_MAX + 1])
+def test_long_names_of_clients_are_not_remembered(size: int) -> None:
+    """Each client chooses its own, and they may be of many kilobytes."""
+    rules = (RecodeRule({"gzip": "none"}, client="n*"),)
+    name = Name("n" * (size - 40))
+    policy = policy_for(POLICY, rules, "t", ("s" * 40, name))
+    assert policy.recode["gzip"] == "none"
+    known = weakref.ref(name)
+    del name
+    gc.collect()
+    assert (known() is not None) is (size <= NAMES_MAX)

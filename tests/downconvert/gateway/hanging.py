@@ -6,14 +6,15 @@ import socket
 import time
 from contextlib import suppress
 from threading import Lock, Thread
-from typing import Self
 
-from .serving import LOOPBACK
+from tests.ports import LOOPBACK
+
+from .listening import Listening
 
 PIECE = 65_536
 
 
-class Hanging:
+class Hanging(Listening):
     """In front of a broker's port, or of none. While it `hangs`, what arrives is read and lost.
 
     `answered`: bytes of each piece of an answer that are passed on; None: all. `pause`: seconds
@@ -24,21 +25,13 @@ class Hanging:
         self.answered: int | None = None
         self.pause = 0.0
         self.left: int | None = None
-        self.accepted = 0
         self._target = port
         self._lock = Lock()
         self._open: set[socket.socket] = set()  # towards the gateway
-        self._listener = socket.create_server((LOOPBACK, 0))
-        self.port: int = self._listener.getsockname()[1]
-        Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
         self.drop()
 
     @property
@@ -54,18 +47,14 @@ class Hanging:
                 with suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                self.accepted += 1
-                with self._lock:
-                    self._open.add(near)
-                far = None
-                if self._target is not None:
-                    far = socket.create_connection((LOOPBACK, self._target))
-                    Thread(target=self._pass, args=(far, near, True), daemon=True).start()
-                Thread(target=self._serve, args=(near, far), daemon=True).start()
+    def take(self, near: socket.socket) -> None:
+        with self._lock:
+            self._open.add(near)
+        far = None
+        if self._target is not None:
+            far = socket.create_connection((LOOPBACK, self._target))
+            Thread(target=self._pass, args=(far, near, True), daemon=True).start()
+        Thread(target=self._serve, args=(near, far), daemon=True).start()
 
     def _serve(self, near: socket.socket, far: socket.socket | None) -> None:
         self._pass(near, far)

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
-from typing import Self
 
 from downconvert.gateway.session.headers import parse
 from downconvert.protocol.decoder import decode
@@ -14,6 +13,7 @@ from downconvert.protocol.encoder import encode
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from tests.ports import LOOPBACK
 
+from .listening import Listening
 from .serving import LENGTH
 
 VERSIONS = {
@@ -25,7 +25,7 @@ VERSIONS = {
 }
 
 
-class Scripted:
+class Scripted(Listening):
     """A broker. `brokers`: the ids of the cluster's, at its own port or at those of `ports`.
 
     `answers`: whether it answers a connection with this number, from 0 on. `versions`: the newest
@@ -38,28 +38,13 @@ class Scripted:
         self.versions = dict(VERSIONS)
         self.users: list[str] = []
         self.asked: list[ApiKey] = []
-        self.accepted = 0
-        self._listener = socket.create_server((LOOPBACK, 0))
-        self.port: int = self._listener.getsockname()[1]
-        Thread(target=self._accept, daemon=True).start()
+        super().__init__()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                near, _ = self._listener.accept()
-                number, self.accepted = self.accepted, self.accepted + 1
-                if self.answers(number):
-                    Thread(target=self._serve, args=(near,), daemon=True).start()
-                else:
-                    near.close()
+    def take(self, near: socket.socket) -> None:
+        if self.answers(self.accepted - 1):
+            Thread(target=self._serve, args=(near,), daemon=True).start()
+        else:
+            near.close()
 
     def _serve(self, near: socket.socket) -> None:
         with near, suppress(OSError):

@@ -29,11 +29,12 @@ class UnreachableError(Exception):
 
 
 class SilentBrokerError(UnreachableError):
-    """A broker that was reached does not answer a request."""
+    """A broker that was reached does not answer a request. `reason`: without its address."""
 
     def __init__(self, address: Address, seconds: float) -> None:
         super().__init__(f"broker {address} has not answered in {seconds:g} s")
         self.address = address
+        self.reason = f"it has not answered in {seconds:g} s"
 
 
 class RefusedLoginError(BadRequestError):

@@ -227,7 +227,7 @@ class ServingLoop:
                 retry = RETRY_SECONDS
             except EXPECTED as error:
                 if isinstance(error, SilentBrokerError):
-                    self._gateway.report_broker(error.address, str(error))
+                    self._gateway.report_broker(error.address, error.reason)
                 self._gateway.cluster_failure = str(error) or type(error).__name__
                 LOG.warning("the cluster cannot be asked for its brokers: %s", error)
                 seconds, retry = min(retry, seconds), retry * 2
@@ -309,8 +309,8 @@ class ServingLoop:
             raise
         except EXPECTED as error:
             reason, text = connection.end(error), connection.why(error)
-            if isinstance(error.__cause__, SilentBrokerError):
-                self._gateway.report_broker(error.__cause__.address, str(error.__cause__))
+            if isinstance(silent := error.__cause__, SilentBrokerError):
+                self._gateway.report_broker(silent.address, silent.reason)
         except Exception:
             log_defect(self._gateway.lines, connection, self._loop.time())
         finally:

@@ -210,6 +210,8 @@ async def reach(
             reason = str(error) or type(error).__name__
         except OSError as error:
             reason = words_of(error)
+        except SilentBrokerError as error:
+            reason = error.reason
         except (BadRequestError, UnreachableError) as error:
             reason = str(error)
         else:

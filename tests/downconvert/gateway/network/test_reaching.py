@@ -110,7 +110,7 @@ def test_a_broker_that_hangs_for_longer_than_a_request_may_is_given_up() -> None
     with socket.create_server((LOOPBACK, 0)) as silent:
         port = silent.getsockname()[1]
         name = f"broker {LOOPBACK}:{port}"
-        with pytest.raises(UnreachableError, match=f"{name}: {name} has not answered in 0.2 s"):
+        with pytest.raises(UnreachableError, match=f"{name}: it has not answered in 0.2 s"):
             run_reach([port], limits=Limits(connect_timeout=5.0, request_timeout=0.2))
         near, _ = silent.accept()
         with near:

@@ -105,6 +105,28 @@ def test_a_broker_that_hangs_in_a_request_is_given_up(
         wait_for(lambda: any(re.match(line, one) for one in lines))
 
 
+def test_a_broker_that_hangs_in_a_request_is_tried_last_by_the_next_clients(
+    behind: tuple[Broker, int], lines: list[str]
+) -> None:
+    limits = Limits(request_timeout=0.5, idle_timeout=FOREVER)
+    with (
+        Hanging(behind[1]) as between,
+        gateway(between.port, behind[1], limits=limits, refresh_seconds=FOREVER) as running,
+    ):
+        wait_for(lambda: not running.unready())
+        with Wire(running.address) as client:
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+            between.answered = 0
+            client.send(ApiKey.ListGroups, 0, ALL)
+            assert client.has_ended()
+        reason = f"broker {LOOPBACK}:{between.port}: it has not answered in 0.5 s"
+        wait_for(lambda: f"{reason}; others are tried before it" in lines)
+        tried = between.accepted
+        with Wire(running.address) as client:
+            assert client.ask(ApiKey.Metadata, 1, ALL).topics
+        assert between.accepted == tried
+
+
 def test_clients_that_go_leave_nothing_behind_at_a_broker_that_hangs(
     behind: tuple[Broker, int],
 ) -> None:

@@ -11,6 +11,7 @@ from downconvert.broker.topic_configs import append_config
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.serving.append_config import AppendConfig
 from downconvert.serving.appending import RefusedRecordsError, prepare, prepare_own
+from downconvert.serving.up_conversion import EXPANSION_MAX, RECORD_OVERHEAD
 from records import Codec, MemoryRecords, Record, TimestampType, build, read
 from records.checksum import verify_checksum
 from records.codecs import open_encoder
@@ -209,6 +210,29 @@ def test_a_bomb_is_looked_at_without_its_memory(codec: Codec, target: Codec | No
     assert refusal(data, replace(CONFIG, codec=target)) is ErrorCode.MESSAGE_TOO_LARGE
     kibibytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert kibibytes < 80 * 1024
+
+
+@pytest.mark.parametrize(("excess", "is_taken"), [(0, True), (1, False)])
+@pytest.mark.parametrize("counted", ["keys", "values"])
+def test_many_small_records_expand_to_no_more_than_one_large_one_may(
+    excess: int, is_taken: bool, counted: str
+) -> None:
+    config = replace(CONFIG, codec=Codec.LZ4, message_size_max=2000)
+    limit, size = EXPANSION_MAX * config.message_size_max, 1000 - RECORD_OVERHEAD
+    sizes = [size] * (limit // 1000 - 1) + [size + excess]
+    of_keys = counted == "keys"
+    records = [
+        Record(i, NOW, CREATE, bytes(size) if of_keys else None, None if of_keys else bytes(size))
+        for i, size in enumerate(sizes)
+    ]
+    data = build(records, magic=V2, codec=Codec.GZIP)
+    assert len(data) < config.message_size_max
+    if is_taken:
+        prepared = prepare(memoryview(data), config, NOW)
+        assert prepared is not None
+        assert prepared.records_count == len(sizes)
+    else:
+        assert refusal(data, config) is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_old_compressed_messages_come_one_in_a_request() -> None:

@@ -65,3 +65,16 @@ def test_a_line_keeps_its_fields(budget: LineBudget, caplog: pytest.LogCaptureFi
     budget.write(LOG, 0.0, WARNING, "end", "gone", extra={"fields": {"client": "a"}})
     assert caplog.records[0].pathname == __file__
     assert caplog.records[0].fields == {"client": "a"}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("before", [inf, 1e9])
+def test_what_is_written_after_the_end_or_by_a_clock_that_went_back_is_counted_too(
+    budget: LineBudget, caplog: pytest.LogCaptureFixture, before: float
+) -> None:
+    budget.write_omitted(before)
+    for _ in range(LINES_MAX + 3):
+        budget.write(LOG, 5.0, WARNING, "end", "gone")
+    budget.write_omitted(5.9)
+    assert len(lines(caplog)) == LINES_MAX
+    budget.write_omitted(6.0)
+    assert lines(caplog)[LINES_MAX:] == ["and 3 more, the last one: gone"]

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from downconvert.gateway.network.ended import ConnectionEndedError
-from downconvert.gateway.network.streams import BUFFER_SIZE, Stream
+from downconvert.gateway.network.streams import BUFFER_SIZE, DIRECT_MIN, WRITE_MAX, Stream
 
 from .connected import with_stream
 
@@ -45,6 +45,56 @@ def test_what_is_more_than_a_buffer_waits_and_comes_in_its_order() -> None:
         await sending
         assert got == data
         assert not stream.available
+
+    with_stream(use)
+
+
+@pytest.mark.parametrize("size", [BUFFER_SIZE - 1, BUFFER_SIZE, BUFFER_SIZE + 1, 5 * BUFFER_SIZE])
+def test_a_full_buffer_waits_for_its_reader_for_as_long_as_that_takes(size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        theirs.setblocking(False)
+        loop = asyncio.get_running_loop()
+        sending = loop.create_task(loop.sock_sendall(theirs, data[:size]))
+        got = b""
+        while len(got) < size:
+            for _ in range(10):
+                await asyncio.sleep(0.001)
+            await stream.ensure(min(BUFFER_SIZE, size - len(got)))
+            piece = bytes(stream.available)
+            assert len(piece) == min(BUFFER_SIZE, size - len(got))
+            got += piece
+            stream.consume(len(piece))
+        await sending
+        assert got == data[:size]
+
+    with_stream(use)
+
+
+def test_a_writer_that_waited_for_an_empty_queue_may_queue_as_much_as_before() -> None:
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        theirs.setblocking(False)
+        loop = asyncio.get_running_loop()
+
+        def fill() -> int:
+            size = 0
+            while not stream.transport.get_write_buffer_size():
+                size += stream.send(bytes(DIRECT_MIN))
+            return size
+
+        left = fill()
+        assert stream.is_writable()
+        flushing = loop.create_task(stream.flushed())
+        while left:
+            left -= len(await loop.sock_recv(theirs, left))
+        await flushing
+        assert not stream.transport.get_write_buffer_size()
+        fill()
+        assert stream.is_writable()
+        stream.transport.write(bytes(WRITE_MAX))
+        assert not stream.is_writable()
+        stream.abort()
 
     with_stream(use)
 

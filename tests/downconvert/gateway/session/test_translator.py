@@ -10,6 +10,7 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.session.translator import METADATA_SAYS_WHAT_TO_MAKE
 from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.writable import writable_broker
@@ -44,6 +45,18 @@ def test_metadata_names_the_gateway(broker: Broker, through: Through, version: i
     found = through.ask(ApiKey.Metadata, version, Message(topics=topics))
     assert addresses(found.brokers) == gateways(broker)
     assert [one.name for one in found.topics] == ["t"]
+
+
+@pytest.mark.parametrize("version", range(13))
+def test_metadata_is_asked_in_the_clients_version_unless_that_is_too_old(
+    through: Through, version: int
+) -> None:
+    """The client wants the fields of its version. An older one may create topics, which lists may
+    forbid."""
+    through.ask(ApiKey.Metadata, version, Message(topics=[Message(name="t")]))
+    (asked,) = (one for one in through.asked if one.api is ApiKey.Metadata)
+    oldest = METADATA_SAYS_WHAT_TO_MAKE if through.config.access.topics else 0
+    assert asked.version == max(version, oldest)
 
 
 @pytest.mark.parametrize("version", range(5))

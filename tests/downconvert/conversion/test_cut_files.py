@@ -1,12 +1,15 @@
 """A file that becomes shorter between two reads gives damage, and no wrong records."""
 
 import random
+from itertools import count
 from typing import Any
 
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
-from records import Codec, CorruptRecordsError, Record, build
+from records import Codec, ControlRecordType, CorruptRecordsError, Record, build, build_marker
+from records.files.source import TRUNCATED
+from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
 from .changing import Changing
 from .channels import sent, until_error
@@ -64,3 +67,37 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
                 continue
             assert whole.startswith(answer)
             assert lazy.damage is not None or not lazy.is_whole or answer == whole
+
+
+TRANSACTIONAL = build(
+    [Record(3, 5, value=b"v")], magic=2, producer_id=7, producer_epoch=0, transactional=True
+)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        build([Record(3, 5, value=b"v" * 99)], magic=2, codec=Codec.GZIP),
+        build_marker(ControlRecordType.ABORT, offset=3, timestamp=5, producer_id=7),
+        TRANSACTIONAL,
+    ],
+    ids=["compressed", "marker", "transactional"],
+)
+@pytest.mark.parametrize("header_size", [0, 1, ENTRY_HEAD_SIZE, 22, 23, 50, BATCH_HEADER_SIZE - 1])
+def test_a_file_that_is_cut_within_a_header_was_truncated_and_nothing_else(
+    header_size: int, last: bytes
+) -> None:
+    """The kernel has seen the whole header. A decision is never made from a part of it."""
+    first = build([Record(0, 5, value=b"v")], magic=2)
+    policy = ConversionPolicy(recode={"gzip": "lz4"}, isolation="read_committed")
+    data, cut_size = first + last, len(first) + header_size
+    whole = b"".join(convert(Changing(data), 1, 0, policy))
+    for reads in count(1):
+        good, error = until_error(convert(cut(data, cut_size, reads), 1, 0, policy))
+        assert whole.startswith(good)
+        if error is None:
+            break
+        assert isinstance(error, CorruptRecordsError)
+        assert error.reason == TRUNCATED
+        assert len(first) <= error.position <= len(first) + header_size
+    assert (good, reads > 1) == (whole, True)

@@ -1,5 +1,7 @@
 """The rules: batches that are kept, converted, dropped or refused, and their new codecs."""
 
+from itertools import permutations
+
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, convert, eager
@@ -124,6 +126,48 @@ def test_lz4_of_v0_becomes_gzip_even_if_the_log_has_v0():
 def test_lz4_of_v1_stays():
     records = converted(batch(0, Codec.LZ4, magic=1) + batch(3, Codec.LZ4), 1)
     assert codecs(records) == [Codec.LZ4] * 2
+
+
+@pytest.mark.parametrize(
+    "recode",
+    [
+        {},
+        {"lz4:magic0": "gzip"},
+        {"lz4:magic1": "none", "gzip": "lz4", "zstd": "snappy"},
+        {"snappy:magic0": "none", "snappy:magic1": "gzip", "zstd": "none", "lz4": "refuse"},
+        {"gzip:magic1": "refuse", "zstd:magic0": "refuse", "zstd": "lz4"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("codec", CODECS[1:])
+@pytest.mark.parametrize("to_magic", [0, 1])
+def test_the_codec_is_that_of_the_policy_for_the_format_of_the_messages(codec, to_magic, recode):
+    """Whatever entries of other formats came before in the same log."""
+    policy = ConversionPolicy(recode=recode)
+    magics = [2] if codec is Codec.ZSTD else [0, 1, 2]
+    for order in permutations(magics):
+        data = b"".join(batch(3 * n, codec, magic) for n, magic in enumerate(order))
+        expected = []
+        for magic in order:
+            target_codec = policy.codec_for(codec, min(magic, to_magic))
+            if target_codec is None:
+                break
+            expected += [target_codec] * (1 if target_codec else 3)
+        good, error = until_error(convert(MemoryRecords(data), to_magic, 0, policy))
+        assert codecs(MemoryRecords(good)) == expected
+        assert isinstance(error, UnsupportedCodecError) == (target_codec is None)
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+def test_zstd_in_an_older_message_is_damage_also_after_a_batch_that_may_have_it(magic):
+    before, older = batch(0, Codec.ZSTD), bytearray(batch(3, Codec.GZIP, magic))
+    older[17] = Codec.ZSTD
+    for data in (bytes(older), before + older, before + older + before):
+        good, error = until_error(convert(MemoryRecords(data), 1))
+        assert offsets(MemoryRecords(good)) == [0, 1, 2][: data.startswith(before) * 3]
+        assert isinstance(error, CorruptRecordsError)
+        assert error.reason == "codec does not exist in this message format"
+        assert error.position == data.index(older)
 
 
 @pytest.mark.parametrize("kind", [TimestampType.CREATE, TimestampType.LOG_APPEND])

@@ -9,6 +9,7 @@ import pytest
 
 from records import MemoryRecords, RecordTooLargeError
 from records.batches.reader import read
+from records.files.window import WINDOW_SIZE
 from records.units import MiB
 
 from .examples import batch, message, record
@@ -74,3 +75,24 @@ def test_a_record_above_the_limit_is_refused_and_not_held(kind: str) -> None:
     assert len(list(read(log, record_size_max=RECORD_SIZE + 100))) == 2
     with pytest.raises(RecordTooLargeError, match="larger than record_size_max"):
         list(read(log, record_size_max=100_000))
+
+
+@pytest.mark.parametrize("kind", ["v2", "v1"])
+def test_a_record_is_refused_once_more_than_the_limit_of_it_is_held(kind: str) -> None:
+    """A window of exactly the limit may grow once more."""
+    size = 20 * WINDOW_SIZE
+    value = record(0, None, bytes(size)) if kind == "v2" else message(1, 0, None, bytes(size))
+    squeezed = zlib.compress(value, 1, 31)
+    log = MemoryRecords(
+        batch(compressed=squeezed, attributes=GZIP, records_count=1)
+        if kind == "v2"
+        else message(1, 0, None, squeezed, attributes=GZIP)
+    )
+    for limit, held in (
+        (2 * WINDOW_SIZE - 1, 2 * WINDOW_SIZE),
+        (2 * WINDOW_SIZE, 4 * WINDOW_SIZE),
+        (2 * WINDOW_SIZE + 1, 4 * WINDOW_SIZE),
+    ):
+        with pytest.raises(RecordTooLargeError, match=f"{held} bytes") as caught:
+            list(read(log, record_size_max=limit))
+        assert caught.value.position == 0

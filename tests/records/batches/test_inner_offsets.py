@@ -94,7 +94,14 @@ def test_a_large_message_makes_the_window_grow_or_is_skipped() -> None:
         window.skip_to(window.base + window.start + PREFIX.size + size)
         return offset
 
-    for ones, last in ((messages, 2), (messages[:2], 1)):
+    first = message(V1, 0, value=bytes(1000))  # relative offsets begin with 0
+    for ones, last in (
+        (messages, 2),
+        (messages[:2], 1),
+        ((first,), 0),
+        ((messages[2], first), 0),
+        ((first, messages[1]), 1),
+    ):
         forward = window(*ones)
         assert OffsetScan().last_offset(forward, skip) == last
         assert len(forward.buffer) == 200

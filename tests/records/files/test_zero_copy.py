@@ -182,6 +182,26 @@ def test_half_of_it_may_go_to_another_channel(
     assert bytes(channel.received) + received(send, *pair) == DATA[POSITION : POSITION + SIZE]
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_channels_of_both_kinds_may_take_turns(
+    send: ZeroCopySend, pair: tuple[socket.socket, socket.socket], seed: int
+) -> None:
+    """What one of them has left in a buffer is not sent after the other has taken more."""
+    dice = random.Random(seed)
+    left, right = pair
+    left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    channel, got = Taking(dice), bytearray()
+    while not send.completed:
+        if dice.random() < 0.2:
+            written = send.write_to(left)
+            got += right.recv(written) if written else b""
+        else:
+            before = len(channel.received)
+            send.write_to(channel)
+            got += channel.received[before:]
+    assert got == DATA[POSITION : POSITION + SIZE]
+
+
 @pytest.mark.parametrize("kind", ["socket", "channel"])
 def test_a_shrunken_file_is_an_error_and_not_a_hang(
     path: Path, kind: str, pair: tuple[socket.socket, socket.socket]

@@ -106,3 +106,20 @@ def test_entries_that_the_caller_converts_are_part_of_the_wrapper(kernel: Module
     transcoder.measure(data, 0, len(data), len(data), 100)
     assert transcoder.wrapper == (2, 13, 14, 1000, 5000 + len(data))
     assert transcoder.totals == (2, 1, 0, 5000 + len(data), 0)
+
+
+@each_kernel
+@pytest.mark.parametrize("first_offset", [10, 11])
+@pytest.mark.parametrize("timestamp_delta", [-1001, -1002])
+def test_a_record_below_the_first_offset_need_not_become_a_message(
+    kernel: ModuleType, first_offset: int, timestamp_delta: int
+) -> None:
+    data = record(0, timestamp_delta=timestamp_delta)
+    transcoder = kernel.Transcoder(V1, first_offset, EVERY_CODEC, False)
+    transcoder.enter_batch(batch(data, base_offset=10), 0)
+    head = transcoder.record_head(data, 0, len(data), UNKNOWN)
+    if first_offset > 10 or timestamp_delta == -1001:
+        assert head is not None
+        assert head[:3] == (10, 1000 + timestamp_delta, len(data))
+    else:
+        assert (head, transcoder.damage) == (None, ("negative timestamp", 0))

@@ -14,7 +14,7 @@ from records.record import ROW
 from records.varint import varint
 from tests.strategies import SMALL_CONTENTS, Segment, segments
 
-from .examples import GAPS, message
+from .examples import GAPS, batch, message, record
 from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
 
 EVERY = (-(2**63), 2**63 - 1)
@@ -256,3 +256,22 @@ def test_entries_are_read_up_to_one_that_is_not_whole(twin: ModuleType) -> None:
     found, consumed = twin.read_entries(b"<" + log, 1, 1 + len(log), True, False, 100)
     assert [record.offset for record in found] == [3, 10, 12, 13, 20]
     assert consumed == len(log) - len(GAPS) + 1
+
+
+@pytest.mark.parametrize("kind", ["does not fit", "is damaged"])
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_entry_that_is_left_to_the_caller_leaves_no_rows(
+    twin: ModuleType, kind: str, before: int
+) -> None:
+    """However many of its records have become rows."""
+    good = batch(*(record(delta, headers=[(b"h", b"x")]) for delta in range(5)))
+    left = good if kind == "does not fit" else batch(*[record(n) for n in range(4)], b"\x01")
+    rows_max = 5 * before + 4 if kind == "does not fit" else 100
+    columns = twin.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
+    log = good * before + left
+    consumed, is_full = columns.add_entries(log, 0, len(log), True, True, 1000)
+    assert (consumed, len(columns)) == (len(good) * before, 5 * before)
+    assert is_full == (kind == "does not fit" and before > 0)
+    again = twin.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
+    again.add_entries(log, 0, consumed, True, True, 1000)
+    assert plain(columns.take()) == plain(again.take())

@@ -51,13 +51,19 @@ STEPS: dict[str, Callable[[Groups], object]] = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_a_step_waits_while_another_thread_looks_at_the_group(tmp_path: Path, step: str) -> None:
+    """Nothing of it is done before."""
     with writable_broker(tmp_path, "t") as broker, ThreadPoolExecutor(2) as threads:
         assert commit(broker, 5) == 0
         is_looking, may_end = threading.Event(), threading.Event()
 
+        def offsets() -> dict[tuple[str, int], Committed]:
+            return dict(broker.groups.committed("g", 1000.0)[0])
+
         def show(_group: Group) -> Message:
+            before = offsets()
             is_looking.set()
             assert may_end.wait(SECONDS)
+            assert offsets() == before != {}
             return Message()
 
         looking = threads.submit(broker.groups.look, "g", 1000.0, show)

@@ -48,6 +48,29 @@ def test_whoever_joins_alone_leads(broker: Broker, version: int) -> None:
     assert response.protocol_name == "range"
 
 
+@pytest.mark.parametrize(
+    ("over", "fields"),
+    [
+        (0, {"group_instance_id": "x" * 249}),
+        (1, {"group_instance_id": "x" * 250}),
+        (0, {"protocol_type": "x" * 32_767}),
+        (1, {"protocol_type": "x" * 32_768}),
+        (0, {"protocols": [Message(name="x" * 32_767, metadata=b"")]}),
+        (1, {"protocols": [Message(name="x" * 32_768, metadata=b"")]}),
+        (0, {"protocols": [Message(name=str(number), metadata=b"") for number in range(100)]}),
+        (1, {"protocols": [Message(name=str(number), metadata=b"") for number in range(101)]}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_a_field_may_be_as_large_as_a_record_can_hold_it_and_no_larger(
+    broker: Broker, over: int, fields: dict[str, Any]
+) -> None:
+    joined = answer(join(broker, 9, member_id="", **fields))
+    if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:
+        joined = answer(join(broker, 9, member_id=joined.member_id, **fields))
+    assert joined.error_code == (ErrorCode.INVALID_REQUEST if over else ErrorCode.NONE)
+
+
 def test_the_first_protocol_of_a_name_counts(broker: Broker) -> None:
     protocols = [Message(name="range", metadata=one) for one in (b"first", b"second")]
     found = answer(join(broker, protocols=[*protocols, Message(name="other", metadata=b"")]))

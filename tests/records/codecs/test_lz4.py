@@ -143,6 +143,17 @@ def test_v0_accepts_the_right_and_the_wrong_header_checksum(size: int) -> None:
 
 
 @pytest.mark.parametrize("magic", [V1, V2])
+@pytest.mark.parametrize("size", [1, 1000, 65_536, 65_537])
+def test_the_wrong_header_checksum_is_damage_in_other_formats_than_v0(
+    size: int, magic: int
+) -> None:
+    """Also of a frame that is decompressed at once."""
+    wrong = compress(Codec.LZ4, text(size), magic=V0, compression_level="fast")
+    reason = "lz4 header checksum does not match"
+    assert damage(Codec.LZ4, wrong, magic=magic) == (reason, 0)
+
+
+@pytest.mark.parametrize("magic", [V1, V2])
 @pytest.mark.parametrize("byte", [0x1A, 0xFF, 0x00])
 def test_v1_and_v2_accept_only_the_right_header_checksum(magic: int, byte: int) -> None:
     compressed = bytearray(compress(Codec.LZ4, b"hello", magic=magic, compression_level="fast"))

@@ -325,3 +325,22 @@ def test_a_control_batch_is_dropped_before_its_codec_is_refused() -> None:
     log = MemoryRecords(sized(0, 1000) + control + sized(2, 1000))
     received = sent(LazyDownConvertRecords(log, 1, 0, ConversionPolicy.kafka()).to_send())
     assert [record.offset for record in read(MemoryRecords(received))] == [0, 2]
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_compressed_batches_that_become_plain_messages_are_measured_to_their_end(
+    magic: int,
+) -> None:
+    """However many there are, and in steps of Python: nothing of them is made before it is sent."""
+    dice = Random(magic)
+    log = MemoryRecords(
+        b"".join(
+            build([Record(n, 1, value=dice.randbytes(200 * KiB))], magic=magic, codec=Codec.GZIP)
+            for n in range(1, 11)
+        )
+    )
+    policy = ConversionPolicy(recode={"gzip": "none"})
+    lazy = LazyDownConvertRecords(log, 1, 0, policy)
+    assert (lazy.is_whole, lazy.head, lazy.to_send().converts) == (True, None, True)
+    assert lazy.size > 10 * 200 * KiB > plan.ENOUGH
+    assert sent(lazy.to_send()) == eager(log, 1, 0, policy)

@@ -116,13 +116,17 @@ class Copy:
             for number, _ in whole
             if last[0].broken.get(number, "body") != "body" and not last[0].is_found_after(number)
         )
-        first = next(broken, len(whole))
-        is_zeros = all(
+        hidden = whole[next(broken, len(whole)) :]
+        are_zeros = [
             last[0].broken.get(number) == "zeros"
             or (last[0].broken.get(number) == "header" and one.magic != V2)
-            for number, one in whole[first:]
-        )
-        hidden = () if is_zeros else whole[first:]  # zeros up to the end were never written
+            for number, one in hidden
+        ]
+        if all(are_zeros):  # zeros up to the end were never written
+            return set()
+        if last[0].index_damage is not None:  # it may lead up to such zeros
+            while are_zeros.pop():
+                hidden.pop()
         return {offset for _, one in hidden for offset, _, _ in one.records}
 
     def present(self) -> list[Piece]:

@@ -67,6 +67,22 @@ def test_a_host_of_several_addresses_has_one_port_at_all() -> None:
     listeners.close_all()
 
 
+def test_the_port_of_a_node_that_is_gone_is_opened_again_when_it_comes_back() -> None:
+    listeners = Listeners(LOOPBACK, shares_ports=False)
+    (first,) = listeners.copies(3, 0)
+    port = first.getsockname()[1]
+    first.close()
+    listeners.close(3)
+    listeners.close(3)  # which is nothing, and nothing is there for a node that never was
+    listeners.close(4)
+    (again,) = listeners.copies(3, port)
+    assert again.getsockname()[1] == port
+    with socket.create_connection(again.getsockname(), timeout=5):
+        pass
+    again.close()
+    listeners.close_all()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the host has one loopback address")
 def test_a_host_one_of_whose_addresses_is_taken_leaves_the_others_free(
     monkeypatch: pytest.MonkeyPatch,

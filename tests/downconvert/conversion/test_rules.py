@@ -5,6 +5,7 @@ from itertools import permutations
 import pytest
 
 from downconvert import AbortedTransaction, ConversionPolicy, convert, eager
+from downconvert.conversion.rules import Rules
 from records import (
     Codec,
     ControlRecordType,
@@ -156,6 +157,16 @@ def test_the_codec_is_that_of_the_policy_for_the_format_of_the_messages(codec, t
         good, error = until_error(convert(MemoryRecords(data), to_magic, 0, policy))
         assert codecs(MemoryRecords(good)) == expected
         assert isinstance(error, UnsupportedCodecError) == (target_codec is None)
+
+
+@pytest.mark.parametrize(("magic", "to_magic"), [(0, 1), (1, 1), (0, 0), (1, 0)])
+def test_the_codec_of_one_format_says_nothing_about_another_format(magic, to_magic):
+    """Converted to the same format, a batch may have zstd, and an older message may not."""
+    rules = Rules(ConversionPolicy(), to_magic)
+    for _ in range(2):
+        assert rules.codec_for(Codec.ZSTD, 2, 0) == (Codec.ZSTD, Codec.GZIP)
+        with pytest.raises(CorruptRecordsError, match="does not exist in this message format"):
+            rules.codec_for(Codec.ZSTD, magic, 7)
 
 
 @pytest.mark.parametrize("magic", [0, 1])

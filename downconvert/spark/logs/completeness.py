@@ -56,7 +56,8 @@ class State(StrEnum):
 
 class Stretch(NamedTuple):
     """The offsets from `start` up to `end`, in one leader epoch (-1: not known), and their
-    positions in a segment's log, in bytes."""
+    positions in a segment's log, in bytes. `after`: the offset after their last batch, which may go
+    beyond `end`."""
 
     start: int
     end: int
@@ -65,6 +66,7 @@ class Stretch(NamedTuple):
     segment: SegmentFile | None = None
     first: int = 0
     last: int = 0
+    after: int = 0
 
 
 class CleanerPoints:
@@ -260,7 +262,7 @@ def _scanned(
                 raise CorruptRecordsError("offsets do not rise", position)
         except CorruptRecordsError:
             if at < after:
-                yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
+                yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
                 at = max(at, after)
             following = _after(found, position, after)
             if following is None:
@@ -274,13 +276,13 @@ def _scanned(
         if header.last_offset < at:
             first = position + header.size
         elif at < after and header.leader_epoch != epoch:
-            yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
+            yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
             at, first = max(at, after), position
         epoch, last = header.leader_epoch, position + header.size
         after = header.last_offset + 1
         position += header.size
     if at < min(after, end):
-        yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last)
+        yield Stretch(at, min(after, end), State.WHOLE, epoch, file, first, last, after)
     at = max(at, after)
     if position == records.size and at < end and not is_last(file) and not file.is_clipped:
         until = min(end, cleaned_until(file, after, cleaned, ()))
@@ -379,5 +381,5 @@ def _is_of(piece: Stretch, epochs: Sequence[EpochEntry]) -> bool:
     one epoch. A cleaner may have removed earlier ones, so the last offset decides."""
     if piece.state is not State.WHOLE:
         return False
-    known = [entry.epoch for entry in epochs if entry.start_offset < piece.end]
+    known = [entry.epoch for entry in epochs if entry.start_offset < piece.after]
     return piece.epoch == NONE or not known or known[-1] == piece.epoch

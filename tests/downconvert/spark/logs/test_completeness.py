@@ -193,3 +193,20 @@ def test_offsets_that_are_missing_after_a_cut_segment_are_reported_once(tmp_path
     for size in (len(BATCHES[0]), 2 * len(BATCHES[0]), 10_000):
         (reason,) = reasons(tmp_path, maxPartitionBytes=size)
         assert "60 up to 100" in reason
+
+
+@pytest.mark.parametrize("end", [1, 2, 3, 4, 6])
+def test_the_gap_before_the_first_batch_of_an_epoch_is_a_cleaners_wherever_reading_ends(
+    tmp_path: Path, end: int
+) -> None:
+    """The leader's copy of the segment is damaged. Another one has been cleaned."""
+    last = batch(*range(3, 6), leader_epoch=1)
+    for name, data in (("b1", b"\xff" * 200), ("b2", last)):
+        directory = tmp_path / name / "a-0"
+        directory.mkdir(parents=True)
+        more = [batch(7, leader_epoch=1)] if name == "b1" else []  # so it is the leader's
+        indexed_segment(directory, 6, batch(6, leader_epoch=1), *more)
+        segment(directory, 0, data)
+        (directory / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 3\n")
+    found = rows(tmp_path, mode="PERMISSIVE", endingOffsets=f'{{"a": {{"0": {end}}}}}')
+    assert [row["offset"] for row in found] == [3, 4, 5][: max(0, end - 3)]

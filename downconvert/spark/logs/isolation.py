@@ -72,6 +72,10 @@ def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Co
         end = copy.segments[-1].next_offset if copy.segments and copy is not log else OFFSET_MAX
         known = {_key(one): one for one in found if one.last_offset < end} | known
         undecided += [] if is_decided else [stable]
+    for tier in (other for other in log.others if other.is_tier):  # all in it is decided
+        noted = _noted(tier)
+        undecided += [0] if noted is None else []
+        known = {_key(one): one for one in noted or ()} | known
     after: list[AbortedTransaction] = []
     if undecided:
         more, after = followed(log, min(undecided), cleaned, open_)
@@ -114,6 +118,14 @@ def _indexed(log: PartitionLog) -> _Indexed:
         is_decided = stable == found.end and found.is_sound and not goes_further
         return _Indexed(stable if found.is_sound else 0, aborted, is_decided, found.open)
     return _Indexed()
+
+
+def _noted(log: PartitionLog) -> list[AbortedTransaction] | None:
+    """The aborted transactions in the transaction indexes of a copy; None: one is damaged."""
+    with staged(log, ()) as directory, suppress(CorruptIndexError):
+        segments = (_small_files(log, file, directory) for file in log.segments)
+        return [one for segment in segments for one in segment.aborted()]
+    return None
 
 
 def _small_files(log: PartitionLog, file: SegmentFile, directory: Path) -> Segment:

@@ -137,6 +137,26 @@ def test_a_transaction_that_only_tiered_storage_has_is_open(tmp_path: Path, left
     assert [row["offset"] for row in rows(tmp_path / "logs", isolation="read_committed")] == [0]
 
 
+@pytest.mark.parametrize("index", ["sound", "damaged"])
+def test_an_aborted_transaction_that_only_tiered_storage_has_is_left_out(
+    tmp_path: Path, index: str
+) -> None:
+    """The broker has lost the segment, and its later snapshot of producers is sound."""
+    fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
+    marker = build_marker(ABORT, offset=2, timestamp=20, producer_id=5, producer_epoch=0)
+    indexed_segment(tmp_path / "a-0", 1, batch(1, transactional=True, **fields), marker)
+    entry = ENTRY.pack(VERSION if index == "sound" else 7, *AbortedTransaction(5, 1, 2, 3))
+    (tmp_path / "a-0" / file_name(1, Kind.TRANSACTION_INDEX)).write_bytes(entry)
+    local_tiered(tmp_path / "logs" / "tier", tmp_path / "a-0", 1)
+    directory = _broker(tmp_path / "logs", "b1") / "a-0"
+    indexed_segment(directory, 0, batch(0))
+    indexed_segment(directory, 3, batch(3))
+    write_snapshot(UNSYNCED, directory / file_name(3, Kind.SNAPSHOT), ProducerStates())
+    assert [row["offset"] for row in rows(tmp_path / "logs")] == [0, 1, 3]
+    found = rows(tmp_path / "logs", isolation="read_committed")
+    assert [row["offset"] for row in found] == [0, 3]
+
+
 @pytest.mark.parametrize("is_indexed", [False, True])
 @pytest.mark.parametrize("has_own", [False, True])
 def test_an_open_transaction_that_only_another_copy_has_holds_back_what_follows(

@@ -62,11 +62,13 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
     place = str(logs) if uri is None else f"{uri}/logs"
     is_amid_cleaning = uri is not None and any(logs.rglob("*.log.swap"))
     if tree.is_refused or is_amid_cleaning:
+        refusals = (
+            (MixedClustersError, CorruptFileError) if is_amid_cleaning else MixedClustersError
+        )
         try:
             rows(place)
-        except (MixedClustersError, CorruptFileError) as error:
-            if isinstance(error, MixedClustersError) or is_amid_cleaning:
-                return False
+        except refusals:
+            return False
         raise WrongError(f"seed {seed}: two topics of one name, or a cleaning, was read as one log")
     try:
         with warnings.catch_warnings(record=True) as notices:

@@ -191,15 +191,13 @@ def offsets_of(
     if starting_time is None and ending_time is None:
         return start, end
     cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
-    times = [one for one in (starting_time, ending_time) if one is not None]
-    found = first_since(log, times, cleaned)
     if starting_time is not None:
-        first = found[0].start
+        first = first_since(log, starting_time, cleaned).start
         start = OFFSET_MAX if first is None else max(first, log.start_offset)
         if start == OFFSET_MAX and options.must_find_timestamp:
             raise _no_record(name, starting_time)
     if ending_time is not None:
-        after = found[-1].offset
+        after = first_since(log, ending_time, cleaned).offset
         end = OFFSET_MAX if after is None else after
     return start, end
 
@@ -221,8 +219,7 @@ def start_of(log: PartitionLog, end: int, options: Options) -> int:
     if timestamp is None:
         start = options.starting.bound(*name, log.start_offset, end)
         return max(log.start_offset, min(start, end))
-    (moment,) = first_since(log, [timestamp], cleaned_of(log, options, CleanerPoints()))
-    found = moment.start
+    found = first_since(log, timestamp, cleaned_of(log, options, CleanerPoints())).start
     if found is None and options.must_find_timestamp:
         raise _no_record(name, timestamp)
     return end if found is None else max(log.start_offset, min(found, end))

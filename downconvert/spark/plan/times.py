@@ -5,7 +5,7 @@ searched batch by batch. Absent offsets right before that record may have held a
 
 Not here: what the options make of it (planner.py)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -29,17 +29,12 @@ class Moment(NamedTuple):
     start: int | None
 
 
-def first_since(
-    log: PartitionLog, timestamps: Sequence[int], cleaned: Callable[[SegmentFile], int]
-) -> list[Moment]:
-    """For each timestamp, in milliseconds, the first record that is not older. `cleaned`: how far a
+def first_since(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:
+    """The first record that is not older than a timestamp, in milliseconds. `cleaned`: how far a
     cleaner has cleaned a copy of the log.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
-    return [
-        _indexed(log, timestamp, cleaned) or _searched(log, timestamp, cleaned)
-        for timestamp in timestamps
-    ]
+    return _indexed(log, timestamp, cleaned) or _searched(log, timestamp, cleaned)
 
 
 def _indexed(

@@ -186,7 +186,7 @@ def test_half_of_it_may_go_to_another_channel(
 def test_channels_of_both_kinds_may_take_turns(
     send: ZeroCopySend, pair: tuple[socket.socket, socket.socket], seed: int
 ) -> None:
-    """What one of them has left in a buffer is not sent after the other has taken more."""
+    """Bytes that one of them left in a buffer are not sent after the other has taken more."""
     dice = random.Random(seed)
     left, right = pair
     left.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)

@@ -189,7 +189,7 @@ def test_any_other_error_gets_the_name_of_its_task(error: Exception, words: str)
 
 
 def failing(error: Exception, *, skips: bool = False) -> str:
-    """What a job says that fails with this error."""
+    """The message of a job that fails with this error."""
     tracker = SimpleNamespace(getJobIdsForGroup=list)
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(statusTracker=lambda: tracker))
     with pytest.raises(JobError) as caught, watched(session, "audit", no_step, skips=skips):

@@ -13,8 +13,8 @@ from tests.object_store import ObjectStore
 SEGMENTS: Final = 4
 SIZE: Final = 20  # offsets of a segment
 END: Final = 10 * SEGMENTS * SIZE  # as a timestamp
-# Of the segment with the record: two indexes, the headers that confirm them, and a block with the
-# record. Of each segment before it: the indexes, and headers at its end.
+# The segment with the record takes two indexes, the headers that confirm them, and a block with the
+# record. Each segment before it takes the indexes, and headers at its end.
 OF_FOUND: Final = 7
 OF_EARLIER: Final = 5
 

@@ -107,7 +107,7 @@ def test_offsets_bound_what_is_read_inside_of_batches(tmp_path: Path, codec: Cod
 def test_offsets_bound_what_is_read_inside_of_compressed_messages(
     tmp_path: Path, magic: int, start: int, end: int
 ) -> None:
-    """Whose own offset is the one of the last record in them."""
+    """Such a message has the offset of the last record in it."""
     data = batch(*range(10), magic=magic, codec=Codec.GZIP)
     partition(tmp_path, data + batch(10, 11, 12, magic=magic, codec=Codec.GZIP))
     options = {

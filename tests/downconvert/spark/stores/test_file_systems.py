@@ -36,7 +36,7 @@ def _unopened(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def settings(uri: str) -> dict[str, Any]:
-    """What the client of a URI was opened with."""
+    """The arguments with which the client of a URI was opened."""
     found: dict[str, Any] = opened(uri)[0].__reduce__()[1][0]
     return found
 

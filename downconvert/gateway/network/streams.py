@@ -166,8 +166,7 @@ class Stream(asyncio.BufferedProtocol):
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of `available`."""
         self.available = self.available[size:] or NOTHING  # NOTHING holds no buffer
-        if not self.available:
-            self._resume()
+        self._resume()  # as the rest may be too little for who is called with it
 
     async def receive_into(
         self,

@@ -283,6 +283,40 @@ def test_a_client_that_does_not_read_holds_no_more_than_buffers(
         assert sizes.pop() > size
 
 
+@pytest.mark.parametrize("versions", [[12], [2], [1, 12, 12, 12]], ids=["passed", "old", "both"])
+@pytest.mark.parametrize("seed", range(SEED, SEED + 2))
+def test_a_slow_client_gets_all_answers_in_their_order(
+    tmp_path: Path, seed: int, versions: list[int]
+) -> None:
+    """It reads in pieces and with pauses, so that the gateway stops reading at any byte."""
+    random = Random(seed)
+    sizes = [random.randrange(9_000, 60_000) for _ in range(60)]
+    sizes += [random.randrange(10, 5_000) for _ in range(20)]
+    random.shuffle(sizes)
+    with (
+        served(tmp_path / "a") as (_, running),
+        Wire(running.address, SO_RCVBUF=65536) as client,
+    ):
+        for size in sizes:
+            request = produced("t", 3, random.randbytes(size), 1)
+            client.socket.sendall(LENGTH.pack(len(request)) + request)
+            client.receive()
+        fetches = [fetch_body(random.randrange(len(sizes)), max_bytes=1) for _ in range(1000)]
+        asked = [frame(ApiKey.Fetch, random.choice(versions), one) for one in fetches]
+        asked = [numbered(request, number) for number, request in enumerate(asked)]
+        wanted = []
+        for request in asked:
+            client.socket.sendall(LENGTH.pack(len(request)) + request)
+            wanted.append(client.receive())
+        client.socket.sendall(b"".join(LENGTH.pack(len(one)) + one for one in asked))
+        for answer in wanted:
+            got = b""
+            while len(got) < len(answer):
+                got += client.take(min(random.randrange(1, 90_000), len(answer) - len(got)))
+                sleep(random.choice([0, 0, 0, 0, 0.001]))
+            assert got == answer
+
+
 @pytest.mark.parametrize("version", [2, 12])
 def test_connections_that_have_ended_leave_their_memory_at_once(
     tmp_path: Path, version: int
@@ -291,13 +325,19 @@ def test_connections_that_have_ended_leave_their_memory_at_once(
     with served(tmp_path / "a") as (_, running):
         gc.collect()
         gc.disable()
+        before = connected_objects()
         try:
             for _ in range(5):
                 with Wire(running.address) as client:
                     for _ in range(2):
                         client.ask(ApiKey.Fetch, version, fetch_body(0))
             wait_for(lambda: not running.places)
-            kept = (Connection, Session, Stream, Transport)
-            wait_for(lambda: sum(isinstance(one, kept) for one in gc.get_objects()) <= 3)
+            wait_for(lambda: connected_objects() <= before + 3)
         finally:
             gc.enable()
+
+
+def connected_objects() -> int:
+    """The number of objects that belong to connections."""
+    kept = (Connection, Session, Stream, Transport)
+    return sum(isinstance(one, kept) for one in gc.get_objects())

@@ -72,6 +72,33 @@ def test_a_full_buffer_waits_for_its_reader_for_as_long_as_that_takes(size: int)
     with_stream(use)
 
 
+@pytest.mark.parametrize("rest", [1, 100, DIRECT_MIN, BUFFER_SIZE - 1])
+def test_a_full_buffer_that_is_taken_in_part_has_room_for_more(rest: int) -> None:
+    """The callback takes no more until more has arrived, and no task waits for it."""
+
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        theirs.sendall(bytes(BUFFER_SIZE) + b"more")
+        await stream.ensure(BUFFER_SIZE)
+        lengths: list[int] = []
+
+        def take(data: memoryview) -> int:
+            lengths.append(len(data))
+            return 0 if len(lengths) > 1 else len(data) - rest
+
+        stream.on_arrival = take
+        stream.look_again()
+        await asyncio.wait_for(_arrivals(lengths, 2), 10)
+        assert lengths[0] == BUFFER_SIZE
+        assert rest < lengths[1] <= rest + 4
+
+    with_stream(use)
+
+
+async def _arrivals(lengths: list[int], count: int) -> None:
+    while len(lengths) < count:
+        await asyncio.sleep(0.001)
+
+
 def test_a_writer_that_waited_for_an_empty_queue_may_queue_as_much_as_before() -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         theirs.setblocking(False)

@@ -9,8 +9,9 @@ from typing import Final
 
 from downconvert import LazyRecodedRecords
 from downconvert.broker.partition import Partition
+from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.serving.fetch_assembly import first_visible, has_visible_record
-from records import FileRecords
+from records import Codec, FileRecords
 
 from .contribution import Contribution, FetchPause, Reading, ReadLimits, Turns, nothing
 from .planning import planned
@@ -44,6 +45,9 @@ def read_as_is(
     if not limits.fit(records):
         return nothing(offset if records.size else max(offset, up_to))
     if recode and reader is not None:
+        first = records.first
+        if first is not None and first.codec == Codec.ZSTD and records.size > SMALL_SIZE_MAX:
+            yield FetchPause.TURN  # a large range begins in a turn of its own
         begin = partial(LazyRecodedRecords.in_steps, records, recode)
         lazy = yield from planned(begin, reader.client, reader.slots, reader.wake)
         if lazy.has_recoded or lazy.damage is not None:

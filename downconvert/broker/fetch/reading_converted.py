@@ -5,7 +5,9 @@ because of compaction. An old client that gets nothing fetches the same offset f
 conversion reads on, across batches and segments, until there is a record. It never sends a record
 below the fetch offset, as some clients pass those to the application.
 
-A response's size is planned in turns of some milliseconds, however large a batch is.
+A response's size is planned in turns of some milliseconds, however large a batch is. A range of
+more than 64 KiB begins in a turn of its own. So if a thousand clients connect again, requests of
+others are handled between any two of their ranges.
 
 Not here: the policy (conversions.py), chunks shared with other clients (shared_range.py), the order
 of decisions (fetch_reader.py)."""
@@ -17,6 +19,7 @@ from typing import Final, NamedTuple
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.broker.partition import Partition
+from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.conversion.skip import skip
 from downconvert.serving.fetch_assembly import (
     end_offset_of,
@@ -100,11 +103,15 @@ class _Conversion:
         cache = self.reader.cache
         if cache is not None and not cache.keeps(policy):
             cache = None
+        has_paused = False
         while True:
             records = partition.read(position, limits.max_bytes, up_to)
             if not limits.fit(records):
                 # Nothing at all up to there, or records that do not fit this time.
                 return nothing(position if records.size else max(position, up_to))
+            if records.size > SMALL_SIZE_MAX and not has_paused:
+                has_paused = True
+                yield FetchPause.TURN
             if not policy.trim_compressed and (after := _after_what_is_below(records, offset)):
                 position = after
                 continue

@@ -112,13 +112,11 @@ def test_what_nobody_waits_for_any_more_makes_room_and_what_somebody_waits_for_s
 def test_a_client_that_fetches_something_else_waits_for_that_only(
     broker: Broker, under_way: ConversionsUnderWay
 ) -> None:
-    for topic in (0, 1):
-        Waiting(broker, 1, topic)
+    clients = [Waiting(broker, 1, topic) for topic in (0, 1)]  # kept: who is collected has left
     first, second = under_way
-    for number in range(2, COUNT_MAX):
-        Waiting(broker, number, number)
+    clients += [Waiting(broker, number, number) for number in range(2, COUNT_MAX)]
     assert (len(under_way), under_way.clients_count) == (COUNT_MAX, COUNT_MAX - 1)
-    Waiting(broker, 1000, COUNT_MAX)
+    clients.append(Waiting(broker, 1000, COUNT_MAX))
     assert (first in under_way, second in under_way) == (False, True)
     assert (len(under_way), under_way.clients_count) == (COUNT_MAX, COUNT_MAX)
 

@@ -58,6 +58,9 @@ def test_no_turn_is_longer_for_a_large_batch_in_another_codec(
         counted = Counted(monkeypatch)
         exchange = fetching(broker, 9, "events", 0, now=0.0, max_bytes=2**26)
         counted.end_turn()
+        assert not counted.turns[0], "a large range begins in a turn of its own"
+        broker.tick(0.0)
+        counted.end_turn()
         assert broker.planning_slots
         while not exchange.is_done:
             broker.tick(0.0)

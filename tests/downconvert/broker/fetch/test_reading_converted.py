@@ -17,6 +17,7 @@ from downconvert.broker.fetch.contribution import (
     ConvertedSend,
     ReadLimits,
 )
+from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import ApiKey
 from downconvert.serving.buffered_send import BufferedConversion
@@ -210,6 +211,9 @@ def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
             fetching(broker, 2, "events", 0, now=0.0, client=Client(n, "h"), owner=owner)
             for n, owner in enumerate(owners)
         ]
+        assert not broker.planning_slots, "a large range begins in the next turn"
+        for owner in owners:
+            broker.run_turn(owner, 0.0)
         assert [owner.has_work for owner in owners] == [True, True, False, False, False]
         broker.finished(waiting.pop(2))  # its client has gone, and nobody waits for it
         while any(owner.has_work for owner in owners):
@@ -226,6 +230,7 @@ def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
         owner = Owner()
         exchange = fetching(broker, 2, "events", 0, now=0.0, owner=owner)
+        broker.run_turn(owner, 0.0)
         assert broker.planning_slots
         broker.finished(exchange)
         assert not broker.planning_slots
@@ -313,4 +318,29 @@ def test_a_plain_answer_of_the_usual_size_is_planned_in_one_turn(tmp_path: Path)
     """It needs no slot."""
     segment = [batch(*range(n, n + 100), size=1000) for n in range(0, 1_100, 100)]
     with broker_of(tmp_path, {"events": {0: segment}}, conversions_kept_bytes=0) as broker:
-        assert fetching(broker, 2, "events", 0, now=0.0, max_bytes=2**20).is_done
+        exchange = fetching(broker, 2, "events", 0, now=0.0, max_bytes=2**20)
+        assert not exchange.is_done, "it is more than 64 KiB, and begins after other requests"
+        broker.tick(0.0)
+        assert exchange.is_done
+
+
+@pytest.mark.parametrize("kept", [0, 2**24])
+@pytest.mark.parametrize(("size", "is_done"), [(SMALL_SIZE_MAX, True), (SMALL_SIZE_MAX + 1, False)])
+def test_who_asks_beside_many_old_clients_waits_for_none_of_their_large_ranges(
+    tmp_path: Path, kept: int, size: int, is_done: bool
+) -> None:
+    """They connect again at once, and each begins in a turn of its own. Small ranges do not."""
+    whole = build([Record(0, 1, value=bytes(size))], magic=2)
+    one = build([Record(0, 1, value=bytes(2 * size - len(whole)))], magic=2)
+    assert len(one) == size
+    with broker_of(tmp_path, {"events": {0: [one]}}, conversions_kept_bytes=kept) as broker:
+        owner = Owner()
+        waiting = [
+            fetching(broker, 2, "events", 0, now=0.0, client=Client(n, "h"), owner=owner)
+            for n in range(5)
+        ]
+        assert [exchange.is_done for exchange in waiting] == [is_done] * 5
+        for count in range(1, 6):
+            broker.run_turn(owner, 0.0)
+            assert sum(exchange.is_done for exchange in waiting) == (5 if is_done else count)
+        assert len({sent(exchange) for exchange in waiting}) == 1

@@ -52,6 +52,7 @@ def test_requests_are_counted_by_their_version(tmp_path: Path) -> None:
 def test_a_response_that_was_cut_off_counts_as_far_as_it_came(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": {0: [batch(*range(5000), size=100)]}}) as broker:
         exchange = begin(broker, ApiKey.Fetch, 2, request(broker, {"a": 0}))
+        broker.tick(0.0)
         assert exchange.send is not None
         taken = bytearray()
 

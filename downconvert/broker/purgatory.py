@@ -90,6 +90,7 @@ class Purgatory:
         exchange: the request that waits. Only its owner may call this, and completes it. None: the
         thread that calls `complete_due` completes it."""
         entry = _Entry(waiting, tuple(dict.fromkeys(keys)), exchange)
+        entry.is_late = deadline <= now  # not later: the thread that keeps time may set it, too
         with self._lock:
             number = next(self._numbers)
             self._entries[number] = entry
@@ -100,7 +101,6 @@ class Purgatory:
                 exchange.has_waited = True
             heappush(self._deadlines, (deadline, number))
         # A key may have been notified after the caller's check and before this.
-        entry.is_late = deadline <= now
         self._complete_if_due(number, now)
 
     def call_at(self, deadline: float, function: Callable[[float], None], now: float) -> None:

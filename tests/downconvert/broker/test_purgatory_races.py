@@ -60,6 +60,22 @@ def test_an_operation_that_another_thread_expires_meanwhile_is_completed_once() 
     assert waiter.completed == [(7.0, True)]
 
 
+def test_a_deadline_that_another_thread_sees_first_is_not_forgotten() -> None:
+    """The clock of the thread that keeps time may be past a deadline that is just being added."""
+
+    class Deadline(float):
+        def __le__(self, now: float) -> bool:
+            purgatory.complete_due(6.0)  # as another thread would
+            return float(self) <= now
+
+    purgatory, owner, waiter = Purgatory(), Owner(), Waiter()
+    purgatory.watch(waiter, ["a"], 0.0, Deadline(5.0), exchange(owner))
+    purgatory.complete_due(7.0)
+    while owner.run_due(7.0):
+        pass
+    assert waiter.completed == [(7.0, True)]
+
+
 def test_a_request_that_waits_says_so_afterwards() -> None:
     """A request knows that it has waited, because its log line differs."""
     one = exchange(Owner())

@@ -243,7 +243,7 @@ class NetworkThread:
         now = connection.last_activity = self._now
         if frame is None:
             connection.flush()
-            if connection.request_started is None:
+            if connection.incoming.is_begun and connection.request_started is None:
                 connection.request_started = now
             has_space = connection.incoming.space() is not None
             self._served.watch(connection, reads=has_space)

@@ -1,6 +1,7 @@
 """Times of connections, by a clock that the test moves: which ones are too late, and which not."""
 
 import logging
+import ssl
 import time
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from downconvert.broker.network.connection import Connection
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import FREE_SIZE, Limits
+from downconvert.serving.tls import server_context, wrap
 from records.units import MiB
 from tests.downconvert.broker.asking import frame, value
 from tests.downconvert.broker.guarding import guard_of
@@ -107,6 +109,27 @@ def test_a_request_has_its_time_from_its_first_byte_on(tmp_path: Path) -> None:
         one.advance(36.5)
         assert talk.has_ended()
         assert ended(one) == {"timed_out": 1}
+
+
+def test_a_client_of_tls_need_not_send_a_request_at_once(
+    tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    """The end of its handshake is not the first byte of a request."""
+    theirs = ssl.create_default_context(cafile=certificate[0])
+    with one_thread(tmp_path) as one:
+        talk, connection = one.connect(give=False)
+        connection.channel = wrap(server_context(*certificate), connection.channel)
+        connection.is_tls = connection.in_handshake = True
+        connection.request_started = one.clock()
+        one.thread.take(connection)
+        with theirs.wrap_socket(talk.socket, server_hostname="localhost") as talk.socket:
+            wait_for(lambda: not connection.in_handshake)
+            one.advance(6.0)
+            assert not ended(one)
+            assert talk.is_served()
+            one.advance(67.0)
+            assert talk.has_ended()
+            assert ended(one) == {"timed_out": 1}
 
 
 def test_a_response_that_is_read_slowly_ends_no_connection_and_one_that_is_not_read_does(

@@ -38,6 +38,9 @@ class Conversion:
     def __next__(self) -> bytes:
         try:
             messages = bytes(next(self._messages))
+        except StopIteration:  # not kept: its traceback holds the frames of all callers
+            self._converter.release()
+            raise
         except BaseException as error:
             self._messages = Failed(error)
             self._converter.release()

@@ -1,8 +1,10 @@
 """Converting everything at once, or some chunks at a time, takes few calls of the kernel."""
 
+import gc
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
+from weakref import ref
 
 import pytest
 
@@ -100,3 +102,21 @@ def test_a_conversion_that_has_failed_holds_no_buffers() -> None:
         tracemalloc.stop()
     assert len(failed) == 40
     assert held < 8 * (32 + 32 + 64) * KiB + 40 * 8 * KiB
+
+
+def test_a_conversion_that_has_ended_holds_nothing_of_its_callers() -> None:
+    """Their memory is free at once, and does not wait for the garbage collector."""
+
+    class Held:
+        """Something that a caller has."""
+
+    def call() -> "ref[Held]":
+        held = Held()
+        list(convert(MemoryRecords(build([Record(0, 7)], magic=2)), 1))
+        return ref(held)
+
+    gc.disable()
+    try:
+        assert call()() is None
+    finally:
+        gc.enable()

@@ -13,6 +13,8 @@ from .trust import trust_as_kafka
 # Raised by a TLS connection that has to wait for the socket.
 WANTS_READ: Final = ssl.SSLWantReadError
 WANTS_WRITE: Final = ssl.SSLWantWriteError
+# Raised once the client has gone, as ConnectionError is by a socket without TLS.
+HAS_GONE: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 def server_context(

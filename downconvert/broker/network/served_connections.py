@@ -15,7 +15,7 @@ from downconvert.broker.operating.request_log import log_end
 from downconvert.protocol.errors import BadRequestError, ExpiredSessionError, FailedLoginError
 from downconvert.serving.limits import Limits
 from downconvert.serving.places import EVICTED
-from downconvert.serving.tls import WANTS_READ
+from downconvert.serving.tls import HAS_GONE, WANTS_READ
 from records import RecordsError
 from records.logged import log_of
 
@@ -71,7 +71,7 @@ class ServedConnections:
             step(connection)
         except NOT_NOW:
             pass
-        except (ConnectionEndedError, ConnectionError, TimeoutError):
+        except (ConnectionEndedError, ConnectionError, TimeoutError, *HAS_GONE):
             refusal = connection.client.refusal
             self.close(connection, End.LOGIN if refusal else End.CLIENT, refusal or "it has gone")
         except FailedLoginError as error:

@@ -71,6 +71,8 @@ def thread(tmp_path: Path) -> Iterator[Thread]:
         (ConnectionEndedError(), logging.INFO, "gone"),
         (ConnectionResetError(), logging.INFO, "gone"),
         (TimeoutError(), logging.INFO, "gone"),
+        (ssl.SSLEOFError(), logging.INFO, "gone"),
+        (ssl.SSLZeroReturnError(), logging.INFO, "gone"),
         (BadRequestError("a request of 7 bytes"), logging.INFO, "a request of 7 bytes"),
         (ssl.SSLError("no TLS"), logging.INFO, "no TLS"),
         (CorruptRecordsError("bad", 7), logging.WARNING, "its answer cannot be finished"),

@@ -21,6 +21,7 @@ from .tcp import keep_alive, unsent
 BUFFER_SIZE: Final = 16 * KiB  # received bytes that wait for their reader
 PIECE_SIZE: Final = 64 * KiB  # bytes that are sent at a time, and so may be queued
 WRITE_MAX: Final = 32 * KiB  # bytes that may wait to be written before the writer has to wait
+RECORD_MAX: Final = 16 * KiB  # bytes of a TLS record
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
 LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent
@@ -78,6 +79,10 @@ class Stream(asyncio.BufferedProtocol):
         raw = transport.get_extra_info("socket")
         self._file, self._family = raw.fileno(), int(raw.family)
         self.is_plain = transport.get_extra_info("sslcontext") is None
+        if not self.is_plain:
+            # asyncio reads no further until all it has read is taken. When the other side ends, it
+            # decrypts into one buffer and drops the rest. So at most one record may be left then.
+            transport.set_read_buffer_limits(high=1, low=0)  # type: ignore[attr-defined]
         keep_alive(raw)
 
     def get_buffer(self, _sizehint: int) -> memoryview:
@@ -86,7 +91,8 @@ class Stream(asyncio.BufferedProtocol):
         waiting = len(self.available)
         if waiting:  # new bytes are handled together with these
             scratch()[:waiting] = self.available
-        return scratch()[waiting : self._buffer_size]
+        room = self._buffer_size if self.is_plain else self._buffer_size + RECORD_MAX
+        return scratch()[waiting:room]
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._receiver is not None:

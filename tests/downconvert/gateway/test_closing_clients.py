@@ -1,18 +1,20 @@
 """What a client has sent before it closed its side is handled, as brokers handle it."""
 
 import socket
+import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from downconvert.broker import Broker
 from downconvert.gateway.server import Gateway
-from downconvert.protocol.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.broker.asking import frame
 from tests.waiting import wait_for
 
-from .serving import LENGTH, Wire, cluster, gateway
+from .serving import LENGTH, Wire, cluster, gateway, over_tls
 from .talk import message_set, produce_body
 
 COUNT = 5
@@ -82,3 +84,26 @@ def test_requests_of_several_kinds_are_handled_in_their_order_before_the_end(
         client.receive()  # its kind is known from here on
         client.socket.sendall(requests)
     wait_for(lambda: [value for value in values(broker) if value in wanted] == wanted)
+
+
+@pytest.mark.parametrize("says_so", [True, False], ids=["says so", "only closes"])
+@pytest.mark.parametrize(("count", "size"), [(200, 1000), (4, 100_000)])
+def test_requests_over_tls_are_handled_before_the_end(
+    tmp_path: Path, count: int, size: int, says_so: bool
+) -> None:
+    """More arrives at once, with the end, than the gateway takes at a time."""
+    wanted = [b"%d" % n + bytes(size) for n in range(count)]
+    with over_tls(tmp_path) as (broker, client):
+        requests = b""
+        for value in wanted:
+            request = frame(ApiKey.Produce, 3, produce_body(message_set(2, value), 0))
+            requests += LENGTH.pack(len(request)) + request
+        # It reads all that has come, also of the handshake: else its system resets the connection.
+        client.ask(ApiKey.ApiVersions, 0, Message())
+        client.socket.sendall(requests)
+        if says_so:  # as Java does: without waiting for the answer
+            client.socket.setblocking(False)
+            with suppress(ssl.SSLWantReadError):
+                client.socket.unwrap()
+        client.socket.close()
+        wait_for(lambda: values(broker) == wanted)

@@ -39,9 +39,9 @@ class Stream(asyncio.BufferedProtocol):
     transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader."""
 
     __slots__ = (  # thousands of idle streams exist
-        *("_buffer_size", "_family", "_file", "_is_eof", "_is_paused", "_may_write"),
-        *("_receiver", "_reader", "_beside", "_writer", "available", "deadline", "is_plain"),
-        *("on_arrival", "on_end", "patience", "peer", "transport"),
+        *("_abort_timer", "_buffer_size", "_family", "_file", "_is_eof", "_is_lost", "_is_paused"),
+        *("_may_write", "_receiver", "_reader", "_beside", "_writer", "available", "deadline"),
+        *("is_plain", "on_arrival", "on_end", "patience", "peer", "transport"),
     )
 
     def __init__(
@@ -58,7 +58,8 @@ class Stream(asyncio.BufferedProtocol):
         self.on_arrival: Callable[[memoryview], int] | None = None
         self.available = NOTHING  # received bytes that were not taken
         self._buffer_size = buffer_size
-        self._is_paused = self._is_eof = False
+        self._is_paused = self._is_eof = self._is_lost = False
+        self._abort_timer: asyncio.TimerHandle | None = None  # after closing
         self.deadline = Deadline()
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
@@ -114,14 +115,17 @@ class Stream(asyncio.BufferedProtocol):
     def eof_received(self) -> bool:
         self._is_eof = True
         wake(self._reader)
+        wake(self._writer)
         wake(self._beside)
         self.on_end()
         return False
 
     def connection_lost(self, _error: Exception | None) -> None:
-        self._is_eof = True
+        self._is_eof = self._is_lost = True
         self._may_write = False
         self.deadline.close()
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
         wake(self._reader)
         wake(self._writer)
         wake(self._beside)
@@ -245,7 +249,7 @@ class Stream(asyncio.BufferedProtocol):
     async def drain(self) -> None:
         """Waits until few bytes are queued for writing. ConnectionEndedError, TimeoutError."""
         while not self._may_write:
-            if self.transport.is_closing():
+            if self._is_eof or self.transport.is_closing():
                 raise ConnectionEndedError(self.peer)
             self._writer = asyncio.get_running_loop().create_future()
             await self._moves(
@@ -384,8 +388,10 @@ class Stream(asyncio.BufferedProtocol):
         """Closes. Written bytes are still sent, if the other side takes them soon."""
         if not self.transport.is_closing():  # a TLS transport that is closed again is of no use
             self.transport.close()
-        if self.transport.get_write_buffer_size():
-            asyncio.get_running_loop().call_later(LINGER, self.transport.abort)
+        # TLS may wait for the other side although its queue is empty.
+        if not (self._is_lost or self._abort_timer is not None):
+            loop = asyncio.get_running_loop()
+            self._abort_timer = loop.call_later(LINGER, self.transport.abort)
 
     def abort(self) -> None:
         """Closes at once. Written bytes may be lost."""

@@ -130,10 +130,11 @@ class Connection:
         limits = self.session.shared.config.limits
         self._client.patience = limits.idle_timeout
         self._client.on_end = self._client_ended
-        now = get_running_loop().time
         try:
             while not self._is_last:
                 self._is_idle = True
+                if self._upstream is not None and self._upstream.stream.has_ended:
+                    self._upstream_ended()  # while a request was under way
                 begun = await self.passing.run()
                 if begun is None and self._is_last:
                     break
@@ -141,7 +142,7 @@ class Connection:
                 if begun is not None:
                     await self._serve(len(begun.frame), begun.started, begun)
                     continue
-                limit = now() + limits.receive_timeout
+                limit = monotonic() + limits.receive_timeout
                 await self._client.ensure(LENGTH.size, limit)
                 size = LENGTH.unpack_from(self._client.available)[0]
                 if not 0 < size <= limits.request_size:
@@ -207,12 +208,11 @@ class Connection:
         Requests that the client had sent before are still handled."""
         if self._client.has_ended:
             wake(self._pause)
-        is_gone = self._client.has_ended and not self._client.available
-        if is_gone:
+        if self._client.has_ended and not self._client.available:
             self._set_over()
-        if is_gone and self._is_waiting and self._upstream is not None:
-            self._client_gone = True
-            self._upstream.close()
+            if self._is_waiting and self._upstream is not None:
+                self._client_gone = True
+                self._upstream.close()
 
     def _upstream_ended(self) -> None:
         if not self.passing.is_idle:

@@ -172,6 +172,25 @@ def test_a_client_hears_of_its_brokers_end_while_it_is_not_read_from(
         wait_for(lambda: running.figures().ends[End.CLUSTER] == 1)
 
 
+def test_a_client_hears_of_its_brokers_end_once_it_has_read_the_answer(
+    behind: tuple[Broker, int],
+) -> None:
+    """The broker closes while the client still reads what it answered before."""
+    append(behind[0], batch(0, size=20_000_000))
+    with (
+        Hanging(behind[1]) as between,
+        gateway(between.port) as running,
+        Wire(running.address) as client,
+    ):
+        client.send(ApiKey.Fetch, 3, fetch_body(0, max_bytes=1 << 25))
+        size = LENGTH.unpack(client.take(LENGTH.size))[0]
+        between.drop()
+        wait_for(lambda: not between.open)
+        client.take(size)
+        assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.CLUSTER] == 1)
+
+
 @pytest.mark.parametrize("has_time", [True, False])
 @pytest.mark.parametrize("version", [3, 12])
 def test_a_client_may_read_slowly_for_as_long_as_it_may_be_idle(

@@ -243,13 +243,18 @@ class BodyConverter:
         message = record.message
         if inner.magic == V1:
             message = message.at_offset(record.offset - first_offset)
-        cursor = yield from body.replay("wrapper", record.position)
-        for size in message.pieces(cursor, self._inner_view):
-            wrapper.waiting = size
-            wrapper.flush()
-            if wrapper.size > self._limit:
-                return
-            yield 0
+        try:
+            cursor = yield from body.replay("wrapper", record.position)
+            for size in message.pieces(cursor, self._inner_view):
+                wrapper.waiting = size
+                wrapper.flush()
+                if wrapper.size > self._limit:
+                    return
+                yield 0
+        except RecordsError:
+            # The file was truncated after the scan. The wrapper ends within the record: drop it.
+            self._transcoder.start_wrapper()
+            raise
 
     def _damage(self, body: DecompressedBody) -> CorruptRecordsError:
         reason, index = self._transcoder.damage or ("damaged", body.start)

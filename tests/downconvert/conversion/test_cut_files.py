@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
-from records import Codec, ControlRecordType, CorruptRecordsError, Record, build, build_marker
+from records import (
+    Codec,
+    ControlRecordType,
+    CorruptRecordsError,
+    MemoryRecords,
+    Record,
+    build,
+    build_marker,
+    read,
+)
 from records.files.source import TRUNCATED
 from records.formats import BATCH_HEADER_SIZE, ENTRY_HEAD_SIZE
 
@@ -67,6 +76,32 @@ def test_a_file_that_is_cut_at_any_read_is_damage(
                 continue
             assert whole.startswith(answer)
             assert lazy.damage is not None or not lazy.is_whole or answer == whole
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ConversionPolicy(wrapper_size_max=None, split_at_gaps=False),
+        ConversionPolicy(wrapper_size_max=400_000),
+    ],
+    ids=["one message", "several"],
+)
+@pytest.mark.parametrize("to_magic", [0, 1])
+def test_a_large_record_that_is_gone_when_it_is_sent_is_in_no_message(
+    to_magic: int, policy: ConversionPolicy
+) -> None:
+    """It was checked before, so the file was cut in between."""
+    dice = random.Random(1)
+    records = [Record(n, 5, value=dice.randbytes(size)) for n, size in enumerate((99, 200_000, 99))]
+    data = build(records, magic=2, codec=Codec.LZ4)
+    truth = [(record.offset, record.value) for record in records]
+    for reads in count(1):
+        good, error = until_error(convert(cut(data, 0, reads), to_magic, 0, policy))
+        found = [(record.offset, record.value) for record in read(MemoryRecords(good))]
+        assert found == truth[: len(found)]
+        if error is None:
+            break
+    assert (found, reads > 20) == (truth, True)
 
 
 TRANSACTIONAL = build(

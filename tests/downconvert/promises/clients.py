@@ -1,12 +1,11 @@
 """How clients of one log ask: each in its own format, from its own offset, under its own policy and
-limits, through a channel of its own.
+limits.
 
-Not here: what they are to get (world.py)."""
+Not here: what they are to get (world.py), how they take it (channels.py)."""
 
-import os
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from downconvert import ConversionPolicy
 
@@ -56,50 +55,3 @@ def any_asks(random: Random, size: int) -> Asks:
         random.choice((1, size // 4, size // 2, 2 * size)),
         random.choice((1, 100, size // 4, size // 2, size)) if is_hard else None,
     )
-
-
-class Taken:
-    """A channel that takes some of what it is given, or nothing."""
-
-    def __init__(self, random: Random) -> None:
-        self._random = random
-        self.taken = bytearray()
-
-    @property
-    def channel(self) -> Any:
-        return self
-
-    def write(self, data: memoryview) -> int | None:
-        if self._random.random() < 0.1:
-            return None
-        size = len(data) if self._random.random() < 0.5 else self._random.randint(0, len(data))
-        self.taken += data[:size]
-        return size
-
-    def drain(self) -> None:
-        """Takes what has been written."""
-
-    def close(self) -> None:
-        """The client has gone."""
-
-
-class Piped:
-    """A pipe, which the kernel writes to by itself."""
-
-    def __init__(self) -> None:
-        self._reader, writer = os.pipe()
-        os.set_blocking(self._reader, False)
-        os.set_blocking(writer, False)
-        self.channel = os.fdopen(writer, "wb", buffering=0)
-        self.taken = bytearray()
-
-    def drain(self) -> None:
-        while True:
-            try:
-                self.taken += os.read(self._reader, 1 << 20)
-            except BlockingIOError:
-                return
-
-    def close(self) -> None:
-        self.channel.close()
-        os.close(self._reader)

@@ -20,8 +20,9 @@ from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.fetching import broker_of, fetching, only
 
 from .any_log import AnyLog, any_log
-from .clients import RECODES, Taken
-from .world import delivered, promised
+from .channels import Taken
+from .clients import RECODES
+from .promise import delivered, promised
 
 TOPIC: Final = "events"
 KEPT: Final = (0, 3_000, 30_000, 1 << 24)  # bytes of conversions that a broker keeps

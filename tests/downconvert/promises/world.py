@@ -1,14 +1,17 @@
 """Clients that fetch one log, in any order, and all that is promised of what they get.
 
 Each step lets one client do something, or the memory for what was converted runs out or is there
-again. Whatever was done before, an answer is what it would be alone and without any cache, as long
-as it was promised to be, within its limits, and the next one begins with what it left out.
+again, or the file grows, or is truncated for a while. Whatever was done before, an answer is what
+it would be alone and without any cache, as long as it was promised to be, within its limits, and
+the next one begins with what it left out. If the file was truncated meanwhile, an answer may fail,
+or end early. What was sent is then true, and no more than was promised.
 
-Not here: what is in the log (any_log.py), how clients ask (clients.py)."""
+Not here: what is in the log (any_log.py), how clients ask and take (client.py, clients.py,
+channels.py)."""
 
+import os
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from random import Random
@@ -19,151 +22,21 @@ import pytest
 from downconvert import LazyDownConvertRecords, eager
 from downconvert.conversion import made, plan
 from downconvert.conversion.made import ENOUGH
-from downconvert.conversion.plan import Steps
 from downconvert.conversion.policy import CHUNK_SIZE
-from downconvert.conversion.send import LazyDownConvertSend
-from downconvert.serving.fetch_assembly import hard_size, head_of
-from records import FileRecords, MemoryRecords, read
+from records import FileRecords, MemoryRecords
 from records.files.source import Records
+from tests import backends
+from tests.downconvert.conversion.comparable import comparable
 
-from .any_log import AnyLog, Found, any_log
-from .clients import Asks, Piped, Taken, any_asks
+from .any_log import AnyLog, any_log
+from .client import ANSWERS_MAX, IDLE_TURNS_MAX, Client
+from .clients import Asks, any_asks
+from .promise import delivered, promised
+from .without_descriptor import WithoutDescriptor
 
 PADDING_MAX: Final = 0.03  # of an answer, besides one message
 LARGE_EVERY: Final = 200  # of so many logs one is large
-IDLE_TURNS_MAX: Final = 500  # of a client whose channel takes what it is given
-LEAVES_MAX: Final = 5  # of a client, without an answer: the longest ones take hundreds of turns
-ANSWERS_MAX: Final = 12  # of a client, which then has seen enough
 ENOUGH_MADE: Final = (300, 3_000, 3_000, ENOUGH)  # bytes that are made for an answer
-
-
-class BrokenPromiseError(AssertionError):
-    """What none of this may do."""
-
-
-def promised(holds: bool, promise: str, *details: object) -> None:
-    if not holds:
-        raise BrokenPromiseError(": ".join([promise, *map(repr, details)]))
-
-
-class Client:
-    """Fetches a log from an offset to its end, one answer after the other."""
-
-    def __init__(self, world: "World", asks: Asks, offset: int, random: Random) -> None:
-        self._world = world
-        self._asks = asks
-        self._offset = offset
-        self._random = random
-        self._steps: Steps[LazyDownConvertRecords] | None = None
-        self._send: LazyDownConvertSend | None = None
-        self._fetched = 0  # answers
-        self._idle = 0  # turns
-        self._left = 0  # times, since the last answer
-        self.is_done = False
-        self._channel: Taken | Piped = Taken(random)
-
-    def turn(self) -> None:
-        """Asks, or goes on with planning or taking the answer."""
-        if self._send is not None:
-            self._take(self._send)
-        elif self._steps is not None:
-            self._plan(self._steps)
-        else:
-            self._ask()
-
-    def leave(self) -> None:
-        """The connection breaks, unless that has happened often enough. The client asks again."""
-        self._left += 1
-        if self._left <= LEAVES_MAX:
-            self.abandon()
-
-    def abandon(self) -> None:
-        """Lets go of what is under way."""
-        if self._steps is not None:
-            self._steps.close()
-        self._steps = self._send = None
-        self._leave_channel()
-
-    def _leave_channel(self) -> None:
-        self._channel.close()
-        self._channel = Taken(self._random)
-
-    def _ask(self) -> None:
-        part = self._world.part(self._offset, self._asks.max_bytes)
-        if part is None:
-            self.is_done = True
-            return
-        self._position, self._size = part
-        self._records = self._world.source(self._random).slice(*part)
-        asks = self._asks
-        self._steps = LazyDownConvertRecords.in_steps(
-            self._records, asks.to_magic, self._offset, asks.policy
-        )
-        self._idle = 0
-
-    def _plan(self, steps: Steps[LazyDownConvertRecords]) -> None:
-        self._idle += 1
-        promised(self._idle < IDLE_TURNS_MAX, "an answer is planned in a bounded number of turns")
-        try:
-            for _ in range(self._random.choice((1, 9, 999))):
-                next(steps)
-        except StopIteration as end:
-            self._steps = None
-            self._begin(end.value)
-
-    def _begin(self, lazy: LazyDownConvertRecords) -> None:
-        self._limit = self._hard(lazy)
-        self._send = lazy.to_send(self._limit)
-        size = lazy.size if self._limit is None else min(self._limit, lazy.size)
-        promised(self._send.size == size, "a send is as long as promised", size)
-        self._channel = Piped() if self._random.random() < 0.5 else Taken(self._random)
-        self._idle = 0
-
-    def _hard(self, lazy: LazyDownConvertRecords) -> int | None:
-        asks = self._asks
-        if asks.hard is None:
-            return None
-        records = MemoryRecords(self._world.bytes_of(self._position, self._size))
-        head = partial(head_of, lazy, records, asks.to_magic, self._offset, asks.policy)
-        return hard_size(lazy.size, asks.hard, head)
-
-    def _take(self, send: LazyDownConvertSend) -> None:
-        self._idle += 1
-        promised(self._idle < IDLE_TURNS_MAX, "an answer is sent in a bounded number of turns")
-        if not send.completed:
-            budget = self._random.choice((None, None, 1, 1_000, 1 << 20))
-            before = send.remaining
-            written = send.write_to(self._channel.channel, budget)
-            promised(written == before - send.remaining, "what was written is counted")
-            if written:
-                self._idle = 0
-            self._channel.drain()
-        if send.completed:
-            answer = bytes(self._channel.taken)
-            self._send = None
-            self._leave_channel()
-            self._world.check(
-                self._asks,
-                self._offset,
-                (self._position, self._size),
-                answer,
-                size=send.size,
-                limit=self._limit,
-            )
-            self._go_on(answer)
-
-    def _go_on(self, answer: bytes) -> None:
-        """Asks for what follows the last record."""
-        before = self._offset
-        found = delivered(answer, before)
-        if found:
-            self._offset = found[-1][0] + 1
-        else:
-            self._offset = self._world.after(self._position, self._size)
-        promised(self._offset > before, "each answer brings a client further", before)
-        self._fetched += 1
-        self._left = 0
-        self.is_done = self._fetched == ANSWERS_MAX
 
 
 class World:
@@ -179,8 +52,11 @@ class World:
         self.path = directory / "00000000000000000000.log"
         self.path.write_bytes(self.log.data)
         self._file = FileRecords.open(self.path)
+        self.is_cut = False  # whether the file is truncated now
+        self.cuts = 0  # how often it was
         self._memory = MemoryRecords(self.log.data)
         self._batches = list(self._memory.batches())
+        self._has_twin = len(self.log.data) % 10 == 0  # the kernels are compared, too
         self.answers = 0  # that were checked
         self._alone: dict[object, bytes] = {}
         self._own: dict[object, list[tuple[int, int]]] = {}
@@ -210,6 +86,10 @@ class World:
             client.leave()
         elif happens < 0.06:
             self._leave(random.choice((0, 500, None)))
+        elif happens < 0.07:
+            self._change_file(random)
+        elif self.is_cut and happens < 0.3:
+            self._mend_file()
         else:
             client.turn()
 
@@ -232,6 +112,22 @@ class World:
             self._taken = max(made.budget.left - size, 0)
             made.budget.take(self._taken)
 
+    def _change_file(self, random: Random) -> None:
+        """Something is appended, which nobody who opened the file before may see; or the file is
+        truncated."""
+        if not self.is_cut and random.random() < 0.5:
+            with self.path.open("ab") as file:
+                file.write(random.choice((self.log.data[:1_000], random.randbytes(100))))
+        else:
+            os.truncate(self.path, random.randrange(len(self.log.data)))
+            self.is_cut = True
+            self.cuts += 1
+
+    def _mend_file(self) -> None:
+        with self.path.open("r+b") as file:
+            file.write(self.log.data)
+        self.is_cut = False
+
     # --- the log
 
     def source(self, random: Random) -> Records:
@@ -239,6 +135,7 @@ class World:
         kinds: tuple[Callable[[], Records], ...] = (
             lambda: self._memory,
             lambda: self._file,
+            lambda: WithoutDescriptor(self._file),
         )
         return random.choice(kinds)()
 
@@ -276,6 +173,8 @@ class World:
         promised(limit is None or len(answer) <= limit, "an answer is within its limit", limit)
         alone = self._sent_alone(asks, offset, part, limit)
         promised(answer == alone, "what is sent is what would be alone", len(answer), len(alone))
+        if self._has_twin:
+            self._check_twins(asks, offset, part)
         found = delivered(answer, offset)
         truth = [each for each in self.log.truth if each[0] >= offset]
         promised(found == truth[: len(found)], "a fetch begins with what is next", offset)
@@ -291,6 +190,24 @@ class World:
             bound = needed + PADDING_MAX * len(answer) + largest
             promised(len(answer) <= bound, "padding is bounded", len(answer), needed, largest)
             promised(limit is not None or bool(found) or not gets_on, "each fetch gets on")
+
+    def check_cut(self, offset: int, taken: bytes) -> None:
+        """BrokenPromiseError: this is not how an answer begins."""
+        self.answers += 1
+        found = delivered(taken, offset)
+        truth = [each for each in self.log.truth if each[0] >= offset]
+        promised(found == truth[: len(found)], "what was sent is in the log", offset)
+
+    def _check_twins(self, asks: Asks, offset: int, part: tuple[int, int]) -> None:
+        """BrokenPromiseError: the kernels convert differently."""
+        records = MemoryRecords(self.bytes_of(*part))
+        conversions = []
+        for name in backends.NAMES:
+            with backends.running_on(name):
+                converted = eager(records, asks.to_magic, offset, asks.policy)
+                conversions.append(list(comparable(converted)))
+        same = all(each == conversions[0] for each in conversions)
+        promised(same, "both kernels convert to the same messages", offset)
 
     def _sent_alone(
         self, asks: Asks, offset: int, part: tuple[int, int], limit: int | None
@@ -319,12 +236,6 @@ class World:
             headers = whole.batches()
             self._own[key] = [(header.last_offset, header.size) for header in headers]
         return self._own[key]
-
-
-def delivered(answer: bytes, offset: int) -> list[Found]:
-    """The records of an answer from an offset on; a message that was cut has none."""
-    records = read(MemoryRecords(answer))
-    return [(each.offset, each.key, each.value) for each in records if each.offset >= offset]
 
 
 def run_case(seed: int, number: int, directory: Path) -> int:

@@ -1,0 +1,169 @@
+"""A client that fetches one log, an answer after the other, and what it checks by itself.
+
+If the file was truncated since the client asked, its answer may fail, or end early.
+
+Not here: what is in an answer (world.py)."""
+
+from functools import partial
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from downconvert import LazyDownConvertRecords
+from downconvert.conversion.plan import Steps
+from downconvert.conversion.send import LazyDownConvertSend
+from downconvert.serving.fetch_assembly import hard_size, head_of
+from records import CorruptRecordsError, MemoryRecords
+
+from .channels import Channel, Taken, any_channel
+from .clients import Asks
+from .promise import delivered, promised
+
+if TYPE_CHECKING:
+    from .world import World
+
+IDLE_TURNS_MAX: Final = 500  # of a client whose channel takes what it is given
+LEAVES_MAX: Final = 5  # of a client, without an answer: the longest ones take hundreds of turns
+ANSWERS_MAX: Final = 12  # of a client, which then has seen enough
+
+
+class Client:
+    """Fetches a log from an offset to its end, one answer after the other."""
+
+    def __init__(self, world: "World", asks: Asks, offset: int, random: Random) -> None:
+        self._world = world
+        self._asks = asks
+        self._offset = offset
+        self._random = random
+        self._steps: Steps[LazyDownConvertRecords] | None = None
+        self._send: LazyDownConvertSend | None = None
+        self._fetched = 0  # answers
+        self._idle = 0  # turns
+        self._left = 0  # times, since the last answer
+        self.is_done = False
+        self._channel: Channel = Taken(random)
+        self._cuts = 0  # how often the file had been truncated and mended when it asked
+
+    def turn(self) -> None:
+        """Asks, or goes on with planning or taking the answer."""
+        if self._send is None and self._steps is None:
+            self._ask()
+            return
+        try:
+            if self._send is not None:
+                self._take(self._send)
+            elif self._steps is not None:
+                self._plan(self._steps)
+        except CorruptRecordsError:
+            promised(self._saw_cut, "a good log is not found damaged")
+            self._check_cut()
+
+    @property
+    def _saw_cut(self) -> bool:
+        """Whether the file was truncated since the client asked."""
+        return self._world.cuts > self._cuts
+
+    def _check_cut(self) -> None:
+        """The client has what was sent until its answer failed, and asks again."""
+        if self._send is not None:
+            self._channel.drain()
+            promised(len(self._channel.taken) <= self._send.size, "no more is sent than promised")
+        self._world.check_cut(self._offset, bytes(self._channel.taken))
+        self.abandon()
+
+    def leave(self) -> None:
+        """The connection breaks, unless that has happened often enough. The client asks again."""
+        self._left += 1
+        if self._left <= LEAVES_MAX:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Lets go of what is under way."""
+        if self._steps is not None:
+            self._steps.close()
+        self._steps = self._send = None
+        self._leave_channel()
+
+    def _leave_channel(self) -> None:
+        self._channel.close()
+        self._channel = Taken(self._random)
+
+    def _ask(self) -> None:
+        part = self._world.part(self._offset, self._asks.max_bytes)
+        if part is None:
+            self.is_done = True
+            return
+        self._position, self._size = part
+        self._records = self._world.source(self._random).slice(*part)
+        asks = self._asks
+        self._cuts = self._world.cuts - self._world.is_cut
+        self._steps = LazyDownConvertRecords.in_steps(
+            self._records, asks.to_magic, self._offset, asks.policy
+        )
+        self._idle = 0
+
+    def _plan(self, steps: Steps[LazyDownConvertRecords]) -> None:
+        self._idle += 1
+        promised(self._idle < IDLE_TURNS_MAX, "an answer is planned in a bounded number of turns")
+        try:
+            for _ in range(self._random.choice((1, 9, 999))):
+                next(steps)
+        except StopIteration as end:
+            self._steps = None
+            self._begin(end.value)
+
+    def _begin(self, lazy: LazyDownConvertRecords) -> None:
+        self._limit = self._hard(lazy)
+        self._send = lazy.to_send(self._limit)
+        size = lazy.size if self._limit is None else min(self._limit, lazy.size)
+        promised(self._send.size == size, "a send is as long as promised", size)
+        self._channel = any_channel(self._random, size)
+        self._idle = 0
+
+    def _hard(self, lazy: LazyDownConvertRecords) -> int | None:
+        asks = self._asks
+        if asks.hard is None:
+            return None
+        records = MemoryRecords(self._world.bytes_of(self._position, self._size))
+        head = partial(head_of, lazy, records, asks.to_magic, self._offset, asks.policy)
+        return hard_size(lazy.size, asks.hard, head)
+
+    def _take(self, send: LazyDownConvertSend) -> None:
+        self._idle += 1
+        promised(self._idle < IDLE_TURNS_MAX, "an answer is sent in a bounded number of turns")
+        if not send.completed:
+            budget = self._random.choice((None, None, 1, 1_000, 1 << 20))
+            before = send.remaining
+            written = send.write_to(self._channel.channel, budget)
+            promised(written == before - send.remaining, "what was written is counted")
+            if written:
+                self._idle = 0
+        self._channel.drain()
+        if send.completed and len(self._channel.taken) == send.size:
+            if self._saw_cut:
+                self._check_cut()
+                return
+            answer = bytes(self._channel.taken)
+            self._send = None
+            self._leave_channel()
+            self._world.check(
+                self._asks,
+                self._offset,
+                (self._position, self._size),
+                answer,
+                size=send.size,
+                limit=self._limit,
+            )
+            self._go_on(answer)
+
+    def _go_on(self, answer: bytes) -> None:
+        """Asks for what follows the last record."""
+        before = self._offset
+        found = delivered(answer, before)
+        if found:
+            self._offset = found[-1][0] + 1
+        else:
+            self._offset = self._world.after(self._position, self._size)
+        promised(self._offset > before, "each answer brings a client further", before)
+        self._fetched += 1
+        self._left = 0
+        self.is_done = self._fetched == ANSWERS_MAX

@@ -114,8 +114,10 @@ class World:
 
     def _change_file(self, random: Random) -> None:
         """Something is appended, which nobody who opened the file before may see; or the file is
-        truncated."""
-        if not self.is_cut and random.random() < 0.5:
+        truncated, until it is mended."""
+        if self.is_cut:
+            self._mend_file()
+        elif random.random() < 0.5:
             with self.path.open("ab") as file:
                 file.write(random.choice((self.log.data[:1_000], random.randbytes(100))))
         else:

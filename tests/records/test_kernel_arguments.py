@@ -214,6 +214,9 @@ def test_v2_offset_deltas_above_32_bits_are_refused(kernel: ModuleType) -> None:
     for offset in (2**31, -(2**31) - 1, 2**63 - 1):
         with pytest.raises(ValueError, match=r"\w"):
             encoded(kernel, row(offset=offset), V2)
+    lowest, target = row(offset=-(2**63)), bytearray(100)  # a difference of 64 bits would be 1
+    with pytest.raises(ValueError, match=r"\w"):
+        kernel.encode(lowest, 0, ROW_SIZE, b"", V2, 2**63 - 1, 0, target, 0, len(target))
 
 
 @each_kernel

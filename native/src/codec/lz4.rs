@@ -204,6 +204,22 @@ mod tests {
     }
 
     #[test]
+    fn a_block_may_be_as_large_as_its_frame_allows() {
+        let data = vec![7; BLOCK_SIZE];
+        let mut frame = vec![];
+        compress(b"", CompressionLevel::Kafka, V1, &mut frame).expect("there is memory");
+        let end = frame.split_off(HEADER_SIZE);
+        let word = STORED | BLOCK_SIZE as u32;
+        let stored = [frame.as_slice(), &word.to_le_bytes(), &data, &end].concat();
+        let mut room = vec![0; BLOCK_SIZE];
+        assert_eq!(decompress(&stored, V1, &mut room), Some(BLOCK_SIZE));
+        assert_eq!(room, data);
+        let word = STORED | (BLOCK_SIZE as u32 + 1);
+        let larger = [frame.as_slice(), &word.to_le_bytes(), &data, &[7], &end].concat();
+        assert_eq!(decompress(&larger, V1, &mut [0; 2 * BLOCK_SIZE]), None);
+    }
+
+    #[test]
     fn blocks_that_depend_on_each_other_are_left_to_the_stream() {
         let mut frame = vec![];
         compress(b"value", CompressionLevel::Kafka, V0, &mut frame).expect("there is memory");

@@ -75,6 +75,14 @@ mod tests {
     }
 
     #[test]
+    fn a_header_without_a_block_is_no_content() {
+        let mut data = vec![];
+        compress(b"", &mut data).expect("there is memory");
+        assert_eq!(data.len(), HEADER_SIZE);
+        assert_eq!(decompress(&data, &mut []), Some(0));
+    }
+
+    #[test]
     fn a_claim_above_the_room_is_not_believed() {
         assert_eq!(decompress(b"\xff\xff\xff\xff\x0f\x00", &mut [0; 9]), None);
     }

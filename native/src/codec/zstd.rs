@@ -105,4 +105,16 @@ mod tests {
         assert_eq!(decompress(&frame[..size], V2, &mut room[..16]), None);
         assert_eq!(decompress(&frame[..size - 1], V2, &mut room), None);
     }
+
+    #[test]
+    fn content_above_8_mib_is_left_to_the_stream_whatever_the_room() {
+        let mut room = vec![0; WINDOW_SIZE_MAX + 1];
+        for (size, made) in [(WINDOW_SIZE_MAX, Some(WINDOW_SIZE_MAX)), (WINDOW_SIZE_MAX + 1, None)]
+        {
+            let mut frame = vec![0; 100_000];
+            let data = vec![0; size];
+            let frame_size = zstd_safe::compress(&mut frame[..], &data, 1).expect("room");
+            assert_eq!(decompress(&frame[..frame_size], V2, &mut room), made);
+        }
+    }
 }

@@ -139,6 +139,14 @@ def test_invalid_deflate_data_is_damage(body: bytes) -> None:
     assert damage(Codec.GZIP, compressed) == ("gzip data is damaged", 0)
 
 
+def test_all_content_before_a_cut_is_returned() -> None:
+    """Few bytes hold much of it, and the library may hold more of it back than a piece."""
+    compressed = zlib.compress(bytes(100_000), 9, 31)
+    for end in range(20, len(compressed) - 8):
+        content, _ = decoded(Codec.GZIP, compressed[:end])
+        assert content == deflate.library.decompressobj(31).decompress(compressed[:end], 0)
+
+
 def test_a_match_before_the_beginning_is_damage() -> None:
     squeeze = zlib.compressobj(6, wbits=-15, zdict=b"hello, old friend")
     body = squeeze.compress(b"hello, old friend") + squeeze.flush()
@@ -177,6 +185,11 @@ def test_other_bytes_after_a_member_are_ignored(after: bytes) -> None:
     compressed = member(b"hello") + after
     assert decoded(Codec.GZIP, compressed) == (b"hello", None)
     assert damage(Codec.GZIP, compressed) is None
+
+
+def test_a_further_member_that_ends_as_soon_as_it_can_be_one_is_damage() -> None:
+    compressed = member(b"hello") + KAFKA_HELLO[:FURTHER_SIZE_MIN]
+    assert damage(Codec.GZIP, compressed) == ("gzip data ends too early", len(compressed))
 
 
 def test_a_further_member_that_is_damaged_is_damage() -> None:

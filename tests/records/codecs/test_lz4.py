@@ -200,6 +200,11 @@ def test_blocks_may_be_as_large_as_the_header_allows(sizes: int) -> None:
     assert decoded(Codec.LZ4, expanding)[1] == ("lz4 block is damaged", 7)
 
 
+def test_a_frame_that_ends_after_the_size_of_its_next_block_is_damage() -> None:
+    cut = frame(squeezed(text(1000)), stored(b"x")[:4])
+    assert damage(Codec.LZ4, cut, magic=V1) == ("lz4 data ends too early", len(cut))
+
+
 @pytest.mark.parametrize("block", [b"\xff", b"\x00\x00", b"\x10", b"\x1fx\x01\x00" + b"\xff" * 99])
 def test_a_block_of_invalid_lz4_is_damage(block: bytes) -> None:
     good = squeezed(text(500))

@@ -62,6 +62,17 @@ def test_records_of_all_sizes_come_out_whole_whatever_the_window(codec, to_magic
     assert shown(read(MemoryRecords(converted))) == expected
 
 
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
+def test_a_send_may_end_within_a_large_record(codec):
+    """As for clients of Fetch 0-2, whose limits are hard."""
+    policy = ConversionPolicy(recode={"lz4": "none"})
+    records = MemoryRecords(build(records_of([100_000, 10, 200_000]), magic=2, codec=codec))
+    lazy = LazyDownConvertRecords(records, 1, 0, policy)
+    whole = sent(lazy.to_send())
+    for size in 1, 50, 40_000, 100_100, lazy.size - 1, lazy.size:
+        assert sent(lazy.to_send(size)) == whole[:size]
+
+
 @pytest.mark.parametrize("to_magic", [0, 1])
 def test_uncompressed_output_does_not_depend_on_the_window(to_magic):
     batch = build(records_of(SIZES), magic=2)

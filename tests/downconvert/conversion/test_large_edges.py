@@ -5,7 +5,7 @@ import random
 import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert, eager
-from records import Codec, MemoryRecords, Record, TimestampType, build, read
+from records import Codec, CorruptRecordsError, MemoryRecords, Record, TimestampType, build, read
 from records.codecs import compress
 from records.formats import MESSAGE_HEAD, SIZE_FIELD, V0, V1
 from records.units import KiB, MiB
@@ -195,3 +195,15 @@ def test_a_compressed_message_states_log_append_time_if_its_format_has_it(
     log = build(records, magic=2, codec=Codec.GZIP, timestamp_type=kind, append_time=777)
     converted = MemoryRecords(eager(MemoryRecords(log), to_magic))
     assert {one.attributes for one in converted.batches()} == {Codec.GZIP | 8 * to_magic}
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4"])
+@pytest.mark.parametrize("offset", [6, 7])
+def test_a_large_inner_message_at_the_offset_before_it_is_damage(offset: int, codec: str) -> None:
+    records = [Record(7, 5, value=b"v"), Record(offset, 5, value=bytes(200_000))]
+    log = build(records, magic=V1, codec=Codec.GZIP, base_offset=0)
+    policy = ConversionPolicy(recode={"gzip": codec})
+    good, error = until_error(convert(MemoryRecords(log), V0, 0, policy))
+    assert isinstance(error, CorruptRecordsError)
+    assert "offset does not increase" in error.reason
+    assert [one.value for one in read(MemoryRecords(good))] == [b"v"]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords
+from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.conversion import made
 from downconvert.conversion.plan import at_once
 from records import Codec, MemoryRecords, Record, build
@@ -70,6 +70,17 @@ def test_bytes_in_are_those_of_the_records_that_were_read(size: int, codec: Code
         found.append(send.stats.bytes_in)
     assert found == sorted(found)
     assert found[-1] == len(data)
+
+
+def test_the_largest_buffers_are_told_whatever_came_after_them() -> None:
+    large, small = batch(0, Codec.NONE, 8000), batch(10, Codec.NONE, 1)
+    sizes = []
+    for data in (small, large + small, small + large):
+        conversion = convert(MemoryRecords(data), 1)
+        made = [len(messages) for messages in conversion]
+        sizes.append(conversion.stats.peak_buffer_bytes)
+        assert sizes[-1] == max(made)
+    assert sizes[0] < min(sizes[1:])
 
 
 @pytest.mark.parametrize("plain", [0, 10])

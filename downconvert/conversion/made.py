@@ -86,8 +86,8 @@ class Made:
         """Adds messages, or a part of a large one. The first part states the size. `is_whole`: the
         last message ends with the piece."""
         at, total = self._end - self._total, self._total + len(piece)
-        if is_whole and not at and total <= min(self._enough, self._room):
-            self.size = total  # the last message is not among these
+        if is_whole and total <= min(self._enough, self._room):
+            self.size = total  # no message of the piece is one too many
             at = len(piece)
         elif 0 < at <= len(piece):
             self._note(self._end)

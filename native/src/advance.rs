@@ -131,7 +131,7 @@ impl Transcoder {
                     }
                 }
                 Outcome::Source if !is_part && !is_first && log.is_read() => log.drop(),
-                Outcome::Source if tried < item_size_max && (tried as u64) < left => {
+                Outcome::Source if tried < item_size_max => {
                     step = item_size_max;
                     if !is_part {
                         log.drop();

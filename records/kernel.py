@@ -190,15 +190,15 @@ class Transcoder(Protocol):
         """`to_magic` 0, 1 or 2 (2: everything passes). Raises ValueError for any other value, for
         more than eight codecs, and for a negative size."""
 
-    def enter_batch(self, header: Buffer, at: int, wrapper: bool = False) -> None:
+    def enter_batch(self, header: Buffer, at: int, is_wrapper: bool = False) -> None:
         """Moves to the decompressed records of the v2 batch whose 61-byte header is at `at`.
-        `wrapper`: the caller will compress the messages into one.
+        `is_wrapper`: the caller will compress the messages into one.
 
         A negative record count means no records. ValueError if the header is not whole in the
         buffer."""
 
     def enter_entries(
-        self, to_magic: int, offset_delta: int, append_time: int | None, wrapper: bool = False
+        self, to_magic: int, offset_delta: int, append_time: int | None, is_wrapper: bool = False
     ) -> None:
         """Moves to the decompressed entries of a v0 or v1 message. Messages written have format
         `to_magic`.
@@ -210,10 +210,9 @@ class Transcoder(Protocol):
     def start_wrapper(self) -> None:
         """The next record kept is the first of a new wrapper (entering also starts one)."""
 
-    def allow_next(self) -> None:
-        """The next call does not stop for a decision about its first entry (rules 4, 5b, 5d). The
-        permission lasts until that entry has been passed. Entering a batch or message and `leave`
-        withdraw it."""
+    def accept_next_entry(self) -> None:
+        """The next entry of the log needs no decision (rules 4, 5b, 5d). This lasts until that entry
+        has been passed. `enter_batch`, `enter_entries` and `leave` end it."""
 
     def leave(self) -> None:
         """Returns to the log, at an entry's start."""

@@ -244,11 +244,11 @@ class Converter:
                 return None
             codec_id = attributes & CODEC_MASK
             if codec_id == Codec.NONE:
-                self._engine.transcoder.allow_next()
+                self._engine.transcoder.accept_next_entry()
                 return None
         codec, target_codec = self._engine.rules.codec_for(codec_id, magic, self.error_position)
         if magic <= self._request.to_magic and codec is target_codec:
-            self._engine.transcoder.allow_next()
+            self._engine.transcoder.accept_next_entry()
             return None
         return CompressedEntry(size, magic, codec, target_codec)
 

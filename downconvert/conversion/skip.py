@@ -36,7 +36,7 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
     position = 0
     next_offset: int | None = None
     while True:
-        before, position = _passed(records, position, to_magic, first_offset, policy)
+        before, position = _skipped_by_kernel(records, position, to_magic, first_offset, policy)
         headers = records.slice(before, records.size - before).batches()
         while True:
             try:
@@ -56,7 +56,7 @@ def skip(records: Records, to_magic: int, first_offset: int, policy: ConversionP
                 break
 
 
-def _passed(
+def _skipped_by_kernel(
     records: Records, start: int, to_magic: int, first_offset: int, policy: ConversionPolicy
 ) -> tuple[int, int]:
     """Lets the kernel skip entries from `start` on while nothing is kept. Returns two boundaries of

@@ -218,6 +218,6 @@ fn read_message<D: Destination>(entry: &[u8], wanted: &Wanted, records: &mut D) 
 /// A transcoder in a log that reads any entry without a decision.
 fn transcoder() -> Transcoder {
     let mut transcoder = Transcoder::new(Settings::READING);
-    transcoder.allow_next();
+    transcoder.accept_next_entry();
     transcoder
 }

@@ -99,7 +99,7 @@ class BatchReader:
             self._transcoder.enter_batch(head, 0)
             return self._decompressed(compressed, entry)
         self._transcoder.leave()
-        self._transcoder.allow_next()  # a control batch is read, too
+        self._transcoder.accept_next_entry()  # a control batch is read, too
         if entry is not None and len(entry) <= self.body_size_max:
             return Window(None, entry, self._position(header))
         stretch = Stretch(self._records, header.position, header.position + header.size)

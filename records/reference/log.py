@@ -67,7 +67,7 @@ def take_entry(state: State, call: Call) -> None:
 
 def _copy(state: State, call: Call, size: int, codec: int) -> None:
     window = call.window
-    if not state.pass_codecs >> codec & 1 and not state.is_allowed:
+    if not state.pass_codecs >> codec & 1 and not state.is_accepted:
         raise Stop(Outcome.BATCH)
     window.need(size)
     call.target.put(bytes(window.source[window.at : window.at + size]))
@@ -80,7 +80,7 @@ def _take_batch(state: State, call: Call, size: int, codec: int) -> None:
     if header.records_count < 0:  # a
         raise Damaged("negative record count")
     if header.attributes & CONTROL:  # b
-        if (state.stop_transactional or call.wants_rows) and not state.is_allowed:
+        if (state.stop_transactional or call.wants_rows) and not state.is_accepted:
             raise Stop(Outcome.BATCH)
         if not call.wants_rows:
             _pass_entry(state, call, size)
@@ -88,7 +88,7 @@ def _take_batch(state: State, call: Call, size: int, codec: int) -> None:
     if codec:  # c
         raise Stop(Outcome.BATCH)
     is_transactional = header.attributes & TRANSACTIONAL
-    if is_transactional and state.stop_transactional and not state.is_allowed:  # d
+    if is_transactional and state.stop_transactional and not state.is_accepted:  # d
         raise Stop(Outcome.BATCH)
     if header.records_count == 0 or header.ends_before(state.first_offset):  # e
         _pass_entry(state, call, size)
@@ -126,4 +126,4 @@ def _take_message(state: State, call: Call, magic: int, size: int, attributes: i
 
 def _pass_entry(state: State, call: Call, size: int) -> None:
     call.window.at += size
-    state.is_allowed = False
+    state.is_accepted = False

@@ -95,13 +95,13 @@ class Batch(Inside):
 
     @classmethod
     def decompressed(
-        cls, header: Header, to_magic: int, *, wrapper: bool, recodes: Recodes
+        cls, header: Header, to_magic: int, *, is_wrapper: bool, recodes: Recodes
     ) -> Self:
         return cls(
             to_magic=to_magic,
             append_time=header.append_time,
-            trim=recodes.trim or not wrapper,
-            is_wrapper=wrapper,
+            trim=recodes.trim or not is_wrapper,
+            is_wrapper=is_wrapper,
             split_at_gaps=recodes.split_at_gaps,
             source_size=0,
             has_kept=False,

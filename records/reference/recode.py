@@ -57,7 +57,7 @@ def recode(transcoder: Recoding, entry: memoryview, codec: Codec | None) -> byte
     if magic > V2:
         raise NotAtOnce
     if magic == V2:
-        body = _enter_batch(transcoder, entry, wrapper=codec is not None)
+        body = _enter_batch(transcoder, entry, is_wrapper=codec is not None)
     else:
         body = _enter_message(transcoder, entry)
     if body is None:
@@ -69,17 +69,17 @@ def recode(transcoder: Recoding, entry: memoryview, codec: Codec | None) -> byte
     return _messages(transcoder, body, codec, counted=magic == V2)
 
 
-def _enter_batch(transcoder: Recoding, entry: memoryview, *, wrapper: bool) -> Buffer | None:
+def _enter_batch(transcoder: Recoding, entry: memoryview, *, is_wrapper: bool) -> Buffer | None:
     """The decompressed records; None if no record of the batch is kept."""
     state = transcoder.state
     if len(entry) < BATCH_HEADER_SIZE or state.to_magic == V2:
         raise NotAtOnce
     header = Header.read(entry, 0)
-    trim = state.recodes.trim or not wrapper
+    trim = state.recodes.trim or not is_wrapper
     if header.records_count == 0 or (trim and header.ends_before(state.first_offset)):
         return None
     body = _decompressed(header.attributes, entry[BATCH_HEADER_SIZE:], V2, state.recodes)
-    transcoder.enter_batch(entry, 0, wrapper)
+    transcoder.enter_batch(entry, 0, is_wrapper)
     return body
 
 

@@ -20,5 +20,5 @@ class State:
     stop_transactional: bool
     recodes: Recodes
     place: Batch | Entries | None = None  # None between the entries of a log
-    is_allowed: bool = False  # the next entry needs no decision
+    is_accepted: bool = False  # the next entry needs no decision
     account: Account = field(default_factory=Account)

@@ -44,16 +44,16 @@ class Transcoder:
 
     # --- its place
 
-    def enter_batch(self, header: Buffer, at: int, wrapper: bool = False) -> None:
+    def enter_batch(self, header: Buffer, at: int, is_wrapper: bool = False) -> None:
         if not 0 <= at <= len(header) - BATCH_HEADER_SIZE:
             raise ValueError("the header is not whole in the buffer")
         state, read = self._state, Header.read(header, at)
         self._enter(
-            Batch.decompressed(read, state.to_magic, wrapper=wrapper, recodes=state.recodes)
+            Batch.decompressed(read, state.to_magic, is_wrapper=is_wrapper, recodes=state.recodes)
         )
 
     def enter_entries(
-        self, to_magic: int, offset_delta: int, append_time: int | None, wrapper: bool = False
+        self, to_magic: int, offset_delta: int, append_time: int | None, is_wrapper: bool = False
     ) -> None:
         if to_magic not in (V0, V1):
             raise ValueError("to_magic is not 0 or 1")
@@ -62,8 +62,8 @@ class Transcoder:
             Entries(
                 to_magic=to_magic,
                 append_time=append_time,
-                trim=recodes.trim or not wrapper,
-                is_wrapper=wrapper,
+                trim=recodes.trim or not is_wrapper,
+                is_wrapper=is_wrapper,
                 split_at_gaps=recodes.split_at_gaps,
                 source_size=0,
                 has_kept=False,
@@ -80,12 +80,12 @@ class Transcoder:
     def start_wrapper(self) -> None:
         self._state.account.start_wrapper()
 
-    def allow_next(self) -> None:
-        self._state.is_allowed = True
+    def accept_next_entry(self) -> None:
+        self._state.is_accepted = True
 
     def leave(self) -> None:
         self._state.place = None
-        self._state.is_allowed = False
+        self._state.is_accepted = False
 
     # --- conversion
 
@@ -153,7 +153,7 @@ class Transcoder:
     ) -> Advanced:
         place = self._state.place
         if isinstance(place, Entries) or (place is not None and place.bytes_left == UNKNOWN):
-            raise ValueError("it stands in what was entered")
+            raise ValueError("advance is only valid in a log")
         if isinstance(place, Batch) and self._state.to_magic == V2:
             raise ValueError(NO_MAGIC_2)
         call = Advance(source, position, end, chunk_size, target, room, budget)

@@ -246,7 +246,7 @@ def test_totals_include_the_entry_and_the_wrappers(kernel: ModuleType) -> None:
     assert transcoder.decompressed == len(batch(*RECORDS)) - BATCH_HEADER_SIZE
     plain = batch(record(0))
     target = bytearray(1000)
-    transcoder.allow_next()
+    transcoder.accept_next_entry()
     assert transcoder.transcode(plain, 0, len(plain), len(plain), target, 0, 1000) == (
         *(len(plain), MESSAGE_OVERHEAD[V1] + 2),
         Outcome.END,

@@ -26,7 +26,7 @@ def outcome_of(kernel: ModuleType, job: Job, log: bytes, *, allow: bool = False)
         job.to_magic, job.first_offset, job.pass_codecs, job.stop_transactional
     )
     if allow:
-        transcoder.allow_next()
+        transcoder.accept_next_entry()
     window = (log, 0, len(log), len(log))
     if job.work == "columns":
         _, _, outcome = transcoder.columns(*window, bytearray(1000), 0, 1000)
@@ -118,10 +118,10 @@ def test_columns_read_control_batches_only_if_allowed(kernel: ModuleType) -> Non
 
 
 @each_kernel
-def test_allow_next_lasts_for_one_entry(kernel: ModuleType) -> None:
+def test_accept_next_entry_lasts_for_one_entry(kernel: ModuleType) -> None:
     log = TRANSACTION + TRANSACTION
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
-    transcoder.allow_next()
+    transcoder.accept_next_entry()
     for _ in range(2):  # it lasts until the entry has been passed
         no_progress = transcoder.measure(log, 0, BATCH_HEADER_SIZE - 1, len(log), 100)
         assert no_progress == (0, 0, Outcome.SOURCE)
@@ -130,10 +130,21 @@ def test_allow_next_lasts_for_one_entry(kernel: ModuleType) -> None:
 
 
 @each_kernel
-@pytest.mark.parametrize("withdraw", ["leave", "enter_batch", "enter_entries"])
-def test_entering_and_leaving_withdraw_allow_next(kernel: ModuleType, withdraw: str) -> None:
+def test_accept_next_entry_within_a_batch_is_for_the_entry_after_it(kernel: ModuleType) -> None:
+    log = GOOD + TRANSACTION
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
-    transcoder.allow_next()
+    consumed, _, outcome = transcoder.measure(log, 0, len(log), len(log), 1)
+    assert (outcome, transcoder.in_batch) == (Outcome.TARGET, True)
+    transcoder.accept_next_entry()
+    rest = len(log) - consumed
+    assert transcoder.measure(log, consumed, len(log), rest, 10**6)[::2] == (rest, Outcome.END)
+
+
+@each_kernel
+@pytest.mark.parametrize("withdraw", ["leave", "enter_batch", "enter_entries"])
+def test_entering_and_leaving_withdraw_accept_next_entry(kernel: ModuleType, withdraw: str) -> None:
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)
+    transcoder.accept_next_entry()
     if withdraw == "enter_batch":
         transcoder.enter_batch(GOOD, 0)
     elif withdraw == "enter_entries":

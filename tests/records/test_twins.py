@@ -78,7 +78,7 @@ operations = st.one_of(
         *(st.just("enter_entries"), st.sampled_from([V0, V1, V1, V2]), raw.offsets),
         *(st.none() | raw.timestamps, sides),
     ),
-    st.sampled_from([("leave",), ("allow_next",), ("start_wrapper",)]),
+    st.sampled_from([("leave",), ("accept_next_entry",), ("start_wrapper",)]),
 )
 
 

@@ -186,7 +186,7 @@ class _Drive:
             self.transcoder.start_wrapper()
         elif self.allowed_at != self.start and next(self.allows):
             self.allowed_at = self.start
-            self.transcoder.allow_next()
+            self.transcoder.accept_next_entry()
         else:
             self.transcoder.leave()
             self.start += PREFIX.size + PREFIX.unpack_from(self.data, self.start)[1]

@@ -59,7 +59,7 @@ class Oversize:
                 count = cursor.read_into(target[: min(left, len(target))])
                 left -= count
                 yield count
-        self._transcoder.leave()  # `allow_next` was for this entry alone
+        self._transcoder.leave()  # `accept_next_entry` was for this entry alone
 
     def _record(self, left: int) -> Iterator[int]:
         """Converts a record of an uncompressed v2 batch."""

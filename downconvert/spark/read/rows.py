@@ -172,7 +172,7 @@ class _RowReader:
                     if start > end:
                         return
                 elif header.codec is Codec.NONE:
-                    self._transcoder.allow_next()
+                    self._transcoder.accept_next_entry()
                 else:
                     yield from self._read_compressed()
                     return

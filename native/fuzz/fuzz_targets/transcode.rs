@@ -16,7 +16,7 @@ struct Input<'a> {
     first_offset: i64,
     pass_codecs: u8,
     stop_transactional: bool,
-    allow_next: bool,
+    accept_next_entry: bool,
     place: Place,
     is_wrapper: bool,
     trim: bool,
@@ -95,8 +95,8 @@ impl Input<'_> {
                     transcoder.start_wrapper();
                     true
                 }
-                Outcome::Batch if self.allow_next && allowed_at != Some(at) => {
-                    transcoder.allow_next();
+                Outcome::Batch if self.accept_next_entry && allowed_at != Some(at) => {
+                    transcoder.accept_next_entry();
                     allowed_at = Some(at);
                     true
                 }

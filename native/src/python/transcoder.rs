@@ -51,26 +51,31 @@ impl Transcoder {
         Ok(Self { kernel: crate::Transcoder::new(settings), damage: None, is_fast })
     }
 
-    #[pyo3(signature = (header, at, wrapper=false))]
-    fn enter_batch(&mut self, header: &Bound<'_, PyAny>, at: Index, wrapper: bool) -> PyResult<()> {
+    #[pyo3(signature = (header, at, is_wrapper=false))]
+    fn enter_batch(
+        &mut self,
+        header: &Bound<'_, PyAny>,
+        at: Index,
+        is_wrapper: bool,
+    ) -> PyResult<()> {
         let mut buffer = Buffer::default();
         let bytes = buffer.read(header)?;
         let header = bytes.get(at.0..).and_then(|bytes| bytes.first_chunk::<BATCH_HEADER_SIZE>());
         let header = header.ok_or_else(|| PyValueError::new_err("the header is not whole"))?;
-        self.kernel.enter_batch(header, wrapper);
+        self.kernel.enter_batch(header, is_wrapper);
         Ok(())
     }
 
-    #[pyo3(signature = (to_magic, offset_delta, append_time, wrapper=false))]
+    #[pyo3(signature = (to_magic, offset_delta, append_time, is_wrapper=false))]
     fn enter_entries(
         &mut self,
         to_magic: i64,
         offset_delta: i64,
         append_time: Option<i64>,
-        wrapper: bool,
+        is_wrapper: bool,
     ) -> PyResult<()> {
         let to_magic = magic(to_magic, V1)?;
-        self.kernel.enter_entries(to_magic, offset_delta, append_time, wrapper);
+        self.kernel.enter_entries(to_magic, offset_delta, append_time, is_wrapper);
         Ok(())
     }
 
@@ -78,8 +83,8 @@ impl Transcoder {
         self.kernel.start_wrapper();
     }
 
-    fn allow_next(&mut self) {
-        self.kernel.allow_next();
+    fn accept_next_entry(&mut self) {
+        self.kernel.accept_next_entry();
     }
 
     fn leave(&mut self) {
@@ -190,7 +195,7 @@ impl Transcoder {
         budget: Index,
     ) -> PyResult<Advanced<'py>> {
         if !self.kernel.stands_in_log_or_its_batch() {
-            return Err(PyValueError::new_err("it stands in what was entered"));
+            return Err(PyValueError::new_err("advance is only valid in a log"));
         }
         self.can_convert()?;
         if chunk_size.0 == 0 {

@@ -99,7 +99,6 @@ impl Transcoder {
             return Err(Stop::Damage(Reason::BytesAfterLastRecord));
         }
         self.place = Place::Log;
-        self.is_allowed = false;
         Ok(())
     }
 }

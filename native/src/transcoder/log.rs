@@ -63,7 +63,7 @@ impl Transcoder {
         window: &mut Window<'_>,
         sink: &mut S,
     ) -> Result<(), Stop> {
-        if !self.is_allowed && self.settings.pass_codecs >> codec & 1 == 0 {
+        if !self.is_accepted && self.settings.pass_codecs >> codec & 1 == 0 {
             return Err(Stop::Batch);
         }
         sink.copy(window.whole(entry_size)?)?;
@@ -106,9 +106,9 @@ impl Transcoder {
     /// Rules 5b to 5d: whether a control, compressed or transactional batch is dropped or needs a
     /// decision.
     fn decided<S: Sink>(&self, attributes: u8) -> Result<bool, Stop> {
-        let stops = self.settings.stop_transactional && !self.is_allowed;
+        let stops = self.settings.stop_transactional && !self.is_accepted;
         if attributes & CONTROL != 0 {
-            if stops || (!S::CONVERTS && !self.is_allowed) {
+            if stops || (!S::CONVERTS && !self.is_accepted) {
                 return Err(Stop::Batch);
             }
             if S::CONVERTS {
@@ -148,7 +148,7 @@ impl Transcoder {
 
     #[inline(always)]
     fn pass(&mut self, size: u64, window: &mut Window<'_>) {
-        self.is_allowed = false;
+        self.is_accepted = false;
         window.advance(size);
     }
 }

@@ -115,7 +115,7 @@ pub struct Transcoder {
     /// The current or last batch.
     batch: Batch,
     account: Account,
-    is_allowed: bool,
+    is_accepted: bool,
     damage: Option<(Reason, usize)>,
 }
 
@@ -127,7 +127,7 @@ impl Transcoder {
             place: Place::Log,
             batch: Batch::default(),
             account: Account::new(settings.output()),
-            is_allowed: false,
+            is_accepted: false,
             damage: None,
         }
     }
@@ -156,7 +156,7 @@ impl Transcoder {
         let is_trimmed = trim || !is_wrapper;
         let lowest_offset = if is_trimmed { self.settings.first_offset } else { i64::MIN };
         self.place = place;
-        self.is_allowed = false;
+        self.is_accepted = false;
         self.account.output = OutputSpec { magic, lowest_offset, is_wrapper, split_at_gaps };
         self.account.start_batch(0);
         self.start_wrapper();
@@ -167,15 +167,15 @@ impl Transcoder {
         self.account.wrapper = Wrapper::EMPTY;
     }
 
-    /// The next call does not stop for a decision about its first entry.
-    pub fn allow_next(&mut self) {
-        self.is_allowed = true;
+    /// The next entry of the log needs no decision.
+    pub fn accept_next_entry(&mut self) {
+        self.is_accepted = true;
     }
 
     /// Returns to the log, at an entry's start.
     pub fn leave(&mut self) {
         self.place = Place::Log;
-        self.is_allowed = false;
+        self.is_accepted = false;
         self.account.output = self.settings.output();
     }
 

@@ -103,12 +103,11 @@ class _Indexed(NamedTuple):
 def _indexed(log: PartitionLog) -> _Indexed:
     """The result for one copy. Its batches are read from its last sound snapshot of producers on;
     mostly that is the beginning of its last segment."""
-    if not log.is_mounted and any(one.is_clipped for one in log.segments):
-        return _Indexed()  # files of two copies overlap
+    overlaps = not log.is_mounted and any(one.is_clipped for one in log.segments)
     with staged(log, ()) as directory, suppress(CorruptIndexError):
         segments = [_small_files(log, file, directory) for file in log.segments]
         found = _followed_from_snapshot(log.segments, segments)
-        if not all(map(_has_indexes, log.segments)):
+        if overlaps or not all(map(_has_indexes, log.segments)):
             return _Indexed(open=found.open)
         aborted = [one for segment in segments for one in segment.aborted()]
         known = set(map(_key, aborted))
@@ -162,6 +161,8 @@ def _followed_from_snapshot(files: Sequence[SegmentFile], segments: Sequence[Seg
             continue
         try:
             for header, marker in _batches(file):
+                if header.base_offset >= min(file.next_offset, file.valid_until):
+                    break
                 entry = states.update(header, marker)
                 aborted += [] if entry is None else [entry]
                 end = header.last_offset + 1

@@ -157,6 +157,34 @@ def test_an_aborted_transaction_that_only_tiered_storage_has_is_left_out(
     assert [row["offset"] for row in found] == [0, 3]
 
 
+def test_a_snapshot_behind_tiered_storage_says_what_was_open_before_the_log(
+    tmp_path: Path,
+) -> None:
+    """The names of Kafka's own layout do not say where the segment in tiered storage ends."""
+    indexed_segment(tmp_path / "a-0", 1, batch(1), batch(2))
+    local_tiered(tmp_path / "logs" / "tier", tmp_path / "a-0", 1)
+    directory = _broker(tmp_path / "logs", "b1") / "a-0"
+    indexed_segment(directory, 3, batch(3))
+    states = ProducerStates([ProducerState(5, 0, transaction_start=0)])
+    write_snapshot(UNSYNCED, directory / file_name(3, Kind.SNAPSHOT), states)
+    assert [row["offset"] for row in rows(tmp_path / "logs")] == [1, 2, 3]
+    assert rows(tmp_path / "logs", isolation="read_committed") == []
+
+
+def test_a_marker_that_a_later_leader_has_truncated_ends_no_transaction(tmp_path: Path) -> None:
+    """Only the other copy has a snapshot of producers, which shows the transaction."""
+    marker = build_marker(
+        COMMIT, offset=5, timestamp=20, producer_id=5, producer_epoch=0, leader_epoch=0
+    )
+    for name, last in (("b1", batch(5, leader_epoch=1)), ("b2", marker)):
+        indexed_segment(_broker(tmp_path, name) / "a-0", 4, batch(4, leader_epoch=0), last)
+    (tmp_path / "b1" / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n0 0\n1 5\n")
+    states = ProducerStates([ProducerState(5, 0, transaction_start=1)])
+    write_snapshot(UNSYNCED, tmp_path / "b2" / "a-0" / file_name(4, Kind.SNAPSHOT), states)
+    assert [row["offset"] for row in rows(tmp_path)] == [4, 5]
+    assert rows(tmp_path, isolation="read_committed") == []
+
+
 @pytest.mark.parametrize("is_indexed", [False, True])
 @pytest.mark.parametrize("has_own", [False, True])
 def test_an_open_transaction_that_only_another_copy_has_holds_back_what_follows(

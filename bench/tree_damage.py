@@ -27,8 +27,9 @@ from tests.downconvert.storage.logs import UNSYNCED
 
 from .tree_files import written
 from .tree_log import Batch
+from .tree_mixed import MIXED, add_unfinished, mix
 from .tree_model import NAME, VARIED, Copy, Tree, generated
-from .tree_places import PLACED, move, place
+from .tree_places import PLACED, REMOTE, move, place
 from .tree_shapes import SHAPED, add_swaps, shape
 
 CODECS: Final = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
@@ -43,6 +44,8 @@ def varied(seed: int) -> Tree:
         place(tree)
     if seed >= SHAPED:
         shape(tree)
+    if seed >= MIXED:
+        mix(tree)
     return tree
 
 
@@ -56,6 +59,8 @@ def write_varied(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
         _damage_notes(path, tree)
     add_swaps(tree, path)
     move(tree, path)
+    if tree.seed >= MIXED:
+        add_unfinished(tree, path / REMOTE)
 
 
 def _vary(tree: Tree) -> None:

@@ -80,6 +80,20 @@ def _write(directory: Path, piece: Piece, *, is_healed: bool) -> None:
                 data[at + size - 1 if is_old else at + BATCH_HEADER_SIZE] ^= 1
         del data[len(data) if piece.keep is None else piece.keep :]
     log.write_bytes(data)
+    if piece.spare:
+        _preallocate(directory, piece)
+
+
+def _preallocate(directory: Path, piece: Piece) -> None:
+    """Adds zeros to the files of the active segment."""
+    for kind, size in [
+        (Kind.LOG, piece.spare),
+        (Kind.OFFSET_INDEX, 8 * piece.spare),
+        (Kind.TIME_INDEX, 12 * piece.spare),
+    ]:
+        path = directory / file_name(piece.base, kind)
+        if path.exists():
+            path.write_bytes(path.read_bytes() + bytes(size))
 
 
 def _damage_indexes(directory: Path, piece: Piece) -> None:

@@ -36,6 +36,7 @@ class Piece:
     index_damage: int | None = None  # the seed of the damage to its indexes
     is_gzipped: bool = False
     replaces: tuple["Piece", ...] = ()  # a cleaner was about to swap it in for these
+    spare: int = 0  # zeros after the batches: its file was preallocated
 
     @property
     def is_hurt(self) -> bool:
@@ -66,7 +67,8 @@ class Piece:
         """Whether the index leads to a batch after this one, which has the right checksum, is
         followed by another one, or ends the log."""
         left = [self.broken.get(at, "") for at, _ in self.whole()][number + 1 :]
-        is_followed = [*(how in ("", "body") for how in left[1:]), self.keep is None]
+        ends_log = self.keep is None and not self.spare
+        is_followed = [*(how in ("", "body") for how in left[1:]), ends_log]
         return self.has_index and any(
             how == "" or (how == "body" and is_one)
             for how, is_one in zip(left, is_followed, strict=False)

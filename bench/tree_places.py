@@ -19,6 +19,8 @@ from .tree_model import NAME, TOPIC_ID, Copy, Piece, Tree
 # Seeds from here on have places. Earlier ones stay as they are: tests name them.
 PLACED: Final = 6_000_000
 TIER: Final = "tier"
+SECOND_TIER: Final = "tier2"  # what another leader has copied (tree_mixed.py)
+TIERS: Final = (TIER, SECOND_TIER)
 REMOTE: Final = "remote"
 
 
@@ -108,9 +110,9 @@ def move(tree: Tree, path: Path) -> None:
         directory = path / one.broker / NAME
         if not directory.exists():
             continue
-        if one.broker == TIER:
+        if one.broker in TIERS:
             _to_tier(one, directory, path / REMOTE)
-            shutil.rmtree(path / TIER)
+            shutil.rmtree(path / one.broker)
             continue
         if one.moved_as:
             add_move(random.Random(tree.seed), directory, one.moved_as)
@@ -134,7 +136,7 @@ def _to_tier(one: Copy, directory: Path, target: Path) -> None:
     for piece in one.present():
         if not piece.batches:
             continue
-        name = f"{piece.base:022d}"
+        name = f"{piece.base:022d}" if one.broker == TIER else f"{piece.base:021d}b"
         if one.packing == "kafka":
             local_tiered(target, directory, piece.base, name, topic_id=TOPIC_ID)
         else:

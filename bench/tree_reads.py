@@ -1,7 +1,8 @@
 """Reads a generated tree in further ways, and compares each with a plain query: counts, batches,
 some columns, without what is damaged, by timestamps, and with filters.
 
-Not here: the trees (tree_model.py), plain queries, streams and jobs (trees.py)."""
+Not here: the trees (tree_model.py), plain queries, streams and jobs (trees.py), several options in
+one query (tree_combined.py)."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -68,14 +69,14 @@ def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | No
     """Checks bounds by timestamp. Records that only an uncleaned copy has may count or not. A
     damaged batch need not be reported if its header or a time index says that it is older, or if a
     damaged index hides it."""
-    if len(tree.copies) > 1 and any(copy.cleaned for copy in tree.copies):
+    if not are_times_clear(tree):
         return None
     pieces = [piece for copy in tree.copies for piece in copy.pieces]
     is_unclear = any(copy.is_misindexed for copy in tree.copies) or any(
         piece.broken and (piece.is_indexed or "body" in piece.broken.values()) for piece in pieces
     )
     chance = random.Random(f"times {tree.seed}")
-    times = _times_of(tree)
+    times = times_of(tree)
     ordered = sorted(set(times.values())) or [DAY]
     for at in [chance.choice(ordered) + chance.choice([-1, 0, 1]), ordered[-1]]:
         at = max(at, 0)
@@ -102,7 +103,7 @@ def _times(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | No
 def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
     """Checks filters that are pushed down: those of Spark come on top."""
     chance = random.Random(f"filters {tree.seed}")
-    times = _times_of(tree)
+    times = times_of(tree)
     at = chance.choice(sorted(times.values()) or [DAY])
     offset = chance.choice(found or [0])
     cases: list[tuple[list[ds.Filter], set[int]]] = [
@@ -126,7 +127,13 @@ def _filters(tree: Tree, place: str, found: list[int]) -> str | None:
     return None
 
 
-def _times_of(tree: Tree) -> dict[int, int]:
+def are_times_clear(tree: Tree) -> bool:
+    """Whether all copies have the same records: no cleaner has removed some of one only."""
+    return len(tree.copies) == 1 or not any(copy.cleaned for copy in tree.copies)
+
+
+def times_of(tree: Tree) -> dict[int, int]:
+    """The timestamps of the records, by offset."""
     return {at: one.time(at) for one in tree.log for at, _, _ in one.records}
 
 

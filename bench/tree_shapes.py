@@ -28,7 +28,7 @@ def shape(tree: Tree) -> None:
     chance = random.Random(f"shape {tree.seed}")
     spread, by = chance.choice([1, 1, 30, 300]), chance.choice([0, 0, 2**31 - 5, 2**40])
     if all(one.magic != V0 for one in tree.log):
-        _replace(tree, lambda one: replace(one, spread=spread))
+        replace_batches(tree, lambda one: replace(one, spread=spread))
     _shift(tree, by)
     for copy in _written(tree):
         if copy.cleaned and chance.random() < 0.6:
@@ -43,7 +43,8 @@ def _written(tree: Tree) -> list[Copy]:
     return [*tree.copies, *tree.lost]
 
 
-def _replace(tree: Tree, change: Callable[[Batch], Batch]) -> None:
+def replace_batches(tree: Tree, change: Callable[[Batch], Batch]) -> None:
+    """Changes all batches of a tree, wherever they are."""
     changed: dict[int, list[Batch]] = {}
     for copy in _written(tree):
         for piece in copy.pieces:
@@ -65,7 +66,7 @@ def _shift(tree: Tree, by: int) -> None:
 
     if not by:
         return
-    _replace(tree, shifted)
+    replace_batches(tree, shifted)
     for copy in _written(tree):
         copy.epochs = [(epoch, start + by) for epoch, start in copy.epochs]
         copy.cleaned += by if copy.cleaned else 0

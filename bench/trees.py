@@ -37,9 +37,11 @@ from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
 from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
+from .tree_combined import combined_reads
 from .tree_damage import varied, write_varied
 from .tree_history import check_history
 from .tree_log import KEYS
+from .tree_mixed import MIXED
 from .tree_model import Tree
 from .tree_reads import joined, other_reads, range_of, within
 from .tree_shapes import SHAPED
@@ -81,6 +83,9 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
                 wrong = other_reads(tree, place, found, absent)
                 _expect(tree, wrong is None, wrong or "")
             _committed(tree, place, found)
+            if seed >= MIXED:
+                wrong = combined_reads(tree, place, found, absent)
+                _expect(tree, wrong is None, wrong or "")
             _jobs(tree, place, found, absent)
             _audit(tree, place, found)
             _stream(tree, place, found, is_whole=not absent)

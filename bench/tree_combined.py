@@ -1,0 +1,177 @@
+"""Reads a generated tree with options together: isolation, bounds, modes, task sizes, columns and
+filters in one query, and streams of committed records. Each result is the part of a plain query
+that the bounds select.
+
+Not here: single options (tree_reads.py), what a plain query has to read (trees.py)."""
+
+import random
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from downconvert.spark.logs.places import Json
+from records import RecordsError
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.spark.stream.test_follow import Limit, read, stream
+
+from .tree_model import Tree
+from .tree_reads import Ranges, are_times_clear, range_of, times_of, within
+
+QUERIES: Final = 3
+END: Final = 2**63
+
+
+class Plain(NamedTuple):
+    """What a plain query reads: the offsets of records, and the ranges that it reports."""
+
+    found: list[int]
+    absent: Ranges
+
+
+class Bounds(NamedTuple):
+    """The offsets from `low` up to `high`, and the options that say so. Absent offsets may be
+    reported from `since` on."""
+
+    low: int
+    high: int
+    since: int
+    options: dict[str, Any]
+
+
+def combined_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str | None:
+    """Returns the first difference; None: there is none. `found`, `absent`: of a plain query."""
+    chance = random.Random(f"combined {tree.seed}")
+    plain = Plain(found, absent)
+    committed = _plain(rows(place, mode="PERMISSIVE", isolation="read_committed"))
+    for _ in range(QUERIES):
+        bounds = _bounds(chance, tree, plain)
+        is_committed = chance.random() < 0.6
+        base = committed if is_committed else plain
+        wrong = _query(chance, tree, place, base, bounds, is_committed=is_committed)
+        if wrong is not None:
+            return wrong
+    return _stream(chance, tree, place, committed)
+
+
+def _plain(read: Iterable[dict[str, Any]]) -> Plain:
+    found, absent = [], []
+    for row in read:
+        if row["_corrupt"] is None:
+            found.append(row["offset"])
+        else:
+            absent.append(range_of(row))
+    return Plain(found, absent)
+
+
+def _bounds(chance: random.Random, tree: Tree, plain: Plain) -> Bounds:
+    """Bounds by offset, by timestamp, or by both."""
+    low, high, since, options = 0, END, 0, {}
+    end = max(tree.seen()[1], 2)
+    start = min(tree.seen()[0], end - 1)
+    kinds = ["none", "offsets", *(["times", "times"] if are_times_clear(tree) else [])]
+    kind = chance.choice(kinds)
+    if kind == "offsets":
+        low = since = chance.randrange(start, end)
+        high = chance.randrange(low + 1, end + 1)
+        options["startingOffsets"] = f'{{"a": {{"0": {low}}}}}'
+        options["endingOffsets"] = f'{{"a": {{"0": {high}}}}}'
+    elif kind == "times" and plain.found:
+        times = times_of(tree)
+        first, last = sorted(times[chance.choice(plain.found)] for _ in range(2))
+        first, last = max(first, 0), max(last, 0) + 1
+        is_first, is_last = chance.choice([(True, False), (False, True), (True, True)])
+        if is_first:
+            options["startingTimestamp"] = first
+            low = next((one for one in plain.found if times[one] >= first), END)
+            before = max((one for one in plain.found if one < low), default=-1)
+            since = min([low, *(at for at, _ in plain.absent if before < at < low)])
+        if is_last:
+            options["endingTimestamp"] = last
+            high = next((one for one in plain.found if times[one] >= last), END)
+    return Bounds(low, high, since, options)
+
+
+def _query(
+    chance: random.Random,
+    tree: Tree,
+    place: str,
+    base: Plain,
+    bounds: Bounds,
+    *,
+    is_committed: bool,
+) -> str | None:
+    options: dict[str, Any] = dict(bounds.options)
+    options["mode"] = chance.choice(["PERMISSIVE", "PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+    options["isolation"] = "read_committed" if is_committed else "read_uncommitted"
+    options |= chance.choice([{}, {"minPartitions": 3}, {"maxPartitionBytes": 100}])
+    if chance.random() < 0.3:
+        is_permissive = options["mode"] == "PERMISSIVE"
+        options["columns"] = "offset,_corrupt" if is_permissive else "offset"
+    is_misindexed = any(copy.is_misindexed for copy in tree.copies)
+    expected = [at for at in base.found if bounds.low <= at < bounds.high]
+    wanted = within(base.absent, bounds.since, bounds.high)
+    try:
+        got, absent = _plain({"_corrupt": None} | row for row in rows(place, **options))
+    except RecordsError as error:
+        is_right = options["mode"] == "FAILFAST" and (wanted or not _is_clear(tree))
+        return None if is_right else f"{options} ends with {error}"
+    named = within(absent, bounds.since, bounds.high)
+    if options["mode"] == "PERMISSIVE" and named != wanted and _is_clear(tree):
+        return f"{options} reports {named} of {wanted}"
+    if options["mode"] == "FAILFAST" and wanted and _is_clear(tree):
+        return f"{options} ends well, and {wanted} are absent"
+    if is_misindexed:  # the index entries used are others
+        had = tree.had()
+        got = [at for at in got if at in had]
+        expected = [at for at in expected if at in had]
+        if options["mode"] == "PERMISSIVE":
+            is_named = [any(start <= at < end for start, end in named) for at in expected]
+            pairs = zip(expected, is_named, strict=True)
+            expected = [at for at, named_too in pairs if at in got or not named_too]
+        elif base.absent:
+            return None
+    return None if got == expected else f"{options} reads {got}, and not {expected}"
+
+
+def _is_clear(tree: Tree) -> bool:
+    """Whether queries in any parts report the same. A damaged body may be older by its header or by
+    an index, and a damaged index leads to other parts."""
+    return not any(
+        piece.index_damage is not None or (piece.broken and piece.is_indexed)
+        for copy in tree.copies
+        for piece in copy.pieces
+    )
+
+
+def _stream(chance: random.Random, tree: Tree, path: str, committed: Plain) -> str | None:
+    """Checks a stream of committed records, with random limits and restarts."""
+    place: Json = {"a": {"0": 0}}
+    streamed: list[int] = []
+    options = {"isolation": "read_committed", "failOnDataLoss": True}
+    try:
+        source = stream(path, **options)
+        place = source.initialOffset()
+        source.prepareForTriggerAvailableNow()
+        while True:
+            limit: Any = chance.choice([Limit(), Limit(max_rows=7), Limit(max_bytes=300)])
+            end = source.latestOffset(place, limit)
+            if end == place:
+                break
+            streamed += [int(row.rpartition(":")[2]) for row in read(source, place, end)]
+            place = end
+            if chance.random() < 0.3:
+                source = stream(path, **options)
+                source.prepareForTriggerAvailableNow()
+    except RecordsError as error:
+        is_unclear = tree.is_hurt and any(copy.cleaned for copy in tree.copies)
+        if committed.absent or is_unclear:
+            return None
+        return f"a stream of committed records fails: {error}; a query reports nothing"
+    at = place["a"]["0"]
+    end_offset = at["offset"] if isinstance(at, dict) else at
+    expected = [one for one in committed.found if one < end_offset]
+    left = [one for one in committed.found if one >= end_offset]
+    if streamed != expected:
+        return f"a stream reads {streamed} as committed, and a query {expected}"
+    if within(committed.absent, 0, end_offset) or (left and not committed.absent):
+        return f"a stream of committed records ends well at {end_offset}, and {left} are left"
+    return None

@@ -64,7 +64,8 @@ def _plain(read: Iterable[dict[str, Any]]) -> Plain:
 
 def _bounds(chance: random.Random, tree: Tree, plain: Plain) -> Bounds:
     """Bounds by offset, by timestamp, or by both."""
-    low, high, since, options = 0, END, 0, {}
+    low, high, since = 0, END, 0
+    options: dict[str, Any] = {}
     end = max(tree.seen()[1], 2)
     start = min(tree.seen()[0], end - 1)
     kinds = ["none", "offsets", *(["times", "times"] if are_times_clear(tree) else [])]

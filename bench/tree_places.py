@@ -96,6 +96,11 @@ def _is_there(one: Copy) -> bool:
     return any(piece.batches for piece in one.present())
 
 
+def is_written(one: Copy) -> bool:
+    """Whether any segment of a copy is left. Empty segments are not copied to tiered storage."""
+    return _is_there(one) if one.broker in TIERS else bool(one.present())
+
+
 def _add_empty(chance: random.Random, tree: Tree) -> None:
     """Adds a copy without records: no files, or an empty segment."""
     first = tree.copies[0].pieces[:1] if tree.copies[0].present() else []

@@ -43,6 +43,7 @@ from .tree_history import check_history
 from .tree_log import KEYS
 from .tree_mixed import MIXED
 from .tree_model import Tree
+from .tree_places import is_written
 from .tree_reads import joined, other_reads, range_of, within
 from .tree_shapes import SHAPED
 
@@ -62,16 +63,13 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
     logs = path / "logs"
     write_varied(tree, logs)
     place = str(logs) if uri is None else f"{uri}/logs"
-    is_amid_cleaning = uri is not None and any(logs.rglob("*.log.swap"))
-    if tree.is_refused or is_amid_cleaning:
-        refusals = (
-            (MixedClustersError, CorruptFileError) if is_amid_cleaning else MixedClustersError
-        )
+    refusals = _refusals(tree, logs, is_stored=uri is not None)
+    if refusals:
         try:
             rows(place)
         except refusals:
             return False
-        raise WrongError(f"seed {seed}: two topics of one name, or a cleaning, was read as one log")
+        raise WrongError(f"seed {seed}: not refused, though {refusals} is expected")
     try:
         with warnings.catch_warnings(record=True) as notices:
             warnings.simplefilter("always")
@@ -95,6 +93,16 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
     except Exception as error:
         raise WrongError(f"seed {seed}: {type(error).__name__}: {error}") from error
     return bool(absent)
+
+
+def _refusals(tree: Tree, logs: Path, *, is_stored: bool) -> tuple[type[Exception], ...]:
+    """The errors of a query that has to fail: two topics have one name, no file is left, or a copy
+    was made amid a cleaning."""
+    if is_stored and any(logs.rglob("*.log.swap")):
+        return MixedClustersError, CorruptFileError
+    if tree.is_refused:
+        return (MixedClustersError,)
+    return () if any(map(is_written, tree.copies)) else (ValueError,)
 
 
 def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:

@@ -2,17 +2,19 @@
 `python -m bench.trees`."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench import trees
+from bench import tree_combined, trees
 from bench.tree_history import check_history
+from bench.tree_mixed import MIXED
 from bench.tree_model import generated
 from bench.tree_places import PLACED
 from bench.tree_shapes import SHAPED
 from tests.object_store import ObjectStore
 
-from .reading import rows
+from .reading import Row, rows
 
 
 @pytest.mark.parametrize("first", range(0, 24, 4))
@@ -60,6 +62,16 @@ def test_the_same_wherever_the_copies_are(tmp_path: Path, first: int) -> None:
 @pytest.mark.parametrize("first", range(SHAPED, SHAPED + 12, 4))
 def test_timestamps_filters_and_counts_say_the_same(tmp_path: Path, first: int) -> None:
     """Also of large offsets, of segments that a cleaner has merged, and by way of batches."""
+    for seed in range(first, first + 4):
+        (tmp_path / str(seed)).mkdir()
+        trees.check(seed, tmp_path / str(seed))
+
+
+@pytest.mark.parametrize("first", range(MIXED, MIXED + 8, 4))
+def test_options_together_read_the_part_that_each_of_them_selects(
+    tmp_path: Path, first: int
+) -> None:
+    """Also of mixed formats, large records, preallocated files and two leaders' tiered storage."""
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()
         trees.check(seed, tmp_path / str(seed))
@@ -115,4 +127,24 @@ def test_the_model_notices_what_is_left_out(
     monkeypatch.setattr(trees, "rows", lambda *path, **options: rows(*path, **options)[1:])
     seed = next(seed for seed in range(20) if not generated(seed).is_refused)
     with pytest.raises(trees.WrongError, match=r"nothing says so|were not read"):
+        trees.check(seed, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "seed"),
+    [
+        ("isolation", 10_000_011),
+        ("startingTimestamp", 10_000_006),
+        ("endingTimestamp", 10_000_005),
+        ("endingOffsets", 10_000_003),
+    ],
+)
+def test_the_model_notices_an_option_that_has_no_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, seed: int
+) -> None:
+    def without(*path: Any, **options: Any) -> list[Row]:
+        return rows(*path, **{name: value for name, value in options.items() if name != option})
+
+    monkeypatch.setattr(tree_combined, "rows", without)
+    with pytest.raises(trees.WrongError, match="reads|absent"):
         trees.check(seed, tmp_path)

@@ -146,5 +146,5 @@ def test_the_model_notices_an_option_that_has_no_effect(
         return rows(*path, **{name: value for name, value in options.items() if name != option})
 
     monkeypatch.setattr(tree_combined, "rows", without)
-    with pytest.raises(trees.WrongError, match="reads|absent"):
+    with pytest.raises(trees.WrongError, match=r"reads|absent"):
         trees.check(seed, tmp_path)

@@ -94,7 +94,8 @@ def _inflated(split: Split) -> OpenedSegment:
 
 def _stored(split: Split) -> OpenedSegment:
     file = split.segment
-    blocks = Blocks(file.blob_of_log, split.end)
+    is_rolled = file.next_offset != OFFSET_MAX
+    blocks = Blocks(file.blob_of_log, split.end, is_rolled=is_rolled)
     try:
         records = RangeRecords(blocks, 0, file.size)
         look = RangeRecords(Direct(blocks), 0, file.size)

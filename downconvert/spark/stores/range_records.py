@@ -33,8 +33,9 @@ _free: Final[list[bytearray]] = []
 class Blocks:
     """The blocks of a blob that are in memory or requested. For one thread."""
 
-    def __init__(self, blob: Blob, until: int) -> None:
-        """`until`: nothing after this position is read ahead. OSError: it cannot be opened."""
+    def __init__(self, blob: Blob, until: int, *, is_rolled: bool = False) -> None:
+        """`until`: nothing after this position is read ahead. `is_rolled`: the log does not grow
+        any more, so a longer object is another one. OSError: it cannot be opened."""
         self.name = blob.name
         self.size = blob.size
         self.reader: Reader = blob.open()
@@ -42,6 +43,7 @@ class Blocks:
         self._block = max(BLOCK_SIZE, blob.chunks.size if blob.chunks is not None else 0)
         self._ahead = max(1, AHEAD * BLOCK_SIZE // self._block)
         self._until = min(until, blob.size)
+        self._is_rolled = is_rolled
         self._found: dict[int, Future[memoryview]] = {}
         self._latest = -1
         self._threads: ThreadPoolExecutor | None = None
@@ -92,14 +94,16 @@ class Blocks:
         return self._threads.submit(self._read, start, size)
 
     def _read(self, start: int, size: int) -> memoryview:
-        """SegmentChangedError: the object has become shorter."""
+        """SegmentChangedError: the object has become shorter, or another one has replaced it."""
+        is_replaced = False
         if isinstance(self.reader, ObjectReader):
             data = memoryview(_buffer(min(self._block, self.size)))[:size]
             read = self.reader.read_into(data, start)
+            is_replaced = self._is_rolled and self.reader.size not in (None, self.size)
         else:
             data = memoryview(self.reader.read(start, size))
             read = len(data)
-        if read < size:
+        if read < size or is_replaced:
             raise SegmentChangedError(self.name)
         return data
 

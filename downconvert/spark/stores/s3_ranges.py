@@ -60,6 +60,8 @@ class Held(Protocol):
 
 Taken = TypeVar("Taken", int, bytes)
 Taking: TypeAlias = Callable[[HTTPResponse, int], Taken]
+# Gets the size of the whole object, which each answer has.
+Sizing: TypeAlias = Callable[[int], object]
 
 
 class S3Ranges:
@@ -79,23 +81,29 @@ class S3Ranges:
     def is_usable(self) -> bool:
         return self._failures < FAILURES_MAX
 
-    def read(self, key: str, position: int, size: int) -> bytes | None:
+    def read(
+        self, key: str, position: int, size: int, sizing: Sizing | None = None
+    ) -> bytes | None:
         """The bytes of an object from a position on; fewer only at its end. None: this client
         cannot read them."""
-        return self._of(key, position, size, lambda answer, _: answer.read())
+        return self._of(key, position, size, lambda answer, _: answer.read(), sizing)
 
-    def read_into(self, key: str, target: memoryview, position: int) -> int | None:
+    def read_into(
+        self, key: str, target: memoryview, position: int, sizing: Sizing | None = None
+    ) -> int | None:
         """Fills `target` from a position of an object on, as far as there are bytes; returns how
         many. None: this client cannot read them."""
-        return self._of(key, position, len(target), partial(_filled, target))
+        return self._of(key, position, len(target), partial(_filled, target), sizing)
 
-    def _of(self, key: str, position: int, size: int, take: Taking[Taken]) -> Taken | None:
+    def _of(
+        self, key: str, position: int, size: int, take: Taking[Taken], sizing: Sizing | None
+    ) -> Taken | None:
         if not size or not self.is_usable:
             return None
         for connection in (self._kept_one(), None):
             try:
                 used = connection or self._connected()
-                return self._taken(used, key, position, size, take)
+                return self._taken(used, key, position, size, take, sizing)
             except (OSError, HTTPException):  # the server may have closed an idle connection
                 if connection is None:
                     self._failures += 1
@@ -103,7 +111,13 @@ class S3Ranges:
         return None
 
     def _taken(
-        self, connection: HTTPConnection, key: str, position: int, size: int, take: Taking[Taken]
+        self,
+        connection: HTTPConnection,
+        key: str,
+        position: int,
+        size: int,
+        take: Taking[Taken],
+        sizing: Sizing | None,
     ) -> Taken | None:
         try:
             answer = self._asked(connection, key, position, size)
@@ -114,6 +128,9 @@ class S3Ranges:
                 connection.close()
                 return None
             taken = take(answer, found)
+            whole = _size_of_object(answer)
+            if sizing is not None and whole is not None:
+                sizing(whole)
         except BaseException:
             connection.close()
             raise
@@ -182,6 +199,14 @@ class _Socket(socket.socket):
             return super().recv_into(buffer, nbytes, flags)
         except BlockingIOError:  # the kernel's timeout
             raise TimeoutError("nothing has arrived for a while") from None
+
+
+def _size_of_object(answer: HTTPResponse) -> int | None:
+    """None: the response does not say it."""
+    content_range = RANGE.fullmatch(answer.getheader("Content-Range", ""))
+    if content_range is None or content_range[2] == "*":
+        return None
+    return int(content_range[2])
 
 
 def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None:

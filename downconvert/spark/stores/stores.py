@@ -124,7 +124,10 @@ def _uri_of(base: Any, path: str, found: str) -> str:
 
 
 class ObjectReader:
-    """An open object. Several threads may read it."""
+    """An open object. Several threads may read it. `size`: of the whole object, as the store said
+    with the last read; None: not known. Files of HDFS grow in place: theirs is not requested."""
+
+    size: int | None = None
 
     def __init__(self, uri: str) -> None:
         """FileNotFoundError: it is gone. (The first read may raise this instead.) StoreError: it
@@ -140,7 +143,7 @@ class ObjectReader:
         """The bytes there; fewer only at the end. FileNotFoundError, StoreError."""
         if self._ranges is not None:
             ranges, key = self._ranges
-            found = ranges.read(key, position, size)
+            found = ranges.read(key, position, size, self._note_size)
             if found is not None:
                 return found
         with named_errors(self._name):
@@ -151,7 +154,7 @@ class ObjectReader:
         FileNotFoundError, StoreError."""
         if self._ranges is not None:
             ranges, key = self._ranges
-            found = ranges.read_into(key, target, position)
+            found = ranges.read_into(key, target, position, self._note_size)
             if found is not None:
                 return found
         with named_errors(self._name):
@@ -166,7 +169,12 @@ class ObjectReader:
             files, path = opened(self._uri)
             with named_errors(self._name):
                 self._file = files.open_input_file(path)
+                if not has_rename(urlsplit(self._uri).scheme):
+                    self._note_size(self._file.size())
         return self._file
+
+    def _note_size(self, size: int) -> None:
+        self.size = size
 
 
 def read(uri: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Files that are gone when a task comes to them."""
+"""Files that are gone, or others, when a task comes to them."""
 
 from pathlib import Path
 
@@ -7,9 +7,11 @@ from pyspark.sql import datasource
 
 from downconvert.spark.errors import DataLossError
 from downconvert.spark.read.reader import Task
+from downconvert.spark.stores import stores
 from downconvert.storage.names import Kind, file_name
 from tests.downconvert.spark.reading import packed, partition, reader
 from tests.downconvert.storage.logs import batch
+from tests.object_store import ObjectStore
 
 
 def test_a_file_that_is_not_in_a_directory_is_lost_and_not_on_another_machine(
@@ -60,6 +62,35 @@ def test_a_rolled_segment_that_a_cleaner_has_replaced_by_a_longer_one_was_change
     else:
         with log.open("ab") as file:
             file.write(batch(2))
+    if fails:
+        with pytest.raises(DataLossError, match="was cleaned or truncated"):
+            list(source.read(task))
+    else:
+        rows = [row for found in source.read(task) for row in found.to_pylist()]
+        assert [row["offset"] for row in rows] == [0, 1, 2, 3]
+
+
+@pytest.mark.others
+@pytest.mark.parametrize("client", ["arrow", "sockets"])
+@pytest.mark.parametrize(("base", "fails"), [(0, True), (2, False)])
+def test_an_object_of_a_rolled_segment_that_a_longer_one_has_replaced_was_changed(
+    store: tuple[ObjectStore, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    client: str,
+    base: int,
+    fails: bool,
+) -> None:
+    """The last segment grows: each copy of a log replaces it by a longer object."""
+    if client == "arrow":
+        monkeypatch.setattr(stores, "ranges_at", lambda _: None)
+    path = store[1] / f"replaced-{client}-{base}"
+    log = partition(path, batch(0) + batch(1)) / file_name(0, Kind.LOG)
+    partition(path, batch(2) + batch(3), base_offset=2)
+    source = reader(f"s3://bucket/{path.name}")
+    (task,) = source.partitions()
+    assert isinstance(task, Task)
+    replaced = log.with_name(file_name(base, Kind.LOG))
+    replaced.write_bytes(batch(base) + batch(base + 1) + batch(4))
     if fails:
         with pytest.raises(DataLossError, match="was cleaned or truncated"):
             list(source.read(task))

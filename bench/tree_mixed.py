@@ -75,19 +75,20 @@ def _make_beginning_old(chance: random.Random, tree: Tree) -> None:
 
 
 def _enlarge(chance: random.Random, tree: Tree) -> None:
-    """Makes the records of a batch larger than the reader's buffers."""
-    if not tree.log:
+    """Makes a record larger than the reader's buffers."""
+    offsets = [at for one in tree.log for at, _, _ in one.records]
+    if not offsets:
         return
-    base = chance.choice(tree.log).base
+    large = chance.choice(offsets)
     more = chance.randbytes(50) * chance.choice([400, 1500, 6000, 25_000])
 
-    def large(one: Batch) -> Batch:
-        if one.base != base or not one.records:
-            return one
-        (at, key, value), *others = one.records
-        return replace(one, records=((at, key, value + more), *others))
+    def enlarged(one: Batch) -> Batch:
+        records = tuple(
+            (at, key, value + more if at == large else value) for at, key, value in one.records
+        )
+        return replace(one, records=records)
 
-    replace_batches(tree, large)
+    replace_batches(tree, enlarged)
 
 
 def _copy_again(chance: random.Random, tree: Tree, copy: Copy) -> None:

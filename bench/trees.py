@@ -111,7 +111,8 @@ def _query(tree: Tree, place: str) -> tuple[list[int], list[tuple[int, int]]]:
     absent: list[tuple[int, int]] = []
     for row in rows(place, mode="PERMISSIVE"):
         if row["_corrupt"] is None:
-            _expect(tree, row["value"] == tree.truth.get(row["offset"]), f"{row} is not the record")
+            is_record = row["value"] == tree.truth.get(row["offset"])
+            _expect(tree, is_record, f"what is read at {row['offset']} is not the record")
             found.append(row["offset"])
             continue
         start, end = row["_corrupt"]["startOffset"], row["_corrupt"]["endOffset"]

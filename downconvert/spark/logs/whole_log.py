@@ -43,13 +43,17 @@ def whole_log(
                 yield piece
             at = piece.end
         if is_last(file):
-            last = last_header(file)
-            end = at if last is None else max(at, last.last_offset + 1)
-            if is_damaged_after(file, end):  # where the log ends is not known
-                end = OFFSET_MAX
-            yield from stretches_of_copies(whole, at, end)
+            yield from stretches_of_copies(whole, at, known_end(file, at))
         elif at < file.next_offset:
             yield from _rest(whole, at)
+
+
+def known_end(last: SegmentFile, at: int) -> int:
+    """The end offset of a log by its last segment, but not below `at`; OFFSET_MAX: damage hides
+    it."""
+    header = last_header(last) if last.size else None
+    end = at if header is None else max(at, header.last_offset + 1)
+    return OFFSET_MAX if is_damaged_after(last, end) else end
 
 
 def _rest(whole: Split, at: int) -> Iterator[Stretch]:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from downconvert.spark.logs.completeness import State, Stretch, is_damaged_after, is_last
+from downconvert.spark.logs.completeness import State, Stretch, is_last
 from downconvert.spark.logs.opening import opened
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
-from downconvert.spark.logs.stored_headers import last_header
-from downconvert.spark.logs.whole_log import whole_log
+from downconvert.spark.logs.whole_log import known_end, whole_log
+from downconvert.storage.names import OFFSET_MAX
 from records import CorruptRecordsError, Records, read_batch
 
 from .gaps import is_incomplete
@@ -52,17 +52,11 @@ def _indexed(
                 found = _first_from(file, offset, log.start_offset, timestamp)
                 if found is not None:
                     return Moment(found, found)
-            if _hides_more(file) if is_last(file) else is_incomplete(file, cleaned):
+            hides_more = is_last(file) and known_end(file, file.base_offset) == OFFSET_MAX
+            if hides_more or is_incomplete(file, cleaned):
                 return None
         return Moment(None, None)
     return None
-
-
-def _hides_more(file: SegmentFile) -> bool:
-    """Whether damage at the log's end may hide records."""
-    last = last_header(file) if file.size else None
-    end = file.base_offset if last is None else last.last_offset + 1
-    return is_damaged_after(file, end)
 
 
 def _searched(log: PartitionLog, timestamp: int, cleaned: Callable[[SegmentFile], int]) -> Moment:

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from downconvert import ConversionPolicy
 from downconvert.serving.buffered_send import BufferedConversion, KeptBytes
+from downconvert.serving.fetch_assembly import end_offset_of
 from downconvert.serving.planning_slots import Wake
 from records import BatchHeader, FileRecords
 
@@ -59,9 +60,8 @@ class Chunk:
 
     def end_offset(self, records: FileRecords) -> int | None:
         """The offset after the last batch of the chunk, which `records` begin with."""
-        if self._end_offset is None:
-            for header in records.slice(0, self.source_size).batches():
-                self._end_offset = header.last_offset + 1
+        if self._end_offset is None:  # set at once, as other threads look, too
+            self._end_offset = end_offset_of(records.slice(0, self.source_size))
         return self._end_offset
 
 

@@ -1,12 +1,14 @@
 """Where a range of shared chunks begins and ends, and how many records it counts."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Self
 
 from downconvert import ConversionPolicy
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.shared_range import Asker, Ends, take
 from downconvert.serving.buffered_send import MemoryBudget
-from records import FileRecords
+from records import BatchHeader, FileRecords
 from tests.downconvert.storage.logs import batch
 
 MiB = 1 << 20
@@ -45,3 +47,30 @@ def test_damage_in_a_header_is_left_to_the_conversion_without_the_cache(tmp_path
         is_tail=True,
     )
     assert (taken.sends, taken.ends) == ([], Ends.UNCACHED)
+
+
+def test_two_threads_that_ask_at_once_learn_the_same_end_of_a_chunk(tmp_path: Path) -> None:
+    """Otherwise one of them would continue within the chunk, and its client get records twice."""
+    file = tmp_path / "log"
+    file.write_bytes(batch(0, 1) + batch(2, 3) + batch(4, 5))
+    records = FileRecords.open(file)
+    cache, ends = ConversionCache(MemoryBudget(MiB)), list[int | None]()
+    mine, theirs = (take(cache, records, Asker(n, 1, 0, POLICY), is_tail=True) for n in (1, 2))
+
+    class Interrupted:
+        """Records of which each batch is followed by a question of the other thread."""
+
+        size = records.size
+
+        def slice(self, *_: int) -> Self:
+            return self
+
+        def batches(self) -> Iterator[BatchHeader]:
+            for header in records.batches():
+                yield header
+                ends.append(theirs.end_offset(records))
+
+    interrupted: Any = Interrupted()
+    ends.append(mine.end_offset(interrupted))
+    assert len(ends) > 1
+    assert set(ends) == {6}

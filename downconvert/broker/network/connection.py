@@ -164,6 +164,11 @@ class Connection:
             self.waits_for_more = False
             self.channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
+    def mute(self) -> None:
+        """Its next request waits, as the client exceeded its rate. Its responses do not."""
+        self.is_muted = True
+        self.flush()
+
     def read(self) -> memoryview | None:
         """Reads available bytes of a request. Returns its frame once it is whole.
 

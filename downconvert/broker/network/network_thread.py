@@ -367,7 +367,7 @@ class NetworkThread:
 
     def _mute(self, connection: Connection, until: float) -> None:
         """Handles no request of it until that time of the clock."""
-        connection.is_muted = True
+        connection.mute()
         self.muted.add(connection.client.id, until)
         self._served.watch(connection)
 

@@ -9,12 +9,15 @@ from typing import Final
 
 import pytest
 
+from downconvert.access.rights import Access
+from downconvert.broker.server import Server
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.limits import FREE_SIZE
 from downconvert.serving.tls import server_context
 from records import build
 from records.record import Record
 from tests.downconvert.broker.asking import frame
+from tests.downconvert.broker.guarding import guard_of
 from tests.downconvert.broker.talking import (
     API_VERSIONS,
     SECONDS,
@@ -77,15 +80,26 @@ def test_no_response_waits_for_one_that_does_not_follow_at_once(
     tmp_path: Path, following: Callable[[], bytes]
 ) -> None:
     with writable_broker(tmp_path, TOPIC) as broker, serving_broker(broker) as server:
-        seconds = []
-        for _ in range(5):
-            with Talk(server.address) as talk:
-                started = time.monotonic()
-                talk.socket.sendall(requested(API_VERSIONS, API_VERSIONS) + following())
-                talk.receive()
-                talk.receive()
-                seconds.append(time.monotonic() - started)
-        assert min(seconds) < HELD / 2
+        assert seconds_for_two(server, following()) < HELD / 2
+
+
+def test_no_response_waits_while_its_client_is_beyond_its_rate(tmp_path: Path) -> None:
+    with writable_broker(tmp_path, TOPIC) as broker, serving_broker(broker) as server:
+        broker.guard = guard_of(None, Access(producer_byte_rate=1.0))
+        assert seconds_for_two(server, requested(produce(acks=0), API_VERSIONS)) < HELD / 2
+
+
+def seconds_for_two(server: Server, following: bytes) -> float:
+    """The time until two responses have come, if other requests follow at once: of a few."""
+    seconds = []
+    for _ in range(5):
+        with Talk(server.address) as talk:
+            started = time.monotonic()
+            talk.socket.sendall(requested(API_VERSIONS, API_VERSIONS) + following)
+            talk.receive()
+            talk.receive()
+            seconds.append(time.monotonic() - started)
+    return min(seconds)
 
 
 def test_requests_that_tls_holds_are_answered_without_further_bytes(

@@ -95,7 +95,8 @@ class Topics:
         self._others = [(*one, ask(broker, *one)) for one in OTHERS]
 
     def _fill(self, name: str, codec: Codec, random: Random) -> None:
-        topic = self.broker.topics.create(name, 1, {}, 0)
+        own = {"segment.bytes": str(random.choice([200 * KiB, MiB]))}
+        topic = self.broker.topics.create(name, 1, own, 0)
         batches, offset = [], 0
         for _ in range(BATCHES):
             size = random.choice([10, 300, 5 * KiB, 60 * KiB])

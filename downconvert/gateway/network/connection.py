@@ -218,7 +218,7 @@ class Connection:
         if not self.passing.is_idle:
             self.passing.broker_ended()
         elif self._is_idle and not self._client.available:
-            self._broker_ended = True
+            self._broker_ended = not self._client_gone
             self._client.close()
 
     async def _exchange(self, size: int, begun: Translation | None) -> None:
@@ -229,14 +229,14 @@ class Connection:
             reply = await self._handle(request, size, begun, delivery)
             answer = await self._reply(reply, request, partial(self._charge, size))
             if answer is not None:
-                send, end = answer
+                send, ends = answer
                 try:
                     await self._send(send, delivery)
                 except ConnectionEndedError:  # requests sent before it closed are handled
                     if not (self._client.has_ended and self._client.available):
                         raise
-                if end is not None:
-                    raise end
+                if ends is not None:
+                    raise hang_up(ends)
         except (UnreachableError, TimeoutError) as error:
             reason = f"{request.described}: {str(error) or 'it has not arrived whole in time'}"
             is_client = isinstance(error, TimeoutError) and getattr(error, "peer", CLIENT) == CLIENT
@@ -361,9 +361,9 @@ class Connection:
 
     async def _reply(
         self, reply: Reply, request: ClientRequest, charge: Callable[[int], float]
-    ) -> tuple[ResponseSend, BadRequestError | None] | None:
-        """Forwards the request, or returns the response to send and the error that then ends the
-        connection, if any."""
+    ) -> tuple[ResponseSend, HangUp | None] | None:
+        """Forwards the request, or returns the response to send and why the connection then ends,
+        if it does."""
         match reply:
             case Answer(send, ends, throttled, errors):
                 await self._before_answer()
@@ -372,7 +372,7 @@ class Connection:
                 seconds = charge(send.size)
                 if seconds and throttled is not None:
                     send = throttled(seconds)
-                return send, None if ends is None else hang_up(ends)
+                return send, ends
             case Forward(header, expects_response, throttle):
                 upstream = await self._reached()
                 await request.pass_to(upstream.stream)

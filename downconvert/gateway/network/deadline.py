@@ -25,17 +25,19 @@ async def pause(seconds: float, waiter: "asyncio.Future[None]") -> bool:
 class Deadline:
     """The time-out of one task, which waits for one thing at a time."""
 
-    __slots__ = ("_limit", "_timer", "_timer_at", "_waiter")
+    __slots__ = ("_is_over", "_limit", "_timer", "_timer_at", "_waiter")
 
     def __init__(self) -> None:
         self._limit = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
+        self._is_over = False  # whether the current wait has reached its limit
 
     async def wait(self, waiter: "asyncio.Future[None]", limit: float | None) -> None:
         """Waits for the future. `limit`: by the loop's clock. TimeoutError: it is not done by
         then."""
+        self._is_over = False
         if limit is not None:
             self._waiter = waiter
             self.move(limit)
@@ -43,6 +45,8 @@ class Deadline:
             await waiter
         finally:
             self._waiter = None
+        if self._is_over:  # a future with the error would refer to this frame, and it to the future
+            raise TimeoutError
 
     def move(self, limit: float) -> None:
         """Moves the limit of the current wait."""
@@ -60,7 +64,8 @@ class Deadline:
         if self._waiter is None or self._waiter.done():
             return
         if self._limit <= self._timer_at:
-            self._waiter.set_exception(TimeoutError())
+            self._is_over = True
+            self._waiter.set_result(None)
         else:
             self._set(self._limit)
 

@@ -31,16 +31,11 @@ from .ended import ConnectionEndedError, SilentBrokerError, StalledError, Unreac
 from .splicing import WORTHWHILE
 from .streams import CLIENT, DIRECT_MIN, Stream
 from .translating import OLD_FETCHES, Translation
-from .upstream import (
-    CORRELATION,
-    LENGTH,
-    RESPONSE_MAX,
-    Upstream,
-    framed,
-)
+from .upstream import CORRELATION, LENGTH, RESPONSE_MAX, Upstream, framed
 
 REQUEST: Final = Struct(">i4si")  # length, API and version, correlation id
 ANSWER: Final = Struct(">ii")  # length, correlation id
+RAISED: Final = Exception()  # in place of an error that the task has raised
 ASKED_MAX: Final = 32  # unanswered requests of one client
 
 # A forwarded request: correlation id, kind, arrival time, the seconds that the broker may wait, and
@@ -121,10 +116,8 @@ class Passing:
 
         ConnectionEndedError, BadRequestError, TimeoutError, UnreachableError: no request comes."""
         client = self._client
-        self._is_open, self._limit = (
-            not self._is_last,
-            self._monotonic() + self._limits.idle_timeout,
-        )
+        self._is_open = not self._is_last
+        self._limit = self._monotonic() + self._limits.idle_timeout
         try:
             client.look_again()
             while self._failure is None:
@@ -139,14 +132,11 @@ class Passing:
                     raise ConnectionEndedError(CLIENT)
                 else:
                     await client.more(self._limit)
-            raise self._failure
+            raise self._taken_failure()
         except TimeoutError as error:
             if self.is_idle:
                 raise
-            cause = self._silence(error)
-            is_client = isinstance(cause, StalledError) and cause.peer == CLIENT
-            kind = TimeoutError if is_client else UnreachableError
-            raise kind(f"{self._described()}: {cause}") from cause
+            raise self._overdue(error) from self._silence(error)
         finally:
             self._is_open = False
 
@@ -198,9 +188,8 @@ class Passing:
             return 0
         session, whole = self._session, memoryview(bytes(data[:stop]))
         exchange = partial(session.exchange, whole[LENGTH.size :], size, time)
-        known = session.repeated.get(key_of(whole))
+        known, self._time = session.repeated.get(key_of(whole)), time
         self._translation = translation = Translation(exchange, whole, now, known)
-        self._time = time
         try:
             if translation.begin(upstream):
                 self._expect(now)
@@ -385,6 +374,18 @@ class Passing:
         """Makes the task raise the error."""
         self._failure = error
         self._client.wake()
+
+    def _taken_failure(self) -> Exception:
+        """The error to raise. It is not kept, as its traceback will refer to this object."""
+        failure, self._failure = self._failure, RAISED
+        assert failure is not None
+        return failure
+
+    def _overdue(self, error: TimeoutError) -> Exception:
+        """The error for the request under way. No frame of its traceback may hold it."""
+        cause = self._silence(error)
+        is_client = isinstance(cause, StalledError) and cause.peer == CLIENT
+        return (TimeoutError if is_client else UnreachableError)(f"{self._described()}: {cause}")
 
     def _silence(self, error: TimeoutError) -> Exception:
         """The error that a time-out means for the request under way."""

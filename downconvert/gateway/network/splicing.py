@@ -53,6 +53,7 @@ class Splice:
         self._loop = asyncio.get_running_loop()
         self._can_wait = isinstance(self._loop, EventLoop)
         self.ended: asyncio.Future[None] = self._loop.create_future()
+        self._failure: Exception | None = None
         self._source, self._target = source, target
         self._head = head  # the part of `head` that is not in the pipe yet
         self._left = size - len(head)  # bytes that have not been taken from the source
@@ -88,7 +89,15 @@ class Splice:
             if self._timer is not None:
                 self._timer.cancel()
             self._watch(None)
+        if self._failure is not None:
+            raise self._taken_failure()
         return not self.pending
+
+    def _taken_failure(self) -> Exception:
+        """The failure, to be raised. It is not kept, as its traceback will refer to this object."""
+        failure, self._failure = self._failure, None
+        assert failure is not None
+        return failure
 
     def _advance(self) -> None:
         """Moves all bytes that can move now. The loop calls it again when more can."""
@@ -100,8 +109,8 @@ class Splice:
                 self._unsent = unsent(file)
             self._watch(file)
         except (OSError, SourceEndedError, TargetEndedError) as error:
-            self.ended.set_exception(error)
-            return
+            self._failure = error
+            file = None
         if file is None:
             self.ended.set_result(None)
 
@@ -173,7 +182,8 @@ class Splice:
         if patience is not None and left is not None and left <= 0:
             before, self._unsent = self._unsent, unsent(self._target)
             if not (self.waits_for_target and self._unsent < before):
-                self.ended.set_exception(SilenceError)
+                self._failure = SilenceError()
+                self.ended.set_result(None)
                 return
             self._moved_at, left = self._loop.time(), patience  # the target takes bytes, though few
         limits = [one for one in (left, *self._patience) if one is not None]

@@ -24,6 +24,7 @@ WRITE_MAX: Final = 32 * KiB  # bytes that may wait to be written before the writ
 RECORD_MAX: Final = 16 * KiB  # bytes of a TLS record
 DIRECT_MIN: Final = 4096  # bytes from which writing past the transport is worth the check
 CLIENT: Final = "the client"
+NOBODY: Final = asyncio.BufferedProtocol()  # of a connection that is over
 LINGER: Final = 10.0  # seconds after closing in which written bytes are still sent
 
 
@@ -56,8 +57,7 @@ class Stream(asyncio.BufferedProtocol):
         # Called with all waiting bytes whenever more arrive. Returns how many it has taken. Their
         # content is valid until it returns.
         self.on_arrival: Callable[[memoryview], int] | None = None
-        self.available = NOTHING  # received bytes that were not taken
-        self._buffer_size = buffer_size
+        self.available, self._buffer_size = NOTHING, buffer_size  # received and not taken
         self._is_paused = self._is_eof = self._is_lost = False
         self._abort_timer: asyncio.TimerHandle | None = None  # after closing
         self.deadline = Deadline()
@@ -81,8 +81,8 @@ class Stream(asyncio.BufferedProtocol):
         self._file, self._family = raw.fileno(), int(raw.family)
         self.is_plain = transport.get_extra_info("sslcontext") is None
         if not self.is_plain:
-            # asyncio reads no further until all it has read is taken. When the other side ends, it
-            # decrypts into one buffer and drops the rest. So at most one record may be left then.
+            # When the other side ends, asyncio decrypts into one buffer and drops the rest. So it
+            # reads no further until all it has read is taken: at most a record is left then.
             transport.set_read_buffer_limits(high=1, low=0)  # type: ignore[attr-defined]
         keep_alive(raw)
 
@@ -130,10 +130,13 @@ class Stream(asyncio.BufferedProtocol):
         wake(self._writer)
         wake(self._beside)
         self.on_end()
-        # The callbacks refer to this stream, and asyncio's transport refers to itself. These
-        # reference cycles are cut here, or thousands would wait for the cycle collector.
+        # The callbacks and the transport of TLS, with its large buffer, refer to this stream. Other
+        # transports refer to themselves. So they would wait for the cycle collector.
         self.on_end, self.on_arrival = _nothing, None
-        vars(self.transport).pop("_read_ready_cb", None)
+        if self.is_plain:
+            vars(self.transport).pop("_read_ready_cb", None)
+        else:
+            self.transport.set_protocol(NOBODY)
 
     def pause_writing(self) -> None:
         self._may_write = False
@@ -207,7 +210,7 @@ class Stream(asyncio.BufferedProtocol):
             finally:
                 self._receiver = None
         if receiver.failure is not None:
-            raise receiver.failure
+            raise receiver.taken_failure()
         return size - receiver.left
 
     def _take(self, size: int) -> memoryview:
@@ -388,10 +391,9 @@ class Stream(asyncio.BufferedProtocol):
         """Closes. Written bytes are still sent, if the other side takes them soon."""
         if not self.transport.is_closing():  # a TLS transport that is closed again is of no use
             self.transport.close()
-        # TLS may wait for the other side although its queue is empty.
-        if not (self._is_lost or self._abort_timer is not None):
-            loop = asyncio.get_running_loop()
-            self._abort_timer = loop.call_later(LINGER, self.transport.abort)
+        if not self._is_lost and self._abort_timer is None:  # TLS may wait with an empty queue
+            call_later = asyncio.get_running_loop().call_later
+            self._abort_timer = call_later(LINGER, self.transport.abort)
 
     def abort(self) -> None:
         """Closes at once. Written bytes may be lost."""

@@ -2,8 +2,6 @@
 
 The oracle is a client that connects for each request: the first of a connection is looked at."""
 
-import gc
-from asyncio import Transport
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,10 +16,7 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.gateway.config import Limits
 from downconvert.gateway.figures import End
-from downconvert.gateway.network.connection import Connection
-from downconvert.gateway.network.streams import Stream
 from downconvert.gateway.server import Gateway
-from downconvert.gateway.session.session import Session
 from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec
 from tests.certificates import self_signed
@@ -315,29 +310,3 @@ def test_a_slow_client_gets_all_answers_in_their_order(
                 got += client.take(min(random.randrange(1, 90_000), len(answer) - len(got)))
                 sleep(random.choice([0, 0, 0, 0, 0.001]))
             assert got == answer
-
-
-@pytest.mark.parametrize("version", [2, 12])
-def test_connections_that_have_ended_leave_their_memory_at_once(
-    tmp_path: Path, version: int
-) -> None:
-    """Without the collector of cycles, which may come minutes after thousands have left."""
-    with served(tmp_path / "a") as (_, running):
-        gc.collect()
-        gc.disable()
-        before = connected_objects()
-        try:
-            for _ in range(5):
-                with Wire(running.address) as client:
-                    for _ in range(2):
-                        client.ask(ApiKey.Fetch, version, fetch_body(0))
-            wait_for(lambda: not running.places)
-            wait_for(lambda: connected_objects() <= before + 3)
-        finally:
-            gc.enable()
-
-
-def connected_objects() -> int:
-    """The number of objects that belong to connections."""
-    kept = (Connection, Session, Stream, Transport)
-    return sum(isinstance(one, kept) for one in gc.get_objects())

@@ -138,3 +138,25 @@ def test_a_request_is_passed_on_only_as_fast_as_the_cluster_takes_requests() -> 
             upstream.close()
 
     with_stream(use)
+
+
+@pytest.mark.parametrize("size", [100, PREFIX_SIZE, PREFIX_SIZE + 1000])
+def test_a_request_that_was_read_whole_is_passed_on_whole(size: int) -> None:
+    data = bytes(range(256)) * (size // 256 + 1)
+    sent = bytearray()
+
+    class Other(Stream):
+        def send(self, piece: memoryview | bytes | bytearray) -> int:
+            sent.extend(piece)
+            return len(piece)
+
+    async def use(client: Stream, theirs: socket.socket) -> None:
+        theirs.sendall(data[:size] + b"next")
+        await client.ensure(min(size, PREFIX_SIZE))
+        request = ClientRequest(client, size, Limits(), RequestMemory(1 << 20))
+        await request.whole()
+        await request.pass_to(Other())
+        request.release()
+
+    with_stream(use)
+    assert sent == LENGTH.pack(size) + data[:size]

@@ -71,6 +71,30 @@ def test_a_writer_learns_of_the_end_of_a_side_that_takes_nothing() -> None:
     with_stream(use)
 
 
+@pytest.mark.parametrize("to_write", [True, False])
+def test_who_waits_beside_the_stream_learns_of_the_end(to_write: bool) -> None:
+    """A thread that writes or reads past the transport waits with a copy of its socket."""
+
+    async def use(stream: Stream, theirs: socket.socket) -> None:
+        copy, _ = stream.lend(0)
+        with suppress(BlockingIOError):
+            while to_write:
+                copy.send(bytes(PIECE))
+        if to_write:
+            stream.take_back(stream.lend(0)[0])  # it is read meanwhile, as a client's is
+        waiting = asyncio.create_task(stream.ready(copy, to_write=to_write))
+        await asyncio.sleep(0)
+        if to_write:
+            theirs.shutdown(socket.SHUT_WR)
+        else:
+            stream.close()
+        with pytest.raises(ConnectionEndedError):
+            await asyncio.wait_for(waiting, 10)
+        copy.close()
+
+    with_stream(use)
+
+
 def test_a_side_that_takes_nothing_is_given_up_soon_after_the_end() -> None:
     async def use(stream: Stream, theirs: socket.socket) -> None:
         ends = Ends(stream)

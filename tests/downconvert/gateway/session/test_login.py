@@ -63,6 +63,16 @@ def test_nothing_is_served_before_but_what_leads_to_it(through: Through) -> None
     assert through.asked == []
 
 
+def test_a_token_without_a_header_has_one_attempt(through: Through) -> None:
+    """After it failed, the client's next bytes are no token."""
+    handshake(through, version=0)
+    login = through.session.identity.login
+    assert login is not None
+    assert login.expects_token
+    assert isinstance(through.reply(b"\0ann\0guess"), HangUp)
+    assert not login.expects_token
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS[1:])
 def test_scram_proves_both_sides(through: Through, mechanism: str) -> None:
     client = ScramClient([mechanism], "ann", "secret")

@@ -211,8 +211,8 @@ class Transcoder(Protocol):
         """The next record kept is the first of a new wrapper (entering also starts one)."""
 
     def accept_next_entry(self) -> None:
-        """The next entry of the log needs no decision (rules 4, 5b, 5d). This lasts until that entry
-        has been passed. `enter_batch`, `enter_entries` and `leave` end it."""
+        """The next entry of the log needs no decision (rules 4, 5b, 5d). This lasts until that
+        entry has been passed. `enter_batch`, `enter_entries` and `leave` end it."""
 
     def leave(self) -> None:
         """Returns to the log, at an entry's start."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from records import reference
 from records.formats import V1, V2
-from records.kernel import Outcome
+from records.kernel import MEMORY, Outcome
 from records.units import KiB, MiB
 
 from . import advancing, raw
@@ -175,6 +175,17 @@ def test_a_batch_that_needs_a_decision_ends_the_call_at_its_position(
         assert again == (Outcome.END if outcome == Outcome.SOURCE else outcome)
         assert (damage is not None) == (again == Outcome.DAMAGE)
         assert damage == transcoder.damage
+
+
+@each_kernel
+def test_damage_is_at_its_position_in_the_log_wherever_the_call_begins(kernel: ModuleType) -> None:
+    log = SHORT_LOG + bytes(100)
+    for position in (0, len(SHORT_LOG)):
+        transcoder = kernel.Transcoder(V1, 0, 1, False)
+        call = (log, position, len(log), CHUNK, MEMORY, False, EVERYTHING, EVERYTHING)
+        assert transcoder.advance(*call)[2] == Outcome.DAMAGE
+        reason = "entry is smaller than a message header"
+        assert transcoder.damage == (reason, len(SHORT_LOG))
 
 
 @each_kernel

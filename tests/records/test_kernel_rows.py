@@ -109,6 +109,19 @@ def test_both_kernels_make_the_same_records_and_columns_of_rows(
     assert answers(twin, rows, source) == answers(reference, rows, source)
 
 
+@each_kernel
+def test_the_first_and_the_last_offset_and_timestamp_are_wanted(kernel: ModuleType) -> None:
+    source = batch(*(record(n, timestamp_delta=7 * n) for n in range(4)))
+    rows = rows_of(source)
+    first = int(ROW.unpack_from(rows)[1])
+    for low, high in [(1, 2), (1, 1), (0, 3), (3, 9)]:
+        kept = len(range(low, min(high, 3) + 1))
+        of_offsets = columns(kernel, rows, source, offsets=(low, high))
+        times = first + 7 * low, first + 7 * high
+        of_timestamps = columns(kernel, rows, source, timestamps=times)
+        assert [taken[0] for taken in (*of_offsets, *of_timestamps)] == [kept, kept]
+
+
 NUMBERS = st.sampled_from([-(2**63), -1, 0, 1, 2, 60, 61, 100, 2**31, 2**63 - 1])
 
 

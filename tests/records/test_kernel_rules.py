@@ -118,6 +118,33 @@ def test_columns_read_control_batches_only_if_allowed(kernel: ModuleType) -> Non
 
 
 @each_kernel
+@pytest.mark.parametrize(
+    ("base_offset", "delta", "is_below"), [(-(2**63), -1, True), (2**63 - 1, 1, False)]
+)
+def test_the_last_offset_of_a_batch_does_not_wrap(
+    kernel: ModuleType, base_offset: int, delta: int, is_below: bool
+) -> None:
+    """Its records are at the offset asked for, but a batch whose end is below is not entered."""
+    log = batch(record(0), base_offset=base_offset, last_offset_delta=delta)
+    job = Job(to_magic=V1, first_offset=base_offset)
+    assert trace(kernel.Transcoder, job, log).produced == (0 if is_below else MESSAGE_SIZE[V1])
+
+
+@each_kernel
+def test_varints_of_any_sizes_before_the_key_are_read(kernel: ModuleType) -> None:
+    """One to three bytes each: eight of them fit in a word."""
+    for size in (10, 1_000, 10_000):
+        for delta in (1, 1_000, 100_000):
+            for timestamp_delta in (1, 1_000, 100_000):
+                one = record(delta, b"k" * size, timestamp_delta=timestamp_delta)
+                log = batch(one, record(delta + 1), last_offset_delta=delta + 1)
+                found = trace(kernel.Transcoder, Job("columns"), log).output
+                rows = list(ROW.iter_unpack(found))
+                assert [row[0] for row in rows] == [delta, delta + 1]
+                assert (rows[0][1], rows[0][4]) == (1000 + timestamp_delta, size)
+
+
+@each_kernel
 def test_accept_next_entry_lasts_for_one_entry(kernel: ModuleType) -> None:
     log = TRANSACTION + TRANSACTION
     transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, True)

@@ -207,3 +207,13 @@ def test_a_large_inner_message_at_the_offset_before_it_is_damage(offset: int, co
     assert isinstance(error, CorruptRecordsError)
     assert "offset does not increase" in error.reason
     assert [one.value for one in read(MemoryRecords(good))] == [b"v"]
+
+
+@pytest.mark.parametrize("key", ["", "k", "ke"])
+def test_many_small_headers_of_a_large_record_are_passed(key: str) -> None:
+    """They are read byte by byte, and more bytes than are read ahead."""
+    headers = ((key, b""),) * 1000
+    log = build([Record(0, 5, value=VALUE, headers=headers), Record(1, 5, value=b"v")], magic=2)
+    whole = outcome(log, V1, MiB)
+    assert whole == (whole[0], "None")
+    assert outcome(log, V1, 1024) == whole

@@ -21,7 +21,6 @@ mod cursor;
 mod encode;
 mod fast_path;
 mod header;
-mod headers;
 mod item;
 mod layout;
 mod log_window;

@@ -72,16 +72,22 @@ pub fn check_headers(headers: &[u8], count: i32) -> Result<(), Reason> {
         return Err(Reason::MoreHeadersThanBytes);
     }
     for _ in 0..count {
-        let size = varint::read_i32(&mut body).map_err(in_body)?;
-        if size < 0 {
-            return Err(Reason::HeaderKeyNull);
-        }
-        field(&mut body, size, Reason::HeaderKeyRunsPastRecord)?;
-        let size = varint::read_i32(&mut body).map_err(in_body)?;
-        field(&mut body, size, Reason::HeaderValueRunsPastRecord)?;
+        header(&mut body)?;
     }
     if body.left() != 0 {
         return Err(Reason::BytesAfterFields);
     }
     Ok(())
+}
+
+/// Reads a header: its key, and its value, which may be null.
+pub fn header<'a>(headers: &mut Cursor<'a>) -> Result<(&'a [u8], Option<&'a [u8]>), Reason> {
+    let size = varint::read_i32(headers).map_err(in_body)?;
+    if size < 0 {
+        return Err(Reason::HeaderKeyNull);
+    }
+    let key = field(headers, size, Reason::HeaderKeyRunsPastRecord)?;
+    let size = varint::read_i32(headers).map_err(in_body)?;
+    let value = field(headers, size, Reason::HeaderValueRunsPastRecord)?;
+    Ok((key.bytes, (value.size >= 0).then_some(value.bytes)))
 }

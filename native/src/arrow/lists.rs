@@ -3,7 +3,8 @@
 use super::binary::{Binary, BinaryColumn, fitted};
 use super::bits::Bits;
 use crate::cursor::Cursor;
-use crate::headers::next_header;
+use crate::reason::Reason;
+use crate::record::header;
 use crate::rows::Refusal;
 
 /// A bad byte of a key becomes the three of U+FFFD.
@@ -65,7 +66,7 @@ impl Lists {
         self.ends.resize(row + 1, end);
         let mut headers = Cursor::new(headers);
         for _ in 0..count {
-            let (key, value) = next_header(&mut headers)?;
+            let (key, value) = header(&mut headers).map_err(Reason::text)?;
             if key.is_ascii() {
                 self.keys.push(key, false);
             } else {

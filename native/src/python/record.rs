@@ -9,8 +9,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::cursor::Cursor;
-use crate::headers::next_header;
 use crate::item::{CREATE_TIME, LOG_APPEND_TIME, TIMESTAMP_TYPE_NONE};
+use crate::record::header;
 
 /// A record's headers.
 pub enum Headers {
@@ -154,7 +154,8 @@ pub fn headers<'py>(py: Python<'py>, bytes: &[u8], count: i32) -> PyResult<Bound
     let mut found = Vec::new(); // not sized by a count
     let mut headers = Cursor::new(bytes);
     for _ in 0..count {
-        let (key, value) = next_header(&mut headers).map_err(PyValueError::new_err)?;
+        let (key, value) =
+            header(&mut headers).map_err(|reason| PyValueError::new_err(reason.text()))?;
         let key = match str::from_utf8(key) {
             Ok(key) => PyString::new(py, key).into_any(),
             Err(_) => PyBytes::new(py, key).call_method1("decode", ("utf-8", "surrogateescape"))?,

@@ -93,14 +93,15 @@ class Heads:
                     break
             magic = window[at + MAGIC_AT]
             size = SIZE(window, at + SIZE_AT)[0] + PREFIX.size
+            is_cut = position + size > size_all  # its codec may be behind the end
             if (
                 magic > V2
                 or size < SIZES_MIN[magic]
-                or window[at + CODEC_AT[magic]] & 7 > CODEC_MAX
+                or (not is_cut and window[at + CODEC_AT[magic]] & 7 > CODEC_MAX)
             ):
                 entries.position = position
                 BatchHeader.parse(window[:filled], at, position)  # raises with the reason
-            if position + size > size_all:
+            if is_cut:
                 break
             if not looks_closer or self._is_wanted(entries, window[:filled], at, size, position):
                 target = len(self.positions) * BATCH_HEADER_SIZE

@@ -36,15 +36,16 @@ def test_rows_are_the_truth_or_what_is_absent_is_named(tmp_path: Path, first: in
 # damage in the last segment of tiered storage, a damaged time index. In the next three the model
 # was wrong: an empty copy of a new follower shows nothing, a damaged batch below the log start may
 # have been a marker, and an archive keeps what a DeleteRecords request removed later. In the last
-# three, a transaction was in a part of a segment that only tiered storage had, a range ended where
-# a leader epoch begins, and a snapshot of producers was behind segments of tiered storage.
+# four, a transaction was in a part of a segment that only tiered storage had, a range ended where a
+# leader epoch begins, a snapshot of producers was behind segments of tiered storage, and a copy
+# stopped within the header of a batch that follows a message of an older format.
 @pytest.mark.parametrize(
     "seed",
     [
         *(1003, 1184, 2231, 3202, 300004, 300100, 305078, 325058, 901109, 1000765),
         *(3001020, 3000094, 3001081, 3020054, 3001193, 3010066, 3100145, 3300301, 6002001),
         *(7100007, 7100587, 6000418, 7101963, 9000143, 9100256, 9441080, 9600124, 9710078),
-        *(9810116, 9900578),
+        *(9810116, 9900578, 10050385),
     ],
 )
 def test_seeds_that_were_wrong_once(tmp_path: Path, seed: int) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from records.formats import BATCH_HEADER_SIZE, MAGIC_AT
+from records.formats import ATTRIBUTES_AT_BATCH, BATCH_HEADER_SIZE, MAGIC_AT
 from tests.downconvert.spark.reading import partition, rows
 from tests.downconvert.storage.logs import batch
 
@@ -36,6 +36,18 @@ def test_a_copy_may_stop_at_each_byte_of_a_header(tmp_path: Path, magic: int, ve
     first, last = like_a_codec_that_there_is_not(), batch(1, magic=magic)
     for kept in range(min(len(last), BATCH_HEADER_SIZE + 1)):
         partition(tmp_path, first + last[:kept])
+        assert found(tmp_path, verifyCrc=verify) == [(0, None)], kept
+
+
+@pytest.mark.parametrize("verify", [False, True])
+def test_a_copy_may_stop_within_a_header_after_a_message_of_an_older_format(
+    tmp_path: Path, verify: bool
+) -> None:
+    """Where the codec of the batch would be, the message has a timestamp."""
+    message = batch(0, magic=1, timestamp=7 << 24)
+    assert message[ATTRIBUTES_AT_BATCH + 1] & 7 == 7
+    for kept in range(BATCH_HEADER_SIZE):
+        partition(tmp_path, message + batch(1)[:kept])
         assert found(tmp_path, verifyCrc=verify) == [(0, None)], kept
 
 

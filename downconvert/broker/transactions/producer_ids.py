@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
+from downconvert.broker.partition import Partition
 from downconvert.broker.topics import Topics
 from downconvert.storage.disk.files import read_file, replace_file
 from downconvert.storage.errors import CorruptFileError
@@ -46,8 +47,14 @@ class ProducerIds:
         self._block = range(start, start + BLOCK_SIZE)
 
     def _is_known(self, producer_id: int) -> bool:
-        logs = (partition.log for partition in self._topics.partitions())
-        return any(producer_id in log.writer.producers for log in logs if log.is_writable)
+        return any(_has(partition, producer_id) for partition in self._topics.partitions())
+
+
+def _has(partition: Partition, producer_id: int) -> bool:
+    """Whether the log of a partition has batches of a producer."""
+    with partition.lock:  # an append changes the states before it writes its batches
+        log = partition.log
+        return log.is_writable and producer_id in log.writer.producers
 
 
 def _read(path: Path) -> int:

@@ -1,11 +1,14 @@
 """No id is given twice: not after a restart, not by another node, and none that a log knows."""
 
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 
 from downconvert.broker.transactions.producer_ids import BLOCK_SIZE, FILE_NAME
 from downconvert.storage import StorageError
+from downconvert.storage.segments.segment_writer import SegmentWriter
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
 
@@ -29,6 +32,30 @@ def test_ids_that_a_log_knows_are_left_out(tmp_path: Path) -> None:
                 batch(offset, producer_id=known, producer_epoch=0, base_sequence=0)
             )
         assert [broker.producer_ids.take() for _ in range(3)] == [2, 4, 5]
+
+
+def test_an_append_in_progress_loses_no_producer_while_an_id_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the states would be read again from the log without the batch that comes next."""
+    with writable_broker(tmp_path, "t") as broker:
+        partition = broker.topics["t"].partitions[0]
+        writer = partition.log.writer
+        taking = Thread(target=broker.producer_ids.take)
+        append = SegmentWriter.append
+
+        def append_late(*arguments: Any) -> None:
+            taking.start()
+            taking.join(0.1)  # it ends here, unless it waits for this append
+            append(*arguments)
+
+        writer.append(batch(0, producer_id=7, producer_epoch=0, base_sequence=0))
+        with monkeypatch.context() as late, partition.lock:
+            late.setattr(SegmentWriter, "append", append_late)
+            writer.append(batch(1, producer_id=8, producer_epoch=0, base_sequence=0))
+        taking.join()
+        writer.append(batch(2))
+        assert sorted(writer.producers) == [7, 8]
 
 
 def test_the_number_in_the_file_has_twelve_digits_at_most(tmp_path: Path) -> None:

@@ -115,8 +115,9 @@ class FencedFiles:
         """Notes that `size` bytes were written. If a file had failed with more, it is still
         full."""
         if self._full and size >= self._full.get(str(path), size + 1):
-            del self._full[str(path)]
-            if not self._full:
+            # `look_for_room` of another thread may have found room for all files since.
+            was_full = self._full.pop(str(path), None) is not None
+            if was_full and not self._full:
                 LOG.warning("%s is written to again: there is room", path)
 
     @property

@@ -238,6 +238,24 @@ def test_space_for_one_file_or_fewer_bytes_does_not_mean_space_for_another(tmp_p
     files.has_room(second, 51)
 
 
+def test_room_that_another_thread_finds_first_fails_no_write(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A request for /readyz may look for room while a file is written again."""
+
+    class Size(int):
+        def __ge__(self, other: int) -> bool:
+            files.look_for_room()  # as the other thread would
+            return int(self) >= other
+
+    files = FencedFiles(tmp_path, UNSYNCED)
+    files.has_no_room(DiskFullError(str(tmp_path / "file")), 100)
+    caplog.clear()
+    files.has_room(tmp_path / "file", Size(100))
+    assert files.full is None
+    assert len(caplog.records) == 1
+
+
 class Full(UnsyncedDisk):
     """A disk on which every operation finds no room."""
 

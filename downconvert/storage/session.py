@@ -18,8 +18,8 @@ from .names import CLEAN_SHUTDOWN, LOCK
 # The mark's content since 3.9; before, it was empty. Only its existence matters.
 CLEAN: Final = b'{"version":0,"brokerEpoch":-1}'
 
-# Such a lock belongs to the process, which could take it twice. This set prevents that.
-_held: Final[set[str]] = set()
+# Such a lock belongs to the process, which could take it twice. This prevents that.
+_held: Final[dict[str, "DirectoryLock"]] = {}
 
 
 class DirectoryLock:
@@ -28,23 +28,33 @@ class DirectoryLock:
 
     def __init__(self, directory: Path) -> None:
         self._name = os.path.realpath(directory)
-        if self._name in _held:
+        if _held.setdefault(self._name, self) is not self:  # one step, for several threads
             raise LogInUseError(str(directory))
-        # This does not use `Files`: nothing is ever written, and closing the descriptor releases
-        # the lock.
-        self._file = open_for_writing(directory / LOCK)
         try:
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            os.close(self._file)
-            raise LogInUseError(str(directory)) from error
-        _held.add(self._name)
+            self._file = _locked(directory)
+        except BaseException:
+            del _held[self._name]
+            raise
 
     def release(self) -> None:
         if self._file >= 0:
-            _held.discard(self._name)
-            os.close(self._file)
-            self._file = -1
+            file, self._file = self._file, -1
+            # Closed first: it would end the lock of another thread that takes the directory now.
+            os.close(file)
+            del _held[self._name]
+
+
+def _locked(directory: Path) -> int:
+    """A descriptor of the locked `.lock`."""
+    # This does not use `Files`: nothing is ever written, and closing the descriptor releases the
+    # lock.
+    file = open_for_writing(directory / LOCK)
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        raise LogInUseError(str(directory)) from error
+    return file
 
 
 class Session:

@@ -1,13 +1,16 @@
 """One writer at a time, and the mark of a clean shutdown."""
 
+import fcntl
+import os
 import subprocess
 import sys
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
-from downconvert.storage import Log, LogDir, LogInUseError, TopicPartition
+from downconvert.storage import CorruptFileError, Log, LogDir, LogInUseError, TopicPartition
 from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.disk.files import DISK
 from downconvert.storage.session import DirectoryLock, Session
@@ -54,6 +57,49 @@ def test_a_directory_has_one_writer_at_a_time(tmp_path: Path) -> None:
         DirectoryLock(tmp_path)
     session.end(clean=False)
     DirectoryLock(tmp_path).release()
+
+
+def test_a_directory_is_free_when_its_lock_is_given_back_and_not_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process loses its lock on a file with any descriptor of it that it closes."""
+    lock = DirectoryLock(tmp_path)
+    close, refused = os.close, list[bool]()
+
+    def close_late(file: int) -> None:
+        monkeypatch.setattr(os, "close", close)
+        with pytest.raises(LogInUseError):  # as another thread would
+            DirectoryLock(tmp_path)
+        refused.append(True)
+        close(file)
+
+    monkeypatch.setattr(os, "close", close_late)
+    lock.release()
+    assert refused == [True]
+    DirectoryLock(tmp_path).release()
+
+
+def test_of_two_threads_only_one_takes_a_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lockf, refused = fcntl.lockf, list[bool]()
+
+    def lock_late(*arguments: Any) -> None:
+        monkeypatch.setattr(fcntl, "lockf", lockf)
+        with pytest.raises(LogInUseError):
+            DirectoryLock(tmp_path)
+        refused.append(True)
+        lockf(*arguments)
+
+    monkeypatch.setattr(fcntl, "lockf", lock_late)
+    lock = DirectoryLock(tmp_path)
+    assert refused == [True]
+    lock.release()
+    (tmp_path / ".lock").unlink()
+    (tmp_path / ".lock").mkdir()
+    for _ in range(2):  # what cannot be locked is not held either
+        with pytest.raises((OSError, CorruptFileError)):
+            DirectoryLock(tmp_path)
 
 
 def test_the_mark_of_a_clean_shutdown_is_removed_before_the_first_write(tmp_path: Path) -> None:

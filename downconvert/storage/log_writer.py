@@ -311,18 +311,18 @@ class LogWriter:
         self._directory.sync()
         old = self._active
         old.truncate_to(old.segment.base_offset)
+        self._producers.truncate_fully_and_start_at(offset)  # before steps that need space
+        self._epochs.truncate_from_end(0)
         if old.segment.base_offset != offset:
             segment = Segment(self.path, offset, self._open_files)
             self._active = self._open_segment(segment, 0, offset)
             old.abandon()
-            self._directory.remove(old.segment)
+            self._directory.remove_or_fence(old.segment)
             self.segments.add(segment)
             self._directory.sync()
+        self._flushed = offset
         self._start.move(offset)
         self._start.note()
-        self._flushed = offset
-        self._producers.truncate_fully_and_start_at(offset)
-        self._epochs.truncate_from_end(0)
 
     def delete_records(self, before: int) -> int:
         """Moves the start of the log up to `before`, or to the log's end if that is lower.
@@ -390,7 +390,7 @@ class LogWriter:
         tail.advance()
         self._active = self._open_segment(previous, tail.position, tail.next_offset)
         last.abandon()
-        self._directory.remove(last.segment)
+        self._directory.remove_or_fence(last.segment)
 
     def _forget_after_end(self) -> None:
         end = self.end_offset

@@ -51,6 +51,14 @@ class SegmentDirectory:
         if segment.base_offset in self.snapshots and not keep_snapshot:
             self._remove_snapshot(segment.base_offset)
 
+    def remove_or_fence(self, segment: Segment, *, keep_snapshot: bool = False) -> None:
+        """As `remove`, for a segment that has been replaced in memory already. If it cannot be
+        removed, the directory goes offline. Recovery completes or undoes the change on the disk."""
+        try:
+            self.remove(segment, keep_snapshot=keep_snapshot)
+        except OSError as error:
+            raise self._files.fence(self.path, error) from error
+
     def remove_files(self, segment: Segment) -> None:
         """Removes the files of a segment that is not in the log."""
         for kind in SEGMENT_KINDS:  # the log first: indexes without one are leftovers
@@ -70,13 +78,9 @@ class SegmentDirectory:
                 self._files.remove(self.path / file_name(base_offset, kind, State.SWAP))
             raise
         replacement = Segment(self.path, base_offset, self._open_files, State.SWAP)
-        try:
-            for segment in group:
-                # The snapshot before the first segment stays valid, and is the nearest one.
-                self.remove(segment, keep_snapshot=segment.base_offset == base_offset)
-        except OSError as error:
-            # Recovery completes the change on the disk. In memory it is incomplete.
-            raise self._files.fence(self.path, error) from error
+        for segment in group:
+            # The snapshot before the first segment stays valid, and is the nearest one.
+            self.remove_or_fence(segment, keep_snapshot=segment.base_offset == base_offset)
         self.segments.add(replacement)
         self._swaps.append(replacement)
         self._finish_swaps()

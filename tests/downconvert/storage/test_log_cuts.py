@@ -1,19 +1,20 @@
 """The state of a log that was cut at one of its ends, before and after it is opened again."""
 
 from contextlib import suppress
+from errno import EIO
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from downconvert.storage import DiskFullError, Log, LogConfig, LogDir
+from downconvert.storage import DiskFullError, Log, LogConfig, LogDir, LogDirOfflineError
 from downconvert.storage.checkpoints.checkpoint import EpochEntry, read_epochs, read_offsets
 from downconvert.storage.disk.faulty_disk import FaultyDisk, Killed
-from downconvert.storage.names import TopicPartition
+from downconvert.storage.names import Kind, TopicPartition
 from downconvert.storage.verify import verify_indexes
 from records.formats import V0
 
-from .logs import UNSYNCED, batch, offsets
+from .logs import UNSYNCED, UnsyncedDisk, batch, offsets
 
 POINTS = "recovery-point-offset-checkpoint"
 PARTITION = TopicPartition("topic", 0)
@@ -241,6 +242,62 @@ def test_a_producer_whose_transaction_is_open_is_not_forgotten(path: Path) -> No
         assert log.writer.expire_producers(10**9, 1000) == 1
         assert list(log.writer.producers) == [5]
         assert log.last_stable_offset == 0
+
+
+@pytest.mark.parametrize("full_from", range(1, 30))
+def test_a_log_that_cannot_be_restarted_for_lack_of_room_knows_its_own_producers_and_epochs(
+    path: Path, full_from: int
+) -> None:
+    """Those of removed records would hold up the last stable offset, and be sent to a leader."""
+    disk = FaultyDisk(path.parent)
+    config = LogConfig(segment_bytes=3 * len(batch(0)))
+    log = Log.open(path, writable=True, config=config, files=disk)
+    log.writer.append(batch(0, producer_id=5, leader_epoch=0, **OPEN))
+    for offset in range(1, 9):
+        log.writer.append(batch(offset, leader_epoch=1))
+    disk.fill_in(full_from)
+    with suppress(DiskFullError):
+        log.writer.truncate_fully_and_start_at(20)
+    disk.fill(is_full=False)
+    log.writer.append(batch(log.end_offset, leader_epoch=1))
+    first = log.segments[0].base_offset
+    there = [header.base_offset for _, header in log.batches(first)]
+    assert sorted(log.writer.producers) == ([5] if 0 in there and len(there) > 1 else [])
+    assert all(entry.start_offset in there for entry in log.writer.epochs)
+    log.writer.truncate_fully_and_start_at(20)
+    assert (log.start_offset, log.end_offset, log.last_stable_offset) == (20, 20, 20)
+    log.close()
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_log_is_offline_if_a_segment_cannot_be_removed_from_its_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch, restarts: bool
+) -> None:
+    """Its last segment is another one by then, and that would be removed the next time."""
+    log = opened(path, 9)
+
+    def cut() -> None:
+        if restarts:
+            log.writer.truncate_fully_and_start_at(20)
+        else:
+            log.writer.truncate_to(1)
+
+    remove = UnsyncedDisk.remove
+
+    def fail(disk: UnsyncedDisk, path: Path) -> None:
+        if path.suffix == Kind.LOG:
+            raise OSError(EIO, "Input/output error", str(path))
+        remove(disk, path)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(UnsyncedDisk, "remove", fail)
+        with pytest.raises(LogDirOfflineError):
+            cut()
+    with pytest.raises(LogDirOfflineError, match="Input/output error"):
+        cut()
+    log.close()
+    with opened(path) as log:
+        assert offsets(log.records()) == [*range(9)]
 
 
 @pytest.mark.parametrize(("cut_at", "expected"), [(7, 7), (3, 3), (9, 8), (None, 0)])

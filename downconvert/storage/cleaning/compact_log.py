@@ -162,7 +162,7 @@ class Compaction:
             for segment in group:
                 records, modified = self._opened(segment)
                 keeps_tombstones = modified > self._legacy_horizon
-                yield from _fill(writer, segment, records, cleaner, keeps_tombstones)
+                yield from self._fill(writer, segment, records, cleaner, keeps_tombstones)
             writer.close()
             cleaned.release()
             with self._lock:
@@ -177,6 +177,29 @@ class Compaction:
                     for kind in SEGMENT_KINDS:
                         self._files.remove(cleaned.path(kind))
             raise
+
+    def _fill(
+        self,
+        writer: SegmentWriter,
+        segment: Segment,
+        records: FileRecords,
+        cleaner: Cleaner,
+        keeps_tombstones: bool,
+    ) -> Iterator[int]:
+        """Writes the records of a segment that stay. Yields the number of bytes read."""
+        with self._lock:
+            self._check([segment])
+            aborted = {entry.last_offset: entry for entry in segment.aborted()}
+        for header in records.batches():
+            data = cleaner.clean(records, header, keeps_tombstones=keeps_tombstones)
+            if data is not None:
+                headers = list(MemoryRecords(data).batches())
+                ended = [aborted[h.last_offset] for h in headers if h.last_offset in aborted]
+                with self._lock if ended else NO_LOCK:
+                    if ended:  # the first one creates the transaction index, see `_clean`
+                        self._check([segment])
+                    writer.append(data, headers, ended)
+            yield header.size
 
     # --- the log, which other threads may change between two steps
 
@@ -215,24 +238,6 @@ def compact(
         total.add(one.count)
         if one.end >= part.end:
             return total
-
-
-def _fill(
-    writer: SegmentWriter,
-    segment: Segment,
-    records: FileRecords,
-    cleaner: Cleaner,
-    keeps_tombstones: bool,
-) -> Iterator[int]:
-    """Writes the records of a segment that stay. Yields the number of bytes read."""
-    aborted = {entry.last_offset: entry for entry in segment.aborted()}
-    for header in records.batches():
-        data = cleaner.clean(records, header, keeps_tombstones=keeps_tombstones)
-        if data is not None:
-            headers = list(MemoryRecords(data).batches())
-            ended = [aborted[h.last_offset] for h in headers if h.last_offset in aborted]
-            writer.append(data, headers, ended)
-        yield header.size
 
 
 def _modified(segment: Segment) -> int:

@@ -9,9 +9,10 @@ import pytest
 
 from downconvert.storage import Log, LogConfig, LogDir, TopicPartition
 from downconvert.storage.cleaning.cleanable import cleanable
-from downconvert.storage.cleaning.compact_log import Compaction, compact
+from downconvert.storage.cleaning.compact_log import Compaction, InterruptedPassError, compact
 from downconvert.storage.cleaning.retention import youngest
-from records.batches.builder import build
+from records.batches.builder import build, build_marker
+from records.batches.control import ControlRecordType
 from records.formats import V1, V2, TimestampType
 from records.record import Record
 from tests.downconvert.storage.logs import UNSYNCED, batch
@@ -61,6 +62,36 @@ def test_a_pass_that_is_closed_after_its_log_touches_no_file(tmp_path: Path) -> 
         log_dir.close()
         before = sorted(path.name for path in log.path.iterdir())
     assert sorted(path.name for path in log.path.iterdir()) == before
+
+
+def test_an_aborted_transaction_is_not_noted_in_another_log_of_that_name(tmp_path: Path) -> None:
+    """Its topic is deleted and made again while the pass reads the segment."""
+    open_one = {"producer_id": 5, "producer_epoch": 0, "transactional": True}
+    with LogDir.open(tmp_path, writable=True, config=CONFIG, files=UNSYNCED) as log_dir:
+        log = log_dir.logs.create(PARTITION)
+        log.writer.append(batch(0, base_sequence=0, **open_one))
+        put(log, b"1", b"")
+        log.writer.append(
+            build_marker(
+                ControlRecordType.ABORT,
+                offset=2,
+                timestamp=1,
+                producer_id=5,
+                producer_epoch=0,
+                coordinator_epoch=0,
+            )
+        )
+        log.writer.roll()
+        part = cleanable(log, CONFIG, CHANGED)
+        with closing(Compaction(log, CONFIG, part, now=CHANGED)) as one:
+            while not list(log.path.glob("*.log.cleaned")):
+                assert one.step(1)
+            log_dir.logs.delete(PARTITION)
+            log_dir.logs.create(PARTITION)
+            before = sorted(path.name for path in log.path.iterdir())
+            with pytest.raises(InterruptedPassError):
+                one.step(CONFIG.segment_bytes)
+        assert sorted(path.name for path in log.path.iterdir()) == before
 
 
 def test_the_youngest_record_of_another_writers_log_is_read_from_headers(

@@ -18,9 +18,9 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
         if wanted is not None and name not in wanted:
             continue
         partitions = [
-            Message(partition_index=index, partition_size=_size(partition))
+            Message(partition_index=index, partition_size=size)
             for index, partition in sorted(topic.partitions.items())
-            if wanted is None or index in wanted[name]
+            if (wanted is None or index in wanted[name]) and (size := _size(partition)) is not None
         ]
         if partitions:
             topics.append(Message(name=name, partitions=partitions))
@@ -35,7 +35,10 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     exchange.reply(Message(results=[answer]))
 
 
-def _size(partition: Partition) -> int:
-    """Bytes of its records."""
-    with partition.lock:
-        return sum(partition.log.end_of(segment) for segment in partition.log.segments)
+def _size(partition: Partition) -> int | None:
+    """Bytes of its records. None: its files are gone, because it is being deleted."""
+    try:
+        with partition.lock:
+            return sum(partition.log.end_of(segment) for segment in partition.log.segments)
+    except OSError:
+        return None

@@ -1,10 +1,13 @@
 """DescribeLogDirs: bytes on the disk."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from downconvert.broker import Broker
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.storage import LogConfig, LogDir
 from tests.downconvert.broker.asking import ask
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch
@@ -48,3 +51,15 @@ def test_topics_are_told_whichever_of_all_is_asked_for(tmp_path: Path) -> None:
             body = Message(topics=[Message(topic=name, partitions=[0])])
             (result,) = ask(broker, ApiKey.DescribeLogDirs, 2, body).results
             assert [one.name for one in result.topics] == [name]
+
+
+def test_a_partition_that_another_process_has_just_deleted_is_left_out(tmp_path: Path) -> None:
+    small = LogConfig(segment_bytes=len(batch(0)))
+    with writable_broker(tmp_path, "t", "u", log_config=small) as broker:
+        for offset in range(3):
+            broker.topics["t"].partitions[0].log.writer.append(batch(offset))
+    with LogDir.open(tmp_path) as log_dir:
+        broker = Broker(log_dir)
+        shutil.rmtree(tmp_path / "t-0")
+        (found,) = ask(broker, ApiKey.DescribeLogDirs, 2, Message(topics=None)).results
+        assert [topic.name for topic in found.topics] == ["u"]

@@ -147,10 +147,12 @@ class Maintenance:
         )
 
     def _expire_producers(self, partition: Partition, now: float) -> None:
-        expiration = self._config.producer_id_expiration_ms
+        expiration, writer = self._config.producer_id_expiration_ms, partition.log.writer
         try:
             with partition.lock:
-                count = partition.log.writer.expire_producers(int(now * 1000), expiration)
+                if writer.is_closed:  # deleted in the meantime
+                    return
+                count = writer.expire_producers(int(now * 1000), expiration)
         except (OSError, RecordsError) as error:
             LOG.warning("%s: its producers cannot be read: %s", partition.name, error)
             return

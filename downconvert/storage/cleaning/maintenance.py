@@ -142,6 +142,8 @@ class Maintenance:
         if self._compaction is not None:
             return self._clean(self._compaction, size)
         with self._lock:
+            if self._log.writer.is_closed:  # deleted in the meantime
+                return Step(False)
             due = self.due(config, now)
             if due.roll:
                 return Step(True, self._roll(config))

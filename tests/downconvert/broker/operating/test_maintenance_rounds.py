@@ -5,6 +5,7 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid5
 
 import pytest
@@ -21,11 +22,13 @@ from downconvert.broker.operating.maintenance import (
 )
 from downconvert.broker.topics import OFFSETS_TOPIC, Topic
 from downconvert.storage import Log, LogConfig
+from downconvert.storage.names import CLEAN_SHUTDOWN
 from records.units import KiB, MiB
+from tests.downconvert.broker.late_lock import Late
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.storage.logs import batch, offsets
 
-from .test_maintenance import SMALL, broker_with, fill, go_round, run
+from .test_maintenance import LATER, SMALL, broker_with, fill, go_round, run
 
 OURS = uuid5(UUID(int=7), "t").bytes
 THEIRS = UUID(int=7, version=4).bytes
@@ -138,6 +141,25 @@ def test_a_topic_that_is_made_again_begins_anew(
         assert value(broker, UNCLEANABLE) == 0
         assert offsets(other.records()) == [7, 8, 9]
     assert caplog.text.count("is not cleaned any more") == 1
+
+
+@pytest.mark.parametrize("step", [1, 2])  # producers are expired, records are removed
+def test_a_topic_that_is_deleted_before_its_turn_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, step: int
+) -> None:
+    with broker_with(tmp_path, {"retention.ms": "50"}):
+        pass
+    (tmp_path / CLEAN_SHUTDOWN).touch()
+    for snapshot in tmp_path.glob("t-0/*.snapshot"):  # as an old broker leaves it
+        snapshot.unlink()
+    with writable_broker(tmp_path) as broker:
+        partition = broker.topics["t"].partitions[0]
+        lock: Any = Late(partition.lock, step, lambda: broker.topics.delete("t"))
+        partition.lock = lock
+        with caplog.at_level(logging.WARNING, "downconvert"):
+            run(broker, LATER)
+        assert "t" not in broker.topics
+        assert [record.getMessage() for record in caplog.records] == []
 
 
 def test_a_log_that_could_not_be_cleaned_waits_for_a_restart(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ loses its leadership, so they are not shown. If it has never written any, the lo
 
 Not here: the log's end, which is read on each request (storage)."""
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from downconvert.broker.broker import Broker
 from downconvert.broker.topics import Topic, id_without_file
@@ -14,6 +14,7 @@ from downconvert.storage.names import HIGH_WATERMARKS
 from records.logged import log_of
 
 LOG: Final = log_of(__name__)
+Stamp: TypeAlias = tuple[int, int]
 
 
 class Following:
@@ -25,6 +26,8 @@ class Following:
         self._broker = broker
         self._beyond = beyond_high_watermark
         self._ends: dict[tuple[str, int], int] = {}
+        # Topics that were made again, and the file that may still have the offsets from before.
+        self._outdated: dict[str, Stamp] = {}
 
     def refresh(self, now: float) -> None:
         """Reads the directory again. Fetches that wait for new records are answered. Call it about
@@ -54,13 +57,36 @@ class Following:
         topics.refresh()
         gone = {name for name, topic_id in before.items() if _is_gone(topics.get(name), topic_id)}
         self._broker.groups.forget_topics(gone, now)
+        if not self._beyond:
+            self._forget_high_watermarks(gone & topics.keys())
+
+    def _forget_high_watermarks(self, made_again: set[str]) -> None:
+        """Their offsets are noted again when the other broker writes them the next time."""
+        stamp = self._stamp()
+        if stamp is None:
+            return
+        for name in made_again:
+            self._outdated[name] = stamp
+            for partition in self._broker.topics[name].partitions.values():
+                partition.committed_end = 0
+
+    def _stamp(self) -> Stamp | None:
+        """What changes with the file of high watermarks. None: there is none."""
+        try:
+            found = (self._broker.topics.log_dir.path / HIGH_WATERMARKS).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
 
     def _read_high_watermarks(self) -> None:
-        log_dir = self._broker.topics.log_dir
-        if not (log_dir.path / HIGH_WATERMARKS).exists():
+        stamp = self._stamp()
+        if stamp is None:
             return
-        noted = log_dir.high_watermarks
+        noted = self._broker.topics.log_dir.high_watermarks
+        self._outdated = {name: at for name, at in self._outdated.items() if at == stamp}
         for partition in self._broker.topics.partitions():
+            if partition.name.topic in self._outdated:
+                continue
             # A partition is not in the file for its first seconds.
             before = partition.committed_end or 0
             partition.committed_end = max(before, noted.get(partition.name, 0))

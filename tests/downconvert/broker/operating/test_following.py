@@ -158,6 +158,28 @@ def test_a_topic_that_was_made_again_meanwhile_is_another(broker: Broker, tmp_pa
     assert fetch_offset(broker, at=(TOPIC, 0)) == (-1, 0)
 
 
+@pytest.mark.parametrize(("beyond", "shown"), [(False, (0, 0, 4)), (True, (10, 10, 10))])
+def test_a_topic_that_was_made_again_has_a_high_watermark_of_its_own(
+    broker: Broker, tmp_path: Path, beyond: bool, shown: tuple[int, ...]
+) -> None:
+    """Also if the file still has that of the topic before for a moment."""
+    following = Following(broker, beyond_high_watermark=beyond)
+    directory = tmp_path / f"{TOPIC}-0"
+    write_topic_id(DISK, directory, UUID(int=1))
+    note(tmp_path, events=10)
+    following.refresh(1.0)
+    shutil.rmtree(directory)
+    write(tmp_path, 0)
+    write_topic_id(DISK, directory, UUID(int=2))
+    found = []
+    for noted in (None, None, 4):
+        if noted is not None:
+            note(tmp_path, events=noted)
+        following.refresh(2.0)
+        found.append(end(broker))
+    assert tuple(found) == shown
+
+
 def test_who_fetches_what_was_there_already_has_no_look_of_its_own(
     broker: Broker, tmp_path: Path
 ) -> None:

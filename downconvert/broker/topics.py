@@ -156,14 +156,16 @@ class Topics(Mapping[str, Topic]):
         may be left, and are still a topic. A full disk is no error."""
         with self.lock:
             topic = self._topics[name]
+            left = dict(topic.partitions)
             try:
-                for partition in topic.partitions.values():
+                for index, partition in topic.partitions.items():
+                    del left[index]
                     with partition.lock:
                         partition.leader = None
                         partition.leader_epoch += 1  # a fetch that waits in it is answered now
                         self.log_dir.logs.delete(partition.name)
             except BaseException:
-                del self._topics[name]
+                topic.partitions = left  # the same ones, as other threads may hold their locks
                 self.refresh()
                 raise
             del self._topics[name]

@@ -146,6 +146,7 @@ def test_a_topic_that_cannot_be_deleted_keeps_the_rest_of_its_partitions(
     with writable_broker(tmp_path) as broker:
         topics, own = broker.topics, {"retention.ms": "5"}
         first = topics.create("t", 3, own, 1).id
+        before = dict(topics["t"].partitions)
         logs = topics.log_dir.logs
         delete = logs.delete
 
@@ -160,6 +161,9 @@ def test_a_topic_that_cannot_be_deleted_keeps_the_rest_of_its_partitions(
                 topics.delete("t")
         topic = topics["t"]
         assert sorted(topic.partitions) == list(range(fails, 3))
+        for index in range(fails + 1, 3):  # else a log would have two locks
+            assert topic.partitions[index] is before[index]
+        assert topic.partitions[fails].leader == broker.config.node_id
         assert (topic.id, topic.config, topics.configs.kept("t")) == (first, own, own)
         assert topics.by_id(first) is topic
         topics.delete("t")

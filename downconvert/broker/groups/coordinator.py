@@ -335,11 +335,13 @@ class Groups:
 
     def _check_retention(self, now: float) -> None:
         """Forgets expired offsets, and sets the next check."""
-        self.expire(now)
-        with self._lock:
-            self._is_armed = False
-        if self.ids():
-            self._arm(now)
+        try:
+            self.expire(now)
+        finally:  # after a defect, too
+            with self._lock:
+                self._is_armed = False
+            if self.ids():
+                self._arm(now)
 
     @contextmanager
     def _locked_group(

@@ -33,15 +33,17 @@ class Sweep:
             self._arm(-1.0, 0.0)  # at the first call of the purgatory: the time is not known here
 
     def _run(self, now: float) -> None:
-        self._transactions.complete_prepared(now)
-        self._transactions.abort_timed_out(now)
-        if self._next_expiry is None or now >= self._next_expiry:
-            self._next_expiry = now + self._expiry_interval
-            self._transactions.expire(now)
-        with self._lock:
-            self._is_armed = False
-        if self._transactions.all():
-            self._arm(now, now + self._interval)
+        try:
+            self._transactions.complete_prepared(now)
+            self._transactions.abort_timed_out(now)
+            if self._next_expiry is None or now >= self._next_expiry:
+                self._next_expiry = now + self._expiry_interval
+                self._transactions.expire(now)
+        finally:  # after a defect, too: else no transaction would time out any more
+            with self._lock:
+                self._is_armed = False
+            if self._transactions.all():
+                self._arm(now, now + self._interval)
 
     def _arm(self, now: float, deadline: float) -> None:
         with self._lock:

@@ -1,6 +1,7 @@
 """Offsets go when they have been kept for long enough, and groups with the last of them."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -101,6 +102,20 @@ def test_old_offsets_go_by_themselves_and_for_good(tmp_path: Path) -> None:
             due = broker.tick(due)  # until there is nothing left to be looked at
         assert broker.groups.ids() == []
     with writable_broker(tmp_path) as broker:
+        assert broker.groups.ids() == []
+
+
+def test_old_offsets_go_though_a_defect_kept_them_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_offsets(tmp_path, 0)
+    with writable_broker(tmp_path, offsets_retention_minutes=60) as broker:
+        commit(broker, 7)
+        with monkeypatch.context() as failing:
+            failing.setattr(broker.groups, "expire", Mock(side_effect=RuntimeError("a defect")))
+            with pytest.raises(RuntimeError, match="a defect"):
+                broker.tick(1000.0 + 70 * MINUTE)
+        broker.tick(1000.0 + 80 * MINUTE)
         assert broker.groups.ids() == []
 
 

@@ -1,6 +1,9 @@
 """The periodic work of a coordinator: due once at a time, and as long as there is something."""
 
 from typing import Any
+from unittest.mock import Mock
+
+import pytest
 
 from downconvert.broker import BrokerConfig
 from downconvert.broker.transactions.sweep import Sweep
@@ -82,3 +85,14 @@ def test_a_coordinator_without_transactions_rests_until_there_is_one() -> None:
     assert timers.due == []
     transactions.on_change(50.0)
     assert [deadline for deadline, _ in timers.due] == [60.0]
+
+
+def test_after_a_defect_it_looks_again() -> None:
+    """The thread that keeps time logs the defect, and goes on."""
+    transactions, timers = swept("tx")
+    transactions.complete_prepared = fail = Mock(side_effect=RuntimeError("a defect"))
+    with pytest.raises(RuntimeError, match="a defect"):
+        timers.next()
+    fail.side_effect = None
+    assert timers.next() == 10.0
+    assert transactions.done == [("abort", 10.0), ("expire", 10.0)]

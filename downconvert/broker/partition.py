@@ -3,7 +3,7 @@
 Not here: the log itself (storage.Log), the followers (replication/replica.py)."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 from threading import RLock
 from typing import Final
@@ -74,9 +74,7 @@ class Partition:
     @property
     def high_watermark(self) -> int:
         """Records below it are committed: every in-sync replica has them."""
-        if len(self.replicas) == 1:
-            return self._committed(self.end_offset)
-        return self._high_watermark
+        return self._committed(self.end_offset) if len(self.replicas) == 1 else self._high_watermark
 
     def _committed(self, end: int) -> int:
         """The high watermark of a log that ends at `end`."""
@@ -384,14 +382,19 @@ class Partition:
             offset = leader_epochs.truncation(
                 epochs, self.end_offset, self._high_watermark, diverging
             )
-            self.log.writer.truncate_to(max(offset, self.start_offset))
-            self.sequences = Sequences()  # other batches may get the offsets of the known ones
-            self._high_watermark = min(self._high_watermark, self.end_offset)
+            self._cut(self.log.writer.truncate_to, max(offset, self.start_offset))
             return self.end_offset
 
     def restart_at(self, offset: int) -> None:
         """Empties the log and starts it again at `offset`, the start of the leader's log."""
         with self.lock:
-            self.log.writer.truncate_fully_and_start_at(offset)
-            self.sequences = Sequences()
-            self._high_watermark = offset
+            self._cut(self.log.writer.truncate_fully_and_start_at, offset)
+
+    def _cut(self, cut: Callable[[int], None], offset: int) -> None:
+        """Cuts the log. The high watermark stays within it, even if only a part is cut."""
+        self.sequences = Sequences()  # other batches may get the offsets of the known ones
+        try:
+            cut(offset)
+        finally:
+            below_end = min(self._high_watermark, self.end_offset)
+            self._high_watermark = max(self.start_offset, below_end)

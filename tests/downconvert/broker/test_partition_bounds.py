@@ -1,6 +1,7 @@
 """The bounds of a partition: the version of a decision, and the high watermark of a cut log."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.leader_epochs import EpochEnd
 from downconvert.protocol.errors import ApiError, ErrorCode
+from downconvert.storage import DiskFullError
+from downconvert.storage.disk.faulty_disk import FaultyDisk
 from downconvert.storage.names import OFFSET_MAX
 from tests.downconvert.storage.logs import batch
 
@@ -38,6 +41,28 @@ def test_the_high_watermark_is_not_above_the_end_of_a_truncated_log(follower: Pa
     assert (follower.end_offset, follower.high_watermark) == (5, 3)
     assert follower.truncate(EpochEnd(1, 2)) == 2
     assert follower.high_watermark == 2
+
+
+@pytest.mark.parametrize("full_in", range(12))
+@pytest.mark.parametrize("restarts", [False, True])
+def test_the_high_watermark_is_not_above_the_end_of_a_log_that_was_cut_in_part(
+    tmp_path: Path, restarts: bool, full_in: int
+) -> None:
+    """Else records that come later, and are not committed, would be sent to consumers."""
+    disk = FaultyDisk(tmp_path)
+    with partition_of(tmp_path, OTHER, disk) as follower:
+        for offset in range(5):
+            follower.append_from_leader(memoryview(batch(offset, leader_epoch=1)), 3)
+        disk.fill_in(full_in)
+        with suppress(DiskFullError):
+            if restarts:
+                follower.restart_at(9)
+            else:
+                follower.truncate(EpochEnd(1, 2))
+        disk.fill(is_full=False)
+        assert follower.high_watermark <= max(follower.end_offset, follower.start_offset)
+        if follower.end_offset == 5:
+            assert follower.high_watermark == 3
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Final
 from downconvert.broker.partition import Partition
 from downconvert.broker.replication.replica import Leadership
 from downconvert.storage import Log, TopicPartition
+from downconvert.storage.disk.files import DISK, Files
 
 OWN: Final = 1
 OTHER: Final = 2
@@ -27,11 +28,11 @@ def decision(version: int, leader: int, epoch: int | None = None) -> Leadership:
 
 
 @contextmanager
-def partition_of(path: Path, leader: int) -> Iterator[Partition]:
+def partition_of(path: Path, leader: int, files: Files = DISK) -> Iterator[Partition]:
     """The partition without records, led by one of the two in epoch 1."""
     directory = path / "t-0"
     directory.mkdir()
-    with Log.open(directory, writable=True) as log:
+    with Log.open(directory, writable=True, files=files) as log:
         partition = Partition(TopicPartition("t", 0), log, OWN)
         partition.assign(decision(1, leader), 0.0)
         yield partition

@@ -41,7 +41,7 @@ class IdleStates:
     __slots__ = ("_now", "_starts", "_topics")
 
     def __init__(self, topics: Topics, now: float) -> None:
-        """`now`: seconds since the epoch."""
+        """`now`: the time of day, in seconds since the epoch."""
         self._topics = topics
         self._now = int(now * 1e9)
         self._starts = b""  # the stamp of the start offsets' file, once it has been read
@@ -100,7 +100,7 @@ def _files(partition: Partition) -> list[bytes]:
 
 class IdleLook:
     """One pass of a fetch over the partitions of its session. request: its version, and whether it
-    reads only committed records. now: seconds since the epoch."""
+    reads only committed records. now: the time of day, in seconds since the epoch."""
 
     __slots__ = ("_is_session", "_request", "_skips", "_states", "_topics")
 

@@ -147,7 +147,7 @@ class Fetch:
             self._broker.topics,
             self._context,
             (self._exchange.request.version, self._reader.is_committed),
-            now,
+            self._broker.time_of_day.at(now),  # files go by that
             is_follower=self._reader.is_follower,
         )
 

@@ -224,9 +224,15 @@ def test_a_directory_of_somebody_else_is_looked_at_by_its_files(
         assert {look.removeprefix("read ") for look in looks} == {"t-2"}
 
 
-def test_files_that_may_be_changing_are_looked_at_again(tmp_path: Path, looks: list[str]) -> None:
+@pytest.mark.parametrize("set_back", [0.0, 3600.0])
+def test_files_that_may_be_changing_are_looked_at_again(
+    tmp_path: Path, looks: list[str], set_back: float
+) -> None:
+    """Also if the system's clock, which files go by, was set back while the broker ran."""
     with writable_broker(tmp_path, "t", partitions=COUNT), LogDir.open(tmp_path) as log_dir:
-        consumer = Consumer(Broker(log_dir, BrokerConfig()), now=time.time())
+        broker = Broker(log_dir, BrokerConfig())
+        broker.time_of_day.shift = -set_back
+        consumer = Consumer(broker, now=time.time() + set_back)
         looks.clear()
         assert consumer.ask({}) == []
         assert len(looks) == COUNT

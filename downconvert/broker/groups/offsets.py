@@ -110,15 +110,15 @@ class Offsets:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         records = [(RecordKey(group_id, at), write_committed(one)) for at, one in offsets.items()]
         position = OFFSET_MAX
+        # Computed once: its marker comes to this partition, even if the topic has more afterwards.
+        index = self.topic.partition_of(group_id)
         if self._is_writable:
-            code, position = self.topic.append(
-                group_id, records, now, producer=producer, check=check
-            )
+            code, position = self.topic.append(index, records, now, producer=producer, check=check)
             if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
                 return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
             if code:
                 return code
-        pending = None if producer is None else (self.topic.partition_of(group_id), producer[0])
+        pending = None if producer is None else (index, producer[0])
         for number, (at, one) in enumerate(offsets.items()):
             self._kept.put(RecordKey(group_id, at), one, position + number, pending)
         return ErrorCode.NONE
@@ -145,7 +145,8 @@ class Offsets:
             self._time_of_day.ms(now),
             tuple(member.stored(group.protocol) for member in group.members.values()),
         )
-        code, _ = self.topic.append(group.id, [(RecordKey(group.id), write_group(stored))], now)
+        index = self.topic.partition_of(group.id)
+        code, _ = self.topic.append(index, [(RecordKey(group.id), write_group(stored))], now)
         too_large = code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
         return ErrorCode.UNKNOWN_SERVER_ERROR if too_large else code
 

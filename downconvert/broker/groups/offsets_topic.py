@@ -46,16 +46,16 @@ class OffsetsTopic(InternalTopic):
 
     def append(
         self,
-        group_id: str,
+        index: int,
         records: Sequence[tuple[RecordKey, bytes | None]],
         now: float,
         *,
         producer: tuple[int, int] | None = None,
         check: CheckBatch | None = None,
     ) -> tuple[ErrorCode, int]:
-        """As `append_to`, for a group."""
-        index = self.partition_of(group_id)
-        return self._append(index, records, now, producer=producer, check=check)
+        """As `append_to`, of keys that are not written yet."""
+        written = [(write_key(key), value) for key, value in records]
+        return self.append_to(index, written, now, producer=producer, check=check)
 
     def write_tombstones(
         self, keys: Iterable[RecordKey], now: float, strays: Mapping[str, Collection[int]]
@@ -71,23 +71,11 @@ class OffsetsTopic(InternalTopic):
         for index, of_partition in by_partition.items():
             rest = iter(of_partition)
             while some := [(key, None) for key in islice(rest, TOMBSTONES_MAX)]:
-                code, _ = self._append(index, some, now)
+                code, _ = self.append(index, some, now)
                 first_code = first_code or code
                 if code:
                     break
         return first_code
-
-    def _append(
-        self,
-        index: int,
-        records: Sequence[tuple[RecordKey, bytes | None]],
-        now: float,
-        *,
-        producer: tuple[int, int] | None = None,
-        check: CheckBatch | None = None,
-    ) -> tuple[ErrorCode, int]:
-        written = [(write_key(key), value) for key, value in records]
-        return self.append_to(index, written, now, producer=producer, check=check)
 
 
 def _read(index: int, log: Log, take: TakeRecord, end: TakeEnd) -> None:

@@ -11,7 +11,10 @@ import pytest
 from downconvert.broker.groups.coordinator import Groups
 from downconvert.broker.groups.group import Group
 from downconvert.broker.groups.member import MemberIdentity
+from downconvert.broker.internal_topic import partition_of
+from downconvert.broker.topics import OFFSETS_TOPIC
 from downconvert.internal_topics.group_records import Committed
+from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 from tests.downconvert.broker.offset_logs import commit, fetch
 from tests.downconvert.broker.writable import writable_broker
@@ -110,3 +113,24 @@ def test_commits_of_two_threads_are_all_kept(tmp_path: Path) -> None:
         assert [fetch(broker, "g", ("t", index)) for index in range(4)] == [(39, 0)] * 4
     with writable_broker(tmp_path) as broker:
         assert [fetch(broker, "g", ("t", index)) for index in range(4)] == [(39, 0)] * 4
+
+
+def test_offsets_of_a_transaction_count_if_the_topic_gets_more_partitions_meanwhile(
+    tmp_path: Path,
+) -> None:
+    """Their transaction's marker is written where they are."""
+    with writable_broker(tmp_path, "t") as broker:
+        assert broker.groups.ensure_partition("g", NOW) == (ErrorCode.NONE, 0)
+        changes: list[int] = []
+
+        def check(_batch: object) -> None:
+            """Called as the offsets are appended, while another thread changes the topic."""
+            broker.topics.add_partitions(OFFSETS_TOPIC, range(1, 50))
+            changes.append(broker.groups.partition_of("g"))
+
+        offsets = {AT: Committed(9, commit_time=5)}
+        code = broker.groups.commit("g", ANYONE, offsets, NOW, producer=(3, 0), check=check)
+        assert (code, changes) == (ErrorCode.NONE, [partition_of("g", 50)])
+        assert changes != [0]
+        broker.groups.end_transaction(0, 3, lambda: None, committed=True)
+        assert broker.groups.committed("g", NOW) == (offsets, set())

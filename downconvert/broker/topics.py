@@ -55,7 +55,8 @@ class Topics(Mapping[str, Topic]):
         self._config = config
         self._topics: dict[str, Topic] = {}
         self._by_id: dict[bytes, Topic] = {}
-        self._rewrites: bool | None = None  # None: not known since the last change
+        self._changes = 0  # of topics and their settings
+        self._rewrites = (-1, False)  # the number of changes, and `has_rewriting` after them
         self.refresh()
 
     def __getitem__(self, name: str) -> Topic:
@@ -92,10 +93,13 @@ class Topics(Mapping[str, Topic]):
     def has_rewriting(self) -> bool:
         """Whether any topic has its own format or codec, so that records from producers may have
         to be rewritten."""
-        if self._rewrites is None:
+        changes, found = self._rewrites
+        if changes != self._changes:
+            changes = self._changes  # read first: a change in the meantime makes this outdated
             configs = [append_config(topic.config, self._config) for topic in self.values()]
-            self._rewrites = any(one.codec is not None or one.magic < V2 for one in configs)
-        return self._rewrites
+            found = any(one.codec is not None or one.magic < V2 for one in configs)
+            self._rewrites = changes, found
+        return found
 
     def partition(self, topic: str | bytes, index: int) -> Partition | None:
         """A partition of a topic of this name, or id."""
@@ -122,7 +126,7 @@ class Topics(Mapping[str, Topic]):
                 del self._topics[gone]
             for topic, partitions in found.items():
                 self._found(topic, partitions)
-            self._rewrites = None
+            self._changes += 1
             self._by_id = {topic.id: topic for topic in self._topics.values()}
 
     # --- changing them, in a directory of this broker
@@ -170,7 +174,7 @@ class Topics(Mapping[str, Topic]):
                 raise
             del self._topics[name]
             self._by_id.pop(topic.id, None)
-            self._rewrites = None
+            self._changes += 1
             self.configs.forget(name)
             _log_change(name, "deleted")
 
@@ -178,9 +182,9 @@ class Topics(Mapping[str, Topic]):
         """Replaces a topic's own settings. Errors as those of `create`."""
         with self.lock:
             self.configs.replace(name, own)
-            self._rewrites = None
             topic = self._topics[name]
             topic.config = self.configs.of(name)
+            self._changes += 1
             config = LogConfig.of(topic.config, self.log_dir.logs.config)
             for partition in topic.partitions.values():
                 if partition.log.is_writable:
@@ -220,7 +224,7 @@ class Topics(Mapping[str, Topic]):
                 with suppress(OSError, StorageError):
                     topic.id = _read_id(name, partitions)
         self._by_id[topic.id] = topic
-        self._rewrites = None
+        self._changes += 1
 
     def _may_be_repaired(self, partition: Partition) -> bool:
         """Whether to open an offline partition again: another process writes there, and may have

@@ -127,6 +127,8 @@ class FencedFiles:
 
     def look_for_room(self) -> None:
         """Tests for space, in case no later write to the files that had none would show it."""
+        if self.reason is not None:
+            return
         path, size = self._directory / PROBE, min(max(self._full.values(), default=0), PROBE_MAX)
         try:
             file = self._files.open(path)

@@ -3,6 +3,7 @@ flushed."""
 
 import logging
 import os
+from errno import EIO
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -254,6 +255,14 @@ def test_room_that_another_thread_finds_first_fails_no_write(
     files.has_room(tmp_path / "file", Size(100))
     assert files.full is None
     assert len(caplog.records) == 1
+
+
+def test_nobody_looks_for_room_on_a_disk_that_has_failed(tmp_path: Path) -> None:
+    files = FencedFiles(tmp_path, UNSYNCED)
+    files.has_no_room(DiskFullError(str(tmp_path / "file")), 100)
+    files.fence(tmp_path / "file", OSError(EIO, "Input/output error"))
+    files.look_for_room()
+    assert files.full == str(tmp_path / "file")
 
 
 class Full(UnsyncedDisk):

@@ -1,10 +1,12 @@
 """Transactions whose markers a partition does not take, and the lock around their end."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from downconvert.broker import Broker
+from downconvert.broker.transactions.markers import Markers
 from downconvert.broker.transactions.state_topic import StateTopic
 from downconvert.internal_topics.transaction import Transaction
 from downconvert.protocol.errors import ErrorCode
@@ -43,3 +45,28 @@ def test_every_step_is_stored_while_the_lock_is_held(
     producer.write([b"a"])
     assert producer.end() is ErrorCode.NONE
     assert stored == [("Ongoing", True), ("PrepareCommit", True), ("CompleteCommit", True)]
+
+
+@pytest.mark.parametrize("fails_at", ["store", "markers"])
+def test_an_end_that_fails_once_is_completed_by_the_next_attempt(
+    broker: Broker, producer: Producing, monkeypatch: pytest.MonkeyPatch, fails_at: str
+) -> None:
+    """Also if the markers are written, and only that cannot be stored, or after a defect."""
+    producer.write([b"a"])
+    store = StateTopic.store
+
+    def fail(topic: StateTopic, one: Transaction, *args: Any) -> ErrorCode:
+        is_complete = one.state.title == "CompleteCommit"
+        return ErrorCode.NOT_COORDINATOR if is_complete else store(topic, one, *args)
+
+    with monkeypatch.context() as failing:
+        if fails_at == "store":
+            failing.setattr(StateTopic, "store", fail)
+            assert producer.end() is ErrorCode.NONE
+        else:
+            failing.setattr(Markers, "write", Mock(side_effect=RuntimeError("a defect")))
+            with pytest.raises(RuntimeError, match="a defect"):
+                producer.end()
+    assert state(broker).transaction_state == "PrepareCommit"
+    broker.transactions.complete_prepared(NOW)
+    assert state(broker).transaction_state == "CompleteCommit"

@@ -4,7 +4,6 @@ Not here: the options and what they mean (gateway.py), the gateway itself (gatew
 
 import json
 import logging
-import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +11,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import Event
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
@@ -34,12 +32,12 @@ from .failure import CommandError
 from .gateway_history import STORE_SECONDS, History
 from .logs import CLUSTER, keep_audit, show_logs
 from .open_files import allow_files
+from .signals import AGAIN, Signals
 from .terminal import REFERENCE_NOTICE
 
 LOG: Final = log_of("downconvert.gateway")
 LOGS: Final = ("downconvert.access", "downconvert.gateway")
 LOOK_SECONDS: Final = 0.1  # between two checks whether a cluster has answered
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 Clusters: TypeAlias = Mapping[str, GatewayConfig]
 Read: TypeAlias = Callable[[], tuple[Clusters, tuple[str, ...]]]
@@ -63,7 +61,6 @@ def run(
     kept = History(history, clusters)
     context.call_on_close(log())
     allow_files()
-    stop = Event()
     gateways = {}
     for name, config in clusters.items():
         with _errors(), cluster_named(name):
@@ -71,9 +68,7 @@ def run(
             gateways[name] = (
                 Gateway(config) if alone else Processes(config, workers, partial(log, name))
             )
-    for number in SIGNALS:
-        context.call_on_close(partial(signal.signal, number, signal.getsignal(number)))
-    _on_signals(stop, lambda: _reload(gateways, read_again))
+    signals = context.with_resource(Signals())
     with ExitStack() as stack:
         stack.callback(_stop, gateways)
         for name, one in gateways.items():
@@ -90,14 +85,22 @@ def run(
         announce = partial(_announce, observation=observation, as_json=as_json)
         for name, one in gateways.items():
             announce(name, one, is_ready=False)
-        _serve(gateways, kept, stop, announce)
+        _serve(gateways, kept, signals, partial(_reload, gateways, read_again), announce)
         LOG.info("closing: requests under way are finished")
 
 
-def _serve(gateways: Gateways, kept: History, stop: Event, announce: Callable[..., None]) -> None:
+def _serve(
+    gateways: Gateways,
+    kept: History,
+    signals: Signals,
+    reload: Callable[[], None],
+    announce: Callable[..., None],
+) -> None:
     """Waits for the end. Says of each cluster when it has answered, and keeps the history."""
     waiting, stored = dict(gateways), monotonic()
-    while not stop.wait(LOOK_SECONDS if waiting else STORE_SECONDS):
+    while (noted := signals.wait(LOOK_SECONDS if waiting else STORE_SECONDS)) <= {AGAIN}:
+        if noted:
+            reload()
         for name in [name for name, one in waiting.items() if not one.figures().unready]:
             announce(name, waiting.pop(name), is_ready=True)
         if monotonic() - stored >= STORE_SECONDS:
@@ -217,8 +220,3 @@ def _log_changes(found: Changes) -> None:
     fields = {"applied": found.applied, "after_restart": found.after_restart}
     LOG.log(level, "the settings have been read again: %s", found, extra={"fields": fields})
 
-
-def _on_signals(stop: Event, reload: Callable[[], None]) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    signal.signal(signal.SIGHUP, lambda *_: reload())

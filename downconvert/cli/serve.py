@@ -3,12 +3,10 @@
 Not here: the broker and its server (broker), parsing the options' texts (serve_options.py)."""
 
 import json
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Event
 from typing import Any, Final
 
 import click
@@ -33,12 +31,12 @@ from .open_files import allow_files
 from .serve_guard import GuardFiles
 from .serve_options import ADDRESS, PORT_MAX, TOPIC_CONFIG, grouped
 from .server_options import recode_option, shown_options
+from .signals import AGAIN, Signals
 from .terminal import name_the_backend, notices
 from .values import SIZE, Seconds
 
 DEFAULT_ADDRESS: Final = "127.0.0.1:9092"
 TOPICS_SHOWN_MAX: Final = 20
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 LOGS: Final = ("downconvert.access", "downconvert.broker", "downconvert.storage")
 
 
@@ -274,7 +272,6 @@ def serve(
         connections_per_address=max_connections_per_address,
         idle=idle_timeout,
     )
-    stop = Event()
     with ExitStack() as stack:
         broker = Broker(stack.enter_context(_opened(directory, writable=writable)), broker_config)
         broker.guard = guard
@@ -302,13 +299,10 @@ def serve(
             with _listening(listen[0], metrics_port, "--metrics-port"):
                 metrics = stack.enter_context(MetricsServer(server, listen[0], metrics_port))
             ready["metricsPort"] = metrics.address[1]
-        for number in (*SIGNALS, signal.SIGHUP):
-            stack.callback(signal.signal, number, signal.getsignal(number))
-        for number in SIGNALS:
-            signal.signal(number, lambda *_: stop.set())
-        signal.signal(signal.SIGHUP, lambda *_: files.read_again(server))
+        signals = stack.enter_context(Signals())
         _announce(broker, ready, as_json=as_json)
-        stop.wait()
+        while signals.wait() == {AGAIN}:
+            files.read_again(server)
 
 
 def _opened(directory: Path, *, writable: bool) -> LogDir:

@@ -75,6 +75,10 @@ def reload() -> None:
     os.kill(os.getpid(), signal.SIGHUP)
 
 
+def nothing() -> None:
+    """One more look: figures may be looked at twice before signals are."""
+
+
 @pytest.fixture(autouse=True)
 def fakes(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(gateway_run, "Gateway", Fake)
@@ -239,7 +243,7 @@ def test_settings_that_cannot_be_read_or_applied_stay_as_they_were(
     if is_read and isinstance(error, CommandError):
         return  # a gateway raises none
     Fake.reload_error = error if is_read else None
-    Fake.hooks = [reload]
+    Fake.hooks = [reload, nothing]
     run({ONLY: CONFIG}, read_again)
     wanted = (logging.ERROR, f"the settings stay as they were: {error}")
     assert lines(caplog)[0] == wanted
@@ -282,7 +286,7 @@ def test_a_reload_says_what_it_applied_and_what_waits(
     waiting: tuple[str, ...],
     expected: list[tuple[int, str]],
 ) -> None:
-    Fake.hooks = [reload]
+    Fake.hooks = [reload, nothing]
     run(dict.fromkeys(former, CONFIG), lambda: (later, waiting))
     found = [(level, text) for level, text in lines(caplog) if text.startswith(AGAIN)]
     assert found == [(level, AGAIN + text) for level, text in expected]
@@ -290,3 +294,45 @@ def test_a_reload_says_what_it_applied_and_what_waits(
     assert all({"applied", "after_restart"} <= one.keys() for one in fields)
     for name, one in zip(former, Fake.made, strict=True):
         assert one.config == later.get(name, CONFIG)
+
+
+def test_settings_that_are_replaced_while_the_former_are_applied_are_the_last_to_apply() -> None:
+    """Two signals come one after the other, and the second one during the first reading."""
+    versions = [CONFIG, LATER]
+
+    def read_again() -> Any:
+        found = versions.pop(0)
+        if versions:
+            reload()
+        return {ONLY: found}, ()
+
+    Fake.hooks = [reload, *[nothing] * 4]
+    run({ONLY: CONFIG}, read_again)
+    assert not versions
+    assert Fake.made[0].config == LATER
+
+
+def test_a_signal_while_it_starts_has_the_settings_read_again_after_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before, a gateway of several processes waits for them, and cannot ask them anything else."""
+    said: list[str] = []
+
+    def start(_: Fake) -> None:
+        reload()
+        said.append("started")
+
+    monkeypatch.setattr(Fake, "start", start)
+    run({ONLY: CONFIG}, lambda: said.append("read") or ({ONLY: CONFIG}, ()))
+    assert said == ["started", "read"]
+
+
+def test_a_run_that_is_to_end_reads_no_settings_again() -> None:
+    def both() -> None:
+        reload()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Fake.hooks = [both]
+    said: list[str] = []
+    run({ONLY: CONFIG}, lambda: said.append("read") or ({ONLY: CONFIG}, ()))
+    assert not said

@@ -219,4 +219,3 @@ def _log_changes(found: Changes) -> None:
     level = logging.WARNING if found.after_restart else logging.INFO
     fields = {"applied": found.applied, "after_restart": found.after_restart}
     LOG.log(level, "the settings have been read again: %s", found, extra={"fields": fields})
-

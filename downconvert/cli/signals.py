@@ -1,4 +1,4 @@
-"""The signals that a server's command obeys: SIGINT and SIGTERM end it, and after SIGHUP it reads its
+"""The signals that a server's command obeys: SIGINT and SIGTERM end it, SIGHUP has it read its
 settings again.
 
 Python runs a handler in the main thread, between any two steps of it: while it holds a lock, or

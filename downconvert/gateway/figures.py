@@ -118,7 +118,16 @@ class Figures:
     def lasting(self) -> "Figures":
         """The counts that outlive the process: those that only grow."""
         return replace(
-            self, processes=0, each={}, connections=0, brokers=0, unready=[], resident_bytes=0
+            self,
+            processes=0,
+            process_id=None,
+            each={},
+            connections=0,
+            brokers=0,
+            unready=[],
+            resident_bytes=0,
+            spool_free_bytes=None,
+            certificate_until=None,
         )
 
 

@@ -26,7 +26,7 @@ REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 # errno of the failure, or 0; length of the failure's text, or the number of sockets
 ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
-FIRST: Final = 0  # the number of the parent's first question
+FIRST: Final = 0  # the number of the question whether it serves
 LOOK_SECONDS: Final = 1.0  # between two checks whether it still serves
 Configure = Callable[[], Callable[[], object]]  # sets up logging; the result ends it
 

@@ -42,6 +42,9 @@ ANSWER_SECONDS: Final = 10.0  # for a child's answer
 FIGURES_SECONDS: Final = 5.0  # for figures: Prometheus waits ten seconds by default
 START_SECONDS: Final = 120.0  # for a child to serve: it starts an interpreter
 RESTART_SECONDS: Final = 1.0  # until a child that died is started again
+READY: Final = "ready"  # the first question to a child, and only to those of the start
+FIGURES: Final = "figures"
+UNANSWERED_MAX: Final = 16  # before a silent child's pipe is full, which would block its parent
 
 
 def _as_it_is() -> Callable[[], object]:
@@ -64,6 +67,7 @@ class Processes(Startable):
         self._past = Figures(processes=0)  # counts of children that died
         self._holders: dict[int, set[int]] = {}  # by node: the children that listen for it
         self._lock = Lock()
+        self._changing = Lock()  # while settings change, or a child gets them
         self._stopping = Event()
         self._watcher = Thread(target=with_log_fields(self._watch), name="processes", daemon=True)
         self.address: Address
@@ -76,9 +80,10 @@ class Processes(Startable):
             self.address = Address(*bootstrap[0].getsockname()[:2])
             for one in bootstrap:
                 one.close()
-            self.children = [self._started(number) for number in range(self._count)]
+            for number in range(self._count):
+                self.children.append(self._started(number))
             for child in self.children:
-                child.ask("ready", seconds=START_SECONDS)
+                child.ask(READY, seconds=START_SECONDS)
         except BaseException:
             self.stop()
             raise
@@ -87,20 +92,32 @@ class Processes(Startable):
     def stop(self) -> None:
         """Stops. Requests under way may finish within the limits' time."""
         self._stopping.set()
+        if self._watcher.ident is not None:
+            self._watcher.join()  # it may have started a child just now
         for child in self.children:
             child.send("stop")
         for child in self.children:
             child.join(self.config.limits.drain_timeout + ANSWER_SECONDS)
-        if self._watcher.ident is not None:
-            self._watcher.join()
         self._listeners.close_all()
 
     def reload(self, config: GatewayConfig) -> None:
-        """Applies other settings to all processes. ConfigError: the first refused them; nothing has
-        changed."""
-        for child in self.children:
-            child.ask("reload", _share(config, self._count))
-        self.config = applicable(self.config, config)
+        """Applies other settings to all processes. One that has died gets them when it is started
+        again, and a silent one when it reads its questions. ConfigError: the first that answered
+        refused them; OSError: none has answered. Then nothing has changed."""
+        share, is_applied = _share(config, self._count), False
+        with self._changing:
+            for child in self.children:
+                try:
+                    child.ask("reload", share)
+                except (OSError, ConfigError) as error:
+                    is_last = child is self.children[-1]
+                    if not is_applied and (is_last or isinstance(error, ConfigError)):
+                        raise
+                    pid = child.process.pid
+                    LOG.warning("process %d has not taken the settings: %s", pid, error)
+                else:
+                    is_applied = True
+            self.config = applicable(self.config, config)
 
     @property
     def is_alive(self) -> bool:
@@ -129,7 +146,7 @@ class Processes(Startable):
         """Restarts children that died."""
         while not self._stopping.is_set():
             wait([child.process.sentinel for child in self.children], timeout=0.2)
-            for number, child in enumerate(self.children):
+            for child in list(self.children):
                 if not child.is_alive and not self._stopping.is_set():
                     code = child.process.exitcode
                     LOG.error(
@@ -141,13 +158,17 @@ class Processes(Startable):
                     if self._stopping.wait(RESTART_SECONDS):
                         return
                     try:
-                        started = self._started(number)
+                        self._replace(child)
                     except OSError as error:
                         LOG.error("no process can be started in its place: %s", error)
-                        continue
-                    with self._lock:
-                        self._past = total([self._past, child.last, Figures(0, restarted=1)])
-                        self.children[number] = started
+
+    def _replace(self, child: "_Child") -> None:
+        """Starts another child in place of one that died."""
+        with self._changing:
+            started = self._started(child.number)
+            with self._lock:
+                self._past = total([self._past, child.last, Figures(0, restarted=1)])
+                self.children[child.number] = started
 
     # --- listening sockets, asked for by children
 
@@ -203,7 +224,8 @@ class _Child:
     ) -> None:
         self.number = number
         self.last = Figures(processes=0)  # its counts in its last answer
-        self._questions = count(FIRST)
+        self._questions = count(FIRST + 1)
+        self._unanswered = 0
         self._control, control = CONTEXT.Pipe()
         self.sockets, sockets = socket.socketpair()
         self.process = CONTEXT.Process(
@@ -230,7 +252,7 @@ class _Child:
         """Its counts. If it does not answer, the lasting counts of its last answer."""
         with self._lock:
             try:
-                figures: Figures = self._ask("figures", None, FIGURES_SECONDS)
+                figures: Figures = self._ask(FIGURES, None, FIGURES_SECONDS)
             except (OSError, ConfigError):  # a restarted child that cannot serve
                 return self.last
             self.last = figures.lasting()
@@ -239,19 +261,28 @@ class _Child:
 
     def _ask(self, what: str, value: object, seconds: float) -> Any:
         deadline = monotonic() + seconds
-        number = next(self._questions)
+        number = FIRST if what == READY else next(self._questions)
         try:
+            while what == FIGURES and self._unanswered >= UNANSWERED_MAX:
+                self._next_answer(deadline)
             self._control.send((number, what, value))
+            self._unanswered += 1
             answered = None
             while answered != number:  # drops late answers to earlier questions
-                if not self._control.poll(max(deadline - monotonic(), 0.0)):
-                    raise TimeoutError(f"process {self.process.pid} of the gateway is silent")
-                answered, answer = self._control.recv()
+                answered, answer = self._next_answer(deadline)
         except EOFError as error:
             raise OSError(f"process {self.process.pid} of the gateway has died") from error
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def _next_answer(self, deadline: float) -> tuple[int, Any]:
+        """An answer, with the number of its question."""
+        if not self._control.poll(max(deadline - monotonic(), 0.0)):
+            raise TimeoutError(f"process {self.process.pid} of the gateway is silent")
+        self._unanswered -= 1
+        answered: tuple[int, Any] = self._control.recv()
+        return answered
 
     def send(self, what: str) -> None:
         with self._lock, suppress(OSError):

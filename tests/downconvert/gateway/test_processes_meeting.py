@@ -1,0 +1,165 @@
+"""Processes of a gateway that die, start or are silent while their parent does something else.
+
+Not here: one thing after the other (test_processes_steps.py)."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from threading import Event, Thread
+from typing import Any
+
+import pytest
+
+from downconvert.access.rights import Access, ConfigError
+from downconvert.gateway import processes
+from downconvert.gateway.child_process import FIRST
+from downconvert.gateway.config import GatewayConfig, Limits
+from downconvert.gateway.processes import Processes
+from downconvert.gateway.topology import Address
+from tests.ports import LOOPBACK
+from tests.waiting import wait_for
+
+from .children import Child, Children
+
+CONFIG = GatewayConfig(
+    bootstrap=(Address(LOOPBACK, 1),),
+    listen=Address(LOOPBACK, 0),
+    limits=Limits(drain_timeout=0.1),
+)
+LATER = replace(CONFIG, access=Access(is_read_only=True))
+A_MOMENT = 0.1  # seconds: for another thread to come as far as it can
+
+
+@pytest.fixture
+def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
+    found = Children()
+    monkeypatch.setattr(processes, "CONTEXT", found)
+    monkeypatch.setattr(processes, "RESTART_SECONDS", 0.05)
+    monkeypatch.setattr(processes, "ANSWER_SECONDS", 0.5)
+    yield found
+    for child in found.started:
+        if child.is_alive():
+            child.die()
+
+
+def settings(child: Child) -> GatewayConfig:
+    """Those that a child has in the end."""
+    applied = [value for what, value in child.asked if what == "reload"]
+    found: GatewayConfig = [child.config, *applied][-1]
+    return found
+
+
+def while_replaced(children: Children, does: Callable[[], object]) -> None:
+    """Lets the first child die, and another thread do something while it is replaced."""
+    thread = Thread(target=does)
+
+    def prepare(_: Child) -> None:
+        thread.start()
+        time.sleep(A_MOMENT)
+        children.prepare = lambda _: None
+
+    children.prepare = prepare
+    children.started[0].die()
+    wait_for(lambda: len(children.started) == 3)
+    thread.join()
+
+
+@pytest.mark.parametrize("dead", [0, 1])
+def test_one_that_is_dead_gets_new_settings_when_it_is_started_again(
+    children: Children, monkeypatch: pytest.MonkeyPatch, dead: int
+) -> None:
+    monkeypatch.setattr(processes, "RESTART_SECONDS", 2 * A_MOMENT)
+    with Processes(CONFIG, 2) as running:
+        children.started[dead].die()
+        running.reload(LATER)
+        assert running.config == LATER
+        wait_for(lambda: len(children.started) == 3)
+        assert [settings(one).access for one in children.started[2:]] == [LATER.access]
+        assert settings(children.started[1 - dead]).access == LATER.access
+
+
+def test_one_that_is_being_started_gets_settings_that_change_meanwhile(
+    children: Children,
+) -> None:
+    with Processes(CONFIG, 2) as running:
+        while_replaced(children, lambda: running.reload(LATER))
+        assert [settings(one).access for one in children.started[1:]] == [LATER.access] * 2
+
+
+def test_one_that_is_being_started_is_stopped_with_the_others(children: Children) -> None:
+    running = Processes(CONFIG, 2)
+    running.start()
+    while_replaced(children, running.stop)
+    assert not any(child.is_alive() for child in children.started)
+
+
+def test_those_that_have_started_are_stopped_if_another_cannot_be(children: Children) -> None:
+    def prepare(child: Child) -> None:
+        if child.number == 1:
+            raise OSError("no more processes")
+
+    children.prepare = prepare
+    with pytest.raises(OSError, match="no more processes"):
+        Processes(CONFIG, 2).start()
+    assert [child.is_alive() for child in children.started] == [False]
+
+
+def test_settings_that_no_process_takes_stay_as_they_were(children: Children) -> None:
+    with Processes(CONFIG, 2) as running:
+        for child in children.started:
+            child.answers["reload"] = OSError("it is ill")
+        with pytest.raises(OSError, match="it is ill"):
+            running.reload(LATER)
+        assert running.config == CONFIG
+
+
+def test_settings_that_one_has_taken_apply_though_another_refuses_them(
+    children: Children, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A file has changed between the two."""
+    with Processes(CONFIG, 2) as running:
+        children.started[1].answers["reload"] = ConfigError("half a certificate")
+        running.reload(LATER)
+        assert running.config == LATER
+    assert "process 77 has not taken the settings: half a certificate" in caplog.text
+
+
+def test_why_one_cannot_serve_is_no_answer_about_new_settings(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The new settings may be what it needs."""
+    with Processes(CONFIG, 2) as running:
+        monkeypatch.setattr(processes, "RESTART_SECONDS", 60.0)
+        first = children.started[0]
+        first.control.send((FIRST, ConfigError("it cannot serve")))
+        first.die()
+        running.reload(LATER)
+        assert running.config == LATER
+
+
+class Silent(dict[str, Any]):
+    """The answers of a child that is silent until it is woken."""
+
+    def __init__(self) -> None:
+        self.woken = Event()
+
+    def get(self, what: str, default: Any = None) -> Any:  # type: ignore[override]
+        self.woken.wait()
+        return super().get(what, default)
+
+
+def test_however_often_a_silent_one_is_asked_its_parent_goes_on(
+    children: Children, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its unread questions would fill the pipe after some hundreds of scrapes."""
+    monkeypatch.setattr(processes, "FIGURES_SECONDS", 0.0)
+    silent = Silent()
+    with Processes(CONFIG, 1) as running:
+        children.started[0].answers = silent
+        asking = Thread(target=lambda: [running.figures() for _ in range(600)], daemon=True)
+        asking.start()
+        asking.join(20.0)
+        assert not asking.is_alive()
+        silent.woken.set()
+        monkeypatch.setattr(processes, "FIGURES_SECONDS", 5.0)
+        assert running.figures().processes == 1

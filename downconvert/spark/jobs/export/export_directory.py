@@ -22,7 +22,7 @@ from downconvert.storage.disk.files import DISK, replace_file
 from downconvert.storage.names import TopicPartition
 from records.paths import named
 
-from .export_manifest import FOLDER, SUFFIX, Exported, is_replaced, merged, parsed
+from .export_manifest import FOLDER, SUFFIX, Exported, is_replaced, merged, overlapped, parsed
 from .export_noted import add
 from .export_plan import Settings
 from .export_result import Result, counts
@@ -86,12 +86,15 @@ class DirectoryNotes:
         self.directory = directory
         self.staging = directory / f"{STAGING}{uuid4().hex}"
         self._moving = self._folder / f"{self.staging.name}{MOVING}"
+        self._known = set(self._notes())
 
     def read(self, isolation: str, _partitions: Sequence[TopicPartition] = ()) -> Exported:
         """The contents with this isolation level, or with one that includes it. First moves the
         files of a run that died while it moved them."""
         self._finish()
-        return merged(self._notes().values(), isolation)
+        notes = self._notes()
+        self._known = set(notes)
+        return merged(notes.values(), isolation)
 
     def remove_lost(self) -> None:
         """Removes the unmoved files of killed runs."""
@@ -116,7 +119,11 @@ class DirectoryNotes:
                     replace_file(DISK, path, left)
 
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
-        """Moves the files to their places, and writes the note. Returns when all are on disk."""
+        """Moves the files to their places, and writes the note. Returns when all are on disk.
+        JobError: another run has written to the directory meanwhile."""
+        is_whole = all((self.staging / one.file).exists() for one in files)
+        if not is_whole or set(self._notes()) != self._known:
+            raise overlapped(str(self.directory))
         self._folder.mkdir(parents=True, exist_ok=True)
         replace_file(DISK, self._moving, exported.to_json().encode())
         self._move(self.staging, [one.file for one in files])
@@ -132,10 +139,12 @@ class DirectoryNotes:
     def _note(self, moving: Path, exported: Exported) -> None:
         """Makes a note count whose files are in their places."""
         before = [path for path, note in self._notes().items() if is_replaced(note, exported)]
-        DISK.rename(moving, self._folder / f"{uuid4().hex}{SUFFIX}")
+        new = self._folder / f"{uuid4().hex}{SUFFIX}"
+        DISK.rename(moving, new)
         DISK.sync_directory(self._folder)
         for path in before:  # the new note includes them
             path.unlink(missing_ok=True)
+        self._known = (self._known - set(before)) | {new}
 
     def _finish(self) -> None:
         """Moves what a run that died has left to be moved. A note that is cut off, or some of whose

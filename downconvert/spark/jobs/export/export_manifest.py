@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
+from downconvert.spark.jobs.jobs import JobError
 from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from records import RecordsError
 
@@ -162,3 +163,11 @@ def merged(notes: Iterable[Exported | None], isolation: str) -> Exported:
 def is_replaced(note: Exported | None, exported: Exported) -> bool:
     """Whether a new note includes an older one."""
     return note is None or note.isolation == exported.isolation
+
+
+def overlapped(target: str) -> JobError:
+    """The error of a run that did not have the target for itself."""
+    return JobError(
+        f"{target}: another export has written to it meanwhile, and the records of this run were "
+        "not added; run it again"
+    )

@@ -41,11 +41,20 @@ from downconvert.spark.plan.bounds import Bounds
 from downconvert.spark.plan.planner import plan_logs
 from downconvert.spark.read.rows import read_records
 from downconvert.spark.stores.parallel import in_parallel
-from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, write
+from downconvert.spark.stores.stores import below, is_stored, listed, read, remove, shown, write
 from downconvert.storage.names import TopicPartition
 
 from .export_columns import COLUMNS, DAYS, Column, are_dates, column_of, leave_out_bounds
-from .export_manifest import FOLDER, SUFFIX, Exported, Range, is_replaced, merged, parsed
+from .export_manifest import (
+    FOLDER,
+    SUFFIX,
+    Exported,
+    Range,
+    is_replaced,
+    merged,
+    overlapped,
+    parsed,
+)
 from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held, without_offsets
 
 RESULT: Final = pa.schema(
@@ -323,12 +332,34 @@ class StoredNotes:
                     write(self._names[file], left)
 
     def write(self, exported: Exported, _files: Sequence[Written]) -> None:
-        """Writes a note, and removes the notes that it includes."""
+        """Writes a note, and removes the notes that it includes. JobError: another run has written
+        to the target meanwhile."""
+        self._check_alone()
         data = exported.to_json().encode()
-        write(below(self._target, FOLDER, f"{uuid4().hex}{SUFFIX}"), data)
+        note = below(self._target, FOLDER, f"{uuid4().hex}{SUFFIX}")
+        write(note, data)
         remove(self._begun)
         self._begun.clear()
-        remove(uri for uri, note in self._notes.items() if is_replaced(note, exported))
+        before = [uri for uri, known in self._notes.items() if is_replaced(known, exported)]
+        self._notes[note] = exported
+        remove(before)
+        for uri in before:
+            del self._notes[uri]
+
+    def _check_alone(self) -> None:
+        """JobError: there is a note of another run, or another run has removed this one's files as
+        those of a killed run. Then the next run removes the rest of them."""
+        try:
+            there = {_path(one.uri) for one in listed(below(self._target, FOLDER))}
+        except FileNotFoundError:
+            there = set()
+        notes = {path for path in there if path.endswith(SUFFIX)}
+        begun = set(map(_path, self._begun))
+        if notes == set(map(_path, self._notes)) and begun <= there:
+            return
+        for uri in self._begun:
+            write(uri, b"")
+        raise overlapped(shown(self._target))
 
 
 def archive(session: SparkSession, target: str, files: Iterable[str]) -> DataFrame:

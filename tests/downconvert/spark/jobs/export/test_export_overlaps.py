@@ -1,0 +1,118 @@
+"""What comes between the beginning of a run and its note: another run, or a new leader."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from downconvert.spark.jobs.export import export_noted
+from downconvert.spark.jobs.export.export_manifest import FOLDER
+from downconvert.spark.jobs.export.export_noted import add
+from downconvert.spark.jobs.export.export_plan import Settings
+from downconvert.spark.jobs.export.export_stored import StoredNotes, write_records
+from downconvert.spark.jobs.jobs import JobError, chosen
+from downconvert.spark.jobs.progress import no_step
+from downconvert.storage.names import TopicPartition
+from tests.downconvert.spark.exporting import archived, exported
+from tests.downconvert.spark.in_process import SESSION, without_spark
+from tests.downconvert.spark.reading import partition
+from tests.downconvert.storage.logs import batch
+
+DAY = 86_400_000
+OVERLAP = "another export has written to it meanwhile"
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    partition(tmp_path / "logs", batch(0, 1, timestamp=DAY), "a-0")
+    return tmp_path / "logs"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[str]:
+    yield f"memory://{tmp_path.name}/lake"
+    fsspec.filesystem("memory").rm(f"/{tmp_path.name}", recursive=True)
+
+
+def to_store(patch: pytest.MonkeyPatch, source: Path, target: str) -> None:
+    with patch.context() as patched:
+        without_spark(patched)
+        logs, given = chosen([str(source)], ()), Settings()
+        notes = StoredNotes(target)
+        add(SESSION, logs, notes, target, name=target, settings=given, step=no_step)
+
+
+def stored(target: str) -> list[int]:
+    """The offsets in all files of a store."""
+    files, found = fsspec.filesystem("memory"), list[int]()
+    for name in files.find(target.removeprefix("memory:/")):
+        if "/topic=" in name:
+            with files.open(name) as file:
+                table = pq.ParquetFile(pa.BufferReader(file.read())).read(["offset"])
+            found += table.column(0).to_pylist()
+    return sorted(found)
+
+
+def meanwhile(patch: pytest.MonkeyPatch, what: Callable[[], object], *, is_written: bool) -> None:
+    """Does something before a run's files are written, or after that."""
+
+    def between(*given: Any, **options: Any) -> object:
+        patch.setattr(export_noted, "write_records", write_records)
+        if not is_written:
+            what()
+        found = write_records(*given, **options)
+        if is_written:
+            what()
+        return found
+
+    patch.setattr(export_noted, "write_records", between)
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_of_two_runs_at_once_one_adds_its_records_to_a_directory(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    lake = tmp_path / "lake"
+    with monkeypatch.context() as patch:
+        other = partial(exported, monkeypatch, source, lake)
+        meanwhile(patch, other, is_written=is_written)
+        with pytest.raises(JobError, match=OVERLAP):
+            exported(monkeypatch, source, lake)
+    assert [row[2] for row in archived(lake)] == [0, 1]
+    partition(source, batch(2, timestamp=DAY), "a-0", 2)
+    exported(monkeypatch, source, lake)
+    assert [row[2] for row in archived(lake)] == [0, 1, 2]
+    assert len(list((lake / FOLDER).iterdir())) == 1
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_of_two_runs_at_once_one_adds_its_records_to_a_store(
+    source: Path, store: str, monkeypatch: pytest.MonkeyPatch, is_written: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        other = partial(to_store, monkeypatch, source, store)
+        meanwhile(patch, other, is_written=is_written)
+        with pytest.raises(JobError, match=OVERLAP):
+            to_store(monkeypatch, source, store)
+    partition(source, batch(2, timestamp=DAY), "a-0", 2)
+    to_store(monkeypatch, source, store)
+    assert stored(store) == [0, 1, 2]
+    there = StoredNotes(store).read("read_uncommitted")
+    assert there.ranges == {TopicPartition("a", 0): [(0, 3)]}
+
+
+def test_a_run_whose_files_another_one_took_for_those_of_a_killed_one_is_not_noted(
+    source: Path, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        meanwhile(patch, lambda: StoredNotes(store).remove_lost(), is_written=True)
+        with pytest.raises(JobError, match=OVERLAP):
+            to_store(monkeypatch, source, store)
+    assert StoredNotes(store).read("read_uncommitted").ranges == {}
+    to_store(monkeypatch, source, store)
+    assert stored(store) == [0, 1]

@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.jobs.progress import Step
-from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.segment_files import PartitionLog, are_mounted
 from downconvert.spark.options.options import Options
+from downconvert.spark.stores.parallel import in_parallel
 from downconvert.storage.names import TopicPartition
 
-from .export_epochs import Facts, known_epoch
+from .export_epochs import UNKNOWN, Facts, known_epoch
 from .export_manifest import Exported
 from .export_plan import (
     Settings,
@@ -108,6 +109,7 @@ def add(
         if plan.is_bounded:  # otherwise damage ends the run
             given["endingOffsets"] = as_json(until)
         options = Options.parse({"path": target, **given}, streaming=False)
+        epochs = _epochs_before(named, facts, until)
         run_id = uuid4().hex
         notes.begin(run_id)
         written, lost = write_records(
@@ -120,13 +122,15 @@ def add(
             held=held,
             is_complete=is_complete,
         )
+        _check_unchanged(named, facts, there, until, epochs)
         wholes = {log: (starts[log], end) for log, end in until.items()}
         tried.add(Exported(there.isolation, ranges={log: [one] for log, one in wholes.items()}))
         ranges = {log: without(one, lost.get(log, ())) for log, one in wholes.items()}
         if any(ranges.values()):
             there.files |= {one.file for one in written}
             there.add(identity_of(logs, facts, there.isolation))
-            there.add(Exported(there.isolation, ranges=ranges))
+            ends = {log: {until[log]: epoch} for log, epoch in epochs.items()}
+            there.add(Exported(there.isolation, ranges=ranges, epochs=ends))
             there.add(Exported(there.isolation, epochs=_epochs(named, facts, there)))
             there.files |= unnoted.within(there)
             notes.write(there, written)
@@ -163,6 +167,41 @@ def _known(
     return there
 
 
+def _epochs_before(
+    logs: Sequence[PartitionLog],
+    facts: Mapping[TopicPartition, Facts],
+    offsets: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """The leader epochs of the records before these offsets, of logs in which they are known."""
+    names = [log.topic_partition for log in logs]
+    found = in_parallel(
+        lambda log: known_epoch(log, facts[log.topic_partition], offsets[log.topic_partition]),
+        logs,
+        is_mounted=are_mounted(logs),
+    )
+    return {name: epoch for name, epoch in zip(names, found, strict=True) if epoch != UNKNOWN}
+
+
+def _check_unchanged(
+    logs: Sequence[PartitionLog],
+    facts: Mapping[TopicPartition, Facts],
+    there: Exported,
+    until: Mapping[TopicPartition, int],
+    epochs: Mapping[TopicPartition, int],
+) -> None:
+    """JobError: a later leader has truncated a log since the run began. `until`: where the records
+    of this run end. `epochs`: of the last of them, before they were read."""
+    now = _epochs_before(logs, facts, until)
+    changed = {one.name for one in changes(logs, facts, there)}
+    changed |= {name for name, epoch in now.items() if epochs.get(name, epoch) != epoch}
+    if changed:
+        names = ", ".join(map(str, sorted(changed)))
+        raise JobError(
+            f"{names}: a later leader has truncated them during the run, whose records were not "
+            "added; run it again"
+        )
+
+
 def _epochs(
     logs: Sequence[PartitionLog], facts: Mapping[TopicPartition, Facts], there: Exported
 ) -> dict[TopicPartition, dict[int, int]]:
@@ -172,7 +211,7 @@ def _epochs(
         name = log.topic_partition
         known = there.epochs.get(name, {})
         for _, end in there.ranges.get(name, ()):
-            epoch = known.get(end, known_epoch(log, facts[name], end))
+            epoch = known[end] if end in known else known_epoch(log, facts[name], end)
             if epoch >= 0:
                 found.setdefault(name, {})[end] = epoch
     return found

@@ -13,7 +13,7 @@ import pytest
 from downconvert.spark.jobs.export import export_noted
 from downconvert.spark.jobs.export.export_manifest import FOLDER
 from downconvert.spark.jobs.export.export_noted import add
-from downconvert.spark.jobs.export.export_plan import Settings
+from downconvert.spark.jobs.export.export_plan import Settings, bounds_of
 from downconvert.spark.jobs.export.export_stored import StoredNotes, write_records
 from downconvert.spark.jobs.jobs import JobError, chosen
 from downconvert.spark.jobs.progress import no_step
@@ -116,3 +116,54 @@ def test_a_run_whose_files_another_one_took_for_those_of_a_killed_one_is_not_not
     assert StoredNotes(store).read("read_uncommitted").ranges == {}
     to_store(monkeypatch, source, store)
     assert stored(store) == [0, 1]
+
+
+def log(source: Path, *epochs: tuple[int, int, int], size: int = 10) -> None:
+    """A log of epochs: the epoch, and its offsets from one up to another. `size`: of the values of
+    epoch 1, others have 10 bytes."""
+    batches = [
+        batch(offset, timestamp=DAY, size=size if epoch else 10, leader_epoch=epoch)
+        for epoch, start, end in epochs
+        for offset in range(start, end)
+    ]
+    partition(source, b"".join(batches), "a-0")
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+@pytest.mark.parametrize("size", [10, 11])
+def test_records_that_are_truncated_during_a_run_are_not_noted_as_those_of_the_new_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool, size: int
+) -> None:
+    """At once, or by the next run, if the last record is not at its place in the file any more."""
+    source, lake = tmp_path / "logs", tmp_path / "lake"
+    log(source, (0, 0, 10))
+    with monkeypatch.context() as patch:
+        later = partial(log, source, (0, 0, 7), (1, 7, 12), size=size)
+        meanwhile(patch, later, is_written=is_written)
+        with pytest.raises(JobError, match="a later leader has truncated"):
+            for _ in range(2):
+                exported(monkeypatch, source, lake)
+    there = exported(monkeypatch, source, lake, repair=True)
+    assert there.epochs == {TopicPartition("a", 0): {12: 1}}
+    assert [(row[2], len(row[3])) for row in archived(lake)] == [
+        (offset, size if offset >= 7 else 10) for offset in range(12)
+    ]
+
+
+def test_a_truncation_between_the_check_of_what_is_there_and_the_plan_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = tmp_path / "logs", tmp_path / "lake"
+    log(source, (0, 0, 5))
+    exported(monkeypatch, source, lake)
+
+    def later(*given: Any) -> object:
+        log(source, (0, 0, 3), (1, 3, 8), size=11)
+        return bounds_of(*given)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(export_noted, "bounds_of", later)
+        with pytest.raises(JobError, match="a-0: a later leader has truncated"):
+            exported(monkeypatch, source, lake)
+    exported(monkeypatch, source, lake, repair=True)
+    assert [len(row[3]) for row in archived(lake)] == [10] * 3 + [11] * 5

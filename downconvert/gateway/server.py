@@ -149,7 +149,8 @@ class Gateway(Startable):
         tokens = self.config.identities.tokens
         if tokens is not None and tokens.failure is not None:
             reasons.append(f"the keys of tokens: {tokens.failure}")
-        return [*reasons, *(f"broker {n}: {why}" for n, why in self.topology.unserved.items())]
+        unserved = dict(self.topology.unserved)  # the event loop changes it
+        return [*reasons, *(f"broker {n}: {why}" for n, why in unserved.items())]
 
     def figures(self) -> Figures:
         figures = Figures(

@@ -11,8 +11,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
 from downconvert.access.rights import Access, parse_network
 from downconvert.broker import Broker
-from downconvert.gateway.config import Limits
+from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.server import Gateway
+from downconvert.gateway.topology import Address
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.broker.asking import frame
@@ -295,3 +296,18 @@ def test_who_takes_more_than_its_rate_is_answered_and_then_waits(
             assert time.monotonic() - started > sum(sizes) / rate - 1 - 0.1
         assert sum(sizes) > 8_000
         assert running.figures().throttled["Fetch"] > 0.5
+
+
+def test_brokers_without_a_port_are_named_while_others_are_noted() -> None:
+    """The event loop notes them, while a page of another thread shows them."""
+    running = Gateway(GatewayConfig(bootstrap=(Address(LOOPBACK, 1),)))
+    unserved = running.topology.unserved
+
+    class Reason(str):
+        def __format__(self, _: str) -> str:
+            unserved[len(unserved)] = "another"
+            return "in use"
+
+    unserved[0] = Reason()
+    assert running.unready()[-1] == "broker 0: in use"
+    assert running.unready()[-1] == "broker 1: another"

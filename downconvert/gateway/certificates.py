@@ -8,6 +8,7 @@ Not here: handshakes (reception.py), reading a certificate's end (expiry.py)."""
 import ssl
 import warnings
 from pathlib import Path
+from threading import Lock
 from typing import Final
 
 from downconvert.access.rights import ConfigError
@@ -33,41 +34,48 @@ FileState = tuple[int, ...] | None
 
 
 class Certificates:
-    """Contexts for later connections. ConfigError: a file is invalid."""
+    """Contexts for later connections. Thread-safe. ConfigError: a file is invalid."""
 
     server: ssl.SSLContext | None  # for clients; None: they do not use TLS
     cluster: ssl.SSLContext | None  # for connections to the cluster, likewise
     valid_until: float | None  # seconds since the epoch; None: there is no listener with TLS
 
     def __init__(self, config: GatewayConfig) -> None:
+        self._lock = Lock()  # else files of former settings could replace those of later ones
         self._failure = ""
         self.read(config)
 
     def read(self, config: GatewayConfig) -> None:
-        """Reads all files. ConfigError: a file is invalid. The contexts are unchanged."""
+        """Reads all files of these settings. ConfigError: a file is invalid. The contexts are
+        unchanged."""
+        with self._lock:
+            self._read(config)
+
+    def _read(self, config: GatewayConfig) -> None:
         states = _states(config)  # before they are read: what changes meanwhile is read again
         server, cluster = server_context(config), tls_context(config.security)
-        until = None if config.tls_cert is None else valid_until(Path(config.tls_cert))
+        until = None if config.tls_cert is None else _until(config.tls_cert)
         # New ones: authorities and TLS sessions of the former are not trusted any more.
         self.server, self.cluster, self.valid_until = server, cluster, until
-        self._states, self._failure = states, ""
+        self._config, self._states, self._failure = config, states, ""
         if config.takes_old_tls:
             LOG.warning("clients may speak TLS %s, which is not safe", config.tls_min_version)
 
-    def look(self, config: GatewayConfig) -> None:
+    def look(self) -> None:
         """Reads the files again if one of them has changed. The old contexts stay while the files
         do not fit, such as a new certificate before its new key is written."""
-        states = _states(config)
-        if states == self._states:
-            return
-        try:
-            self.read(config)
-        except ConfigError as error:
-            if str(error) != self._failure:
-                self._failure = str(error)
-                LOG.warning("a certificate has changed, and the former is used on: %s", error)
-        else:
-            LOG.info("certificates have been read again: a file has changed")
+        with self._lock:
+            if _states(self._config) == self._states:
+                return
+            try:
+                self._read(self._config)
+            except ConfigError as error:
+                if str(error) != self._failure:
+                    self._failure = str(error)
+                    text = "a certificate has changed, and the former is used on: %s"
+                    LOG.warning(text, error)
+            else:
+                LOG.info("certificates have been read again: a file has changed")
 
 
 def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
@@ -88,6 +96,15 @@ def server_context(config: GatewayConfig) -> ssl.SSLContext | None:
     except TlsError as error:
         raise ConfigError(str(error)) from None
     return context
+
+
+def _until(certificate: str) -> float:
+    """When a certificate that OpenSSL has loaded expires. ConfigError: its file has changed since,
+    and is not whole."""
+    try:
+        return valid_until(Path(certificate))
+    except (OSError, ValueError, IndexError, StopIteration):
+        raise ConfigError(f"tls_cert {certificate}: it changed while it was read") from None
 
 
 def _limit(context: ssl.SSLContext, config: GatewayConfig) -> None:

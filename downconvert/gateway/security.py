@@ -56,4 +56,7 @@ def tls_context(security: ClusterSecurity) -> ssl.SSLContext | None:
             load_pair(context, Path(security.cert_file), key, ("cert_file", "key_file"))
     except TlsError as error:
         raise ConfigError(f"{error} (TLS to the cluster)") from None
+    except OSError:  # when it was read again
+        text = f"ca_file {security.ca_file}: it changed while it was read (TLS to the cluster)"
+        raise ConfigError(text) from None
     return context

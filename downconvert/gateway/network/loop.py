@@ -240,7 +240,7 @@ class ServingLoop:
         while True:
             await asyncio.sleep(SECOND)
             self._gateway.lines.write_omitted(self._loop.time())
-            self._gateway.certificates.look(self._gateway.config)
+            self._gateway.certificates.look()
             trimming.look(len(self._gateway.places))
 
     # --- connections

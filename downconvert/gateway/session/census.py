@@ -193,12 +193,12 @@ class ClientCensus:
 
     def _known(self, key: ClientKey) -> ClientUse:
         """The counts that a key belongs to by now."""
-        if (found := self._old.get(key)) is not None:
-            return found
         for table in (self._old, self._current):
-            for one in (key, _by_pattern(key), _by_prefix(key)):
-                if one in table:
-                    return table[one]
+            if (found := table.get(key)) is not None:
+                return found
+        for common in (_by_pattern(key), _by_prefix(key)):
+            if (found := self._old.get(common)) is not None:
+                return found
         return self._others.setdefault(_others(key), ClientUse(first_seen=0.0, merged=0))
 
 

@@ -127,6 +127,17 @@ def test_one_whose_codec_was_changed_needs_the_gateway() -> None:
     assert "old" in names(seen)
 
 
+def test_one_whose_codec_was_changed_is_counted_once_beside_those_like_it() -> None:
+    seen = ClientCensus(FEW)
+    for number in range(FEW + 1):
+        seen.count(client(f"pod-{number}"), number, translated=True)
+    assert names(seen) & {"pod-*"}  # they were merged
+    seen.recoded(seen.count(client("pod-99"), 99.0, translated=False), 1)
+    rows = {row["client_id"]: (row["requests"], row["translated"]) for row in seen.rows()}
+    assert rows["pod-99"] == (1, 1)
+    assert sum(requests for requests, _ in rows.values()) == FEW + 2
+
+
 def test_apis_and_versions_that_nobody_has_make_no_rows() -> None:
     seen = ClientCensus(FEW)
     for number in range(10_000):

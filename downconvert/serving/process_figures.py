@@ -2,10 +2,14 @@
 
 import os
 import resource
+import sys
 import tempfile
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
+
+from records.units import KiB
 
 DISTRIBUTION: Final = "lazy-downconvert"
 STATM: Final = Path("/proc/self/statm")
@@ -13,10 +17,12 @@ OPEN_FILES: Final = Path("/proc/self/fd")
 
 
 def resident_bytes() -> int:
-    """Resident memory of this process."""
-    if STATM.exists():
+    """Resident memory of this process. The maximum so far, if the system does not tell it, or all
+    files that the process may open are open."""
+    with suppress(OSError):
         return int(STATM.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # macOS: the maximum so far
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most if sys.platform == "darwin" else most * KiB
 
 
 def cpu_seconds() -> float:

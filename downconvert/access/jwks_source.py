@@ -81,8 +81,9 @@ class JwksSource:
 
     @property
     def is_renewing(self) -> bool:
-        """Whether the document is being read, or is about to be."""
-        return self._is_renewing
+        """Whether the document is being read, or is about to be. After that, `jwks` has its
+        keys."""
+        return self._is_renewing and not self._is_stopped
 
     def miss(self) -> None:
         """A key is unknown: reads the document again, unless that was just done for one."""
@@ -101,7 +102,9 @@ class JwksSource:
 
     def renew(self) -> float:
         """Reads the document. Returns the seconds until the next renewal."""
-        self._wake.clear()
+        with self._lock:
+            self._is_renewing = True
+            self._wake.clear()
         try:
             self._jwks = Jwks.parse(self._read())
         except (OSError, HTTPException, ValueError, ConfigError) as error:

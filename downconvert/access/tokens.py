@@ -137,7 +137,8 @@ class Tokens:
                 payload = jwks.check(text, header)
             except UnknownKeyError:
                 self.source.miss()
-                if waits and self.source.is_renewing:
+                may_be_known = self.source.is_renewing or self.source.jwks is not jwks
+                if waits and may_be_known:
                     raise NoKeyYetError from None
                 raise
         except (SignatureError, UnicodeDecodeError) as error:
@@ -146,9 +147,10 @@ class Tokens:
         return _claims(payload, self.settings, now)
 
     def _keys(self, *, waits: bool) -> "Jwks":
+        is_renewing = self.source.is_renewing  # first: it ends when they are there
         jwks = self.source.jwks
         if jwks is None:
-            if waits and self.source.is_renewing:
+            if waits and is_renewing:
                 raise NoKeyYetError
             raise TokenError(f"there are no keys: {self.source.failure}")
         return jwks
@@ -156,15 +158,29 @@ class Tokens:
 
 def keep(former: Tokens | None, latter: Tokens | None) -> Tokens | None:
     """The object to use after settings have been read again. If they are the same, the former one,
-    which reads its keys again; else the latter, which is started, while the former stops."""
-    if former is not None and latter is not None and former.settings == latter.settings:
+    which reads its keys again; else the latter, which is started, while the former stops.
+
+    If only the conditions are others, both use the former's keys: clients that are connected log in
+    again by the former conditions, when their tokens expire."""
+    if former is not None and latter is not None and _have_same_keys(former, latter):
         former.renew()
-        return former
+        latter.source = former.source
+        return former if former.settings == latter.settings else latter
     if latter is not None:
         latter.start()
     if former is not None:
         former.stop()
     return latter
+
+
+def _have_same_keys(former: Tokens, latter: Tokens) -> bool:
+    """Whether both read the same document in the same way."""
+    one, other = former.settings, latter.settings
+    return (one.jwks, one.ca_file, one.renew_seconds) == (
+        other.jwks,
+        other.ca_file,
+        other.renew_seconds,
+    )
 
 
 def _claims(payload: bytes, settings: TokenSettings, now: float) -> Claims:

@@ -83,6 +83,32 @@ def test_keys_that_are_not_known_cause_one_renewal_a_minute() -> None:
     source.stop()
 
 
+def test_a_document_is_being_read_for_whatever_reason() -> None:
+    """Clients whose key may be in it wait for it."""
+    seen: list[bool] = []
+
+    def read() -> bytes:
+        seen.append(source.is_renewing)
+        if len(seen) == 1:
+            raise OSError("away")
+        return document(jwk("rsa"))
+
+    source = JwksSource("keys", read, 3600)
+    source.renew()
+    assert not source.is_renewing
+    source.renew()  # the next try
+    assert not source.is_renewing
+    assert seen == [True, True]
+
+
+def test_nobody_waits_for_keys_that_are_read_no_more() -> None:
+    source = JwksSource("keys", Published(document(jwk("rsa"))), 3600)
+    source.start()
+    source.stop()
+    source.renew_soon()
+    assert not source.is_renewing
+
+
 # --- where documents are
 
 

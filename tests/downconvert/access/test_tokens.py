@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from downconvert.access.jwks import Jwks
+from downconvert.access.jwks_source import JwksSource
 from downconvert.access.rights import ConfigError
 from downconvert.access.tokens import NoKeyYetError, TokenError, Tokens, TokenSettings, keep
-from tests.tokens import AUDIENCE, ISSUER, jwk, token, write
+from tests.tokens import AUDIENCE, ISSUER, document, jwk, token, write
 from tests.waiting import wait_for
 
 NOW = 1_700_000_000.0
@@ -143,6 +145,56 @@ def test_the_same_settings_keep_their_keys(tmp_path: Path) -> None:
     other = made(tmp_path, issuer="https://other.test")
     assert keep(former, other) is other
     assert keep(other, None) is None
+
+
+def test_clients_of_former_conditions_get_new_keys_too(tmp_path: Path) -> None:
+    """They stay connected, and log in again when their tokens expire."""
+    former, later = made(tmp_path, jwk("rsa")), made(tmp_path, jwk("rsa"), scope=("write",))
+    former.start()
+    assert keep(former, later) is later
+    write(tmp_path, jwk("p256"))
+    later.renew()
+    wait_for(lambda: not later.source.is_renewing)
+    assert former.judge(token(NOW), NOW, waits=False).name == "ann"
+    assert later.judge(token(NOW, scope="write"), NOW, waits=False).name == "ann"
+    with pytest.raises(TokenError, match="scope"):
+        later.judge(token(NOW), NOW, waits=False)
+    elsewhere = Tokens(TokenSettings(jwks=str(tmp_path / "k"), issuer=ISSUER, audience=("a",)))
+    assert keep(later, elsewhere) is elsewhere
+    assert elsewhere.source is not later.source
+    assert keep(elsewhere, None) is None
+
+
+class Renewing(JwksSource):
+    """A source whose thread ends reading new keys while a token is judged: right after the token's
+    keys were looked at."""
+
+    def __init__(self, *found: Jwks | None) -> None:
+        super().__init__("keys", lambda: b"", 3600)
+        self.found = list(found)
+
+    @property
+    def jwks(self) -> Jwks | None:
+        return self.found.pop(0) if self.is_renewing else self.found[0]
+
+    @property
+    def is_renewing(self) -> bool:
+        return len(self.found) > 1
+
+    def miss(self) -> None:
+        """They were asked for by another token already."""
+
+
+@pytest.mark.parametrize("has_others", [True, False])
+def test_a_key_that_arrives_while_its_token_is_judged_is_looked_for_again(
+    tmp_path: Path, has_others: bool
+) -> None:
+    tokens = made(tmp_path)
+    before, after = Jwks.parse(document(jwk("rsa"))), Jwks.parse(document(jwk("p256")))
+    tokens.source = Renewing(before if has_others else None, after)
+    with pytest.raises(NoKeyYetError):
+        tokens.judge(token(NOW), NOW, waits=True)
+    assert tokens.judge(token(NOW), NOW, waits=True).name == "ann"
 
 
 @pytest.mark.parametrize(

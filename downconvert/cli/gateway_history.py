@@ -55,6 +55,8 @@ class History:
         try:
             with whole_file(self._path) as file:
                 file.write(json.dumps(page).encode())
+                file.flush()
+                os.fsync(file.fileno())  # a name without content could stay after a power failure
         except OSError as error:
             if not self._has_failed:
                 LOG.warning("%s: the history cannot be written: %s", self._path, error)

@@ -1,12 +1,15 @@
 """When can the gateway be removed? The history, across restarts and for several gateways."""
 
 import json
+import os
 import time
 from pathlib import Path
 
 import pytest
 
+from downconvert.cli.gateway_history import History
 from downconvert.cli.report_topics import conclusion, joined
+from downconvert.gateway.clusters import ONLY
 from downconvert.protocol.schemas import ApiKey
 from tests.downconvert.gateway.talk import fetch_body
 from tests.ports import LOOPBACK, free_ports
@@ -38,6 +41,21 @@ def test_dates_survive_a_restart_of_the_gateway(
             assert "No old version was seen since" in command(*report).out
             assert running.end()[0] == 0
     assert json.loads(file.read_text())["rows"] == [["t", "", seconds]]
+
+
+def test_a_history_is_on_the_disk_before_it_replaces_the_former(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a power failure there is one of the two. With half of one no gateway starts."""
+    file, synced = tmp_path / "history.json", list[int]()
+
+    def fsync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_size)
+        assert not file.exists()
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    History(file).store({ONLY: [("t", "ann", 5.0)]})
+    assert synced == [file.stat().st_size]
 
 
 def test_the_reports_of_several_gateways_are_one(port: int, command: Command) -> None:

@@ -6,8 +6,10 @@ gateway's observing.py)."""
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from socket import socket
 from socketserver import ThreadingMixIn
 from threading import Thread
+from time import sleep
 from typing import Any, Final, Self, TypeAlias
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -107,6 +109,14 @@ class Pages:
 
 class _Server(ThreadingMixIn, WSGIServer):
     daemon_threads = True
+
+    def get_request(self) -> tuple[socket, Any]:
+        """The next client. OSError: it has gone, or there are too many files."""
+        try:
+            return super().get_request()
+        except OSError:
+            sleep(POLL_SECONDS)  # a client that cannot be accepted stays ready to be
+            raise
 
 
 class _Handler(WSGIRequestHandler):

@@ -1,10 +1,16 @@
-"""The page of metrics."""
+"""The page of metrics, and the server of pages."""
 
+import socket
+import time
+from socketserver import TCPServer
+from typing import Any
 from wsgiref.util import setup_testing_defaults
 
+import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from downconvert.serving.pages import metrics_page
+from downconvert.serving.pages import Pages, metrics_page, text_page
+from tests.descriptors import no_more_files
 
 
 def page(registry: CollectorRegistry, query: str = "") -> str:
@@ -31,3 +37,28 @@ def test_some_metrics_are_selected_by_name() -> None:
     assert "requests_total 3.0" in shown
     assert "answered" not in shown
     assert "_created" not in shown
+
+
+def test_a_client_that_cannot_be_accepted_is_tried_a_few_times_and_served_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All files that the process may open are open. Its other clients need the processor."""
+    tries, accept = list[float](), TCPServer.get_request
+
+    def counted(server: TCPServer) -> Any:
+        tries.append(time.monotonic())
+        return accept(server)
+
+    monkeypatch.setattr(TCPServer, "get_request", counted)
+    with (
+        Pages("127.0.0.1", 0, {"/": text_page(lambda: "here")}) as pages,
+        socket.socket() as client,
+    ):
+        with no_more_files():
+            client.connect((pages.where.host, pages.where.port))
+            time.sleep(0.3)
+        assert 0 < len(tries) < 20
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        client.settimeout(10.0)
+        with client.makefile("rb") as answer:
+            assert answer.read().endswith(b"here")

@@ -1,7 +1,6 @@
 """What a process says of itself and of its disk."""
 
 import os
-import resource
 import tempfile
 from pathlib import Path
 from time import process_time
@@ -9,6 +8,7 @@ from time import process_time
 import pytest
 
 from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
+from tests.descriptors import no_more_files
 
 
 class Disk:
@@ -45,10 +45,6 @@ def test_the_time_of_all_threads_counts() -> None:
 def test_the_memory_is_told_while_no_more_file_can_be_opened() -> None:
     """Clients may have taken all. A server that tells its figures must not end for that."""
     before = resident_bytes()
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
-    try:
+    with no_more_files():
         found = resident_bytes()
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert before // 2 < found < before * 100

@@ -6,6 +6,8 @@ sockets.
 
 Not here: the parent (processes.py)."""
 
+import errno
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -49,7 +51,12 @@ class HandedListeners:
         if code:
             text = self._parent.recv(length, socket.MSG_WAITALL) if length else b""
             raise OSError(code, text.decode(errors="replace"))
-        return [socket.socket(fileno=file) for file in files]
+        opened = [socket.socket(fileno=file) for file in files]
+        if len(opened) < length:  # the system drops those that the child has no descriptors for
+            for one in opened:
+                one.close()
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return opened
 
     def close(self, node_id: int) -> None:
         with suppress(OSError):

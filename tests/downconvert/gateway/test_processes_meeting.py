@@ -2,6 +2,7 @@
 
 Not here: one thing after the other (test_processes_steps.py)."""
 
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -12,7 +13,7 @@ import pytest
 
 from downconvert.access.rights import Access, ConfigError
 from downconvert.gateway import processes
-from downconvert.gateway.child_process import FIRST
+from downconvert.gateway.child_process import ANSWER, FIRST, HandedListeners
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.processes import Processes
 from downconvert.gateway.topology import Address
@@ -163,3 +164,16 @@ def test_however_often_a_silent_one_is_asked_its_parent_goes_on(
         silent.woken.set()
         monkeypatch.setattr(processes, "FIGURES_SECONDS", 5.0)
         assert running.figures().processes == 1
+
+
+@pytest.mark.parametrize("arrive", [0, 1])
+def test_sockets_that_the_system_drops_are_an_error_in_the_child(arrive: int) -> None:
+    """It does so if the child has no more descriptors. Otherwise a broker's port had no clients
+    served, and the child never asked again."""
+    parents, childs = socket.socketpair()
+    opened = [socket.create_server((LOOPBACK, 0)) for _ in range(2)]
+    with parents, childs, opened[0], opened[1]:
+        files = [one.fileno() for one in opened[:arrive]]
+        socket.send_fds(parents, [ANSWER.pack(0, 2)], files)
+        with pytest.raises(OSError, match="Too many open files"):
+            HandedListeners(childs).copies(5, 7_000)

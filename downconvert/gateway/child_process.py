@@ -29,6 +29,9 @@ REQUEST: Final = Struct(">?ii")  # whether a node is gone, its id, its port
 ANSWER: Final = Struct(">iB")
 SOCKETS_MAX: Final = 64  # addresses of one host
 FIRST: Final = 0  # the number of the question whether it serves
+# They are for the parent. A child begins with them blocked, because they would end it until it
+# ignores them.
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_SECONDS: Final = 1.0  # between two checks whether it still serves
 Configure = Callable[[], Callable[[], object]]  # sets up logging; the result ends it
 
@@ -75,8 +78,9 @@ def serve(
 ) -> None:
     """Runs a child process: serves until the parent tells it to stop, or has died."""
     # Terminals and service managers signal all processes. The parent decides what to do.
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     end_logging = configure()
     try:
         _serve(control, HandedListeners(sockets), config, ledgers)

@@ -8,10 +8,11 @@ Limits of connections and memory are for the whole gateway: each child has an eq
 children share clients' rates, of connections too, and waits after failed logins
 (shared_ledger.py)."""
 
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from multiprocessing import get_context
@@ -26,7 +27,7 @@ from records.logged import log_of, with_log_fields
 
 from . import child_process
 from .changes import applicable
-from .child_process import ANSWER, FIRST, REQUEST, Configure
+from .child_process import ANSWER, FIRST, REQUEST, SIGNALS, Configure
 from .config import GatewayConfig
 from .figures import Figures, Process, total
 from .network.listeners import Listeners
@@ -228,12 +229,13 @@ class _Child:
         self._unanswered = 0
         self._control, control = CONTEXT.Pipe()
         self.sockets, sockets = socket.socketpair()
-        self.process = CONTEXT.Process(
-            target=child_process.serve,
-            args=(control, sockets, config, configure, ledgers),
-            name=f"gateway-{number}",
-        )
-        self.process.start()
+        with _signals_blocked():
+            self.process = CONTEXT.Process(
+                target=child_process.serve,
+                args=(control, sockets, config, configure, ledgers),
+                name=f"gateway-{number}",
+            )
+            self.process.start()
         control.close()
         sockets.close()
         self._lock = Lock()
@@ -299,6 +301,16 @@ class _Child:
         with self._lock:
             self._control.close()
         self.sockets.close()
+
+
+@contextmanager
+def _signals_blocked() -> Iterator[None]:
+    """A process that is started meanwhile begins with them blocked. This one gets them later."""
+    former = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
 def _share(config: GatewayConfig, count: int) -> GatewayConfig:

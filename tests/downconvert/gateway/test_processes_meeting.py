@@ -2,20 +2,23 @@
 
 Not here: one thing after the other (test_processes_steps.py)."""
 
+import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from multiprocessing import Pipe
 from threading import Event, Thread
 from typing import Any
 
 import pytest
 
 from downconvert.access.rights import Access, ConfigError
-from downconvert.gateway import processes
-from downconvert.gateway.child_process import ANSWER, FIRST, HandedListeners
+from downconvert.gateway import child_process, processes
+from downconvert.gateway.child_process import ANSWER, FIRST, SIGNALS, HandedListeners
 from downconvert.gateway.config import GatewayConfig, Limits
 from downconvert.gateway.processes import Processes
+from downconvert.gateway.session.shared import Ledgers
 from downconvert.gateway.topology import Address
 from tests.ports import LOOPBACK
 from tests.waiting import wait_for
@@ -177,3 +180,32 @@ def test_sockets_that_the_system_drops_are_an_error_in_the_child(arrive: int) ->
         socket.send_fds(parents, [ANSWER.pack(0, 2)], files)
         with pytest.raises(OSError, match="Too many open files"):
             HandedListeners(childs).copies(5, 7_000)
+
+
+def blocked() -> set[int]:
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+
+
+def test_signals_for_all_processes_end_none_that_is_being_started(children: Children) -> None:
+    """Not even before it can say that it ignores them."""
+    before, seen = blocked(), list[set[int]]()
+    children.prepare = lambda _: seen.append(blocked())
+    with Processes(CONFIG, 2):
+        assert seen == [before | set(SIGNALS)] * 2
+        assert blocked() == before
+
+
+def test_a_child_blocks_no_signals_once_it_ignores_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    ignored: list[tuple[int, object]] = []
+    monkeypatch.setattr(signal, "signal", lambda *given: ignored.append(given))
+    parents, childs = Pipe()
+    ours, theirs = socket.socketpair()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        with parents, childs, ours, theirs:
+            config = replace(CONFIG, spool_dir="/no/such/directory")
+            child_process.serve(childs, theirs, config, lambda: bool, Ledgers())
+        assert not blocked() & set(SIGNALS)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    assert ignored == [(number, signal.SIG_IGN) for number in SIGNALS]

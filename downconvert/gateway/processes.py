@@ -272,7 +272,7 @@ class _Child:
             answered = None
             while answered != number:  # drops late answers to earlier questions
                 answered, answer = self._next_answer(deadline)
-        except EOFError as error:
+        except (EOFError, ConnectionError) as error:
             raise OSError(f"process {self.process.pid} of the gateway has died") from error
         if isinstance(answer, Exception):
             raise answer

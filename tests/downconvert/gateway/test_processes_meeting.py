@@ -209,3 +209,27 @@ def test_a_child_blocks_no_signals_once_it_ignores_them(monkeypatch: pytest.Monk
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     assert ignored == [(number, signal.SIG_IGN) for number in SIGNALS]
+
+
+@pytest.mark.parametrize("unread", [0, 1])
+def test_one_that_dies_before_it_answers_is_named(children: Children, unread: int) -> None:
+    """The system reports the end of one that has not read its last question in another way."""
+
+    def prepare(child: Child) -> None:
+        ends_when_asked(child, unread)
+
+    children.prepare = prepare
+    with pytest.raises(OSError, match="process 77 of the gateway has died"):
+        Processes(CONFIG, 1).start()
+
+
+def ends_when_asked(child: Child, unread: int) -> None:
+    """Lets a child end as soon as it has its first question, which it has read or not."""
+
+    def end() -> None:
+        child.control.poll(5.0)
+        if not unread:
+            child.control.recv()
+        child.die()
+
+    child.start = Thread(target=end).start  # type: ignore[method-assign]

@@ -10,6 +10,7 @@ import pytest
 from downconvert.gateway.network.ended import ConnectionEndedError
 from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.session.spool import Spool
+from downconvert.serving.buffered_send import MemoryBudget
 
 from .test_delivery_steps import Client, Pool, begun, delivery, replying
 
@@ -91,5 +92,34 @@ def test_a_response_that_ends_early_ends_the_connection_and_the_socket_is_given_
             await one.receive(upstreams, spool, steps, lambda: None)
         assert upstream.lent == 0
         assert await one.advance(steps, lambda: None) == HangUp("over")  # receives no more
+
+    asyncio.run(use())
+
+
+@pytest.mark.parametrize("has_thread", [True, False])
+def test_what_was_read_before_is_counted_while_the_response_waits_for_a_thread(
+    sockets: tuple[socket.socket, socket.socket], has_thread: bool
+) -> None:
+    """Thousands of responses may wait, and each has a buffer of bytes."""
+    near, far = sockets
+    far.setblocking(True)
+    budget = MemoryBudget(1 << 20)
+
+    async def use() -> None:
+        spool = Spool(200_000, budget=budget)
+        upstreams: Any = Upstream(near, bytes(5000))
+        pool = Pool(1000 if has_thread else 0)
+        held: list[int] = []
+        run = pool.run
+
+        async def begin(turn: Callable[[], Any]) -> Any:
+            held.append(budget.held)
+            far.sendall(bytes(195_000) if len(held) == 1 else b"")
+            return await run(turn)
+
+        pool.run = begin  # type: ignore[method-assign]
+        steps = begun(replying(HangUp("over"), []))
+        await delivery(Client(None), pool).receive(upstreams, spool, steps, lambda: None)
+        assert held[0] == (0 if has_thread else 200_000)
 
     asyncio.run(use())

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from downconvert.access.identity import Users
 from downconvert.gateway.config import Limits
+from downconvert.gateway.identity import Identities
 from downconvert.gateway.network.connection import Connection
 from downconvert.gateway.network.streams import Stream
 from downconvert.gateway.server import Gateway
 from downconvert.gateway.session.session import Session
-from downconvert.protocol.schemas import ApiKey
+from downconvert.protocol.schemas import ApiKey, Message
 from tests.certificates import self_signed
 from tests.downconvert.gateway.hanging import Hanging
-from tests.downconvert.gateway.serving import Wire, cluster, gateway
+from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
 from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
 from tests.ports import free_ports
 from tests.waiting import wait_for
@@ -131,3 +133,22 @@ def test_a_connection_leaves_nothing(
                     for _ in range(2):
                         client.ask(ApiKey.Fetch, version, fetch_body(SMALL, max_bytes=100))
                     end(client, broker, version)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_refused_login_leaves_nothing(tmp_path: Path, version: int) -> None:
+    identities = Identities(users=Users({"ann": "secret"}))
+    token = b"\0ann\0guess"
+    with (
+        cluster(tmp_path, "t") as (_, port),
+        gateway(port, identities=identities) as running,
+        nothing_left(running),
+    ):
+        for _ in range(COUNT):
+            with Wire(running.address) as client:
+                client.ask(ApiKey.SaslHandshake, version, Message(mechanism="PLAIN"))
+                if version:
+                    client.ask(ApiKey.SaslAuthenticate, 0, Message(auth_bytes=token))
+                else:
+                    client.socket.sendall(LENGTH.pack(len(token)) + token)
+                assert client.has_ended()

@@ -105,21 +105,21 @@ def test_what_was_read_before_is_counted_while_the_response_waits_for_a_thread(
     far.setblocking(True)
     budget = MemoryBudget(1 << 20)
 
+    class Counting(Pool):
+        held: int | None = None  # bytes, when a thread begins
+
+        async def run(self, job: Callable[[], object]) -> object:
+            if self.held is None:
+                self.held = budget.held
+            return await super().run(job)
+
     async def use() -> None:
         spool = Spool(200_000, budget=budget)
-        upstreams: Any = Upstream(near, bytes(5000))
-        pool = Pool(1000 if has_thread else 0)
-        held: list[int] = []
-        run = pool.run
-
-        async def begin(turn: Callable[[], Any]) -> Any:
-            held.append(budget.held)
-            far.sendall(bytes(195_000) if len(held) == 1 else b"")
-            return await run(turn)
-
-        pool.run = begin  # type: ignore[method-assign]
+        upstream, pool = Upstream(near, bytes(5000)), Counting(1000 if has_thread else 0)
+        upstream.on_wait = lambda: far.sendall(bytes(195_000))
+        upstreams: Any = upstream
         steps = begun(replying(HangUp("over"), []))
         await delivery(Client(None), pool).receive(upstreams, spool, steps, lambda: None)
-        assert held[0] == (0 if has_thread else 200_000)
+        assert pool.held == (0 if has_thread else 200_000)
 
     asyncio.run(use())

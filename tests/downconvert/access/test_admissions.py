@@ -45,6 +45,20 @@ def test_connections_that_come_too_fast_wait_and_then_are_refused() -> None:
     assert admissions.enter("ann", FOUR_A_SECOND, NOW + 0.25) == pytest.approx(LONGEST_WAIT)
 
 
+def test_a_connection_that_is_refused_for_its_rate_does_not_count() -> None:
+    slow = Access(connection_creation_rate=0.1)
+    admissions = Admissions()
+    admissions.enter("ann", slow, NOW)
+    with pytest.raises(OverLimitError):
+        admissions.enter("ann", slow, NOW)
+    assert admissions.enter("ann", TWO, NOW) == 0
+    with pytest.raises(OverLimitError):
+        admissions.enter("ann", TWO, NOW)
+    for _ in range(2):
+        admissions.leave("ann")
+    assert len(admissions) == 0
+
+
 def test_a_rate_below_one_a_second_admits_the_first_connection_at_once() -> None:
     rate = Access(connection_creation_rate=0.25)
     admissions = Admissions()

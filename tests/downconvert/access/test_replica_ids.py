@@ -138,12 +138,14 @@ def test_an_id_after_unknown_tags_is_found() -> None:
     start = bytes(21)
     partition, topic_id, rack = bytes(32), bytes(16), b"\x01"
     state = b"\x01\x0d" + (9).to_bytes(4) + bytes(8) + b"\x00"
-    unknown = b"\x02" + b"\x07\x01x"
-    for of_partition in (b"\x00", b"\x01\x07\x01x"):
-        for of_topic in (b"\x00", b"\x01\x07\x01x"):
-            topic = topic_id + b"\x02" + partition + of_partition + of_topic
-            for tags in (b"\x01" + state, b"\x02" + state + unknown[1:]):
-                body = memoryview(start + b"\x02" + topic + b"\x01" + rack + tags)
+    unknown, like_no_rack = b"\x07\x01x", b"\x01\x01\x00"
+    kinds = (b"\x00", b"\x01" + unknown, like_no_rack)
+    for of_partition, of_topic, of_forgotten in product(kinds, repeat=3):
+        topic = topic_id + b"\x02" + partition + of_partition + of_topic
+        forgotten = b"\x02" + topic_id + b"\x02" + bytes(4) + of_forgotten
+        for gone in (b"\x01", forgotten):
+            for tags in (b"\x01" + state, b"\x02" + state + unknown):
+                body = memoryview(start + b"\x02" + topic + gone + rack + tags)
                 assert decode("FetchRequest", 16, body).replica_state.replica_id == 9
                 assert replica_ids.of_frame(ApiKey.Fetch, 16, body) == 9
 

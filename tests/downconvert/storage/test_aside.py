@@ -82,6 +82,17 @@ def test_the_bytes_after_a_position_are_copied_once(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.tmp"))
 
 
+def test_nothing_of_a_copy_that_a_crash_cut_short_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Zeros are not written, and the bytes that were there before would stay."""
+    monkeypatch.setattr(aside, "WINDOW_SIZE", 50)
+    made = segment(tmp_path, 0, b"one", bytes(200), b"two")
+    (tmp_path / f"{made.path().name}.aside.tmp").write_bytes(b"\xff" * 300)
+    copied = copy_aside(made, 0, UNSYNCED)
+    assert copied.read_bytes() == made.path().read_bytes()
+
+
 def test_files_set_aside_overwrite_nothing(tmp_path: Path) -> None:
     made = segment(tmp_path, 0, b"log")
     (tmp_path / f"{made.path().name}.aside").symlink_to("nowhere")

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from downconvert.storage import Log, LogConfig, OffsetOutOfRangeError
+from downconvert.storage import CorruptFileError, Log, LogConfig, OffsetOutOfRangeError
 from downconvert.storage.names import SEGMENT_KINDS, Kind, State, file_name
 
 from .logs import UNSYNCED, batch, indexed_segment, offsets, segment
@@ -44,6 +44,21 @@ def test_appends_and_rolls_are_followed(path: Path, broker: Log) -> None:
         )
     assert len(log.segments) == len(broker.segments) > 2
     assert offsets(log.records()) == list(range(120))
+
+
+def test_a_directory_that_cannot_be_listed_is_an_error_each_time(path: Path, broker: Log) -> None:
+    """The log that was known before may have a gap by now."""
+    write(broker, 5)
+    log = Log.open(path)
+    pipe = path / file_name(3, Kind.LOG)
+    os.mkfifo(pipe)
+    os.utime(path, (1, 1))  # another time than when it was listed, however fast this is
+    for _ in range(2):
+        with pytest.raises(CorruptFileError, match="no regular file"):
+            _ = log.end_offset
+    pipe.unlink()
+    write(broker, 2)
+    assert log.end_offset == 14
 
 
 def test_a_read_finds_new_appends(path: Path, broker: Log) -> None:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from downconvert.storage import LogDirOfflineError
-from downconvert.storage.names import Kind, file_name
-from tests.downconvert.storage.logs import batch
+from downconvert.storage import LogDir, LogDirOfflineError, TopicPartition
+from downconvert.storage.names import CLEAN_SHUTDOWN, Kind, file_name
+from tests.downconvert.storage.logs import UNSYNCED, batch, offsets
 from tests.downconvert.storage.test_log_writer import opened, path
 
 __all__ = ["path"]
@@ -55,3 +55,18 @@ def test_a_log_with_closed_files_does_not_write_to_a_replaced_file(path: Path, h
         with pytest.raises(LogDirOfflineError, match="moved away, replaced or cut"):
             log.writer.append(batch(2))
         assert log_file.exists() == (how != "moved")  # nothing was made in its place
+
+
+def test_a_directory_with_a_log_that_went_offline_is_not_marked_as_clean(tmp_path: Path) -> None:
+    """The log was not flushed. The others are recovered with it, which loses nothing."""
+    one, other = TopicPartition("t", 0), TopicPartition("t", 1)
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        for partition in (one, other):
+            log_dir.logs.create(partition).writer.append(batch(0))
+        file = tmp_path / "t-0" / file_name(0, Kind.LOG)
+        file.rename(tmp_path / "elsewhere")
+    assert not (tmp_path / CLEAN_SHUTDOWN).exists()
+    (tmp_path / "elsewhere").rename(file)
+    with LogDir.open(tmp_path, writable=True, files=UNSYNCED) as log_dir:
+        assert offsets(log_dir.logs[one].records()) == offsets(log_dir.logs[other].records()) == [0]
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()

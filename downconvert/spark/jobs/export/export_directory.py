@@ -110,13 +110,17 @@ class DirectoryNotes:
         return Unnoted(names, lambda name: (self.directory / name).read_bytes())
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
-        """Rewrites each file that has such records without them, in place."""
+        """Replaces each file that has such records by one without them. New files are first written
+        to the staging folder, where no reader sees what a killed run leaves."""
         for file in _files(self.directory):
             if file.startswith(f"topic={name.topic}/"):
-                path = self.directory / file
+                path, new = self.directory / file, self.staging / file
                 left = without_offsets(path.read_bytes(), name.partition, start, end)
                 if left is not None:
-                    replace_file(DISK, path, left)
+                    new.parent.mkdir(parents=True, exist_ok=True)
+                    replace_file(DISK, new, left)
+                    DISK.rename(new, path)
+                    DISK.sync_directory(path.parent)
 
     def write(self, exported: Exported, files: Sequence[Written]) -> None:
         """Moves the files to their places, and writes the note. Returns when all are on disk.

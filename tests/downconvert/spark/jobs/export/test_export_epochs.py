@@ -124,6 +124,26 @@ def test_a_run_that_dies_amid_a_repair_is_made_up_for(
     assert [(row[2], len(row[3])) for row in archived(lake)] == values((0, 0, 7), (1, 7, 12))
 
 
+def test_a_file_that_a_killed_repair_has_left_unfinished_is_not_among_the_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, lake = log(tmp_path / "logs", (0, 0, 10)), tmp_path / "lake"
+    exported(monkeypatch, source, lake)
+    log(source, (0, 0, 7), (1, 7, 12))
+
+    def cut_off(_: object, path: Path, data: bytes) -> None:
+        path.with_name(f"{path.name}.tmp").write_bytes(data[:10])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("downconvert.spark.jobs.export.export_directory.replace_file", cut_off)
+        with pytest.raises(KeyboardInterrupt):
+            exported(monkeypatch, source, lake, repair=True)
+    assert [path.suffix for path in lake.glob("topic=*/*/*")] == [".parquet"]
+    exported(monkeypatch, source, lake, repair=True)
+    assert [(row[2], len(row[3])) for row in archived(lake)] == values((0, 0, 7), (1, 7, 12))
+
+
 def test_a_copy_of_an_earlier_epoch_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

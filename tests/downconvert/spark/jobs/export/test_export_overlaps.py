@@ -136,13 +136,17 @@ def test_records_that_are_truncated_during_a_run_are_not_noted_as_those_of_the_n
 ) -> None:
     """At once, or by the next run, if the last record is not at its place in the file any more."""
     source, lake = tmp_path / "logs", tmp_path / "lake"
+
+    def run_twice() -> None:
+        for _ in range(2):
+            exported(monkeypatch, source, lake)
+
     log(source, (0, 0, 10))
     with monkeypatch.context() as patch:
         later = partial(log, source, (0, 0, 7), (1, 7, 12), size=size)
         meanwhile(patch, later, is_written=is_written)
         with pytest.raises(JobError, match="a later leader has truncated"):
-            for _ in range(2):
-                exported(monkeypatch, source, lake)
+            run_twice()
     there = exported(monkeypatch, source, lake, repair=True)
     assert there.epochs == {TopicPartition("a", 0): {12: 1}}
     assert [(row[2], len(row[3])) for row in archived(lake)] == [

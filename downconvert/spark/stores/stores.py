@@ -192,7 +192,8 @@ def write(uri: str, data: bytes | Path) -> None:
     files, path = opened(uri)
     with named_errors(shown(uri)):
         if has_rename(urlsplit(uri).scheme):
-            temporary = f"{path}.part"
+            folder, _, name = path.rpartition("/")
+            temporary = f"{folder}/.{name}.part"  # readers of Parquet skip names with this prefix
             _copied(files, temporary, data)
             with suppress(FileNotFoundError):
                 files.delete_file(path)

@@ -27,7 +27,7 @@ from .export_noted import add
 from .export_plan import Settings
 from .export_result import Result, counts
 from .export_stored import Written
-from .export_unnoted import Unnoted, without_offsets
+from .export_unnoted import Unnoted, is_seen, without_offsets
 
 SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]+):/")
 STAGING: Final = "_run-"  # readers of a directory skip names with this prefix
@@ -177,10 +177,7 @@ class DirectoryNotes:
 def _files(directory: Path) -> list[str]:
     """The files that readers of the directory see, by their names below it."""
     found = (path for path in directory.glob("topic=*/**/*") if path.is_file())
-    names = (path.relative_to(directory) for path in found)
-    return sorted(
-        str(name) for name in names if not any(part.startswith(("_", ".")) for part in name.parts)
-    )
+    return sorted(filter(is_seen, (str(path.relative_to(directory)) for path in found)))
 
 
 def archive_of(session: SparkSession, directory: Path) -> DataFrame:

@@ -55,7 +55,7 @@ from .export_manifest import (
     overlapped,
     parsed,
 )
-from .export_unnoted import IN_TOPIC, Runs, Unnoted, without_held, without_offsets
+from .export_unnoted import Runs, Unnoted, is_seen, without_held, without_offsets
 
 RESULT: Final = pa.schema(
     [
@@ -70,6 +70,10 @@ RESULT: Final = pa.schema(
     ]
 )
 ROWS: Final = re.compile(r"topic=([^/]+)/date=([^/]+)/part-([0-9a-f]{32})-[0-9]{6}\.parquet")
+# Files of a run, also those that a killed task has left unfinished in HDFS (stores.write).
+OF_RUN: Final = re.compile(
+    r"topic=[^/]+/date=[^/]+/\.?part-([0-9a-f]{32})-[0-9]{6}\.parquet(\.part)?"
+)
 BEGUN: Final = ".begun"  # the end of the name of an object that says that a run has begun
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 HELD_MAX: Final = 32 * 1024 * 1024  # bytes of records in memory, before they are written
@@ -307,8 +311,8 @@ class StoredNotes:
         named = {file for note in self._notes.values() if note is not None for file in note.files}
         begun = [name for name in self._names if name.endswith(BEGUN)]
         ids = {name.rpartition("/")[2].removesuffix(BEGUN) for name in begun}
-        matches = {name: ROWS.fullmatch(name) for name in self._names.keys() - named}
-        lost = [name for name, found in matches.items() if found is not None and found[3] in ids]
+        matches = {name: OF_RUN.fullmatch(name) for name in self._names.keys() - named}
+        lost = [name for name, found in matches.items() if found is not None and found[1] in ids]
         remove(self._names.pop(name) for name in (*lost, *begun))
 
     def begin(self, run_id: str) -> None:
@@ -317,11 +321,8 @@ class StoredNotes:
 
     def unnoted(self, exported: Exported) -> Unnoted:
         """The files of other programs, and those whose notes were lost."""
-        names = (name for name in self._names if IN_TOPIC.fullmatch(name))
-        return Unnoted(
-            (name for name in names if name not in exported.files),
-            lambda name: read(self._names[name]),
-        )
+        names = filter(is_seen, self._names.keys() - exported.files)
+        return Unnoted(names, lambda name: read(self._names[name]))
 
     def remove(self, name: TopicPartition, start: int, end: int) -> None:
         """Rewrites each file that has such records without them, in place."""
@@ -341,10 +342,9 @@ class StoredNotes:
         remove(self._begun)
         self._begun.clear()
         before = [uri for uri, known in self._notes.items() if is_replaced(known, exported)]
-        self._notes[note] = exported
         remove(before)
-        for uri in before:
-            del self._notes[uri]
+        self._notes = {uri: known for uri, known in self._notes.items() if uri not in before}
+        self._notes[note] = exported
 
     def _check_alone(self) -> None:
         """JobError: there is a note of another run, or another run has removed this one's files as

@@ -57,6 +57,12 @@ class Unnoted:
         }
 
 
+def is_seen(name: str) -> bool:
+    """Whether readers of Parquet read a file of the target, by its name below that."""
+    is_skipped = any(part.startswith(("_", ".")) for part in name.split("/"))
+    return IN_TOPIC.fullmatch(name) is not None and not is_skipped
+
+
 def without_held(batch: Any, held: Runs | None) -> Any:
     """The records of a batch whose offsets are not held."""
     if held is None:

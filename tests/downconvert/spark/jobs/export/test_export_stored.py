@@ -170,3 +170,27 @@ def test_the_former_note_counts_until_a_new_one_is_written(
     assert StoredNotes(target).read("read_uncommitted").ranges == there.ranges
     exported(monkeypatch, source, target)
     assert content(target) == sorted([*WHOLE, ("a", 3)])
+
+
+def test_a_file_that_a_killed_task_has_left_unfinished_in_hdfs_does_not_end_the_next_run(
+    source: Path, target: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stores, "has_rename", lambda _: True)
+    memory = type(fsspec.filesystem("memory"))
+    move = memory.mv
+
+    def die(self: Any, source: str, *given: Any, **options: Any) -> object:
+        if ".parquet" in source:
+            raise KeyboardInterrupt
+        return move(self, source, *given, **options)
+
+    with monkeypatch.context() as dying:
+        dying.setattr(memory, "mv", die)
+        with pytest.raises(KeyboardInterrupt):
+            exported(monkeypatch, source, target)
+    left = [name for name in names(target) if name.endswith(".part")]
+    assert len(left) == 1
+    assert left[0].rpartition("/")[2].startswith(".")  # readers skip it
+    exported(monkeypatch, source, target)
+    assert content(target) == WHOLE
+    assert not set(left) & set(names(target))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.cli.gateway_run import SIGNALS
+from downconvert.cli.signals import SIGNALS
 from downconvert.gateway.settings import SECRET_VARIABLE
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.serving import TIMEOUT, Wire, cluster

@@ -231,6 +231,8 @@ class ServingLoop:
                 self._gateway.cluster_failure = str(error) or type(error).__name__
                 LOG.warning("the cluster cannot be asked for its brokers: %s", error)
                 seconds, retry = min(retry, seconds), retry * 2
+            except Exception:  # the next attempt is made in any case
+                LOG.exception("a defect in asking the cluster for its brokers")
             await asyncio.sleep(seconds)
 
     async def _each_second(self) -> None:
@@ -239,9 +241,12 @@ class ServingLoop:
         trimming = Trimming()
         while True:
             await asyncio.sleep(SECOND)
-            self._gateway.lines.write_omitted(self._loop.time())
-            self._gateway.certificates.look()
-            trimming.look(len(self._gateway.places))
+            try:
+                self._gateway.lines.write_omitted(self._loop.time())
+                self._gateway.certificates.look()
+                trimming.look(len(self._gateway.places))
+            except Exception:
+                LOG.exception("a defect in what is done every second")
 
     # --- connections
 

@@ -4,7 +4,10 @@ import asyncio
 import socket
 from pathlib import Path
 
+import pytest
+
 from downconvert.gateway.figures import End
+from downconvert.gateway.network import loop
 from downconvert.gateway.network.listeners import Listeners
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
@@ -53,9 +56,44 @@ def test_nothing_is_left_undone_when_it_ends() -> None:
 
     listeners = Noting(LOOPBACK, shares_ports=False)
     with Hanging() as silent, gateway(silent.port, listeners=listeners):
-        loop = loops[0]
-        asyncio.run_coroutine_threadsafe(end_slowly(), loop)
+        running_loop = loops[0]
+        asyncio.run_coroutine_threadsafe(end_slowly(), running_loop)
         wait_for(lambda: silent.open > 0 and bool(begun))
-        tasks = asyncio.all_tasks(loop)
+        tasks = asyncio.all_tasks(running_loop)
     assert ended
     assert all(task.done() for task in tasks)
+
+
+def test_work_of_every_second_goes_on_after_a_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Otherwise a renewed certificate would never be read again."""
+    looks = list[None]()
+
+    def look() -> None:
+        looks.append(None)
+        raise RuntimeError("once")
+
+    monkeypatch.setattr(loop, "SECOND", 0.01)
+    with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
+        monkeypatch.setattr(running.certificates, "look", look)
+        wait_for(lambda: len(looks) > 2)
+    assert "a defect in what is done every second" in caplog.text
+
+
+def test_the_cluster_is_asked_for_its_brokers_again_after_a_defect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = list[None]()
+
+    def set_brokers(_: object) -> None:
+        asked.append(None)
+        raise RuntimeError("once")
+
+    with (
+        cluster(tmp_path, "t") as (_, port),
+        gateway(port, refresh_seconds=0.01) as running,
+    ):
+        monkeypatch.setattr(running.topology, "set_brokers", set_brokers)
+        wait_for(lambda: len(asked) > 2)
+    assert "a defect in asking the cluster" in caplog.text

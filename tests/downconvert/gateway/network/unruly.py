@@ -145,7 +145,7 @@ class Talk:
         """Ends with `end`: done, ended (by the gateway), left (by itself), wrong, hangs."""
         try:
             one = connect()
-        except OSError:
+        except (OSError, EOFError):
             self.end = "ended"
             return
         one.setblocking(False)

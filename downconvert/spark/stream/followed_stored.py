@@ -242,15 +242,17 @@ class StoredLogs:
         """Lists the logs again. FileNotFoundError: there is nothing below the paths, and never was.
         StoreError."""
         for attempt in range(ATTEMPTS):
-            found = self._listed()
+            is_final = attempt == ATTEMPTS - 1
             try:
-                return self._opened(found)
+                return self._opened(self._listed(is_final=is_final))
             except GONE:  # it changed since it was listed
-                if attempt == ATTEMPTS - 1:
+                if is_final:
                     raise
         return {}
 
-    def _listed(self) -> list[PartitionLog]:
+    def _listed(self, *, is_final: bool) -> list[PartitionLog]:
+        """The logs. FileNotFoundError: there is nothing below the paths, and this is not the final
+        attempt, or there never was; or an object was removed during the listing."""
         options = self._options
         self._cache.next_round()
         try:
@@ -262,7 +264,7 @@ class StoredLogs:
                 lambda name: options.takes(*name),
             )
         except FileNotFoundError:
-            if not self._were_found:
+            if not self._were_found or not is_final:
                 raise
             found = []
         self._were_found = True

@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import fsspec
 import pytest
 
 from downconvert.spark.errors import DataLossError
@@ -221,6 +222,30 @@ def test_a_segment_that_is_removed_as_it_is_looked_at_is_listed_again(
     monkeypatch.setattr(followed_stored, "last_batch", look)
     assert source.latestOffset(start) == {"a": {"0": 3}, "b": {"1": 7}}
     assert removed
+
+
+def test_a_brokers_file_that_is_removed_during_the_listing_makes_no_log_disappear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any object may go between the listing and its read; the logs are listed again then."""
+    memory, root = fsspec.filesystem("memory"), f"/{tmp_path.name}"
+    memory.pipe(f"{root}/a-0/{file_name(0, Kind.LOG)}", batch(0, 1))
+    options = Options.parse({"path": f"memory:/{root}"}, streaming=True)
+    source = SegmentStreamReader(options, schema_of(options))
+    assert source.latestOffset({"a": {"0": 0}}) == {"a": {"0": 2}}
+    memory.pipe(f"{root}/{HIGH_WATERMARKS}", b"0\n1\na 0 2\n")
+
+    def removed(uri: str) -> list[stores.Stored]:
+        found = stores.listed(uri)
+        memory.rm(f"{root}/{HIGH_WATERMARKS}")
+        monkeypatch.setattr(stored_trees, "listed", stores.listed)
+        return found
+
+    monkeypatch.setattr(stored_trees, "listed", removed)
+    assert source.latestOffset({"a": {"0": 0}}) == {"a": {"0": 2}}
+    memory.rm(root, recursive=True)
+    with pytest.raises(DataLossError, match="a-0 is gone"):
+        source.latestOffset({"a": {"0": 2}})
 
 
 @pytest.mark.others

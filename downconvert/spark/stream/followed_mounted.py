@@ -28,7 +28,7 @@ from records import CorruptRecordsError
 from records.batch import NONE
 
 from .followed import FollowedLog
-from .followed_stored import StoredLog, StoredLogs
+from .followed_stored import ATTEMPTS, StoredLog, StoredLogs
 
 # Otherwise a stream of ten thousand partitions would keep a file of each open.
 OPEN_SEGMENTS_MAX: Final = 64
@@ -133,8 +133,8 @@ class MountedLogs:
             return self._stored.refresh()
         logs: dict[str, Log] = {}
         found: dict[TopicPartition, list[str]] = {}
-        paths, packed = self._options.paths, list[Item]()
-        for name, directory in find_directories(paths, self._options.cluster_id, packed):
+        directories, packed = self._directories()
+        for name, directory in directories:
             if not self._options.takes(*name):
                 continue
             try:
@@ -158,6 +158,19 @@ class MountedLogs:
             except FileNotFoundError:
                 continue
         return current
+
+    def _directories(self) -> tuple[list[tuple[TopicPartition, str]], list[Item]]:
+        """The partitions' directories, and the packed files. Searches again if a directory was
+        deleted or renamed during the search. OSError: there is nothing at a path."""
+        for attempt in range(ATTEMPTS):
+            packed = list[Item]()
+            found = find_directories(self._options.paths, self._options.cluster_id, packed)
+            try:
+                return list(found), packed
+            except FileNotFoundError:
+                if attempt == ATTEMPTS - 1:
+                    raise
+        return [], []
 
     def _current(
         self, name: TopicPartition, directories: Sequence[str], watermarks: HighWatermarks | None

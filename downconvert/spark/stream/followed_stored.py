@@ -53,7 +53,7 @@ from .followed import FollowedLog
 
 Made = TypeVar("Made")
 
-ATTEMPTS: Final = 3  # objects may be replaced and removed during a listing
+ATTEMPTS: Final = 3  # objects and directories may be replaced and removed during a listing
 
 
 class Tail(NamedTuple):

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from downconvert.spark.errors import CorruptSegmentError, DataLossError
+from downconvert.spark.logs import trees
 from downconvert.spark.logs.trees import find_directories
 from downconvert.spark.stream import followed_mounted
-from downconvert.storage.names import Kind, TopicPartition, file_name
+from downconvert.storage.names import Kind, TopicPartition, file_name, parse_partition
 from tests.downconvert.spark.reading import packed, partition
 from tests.downconvert.storage.logs import batch, indexed_segment
 
@@ -180,6 +181,29 @@ def test_a_partition_that_is_deleted_as_it_is_looked_at_is_none(
     monkeypatch.setattr(followed_mounted, "find_directories", found)
     source = stream(tmp_path)
     assert source.latestOffset({"b": {"0": 0}}) == {"b": {"0": 2}}
+
+
+def test_a_partition_that_is_deleted_during_the_search_does_not_end_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka first renames its directory: the search has seen that name, and looks at it next."""
+    for name in ("a-0", "b-0"):
+        partition(tmp_path, batch(0, 1), name)
+    source = stream(tmp_path)
+    seen = []
+
+    def parsed(name: str) -> TopicPartition | None:
+        if not seen:
+            (tmp_path / "a-0").rename(tmp_path / "a-0.0123456789abcdef0123456789abcdef-delete")
+        seen.append(name)
+        return parse_partition(name)
+
+    monkeypatch.setattr(trees, "parse_partition", parsed)
+    assert source.latestOffset({"b": {"0": 0}}) == {"b": {"0": 2}}
+    monkeypatch.undo()
+    shutil.rmtree(tmp_path)
+    with pytest.raises(NotADirectoryError):
+        source.latestOffset({"b": {"0": 0}})
 
 
 def test_damage_at_a_segments_beginning_is_passed_by_a_stream_with_a_limit(tmp_path: Path) -> None:

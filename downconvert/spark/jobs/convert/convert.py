@@ -34,9 +34,16 @@ from records.paths import named
 
 from .convert_segment import Task, convert_segment, failed, remove_leftovers
 from .convert_stored import StoredTask, convert_stored
-from .manifest import MANIFEST, gather, read_manifest
+from .manifest import MANIFEST, NOTE_SUFFIX, gather, read_manifest, read_note_at
+from .outdated import check_current
 from .rewrite import Settings
-from .stored_manifest import begin, gather_stored, stored_entries
+from .stored_manifest import (
+    begin,
+    gather_stored,
+    read_stored_note,
+    stored_entries,
+    stored_notes,
+)
 
 RESULT: Final = pa.schema(
     [
@@ -150,6 +157,8 @@ def _run_to_store(
         begin(target, str(settings))
     except ValueError as error:
         raise JobError(f"{shown(target)} {error}") from error
+    notes = stored_notes(target)
+    check_current(logs, notes, lambda name: read_stored_note(notes[name]))
     tasks = _tasks(logs, lambda name: below(target, name), settings)
     results = run_tasks(session, tasks, partial(_work, uuid4().hex[:8]), RESULT)
     try:
@@ -168,6 +177,9 @@ def plan(
         if target.resolve().is_relative_to(path.resolve()):
             raise JobError(f"{target} is inside of {path}: name a directory outside of it")
     _check(target, settings)
+    folders = [target / str(log.topic_partition) for log in logs]
+    notes = {str(p.relative_to(target)): p for f in folders for p in f.glob(f"*{NOTE_SUFFIX}")}
+    check_current(logs, notes, lambda name: read_note_at(notes[name]))
     return _tasks(logs, lambda name: str(target / name), settings)
 
 

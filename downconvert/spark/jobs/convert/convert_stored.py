@@ -16,11 +16,12 @@ from pathlib import Path
 
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.staging import staged
-from downconvert.spark.stores.stores import below, is_stored, read, readable, remove, shown, write
+from downconvert.spark.stores.stores import below, is_stored, readable, remove, shown, write
 from downconvert.storage.names import Kind, file_name
 
 from .convert_segment import Task, convert_segment
-from .manifest import Entry, is_true, note_path, parse, read_note
+from .manifest import Entry, is_true, note_path, read_note
+from .stored_manifest import read_stored_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ def convert_stored(stored: StoredTask, *, attempt: str) -> Entry:
     task = stored.task
     to_store = is_stored(task.target)
     note_uri = below(task.target, note_path(Path(), task.base_offset).name) if to_store else ""
-    known = _note(note_uri) if to_store else read_note(Path(task.target), task.base_offset)
+    known = (
+        read_stored_note(note_uri) if to_store else read_note(Path(task.target), task.base_offset)
+    )
     if known is not None and _is_done(known, stored):
         return replace(known, status="kept", cpu_seconds=0.0)
     with ExitStack() as opened:
@@ -73,13 +76,6 @@ def _write(made: Path, task: Task, log_uri: str) -> None:
         if path.name != log and path != note:
             write(below(task.target, path.name), path)
     write(log_uri, made / log)
-
-
-def _note(uri: str) -> Entry | None:
-    try:
-        return parse(read(uri))
-    except (FileNotFoundError, ValueError):
-        return None
 
 
 def _is_done(known: Entry, stored: StoredTask) -> bool:

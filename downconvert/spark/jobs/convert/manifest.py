@@ -96,8 +96,13 @@ def remove_note(directory: Path, base_offset: int, files: Files = DISK) -> None:
 
 def read_note(directory: Path, base_offset: int) -> Entry | None:
     """The note of a segment; None if there is none that can be read."""
+    return read_note_at(note_path(directory, base_offset))
+
+
+def read_note_at(path: Path) -> Entry | None:
+    """As `read_note`, by the note's path."""
     try:
-        return parse(note_path(directory, base_offset).read_bytes())
+        return parse(path.read_bytes())
     except (OSError, ValueError):
         return None
 

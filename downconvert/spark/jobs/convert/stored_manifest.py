@@ -8,20 +8,39 @@ from collections.abc import Iterator
 from typing import Final
 
 from downconvert.spark.stores.parallel import in_parallel
-from downconvert.spark.stores.stores import below, listed, read, write
+from downconvert.spark.stores.stores import below, listed, read, shown, write
 
 from .manifest import MANIFEST, NOTE_SUFFIX, Entry, parse
 
 MARKER: Final = "conversion-settings.txt"  # written first: it identifies the files of killed runs
 
 
-def gather_stored(target: str) -> None:
-    """Writes the manifest, a line for each note."""
+def stored_notes(target: str) -> dict[str, str]:
+    """The URIs of all notes, by their names below the target."""
     try:
         found = listed(target)
     except FileNotFoundError:
+        return {}
+    start = len(shown(target)) + 1
+    return {
+        shown(one.uri)[start:]: one.uri for one in found if shown(one.uri).endswith(NOTE_SUFFIX)
+    }
+
+
+def read_stored_note(uri: str) -> Entry | None:
+    """The note at a URI; None if there is none that can be read."""
+    try:
+        return parse(read(uri))
+    except (FileNotFoundError, ValueError):
+        return None
+
+
+def gather_stored(target: str) -> None:
+    """Writes the manifest, a line for each note."""
+    try:
+        notes = stored_notes(target).values()
+    except FileNotFoundError:
         return
-    notes = [one.uri for one in found if _path(one.uri).endswith(NOTE_SUFFIX)]
     write(below(target, MANIFEST), b"".join(in_parallel(read, notes)))
 
 

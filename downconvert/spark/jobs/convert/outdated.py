@@ -1,0 +1,50 @@
+"""Refuses a target with segments that their source no longer has.
+
+A log that was cleaned, truncated or made anew since an earlier run has other segments than then. If
+both were in the target, a broker would read offsets twice, or records that a later leader has
+truncated. Segments before the first one of the source stay: retention has deleted those there.
+
+Not here: whether a segment is converted again (convert_segment.py, convert_stored.py)."""
+
+from collections.abc import Callable, Iterable, Sequence
+from os.path import dirname
+
+from downconvert.spark.jobs.jobs import JobError
+from downconvert.spark.logs.segment_files import PartitionLog
+
+from .manifest import NOTE_SUFFIX, Entry
+
+
+def check_current(
+    logs: Sequence[PartitionLog], notes: Iterable[str], read: Callable[[str], Entry | None]
+) -> None:
+    """JobError: a note is of a segment that its log no longer has.
+
+    `notes`: names below the target, `topic-0/00000000000000000000.converted.json`. `read`: reads
+    one; None: it cannot be read."""
+    of_folder = {str(log.topic_partition): log for log in logs if log.segments}
+    for name in sorted(notes):
+        folder, _, file = name.rpartition("/")
+        base, log = file.removesuffix(NOTE_SUFFIX), of_folder.get(folder)
+        if log is None or not base.isdecimal() or not _is_absent(log, int(base)):
+            continue
+        entry = read(name)
+        if entry is None or entry.status == "failed" or not _is_of(log, entry):
+            continue
+        raise JobError(
+            f"{entry.target} is of the segment {entry.source}, which is gone, but not the segments "
+            "before it: the log was cleaned, truncated or made anew since; remove the target's "
+            f"{folder}, or name another target"
+        )
+
+
+def _is_absent(log: PartitionLog, base_offset: int) -> bool:
+    bases = [segment.base_offset for segment in log.segments]
+    return base_offset > bases[0] and base_offset not in bases
+
+
+def _is_of(log: PartitionLog, entry: Entry) -> bool:
+    """Whether a segment was one of this log, and not of another part of it elsewhere."""
+    directories = {segment.directory for segment in log.segments}
+    directories |= {log.directory, *(other.directory for other in log.others)}
+    return dirname(entry.source) in directories  # noqa: PTH120 - may be a URI

@@ -133,8 +133,8 @@ class MountedLogs:
             return self._stored.refresh()
         logs: dict[str, Log] = {}
         found: dict[TopicPartition, list[str]] = {}
-        directories, packed = self._directories()
-        for name, directory in directories:
+        searched, packed = self._directories()
+        for name, directory in searched:
             if not self._options.takes(*name):
                 continue
             try:

@@ -16,15 +16,11 @@ MARKER: Final = "conversion-settings.txt"  # written first: it identifies the fi
 
 
 def stored_notes(target: str) -> dict[str, str]:
-    """The URIs of all notes, by their names below the target."""
-    try:
-        found = listed(target)
-    except FileNotFoundError:
-        return {}
+    """The URIs of all notes, by their names below the target. FileNotFoundError: there is no such
+    target."""
     start = len(shown(target)) + 1
-    return {
-        shown(one.uri)[start:]: one.uri for one in found if shown(one.uri).endswith(NOTE_SUFFIX)
-    }
+    names = {shown(one.uri)[start:]: one.uri for one in listed(target)}
+    return {name: uri for name, uri in names.items() if name.endswith(NOTE_SUFFIX)}
 
 
 def read_stored_note(uri: str) -> Entry | None:

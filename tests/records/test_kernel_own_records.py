@@ -123,3 +123,17 @@ def test_a_record_below_the_first_offset_need_not_become_a_message(
         assert head[:3] == (10, 1000 + timestamp_delta, len(data))
     else:
         assert (head, transcoder.damage) == (None, ("negative timestamp", 0))
+
+
+@each_kernel
+@pytest.mark.parametrize("bytes_after", [0, 1])
+def test_no_head_follows_the_last_record_of_a_batch(kernel: ModuleType, bytes_after: int) -> None:
+    log = batch(record(0) + bytes(bytes_after), records_count=1) + GOOD
+    transcoder = kernel.Transcoder(V1, 0, EVERY_CODEC, False)
+    at, _, outcome = transcoder.measure(log, 0, len(log), len(log), 1)
+    assert (at, outcome) == (BATCH_HEADER_SIZE, Outcome.TARGET)
+    transcoder.record_converted(len(record(0)), 0, 1000, 36)
+    at += len(record(0))
+    assert transcoder.record_head(log, at, len(log), len(log) - at) is None
+    reason = transcoder.damage and transcoder.damage[0]
+    assert reason == ("bytes left after the last record" if bytes_after else None)

@@ -60,6 +60,27 @@ def test_an_operation_that_another_thread_expires_meanwhile_is_completed_once() 
     assert waiter.completed == [(7.0, True)]
 
 
+def test_a_key_that_is_notified_while_the_owner_looks_is_looked_at_again() -> None:
+    """The owner may have looked before the change, and finds out in another step."""
+
+    class Contested(Waiter):
+        def is_due(self) -> bool:
+            found = super().is_due()
+            if self.looks == 2:
+                self.due = True
+                purgatory.notify("a")  # as another thread would
+                purgatory.complete_due(2.0)
+            return found
+
+    purgatory, owner, waiter = Purgatory(), Owner(), Contested()
+    purgatory.watch(waiter, ["a"], 0.0, 9.0, exchange(owner))
+    purgatory.notify("a")
+    purgatory.complete_due(1.0)
+    while owner.run_due(3.0):
+        pass
+    assert waiter.completed == [(3.0, False)]
+
+
 def test_a_deadline_that_another_thread_sees_first_is_not_forgotten() -> None:
     """The clock of the thread that keeps time may be past a deadline that is just being added."""
 

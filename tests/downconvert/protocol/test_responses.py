@@ -11,7 +11,7 @@ import pytest
 from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.protocol.joined_send import JoinedSend
 from downconvert.protocol.requests import RequestHeader
-from downconvert.protocol.responses import COPIED_SIZE_MAX, ResponseSend, response
+from downconvert.protocol.responses import COPIED_SIZE_MAX, ResponseSend, response, throttled
 from downconvert.protocol.schemas import ApiKey, Message
 from records import FileRecords, MemoryRecords
 from tests.downconvert.broker.asking import CORRELATION_ID, parsed
@@ -155,3 +155,14 @@ def test_a_head_goes_out_with_what_follows_it(
         with client, client.makefile("rb") as answer:
             assert len(answer.read()) == written.size
     assert flags == [getattr(socket, "MSG_MORE", 0), 0]  # before the file, and after it
+
+
+@pytest.mark.parametrize(("before", "seconds", "stated"), [(0, 0.5, 500), (700, 0.5, 700)])
+def test_a_throttled_response_states_the_longest_time_that_its_client_has_to_wait(
+    before: int, seconds: float, stated: int
+) -> None:
+    header = RequestHeader(ApiKey.Heartbeat, 1, CORRELATION_ID, None, 0)
+    body = Message(throttle_time_ms=before, error_code=0)
+    channel = BytesIO()
+    throttled(header, body, seconds).write_to(channel)
+    assert parsed(ApiKey.Heartbeat, 1, channel.getvalue()).throttle_time_ms == stated

@@ -1,5 +1,9 @@
+from pathlib import Path
+
 from downconvert import ConversionPolicy
 from downconvert.broker.fetch.chunk_budget import LARGE, LARGE_MAX, SMALL, ChunkBudget
+from tests.downconvert.broker.fetching import broker_of, fetching
+from tests.downconvert.storage.logs import batch
 
 
 def test_the_first_few_get_large_chunks_and_others_small_ones() -> None:
@@ -29,3 +33,13 @@ def test_all_else_of_a_policy_stays() -> None:
     policy = ConversionPolicy(recode={"zstd": "none"}, size="estimate")
     made = ChunkBudget(policy).policy_for(1)
     assert (made.recode, made.size) == (policy.recode, policy.size)
+
+
+def test_a_client_that_waits_for_more_records_has_no_large_chunks(tmp_path: Path) -> None:
+    """It has read what is there, as the log has several segments, and found too little."""
+    segments = {"events": {0: [batch(0)], 1: [batch(1)]}}
+    with broker_of(tmp_path, segments) as broker:
+        waiting = fetching(broker, 2, "events", 0, now=0.0, min_bytes=100_000, max_wait_ms=1000)
+        assert not waiting.is_done
+        sizes = [broker.chunk_budget.policy_for(-n).chunk_size for n in range(LARGE_MAX)]
+        assert sizes == [LARGE] * LARGE_MAX

@@ -73,6 +73,10 @@ def _tier(chance: random.Random, tree: Tree) -> None:
     kept = chance.choice([0, count, chance.randrange(count + 1)])
     leader.deleted = leader.deleted if leader.deleted < leader.pieces[kept].base else 0
     del leader.pieces[:kept]
+    if not leader.present() and not all(one.is_valid for one in tree.copies):
+        # The reader chooses among brokers' copies: tiered storage alone does not show it that a
+        # later leader has truncated one.
+        leader.pieces[-1].is_gone = False
 
 
 def _lose(chance: random.Random, tree: Tree) -> None:

@@ -154,7 +154,7 @@ class Talk:
         except OSError as error:
             self.end, self.why = "ended", str(error)
         finally:
-            reset(one) if self.habits.end == "resets" else one.close()
+            reset(one) if self.end == "left" and self.habits.end == "resets" else one.close()
 
     def _talk(self, one: socket.socket) -> str:
         data = b"".join(LENGTH.pack(len(one)) + one for one in self.requests)

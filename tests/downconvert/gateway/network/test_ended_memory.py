@@ -31,7 +31,7 @@ from .unruly import reset
 COUNT = 2
 LARGE_SIZE, LARGE_COUNT = 900_000, 10
 SMALL, LARGE = 0, 1  # offsets of records
-LIMITS = Limits(request_timeout=0.2, idle_timeout=0.3)
+LIMITS = Limits(request_timeout=0.4, idle_timeout=0.5)
 OWN = 2  # of the gateway's own connection to the cluster
 
 
@@ -49,7 +49,7 @@ def nothing_left(running: Gateway) -> Iterator[None]:
     try:
         yield
         wait_for(lambda: not running.places)
-        wait_for(lambda: connected_objects() <= before + OWN, 3)
+        wait_for(lambda: connected_objects() <= before + OWN, 10)
     finally:
         gc.enable()
 

@@ -55,13 +55,16 @@ class PendingBytes:
     `left`: the bytes that the channel has not taken yet; setting it replaces them. `more`: the
     caller writes other bytes as soon as these are gone."""
 
-    __slots__ = ("_channel", "_more", "_write", "left")
+    __slots__ = ("_channel", "_more", "_refused", "_write", "left")
 
     def __init__(self, data: memoryview = NOTHING, *, more: bool = False) -> None:
         self.left = data
         self._more = more
         self._channel: Any = _NONE_YET
         self._write: Write
+        # Bytes of a write of which the channel took none. TLS may have sent some of them, and
+        # accepts no shorter write then.
+        self._refused = 0
 
     def copy(self) -> None:
         """Copies the waiting bytes, so that their buffer can be reused, or freed if only its last
@@ -80,6 +83,8 @@ class PendingBytes:
         if channel is not self._channel:
             self._write = writer(channel, more=self._more)
             self._channel = channel
-        written = self._write(left if size_max is None else left[:size_max])
+        part = left if size_max is None else left[: max(size_max, self._refused)]
+        written = self._write(part)
+        self._refused = 0 if written else len(part)
         self.left = left[written:] if written < len(left) else NOTHING
         return written

@@ -140,3 +140,20 @@ def test_no_piece_is_held_when_all_of_it_is_written() -> None:
     pending.write_to(Channel())
     buffer.clear()  # a BufferError while somebody has a view of it
     assert not pending.left
+
+
+def test_bytes_that_a_channel_did_not_take_are_written_again_in_no_smaller_part() -> None:
+    """TLS may have sent some of them, and refuses a shorter write. Another one may be shorter."""
+    sizes: list[int] = []
+
+    class Channel:
+        def send(self, data: memoryview) -> int:
+            sizes.append(len(data))
+            if len(sizes) == 1:
+                raise BlockingIOError
+            return len(data)
+
+    pending = PendingBytes(memoryview(bytes(1000)))
+    channel = Channel()
+    assert [pending.write_to(channel, size) for size in (500, 100, 100)] == [0, 500, 100]
+    assert sizes == [500, 500, 100]

@@ -15,7 +15,7 @@ MODULES = [
 ]
 
 
-def test_what_is_used_first_has_examples() -> None:
+def test_modules_that_are_used_first_have_examples() -> None:
     assert set(MODULES) >= {
         "records.batches.builder",
         "records.batches.reader",

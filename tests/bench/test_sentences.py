@@ -17,7 +17,7 @@ def test_a_page_has_no_sentence_and_no_line_that_is_too_long(page: Path) -> None
     assert not long_lines(text)
 
 
-def test_what_is_counted() -> None:
+def test_long_sentences_and_lines_are_found_in_text_only() -> None:
     words = "word " * 36
     assert long_sentences(f"{words}.\n") != []
     assert long_sentences(f"{'word ' * 20}end. {'More ' * 20}.\n") == []

@@ -81,7 +81,7 @@ def test_a_producer_of_any_age_is_acknowledged(producer: Producer, sent: Sent) -
 
 
 @pytest.mark.parametrize("consumer", CONSUMERS, ids=str)
-def test_what_producers_of_any_age_sent_is_read_by_consumers_of_any(
+def test_consumers_of_any_age_read_records_of_producers_of_any_age(
     consumer: Combination, sent: Sent
 ) -> None:
     assert sent.read[consumer].result() == {}

@@ -8,7 +8,7 @@ from records.formats import Codec
 from . import topics
 
 
-def test_what_is_written_holds_what_is_expected(tmp_path: Path) -> None:
+def test_written_topics_hold_the_expected_records(tmp_path: Path) -> None:
     written = topics.write(tmp_path)
     with LogDir.open(tmp_path) as log_dir:
         for topic in written:

@@ -29,7 +29,7 @@ def test_a_file_gets_its_name_when_it_is_complete(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_what_a_process_of_the_same_id_has_left_is_replaced(tmp_path: Path) -> None:
+def test_files_that_a_process_of_the_same_id_left_are_replaced(tmp_path: Path) -> None:
     path, left = tmp_path / "f", list[Path]()
     with whole_file(path) as file:
         left = list(tmp_path.iterdir())

@@ -210,7 +210,7 @@ def test_windows_and_targets_do_not_matter(kernel: ModuleType, task: Task) -> No
 
 @each_kernel
 @given(body=raw.records(), base_offset=st.integers(-5, 2**62), base_timestamp=raw.timestamps)
-def test_what_columns_find_encode_writes(
+def test_columns_read_what_encode_writes(
     kernel: ModuleType, body: list[bytes], base_offset: int, base_timestamp: int
 ) -> None:
     header = batch(*body, base_offset=base_offset, base_timestamp=base_timestamp)

@@ -55,7 +55,7 @@ def test_a_complaint_is_the_last_and_says_nothing_of_this_machine(
     assert complaint(output) == expected
 
 
-def test_what_is_run_again_takes_the_place_of_what_was_there() -> None:
+def test_a_second_run_replaces_the_outcomes_of_the_first() -> None:
     before = [Outcome("a", "s", "3.9.1", "0 of 20"), Outcome("b", "s", "3.9.1", "")]
     after = [Outcome("a", "s", "3.9.1", "")]
     assert merged(before, after) == [after[0], before[1]]

@@ -47,7 +47,7 @@ def _outcomes(by_place: dict[tuple[Setting, str], str], complaint: str = "") -> 
         ({}, NOT_RUN),
     ],
 )
-def test_what_helps_is_what_was_seen_to_help(
+def test_an_advice_is_listed_only_if_a_run_showed_that_it_helps(
     by_place: dict[tuple[Setting, str], str], expected: str
 ) -> None:
     outcomes = {(one.application, one.setting, one.target): one for one in _outcomes(by_place)}
@@ -68,7 +68,7 @@ def test_the_document_has_every_trial_its_day_and_its_complaint() -> None:
     assert "| A gem | no registry of Ruby's \\| is reached |" in text
 
 
-def test_what_was_never_run_is_said_and_has_no_row() -> None:
+def test_a_program_that_never_ran_is_named_and_has_no_row() -> None:
     old, *_ = TARGETS
     outcomes = _outcomes({(AS_IT_COMES, old): ""})
     text = document([_application(), _application("Another")], outcomes, [])
@@ -77,7 +77,7 @@ def test_what_was_never_run_is_said_and_has_no_row() -> None:
     assert "| all | not run | not run |" in text
 
 
-def test_what_was_run_against_another_version_has_a_table_of_its_own() -> None:
+def test_runs_against_another_version_have_a_table_of_their_own() -> None:
     outcomes = _outcomes({(AS_IT_COMES, NEW): "", (AS_IT_COMES, "4.0.0"): "0 of 20"})
     text = document([_application()], outcomes, [])
     assert "| An agent | as it comes | Kafka 4.0.0 | **0 of 20** |" in text

@@ -19,7 +19,7 @@ ABSENT = missing(NPM)
 @pytest.mark.skipif(
     bool(ABSENT) and not kafka_server.REQUIRED, reason=f"not here: {', '.join(ABSENT)}"
 )
-def test_what_kafka_4_refuses_is_seen_and_what_the_gateway_takes() -> None:
+def test_clients_that_kafka_4_refuses_are_seen_and_the_gateway_takes_them() -> None:
     application = next(
         one
         for one in node.APPLICATIONS

@@ -31,7 +31,7 @@ MY_TOPICS = write_subscription(Subscription(("mine-1", "mine-2"), b""))
 MY_PARTITIONS = write_assignment(Assignment(frozenset({("mine-1", 0), ("mine-1", 1)}), b""))
 
 
-def test_what_names_visible_topics_alone_is_shown() -> None:
+def test_metadata_that_names_only_visible_topics_is_shown() -> None:
     assert shown(group(MY_TOPICS, MY_PARTITIONS), MINE) == (True, True)
 
 

@@ -32,7 +32,7 @@ def test_where_nobody_has_to_prove_anything_all_have_the_listeners_rights() -> N
 @pytest.mark.parametrize(
     "identities", [Identities(users=USERS), Identities(client_ca="authorities.pem")]
 )
-def test_who_has_to_prove_something_and_has_not_is_not_admitted(
+def test_a_client_that_has_not_proved_its_identity_is_not_admitted(
     identities: Identities[None],
 ) -> None:
     assert identities.is_needed

@@ -162,7 +162,7 @@ def test_operations_on_a_group_are_those_of_the_rule() -> None:
     assert found == {"ok-1": READING, "ok-2": NOT_ASKED, "no-1": None}
 
 
-def test_what_has_an_id_only_is_shown_if_nothing_is_hidden() -> None:
+def test_a_topic_with_an_id_only_is_shown_if_nothing_is_hidden() -> None:
     for access, is_shown in ((OPEN, True), (LISTS, False), (Access(denies_unnamed=True), False)):
         permission = Permission(access, ApiKey.Fetch, 12, Message(topics=[]))
         answer = Message(responses=[Message(topic_id=ID)])

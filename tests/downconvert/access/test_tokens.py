@@ -93,7 +93,7 @@ def test_groups_are_so_many_and_what_is_no_name_is_left_out(tmp_path: Path) -> N
         tokens.judge(token(NOW, groups=[*groups, "y"]), NOW, waits=False)
 
 
-def test_who_has_every_scope_needs_no_audience_where_none_is_asked_for(tmp_path: Path) -> None:
+def test_a_token_with_every_scope_needs_no_audience_where_none_is_required(tmp_path: Path) -> None:
     tokens = made(tmp_path, scope=("write",), audience=())
     bearer = token(NOW, scope="read write", aud="other")
     assert tokens.judge(bearer, NOW, waits=False).name == "ann"

@@ -196,7 +196,7 @@ def same(kafka: Message, ours: Message, *fields: str) -> None:
 
 
 @pytest.mark.parametrize("version", [v for v in FETCH_VERSIONS if v >= AS_ON_DISK_SINCE])
-def test_what_goes_out_as_it_is_is_equal_to_the_byte(pair: Pair, version: int) -> None:
+def test_unconverted_records_are_equal_to_the_byte(pair: Pair, version: int) -> None:
     is_thorough = version in (AS_ON_DISK_SINCE, FETCH_VERSIONS[-1])
     sizes = (1_000_000, 200) if is_thorough else (1_000_000,)
     isolations = (False, True) if is_thorough else (True,)
@@ -231,7 +231,7 @@ def begins_with_nothing_for(offset: int, answer: Message, *, committed: bool) ->
 
 
 @pytest.mark.parametrize("version", [v for v in FETCH_VERSIONS if v < AS_ON_DISK_SINCE])
-def test_what_is_converted_has_the_same_records(pair: Pair, version: int) -> None:
+def test_converted_records_are_the_same_records(pair: Pair, version: int) -> None:
     differences = set()
     for topic in TOPICS:
         for offset, max_bytes in product(offsets(pair, topic), (1_000_000, 200)):

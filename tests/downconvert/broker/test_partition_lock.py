@@ -140,7 +140,7 @@ def test_the_log_is_changed_with_the_lock_held(
     assert all(held)
 
 
-def test_what_is_read_of_a_range_takes_the_lock_once(leader: Partition) -> None:
+def test_reading_a_range_takes_the_lock_once(leader: Partition) -> None:
     records = leader.read(0, MiB, 5)
     late = watched(leader)
     assert leader.upper_bound(records) >= 5

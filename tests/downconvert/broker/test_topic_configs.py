@@ -85,7 +85,7 @@ def test_the_older_limit_of_timestamps_holds_where_the_newer_ones_are_not_set() 
     assert (config.before_max, config.after_max) == (5, 77)
 
 
-def test_what_earlier_versions_kept_and_kafka_does_not_know_means_what_it_meant(
+def test_stored_settings_of_earlier_versions_keep_their_meaning(
     tmp_path: Path,
 ) -> None:
     own = {"compression.type": "none", "message.format.version": "4.1", "max.message.bytes": " 7 "}

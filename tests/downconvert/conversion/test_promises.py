@@ -113,7 +113,7 @@ def test_a_send_that_has_failed_holds_no_buffers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-def test_what_is_sent_uncompressed_is_measured_to_its_end(codec: Codec) -> None:
+def test_uncompressed_messages_are_measured_to_their_end(codec: Codec) -> None:
     """Only messages that are compressed again are limited to what is made beforehand."""
     log = MemoryRecords(b"".join(batch(20 * n, codec, size=8_000) for n in range(8)))
     lazy = LazyDownConvertRecords(log, 1, 0, ConversionPolicy(recode={"gzip": "none"}))

@@ -286,7 +286,7 @@ def test_v2_to_v1_to_v0_is_v2_to_v0_record_for_record(
 
 
 @given(segments(), TARGETS, FAITHFUL)
-def test_what_is_converted_needs_no_more_conversion(
+def test_converted_records_need_no_more_conversion(
     log: Segment, to_magic: int, policy: ConversionPolicy
 ) -> None:
     converted = eagerly(log.data, to_magic, 0, policy)

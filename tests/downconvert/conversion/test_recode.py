@@ -85,7 +85,7 @@ def test_the_codecs_of_a_policy_are_those_of_v2() -> None:
     assert codecs == [Codec.LZ4, Codec.GZIP]
 
 
-def test_what_is_not_named_goes_out_as_it_is() -> None:
+def test_codecs_that_are_not_named_are_left_as_they_are() -> None:
     data = batch(0, 1, codec=Codec.LZ4) + batch(2) + batch(3, magic=1)
     assert sent(LazyRecodedRecords(MemoryRecords(data), RECODE)) == data
 

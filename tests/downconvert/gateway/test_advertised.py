@@ -33,7 +33,7 @@ def test_a_pattern_says_where_a_broker_is(text: str, address: tuple[str, int]) -
     ["", ":9092", "a:", "a:b", "a:{id", "a:{9100-id}", "a:{id+1}", "a:0", "a:65536", "a:123456",
      "{node}.a", "a {id}", "a/b", "broker-{id.a", "a:{9999999+id}", "https://a:1"],
 )  # fmt: skip
-def test_what_is_no_pattern_is_an_error(text: str) -> None:
+def test_a_wrong_pattern_is_an_error(text: str) -> None:
     with pytest.raises(ConfigError, match=r"HOST:PORT|ports are"):
         Advertised.parse(text)
 

@@ -31,7 +31,7 @@ def test_a_record_of_40_mb_takes_a_part_of_it_once() -> None:
     assert size <= 96 * MiB
 
 
-def test_what_expands_and_is_no_bomb_is_taken() -> None:
+def test_records_that_expand_and_are_no_bomb_are_taken() -> None:
     size, is_refused = grown(5, 2_000_000)
     assert not is_refused
     assert size <= 64 * MiB

@@ -21,7 +21,7 @@ def test_addresses(text: str, address: Address) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":1", "kafka:", "kafka:x", "kafka:65536", "kafka:-1"])
-def test_what_is_no_address_says_how_to_write_one(text: str) -> None:
+def test_a_wrong_address_has_an_error_that_shows_a_right_one(text: str) -> None:
     with pytest.raises(ConfigError, match="HOST:PORT"):
         parse_address(text)
 

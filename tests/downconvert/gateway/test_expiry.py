@@ -23,7 +23,7 @@ def test_the_end_of_a_certificate_is_what_openssl_says(tmp_path: Path, days: int
     assert output == f"notAfter={until:%Y-%m-%d %H:%M:%SZ}"
 
 
-def test_of_a_chain_the_end_is_that_of_the_first_to_end(tmp_path: Path) -> None:
+def test_a_chain_ends_when_its_first_certificate_does(tmp_path: Path) -> None:
     ends = []
     for days in (400, 2):
         file = tmp_path / f"{days}.pem"

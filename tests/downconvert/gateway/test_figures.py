@@ -142,7 +142,7 @@ def test_figures_that_were_added_up_are_not_changed() -> None:
     assert repr((ONE, OTHER)) == before
 
 
-def test_what_only_grows_outlives_a_process_and_nothing_else() -> None:
+def test_counters_outlive_a_process_and_gauges_do_not() -> None:
     """The disk and the certificate of a process that died say nothing about those of today."""
     lasting = ONE.lasting()
     gone = {"processes", "each", "connections", "brokers", "unready", "resident_bytes"}

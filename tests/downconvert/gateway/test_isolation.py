@@ -34,7 +34,7 @@ def test_clients_of_one_gateway_read_their_own_bytes_and_no_others(tmp_path: Pat
     ],
     ids=["a byte", "another topic's", "another offset's", "none"],
 )
-def test_what_is_not_its_own_is_found(spoil: Callable[[Record], Record]) -> None:
+def test_bytes_of_another_client_are_noticed(spoil: Callable[[Record], Record]) -> None:
     contents = Contents("t")
     right = contents.record(5, 0, 2)
     contents.check(right)

@@ -89,7 +89,7 @@ def test_old_groups_read_everything_and_go_on_where_they_were(
 
 @pytest.mark.parametrize("pin", OLD_PINS)
 @pytest.mark.parametrize("codec", [None, "gzip", "lz4"])
-def test_what_old_producers_write_new_consumers_read(
+def test_new_consumers_read_records_of_old_producers(
     kafka: KafkaServer, front: Gateway, pin: tuple[int, ...], codec: str | None
 ) -> None:
     topic = f"write-{'.'.join(map(str, pin))}-{codec}"

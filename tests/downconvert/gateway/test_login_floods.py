@@ -109,7 +109,7 @@ def test_stock_clients_with_an_old_password_delay_no_other_user(guarded: Guarded
         guesser.join()
 
 
-def test_who_leaves_while_it_waits_gives_its_place_back(guarded: Guarded) -> None:
+def test_a_client_that_leaves_while_it_waits_frees_its_place(guarded: Guarded) -> None:
     with ExitStack() as stack:
         for _ in range(40):
             client = stack.enter_context(Wire(guarded.address))
@@ -121,7 +121,7 @@ def test_who_leaves_while_it_waits_gives_its_place_back(guarded: Guarded) -> Non
 
 
 @pytest.mark.parametrize("guesses", [True, False])
-def test_who_does_not_log_in_keeps_nobody_out(guarded: Guarded, guesses: bool) -> None:
+def test_clients_that_do_not_log_in_keep_nobody_out(guarded: Guarded, guesses: bool) -> None:
     with ExitStack() as stack, Wire(guarded.address) as user:
         offer(user, "bob", "other")
         user.receive()

@@ -132,13 +132,13 @@ def test_tokens_without_a_header(through: Through) -> None:
     assert reply.is_login
 
 
-def test_what_is_too_large_for_a_token_is_not_read(through: Through) -> None:
+def test_bytes_that_are_too_many_for_a_token_are_not_read(through: Through) -> None:
     handshake(through)
     reply = through.reply(frame(ApiKey.SaslAuthenticate, 1, Message(auth_bytes=bytes(600_000))))
     assert isinstance(reply, HangUp)
 
 
-def test_who_waits_for_a_key_is_let_in_when_it_has_been_published(
+def test_a_client_that_waits_for_a_key_is_admitted_once_it_is_published(
     through: Through, tmp_path: Path
 ) -> None:
     tokens = through.config.identities.tokens
@@ -177,7 +177,7 @@ def test_a_session_ends_with_its_token(through: Through) -> None:
     assert reply.has_expired
 
 
-def test_who_logs_in_again_goes_on(through: Through) -> None:
+def test_a_client_that_logs_in_again_goes_on(through: Through) -> None:
     for lived in (59, 70, 61):
         bearer = token(through.now, exp=through.now + 60)
         answer = log_in(through, bearer)
@@ -186,14 +186,14 @@ def test_who_logs_in_again_goes_on(through: Through) -> None:
         through.now += lived
 
 
-def test_who_logs_in_again_is_not_somebody_else(through: Through) -> None:
+def test_a_client_that_logs_in_again_keeps_its_principal(through: Through) -> None:
     log_in(through, token(through.now))
     answer = log_in(through, token(through.now, sub="abe"))
     assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
     assert "Cannot change principals" in answer.error_message
 
 
-def test_who_has_other_rights_now_connects_again(through: Through) -> None:
+def test_a_client_whose_rights_have_changed_connects_again(through: Through) -> None:
     log_in(through, token(through.now))
     handshake(through)
     bearer = token(through.now, groups=["writers"])

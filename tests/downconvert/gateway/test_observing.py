@@ -150,7 +150,7 @@ def test_clients_of_any_number_of_names_have_bounded_series(
     assert got(address, "/metrics").count("client_requests_total{") == len(series)
 
 
-def test_what_principals_ask_is_told_of_a_bounded_number_of_them(
+def test_requests_are_shown_for_a_bounded_number_of_principals(
     observed: tuple[Gateway, Address],
 ) -> None:
     running, address = observed

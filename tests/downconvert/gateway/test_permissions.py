@@ -66,7 +66,7 @@ PLACES: Final = sorted(places(), key=str)
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_what_is_not_on_a_list_reaches_no_cluster_and_is_answered_with_an_error(
+def test_names_that_are_not_on_a_list_reach_no_cluster_and_get_an_error(
     place: Place,
 ) -> None:
     cluster = Cluster()
@@ -89,7 +89,7 @@ def test_what_is_not_on_a_list_reaches_no_cluster_and_is_answered_with_an_error(
 
 
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_what_is_on_a_list_reaches_the_cluster(place: Place) -> None:
+def test_names_that_are_on_a_list_reach_the_cluster(place: Place) -> None:
     cluster = Cluster()
     reply, answer = cluster.ask(place.api, place.version, requested(place, ALLOWED, ALLOWED_ID))
     assert isinstance(reply, Answer)
@@ -106,7 +106,7 @@ def test_what_is_on_a_list_reaches_the_cluster(place: Place) -> None:
 
 
 @pytest.mark.parametrize("api", OFFERED)
-def test_what_nobody_named_is_not_told(api: ApiKey) -> None:
+def test_requests_for_everything_show_allowed_names_only(api: ApiKey) -> None:
     """Requests that mean all that there is: empty lists, or none."""
     for version in OFFERED[api]:
         for is_null in (True, False):
@@ -125,7 +125,7 @@ def test_what_nobody_named_is_not_told(api: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("key", [key for key in range(100) if key not in RULES])
-def test_what_is_not_understood_is_refused(key: int) -> None:
+def test_requests_that_are_not_understood_are_refused(key: int) -> None:
     request = key.to_bytes(2) + bytes.fromhex("0000 00000007 ffff")
     shared = Shared(CONFIG, Topology(CONFIG.bootstrap, Ports(20_000, {})), ClientCensus())
     steps = Session(shared, "10.0.0.7", Advertised("g")).exchange(
@@ -202,7 +202,7 @@ def test_pages_of_all_topics_go_on_behind_what_may_not_be_known() -> None:
         ((ALLOWED,), HIDDEN.encode(), False),
     ],
 )
-def test_what_members_of_a_group_said_is_shown_where_it_names_what_may_be_known(
+def test_metadata_of_members_is_shown_if_it_names_allowed_topics(
     topics: tuple[str, ...], user_data: bytes | None, is_shown: bool
 ) -> None:
     member = Message(

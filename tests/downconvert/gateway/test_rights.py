@@ -67,7 +67,7 @@ def test_a_consumer_s_fetch_passes_where_its_replica_id_is_at_the_end(through: T
 
 
 @pytest.mark.parametrize("groups", [(), ("own",)])
-def test_who_may_only_read_commits_to_no_group_but_its_own(
+def test_a_read_only_client_commits_only_to_its_own_group(
     broker: Broker, groups: tuple[str, ...]
 ) -> None:
     everybody = Through(broker, CONFIG)
@@ -94,7 +94,7 @@ def test_who_may_only_read_commits_to_no_group_but_its_own(
         assert isinstance(through.reply(frame(api, 0, Message(group_id="own"))), HangUp)
 
 
-def test_what_a_rule_does_not_name_is_denied(broker: Broker) -> None:
+def test_requests_that_a_rule_does_not_name_are_denied(broker: Broker) -> None:
     through = limited(broker, topics=("*",), groups=("*",))
     body = Message(transactional_id="payments", transaction_timeout_ms=1)
     denied = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED

@@ -114,7 +114,7 @@ def test_a_produce_cut_at_any_byte_is_acknowledged_or_not_there(
 
 @pytest.mark.parametrize("size", [1, 15_000, 300_000])
 @pytest.mark.parametrize(("version", "acks"), [(0, 0), (0, 1), (2, 0), (3, 0), (3, 1), (9, 0)])
-def test_what_was_sent_is_produced_though_its_client_has_gone(
+def test_a_produce_is_finished_though_its_client_has_gone(
     served: tuple[Broker, Gateway], version: int, acks: int, size: int
 ) -> None:
     """As by a console producer, which does not wait for its last acknowledgement."""
@@ -178,7 +178,7 @@ def test_networks_that_are_not_allowed_are_not_served(tmp_path: Path) -> None:
         assert client.has_ended()
 
 
-def test_who_reads_slowly_takes_little_memory(served: tuple[Broker, Gateway]) -> None:
+def test_a_slow_reader_takes_little_memory(served: tuple[Broker, Gateway]) -> None:
     """Both buffers of a connection are small, and the file holds the rest."""
     broker, running = served
     for offset in range(200):
@@ -275,9 +275,7 @@ def resident() -> int:
 
 
 @pytest.mark.parametrize("version", [1, 4])
-def test_who_takes_more_than_its_rate_is_answered_and_then_waits(
-    tmp_path: Path, version: int
-) -> None:
+def test_a_client_above_its_rate_is_answered_and_then_waits(tmp_path: Path, version: int) -> None:
     """Whether its answers pass through or are converted; others do not wait for it."""
     rate = 4_000.0
     with (

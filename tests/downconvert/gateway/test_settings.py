@@ -92,7 +92,9 @@ def test_the_secret_may_be_in_a_file(tmp_path: Path) -> None:
         ({"bootstrap": "k:1", "read_only": True, "observe": True}, "passes everything through"),
     ],
 )
-def test_what_makes_no_sense_says_what_to_write(settings: dict[str, object], message: str) -> None:
+def test_a_wrong_setting_has_an_error_that_shows_a_right_one(
+    settings: dict[str, object], message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         build(settings, {})
 
@@ -165,7 +167,7 @@ def test_a_rule_for_clients_that_makes_no_sense_is_an_error(rule: object, words:
         build({"bootstrap": "a:1", "clients": [rule]}, {})
 
 
-def test_what_checks_signatures_is_named_where_it_is_missing(
+def test_a_missing_package_for_signatures_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in ("jwks", "jwks_source"):

@@ -80,7 +80,7 @@ def test_a_fetch_that_cannot_be_told_is_answered_as_ever(gateways: Gateways) -> 
     assert limited == free
 
 
-def test_who_leaves_while_it_is_not_read_from_has_left(gateways: Gateways) -> None:
+def test_a_muted_client_that_leaves_is_no_longer_counted(gateways: Gateways) -> None:
     """Its connection does not count until it would have been read from again."""
     with Wire(gateways.limited.address) as client:
         client.ask(ApiKey.Fetch, 4, fetches("u"))
@@ -102,7 +102,7 @@ def test_a_produce_is_told_for_how_long_it_is_not_read_from(
 
 
 @pytest.mark.parametrize("version", [1, 4])
-def test_what_the_cluster_says_is_passed_on_where_it_is_longer(
+def test_a_longer_throttle_time_of_the_cluster_is_passed_on(
     gateways: Gateways, version: int
 ) -> None:
     known, gateways.broker.guard = (

@@ -34,7 +34,7 @@ def test_clients_see_the_gateway_where_brokers_are() -> None:
     assert there.addresses(1) == (Address("kafka-1", 9092),)
 
 
-def test_what_brokers_serve_is_kept_once_for_all_connections() -> None:
+def test_versions_of_brokers_are_kept_once_for_all_connections() -> None:
     there = topology()
     first = there.set_api_versions(
         Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
@@ -60,7 +60,7 @@ def test_a_broker_that_knows_of_none_is_not_believed() -> None:
     assert there.nodes.keys() == {1}
 
 
-def test_who_begins_is_sent_to_any_broker() -> None:
+def test_new_connections_go_to_any_broker() -> None:
     there = topology()
     there.set_brokers(brokers(1))
     assert there.addresses(BOOTSTRAP) == (SEED, Address("kafka-1", 9092))
@@ -108,7 +108,7 @@ def test_no_coordinator_stays_none() -> None:
     assert (answer.host, answer.port) == ("", -1)
 
 
-def test_what_one_broker_serves_is_not_taken_for_what_another_says_at_the_same_time() -> None:
+def test_versions_of_two_brokers_are_not_confused() -> None:
     other = Message(api_keys=[])
 
     class Racing(Topology):
@@ -123,7 +123,7 @@ def test_what_one_broker_serves_is_not_taken_for_what_another_says_at_the_same_t
     assert Racing((SEED,), Ports(9093, {})).set_api_versions(ours) is ours
 
 
-def test_what_a_broker_told_is_recent_for_a_moment_and_of_that_broker() -> None:
+def test_versions_of_a_broker_are_recent_for_a_moment() -> None:
     there = topology()
     hello = Message(api_keys=[Message(api_key=1, min_version=4, max_version=17)])
     assert there.recent_api_versions(1, 5.0) is None

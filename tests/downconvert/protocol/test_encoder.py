@@ -26,7 +26,7 @@ def test_messages_are_written_as_by_another_client_library(name: str, version: i
 
 
 @pytest.mark.parametrize(("name", "version"), names())
-def test_what_is_written_is_read_back(name: str, version: int) -> None:
+def test_a_message_that_was_written_is_read_back(name: str, version: int) -> None:
     for seed in range(TRIES):
         data = encode(name, version, random_message(Random(seed), name, version))
         assert encode(name, version, decode(name, version, memoryview(data))) == data, (

@@ -34,7 +34,7 @@ def test_sends_follow_one_another() -> None:
     assert joined.write_to(channel) == 0
 
 
-def test_of_no_sends_there_is_nothing_to_send() -> None:
+def test_no_sends_have_nothing_to_send() -> None:
     assert JoinedSend([]).completed
 
 

@@ -85,7 +85,7 @@ def test_a_handler_changes_nothing_in_a_request_that_is_known(api: ApiKey, tmp_p
         assert answers[0] == answers[1] == answers[2]
 
 
-def test_what_a_client_may_do_is_looked_at_each_time(tmp_path: Path) -> None:
+def test_the_rights_of_a_client_are_checked_each_time(tmp_path: Path) -> None:
     broker = Broker(LogDir.open(tmp_path))
     (tmp_path / "secret-0").mkdir()
     data = memoryview(frame(ApiKey.Metadata, 1, Message(topics=[Message(name="secret")])))

@@ -112,7 +112,7 @@ def test_a_small_response_is_the_same_through_a_socket(
     assert send.remaining == 0
 
 
-def test_what_streams_is_there_to_be_asked_afterwards() -> None:
+def test_the_sends_of_a_response_are_known_after_it_was_sent() -> None:
     lazy = LazyDownConvertRecords(MemoryRecords(batch(0, 1)), 1)
     joined = JoinedSend([lazy.to_send()])
     send = response(header(ApiKey.Fetch, 3), fetched(joined))

@@ -9,7 +9,7 @@ def software(name: str, version: str = "1.0") -> Message:
 
 
 @pytest.mark.parametrize("name", ["a", "7", "apache-kafka-java", "sarama", "a.b-c.9", "a" * 1000])
-def test_what_kafka_takes_is_taken(name: str) -> None:
+def test_software_names_that_kafka_takes_are_taken(name: str) -> None:
     assert is_valid(software(name), 3)
     assert is_valid(software("x", name), 3)
 
@@ -17,7 +17,7 @@ def test_what_kafka_takes_is_taken(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", " ", "-a", "a-", ".a", "a.", "a b", "a_b", "a\n", "\na", "ä", "a\x1b[31m", "٣"]
 )
-def test_what_kafka_refuses_is_refused(name: str) -> None:
+def test_software_names_that_kafka_refuses_are_refused(name: str) -> None:
     assert not is_valid(software(name), 3)
     assert not is_valid(software("x", name), 4)
     assert is_valid(software(name), 2)  # it names no software

@@ -183,7 +183,7 @@ def test_the_kind_of_a_timestamp_counts_where_its_value_does_not(
     assert (record.timestamp, record.timestamp_type) == taken
 
 
-def test_what_is_larger_than_the_topic_takes_before_or_after() -> None:
+def test_batches_larger_than_the_topics_limit_are_refused_before_and_after_conversion() -> None:
     config = replace(CONFIG, message_size_max=300)
     large = [replace(record, value=b"x" * 100) for record in RECORDS]
     too_large = ErrorCode.MESSAGE_TOO_LARGE

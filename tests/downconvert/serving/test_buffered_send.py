@@ -41,9 +41,7 @@ def written(send: BufferedSend) -> bytes:
 
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("first_offset", [0, 30, 70])
-def test_what_is_kept_is_what_would_have_been_converted_lazily(
-    magic: int, first_offset: int
-) -> None:
+def test_kept_bytes_equal_a_lazy_conversion(magic: int, first_offset: int) -> None:
     room = MemoryBudget(1_000_000)
     records = MemoryRecords(BATCHES)
     kept = kept_of(records, room, magic, first_offset)
@@ -116,7 +114,7 @@ def test_room_comes_back_when_a_connection_ends() -> None:
     assert room.left == 1_000_000
 
 
-def test_what_is_good_in_front_of_damage_is_kept() -> None:
+def test_batches_before_damage_are_kept() -> None:
     bad = spliced(batch(2, codec=Codec.LZ4), BATCH_HEADER_SIZE, b"no lz4.", drop=7)
     room = MemoryBudget(1_000_000)
     records = MemoryRecords(batch(0, 1, codec=Codec.LZ4) + bad)

@@ -28,7 +28,7 @@ def test_the_first_rule_that_fits_decides() -> None:
     assert policy_for(POLICY, (), "b", ("new",)) is POLICY
 
 
-def test_what_a_rule_does_not_name_stays_as_it_is() -> None:
+def test_codecs_that_a_rule_does_not_name_are_left_as_they_are() -> None:
     policy = policy_for(POLICY, (RecodeRule({"gzip": "none"}),), "t", ("c",))
     assert policy.recode["zstd"] == POLICY.recode["zstd"]
 

@@ -84,7 +84,9 @@ def test_where_reading_goes_on() -> None:
         (CorruptRecordsError("bad", 0), ErrorCode.CORRUPT_MESSAGE),
     ],
 )
-def test_what_a_client_is_told(error: ApiError | StorageError | OSError, code: ErrorCode) -> None:
+def test_errors_of_a_log_have_kafkas_codes(
+    error: ApiError | StorageError | OSError, code: ErrorCode
+) -> None:
     assert error_code_of(error) is code
 
 

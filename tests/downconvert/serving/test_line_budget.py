@@ -68,7 +68,7 @@ def test_a_line_keeps_its_fields(budget: LineBudget, caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize("before", [inf, 1e9])
-def test_what_is_written_after_the_end_or_by_a_clock_that_went_back_is_counted_too(
+def test_lines_after_the_end_or_before_a_clock_that_was_set_back_are_counted(
     budget: LineBudget, caplog: pytest.LogCaptureFixture, before: float
 ) -> None:
     budget.write_omitted(before)

@@ -32,7 +32,7 @@ def test_connections_are_limited_by_address() -> None:
     settled(places, "b", address_max=1)
 
 
-def test_who_is_refused_is_not_counted() -> None:
+def test_a_refused_client_is_not_counted() -> None:
     places = Places()
     held = settled(places, "a", 1)
     for _ in range(10):
@@ -43,7 +43,7 @@ def test_who_is_refused_is_not_counted() -> None:
     places.take("b", 1, 1)  # as the first of its address
 
 
-def test_who_has_not_logged_in_gives_up_its_place_the_oldest_of_most_first() -> None:
+def test_clients_that_have_not_logged_in_give_up_their_places_the_oldest_first() -> None:
     places, evicted = Places(), list[str]()
     for name, address in (("user", "a"), ("old", "b"), ("new", "b"), ("alone", "c")):
         place = places.take(address, 4, MANY)

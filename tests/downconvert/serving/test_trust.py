@@ -77,7 +77,7 @@ def test_an_authority_that_another_one_has_signed_is_trusted_alone(tmp_path: Pat
     shaken(context, server)
 
 
-def test_what_no_authority_has_signed_is_refused(tmp_path: Path) -> None:
+def test_a_certificate_that_no_authority_has_signed_is_refused(tmp_path: Path) -> None:
     for name in ("ca", "other"):
         (tmp_path / name).mkdir()
     ca, ca_key = self_signed(tmp_path / "ca")

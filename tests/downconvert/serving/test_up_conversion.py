@@ -110,7 +110,7 @@ def test_lz4_frames_with_the_wrong_header_hash_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [V0, V1])
-def test_what_an_old_format_does_not_have_is_refused(tmp_path: Path, kept: int) -> None:
+def test_fields_that_an_old_format_lacks_are_refused(tmp_path: Path, kept: int) -> None:
     with writable_broker(tmp_path, "t") as broker:
         broker.topics.configure("t", {"message.format.version": FORMATS[kept]})
 

@@ -18,7 +18,7 @@ def test_the_ceiling_gives_about_as_many_rows_as_are_there(tmp_path: Path) -> No
     assert total / 2 < rows <= total
 
 
-def test_what_is_compared_ran_in_the_same_round() -> None:
+def test_compared_rates_are_of_the_same_round() -> None:
     figures = Figures()
     for name in ("all", "ceiling", "s3", "export", "pyarrow", "find", "keys"):
         figures.add(name, 2_000_000 if name == "s3" else 1_000_000, 1.0)

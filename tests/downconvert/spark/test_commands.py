@@ -94,7 +94,7 @@ def test_a_conversion_is_done_once(source: Path, tmp_path: Path, command: Comman
     assert "name another directory" in one_line(other.err)
 
 
-def test_what_is_not_there_is_named(tmp_path: Path, command: Command) -> None:
+def test_an_absent_path_is_named(tmp_path: Path, command: Command) -> None:
     ran = command("spark", "audit", tmp_path / "nowhere")
     assert ran.code == 2
     assert f"{tmp_path}/nowhere is not a directory" in one_line(ran.err)
@@ -115,7 +115,7 @@ def test_two_clusters_are_refused(source: Path, tmp_path: Path, command: Command
     assert not (tmp_path / "lake").exists()
 
 
-def test_what_a_job_warns_of_is_a_line(source: Path, tmp_path: Path, command: Command) -> None:
+def test_a_warning_of_a_job_is_a_line(source: Path, tmp_path: Path, command: Command) -> None:
     ran = command("spark", "export", source, tmp_path / "lake")
     assert ran.code == 0
     assert "no checkpoint has a high watermark of new-0, old-0" in one_line(ran.err)

@@ -27,7 +27,7 @@ TESTS: Final = (
     "test_commands.py::test_a_conversion_is_done_once",
     "test_commands.py::test_a_failing_task_is_one_line_that_says_what_and_where",
     "test_commands.py::test_keys_are_found_and_the_last_of_each_is_written",
-    "test_commands.py::test_what_a_job_warns_of_is_a_line",
+    "test_commands.py::test_a_warning_of_a_job_is_a_line",
     "test_documents.py::test_the_examples_run",
     "jobs/export/test_export.py::test_a_run_that_died_between_its_files_and_its_note_is_made_up_for",
     "jobs/export/test_export.py::test_records_are_in_folders_by_topic_and_date_and_twice_is_once",

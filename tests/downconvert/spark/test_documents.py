@@ -172,7 +172,7 @@ def test_the_commands_run(
 
 
 @pytest.mark.others
-def test_what_is_sent_to_a_cluster_runs(tmp_path: Path) -> None:
+def test_the_archive_for_a_cluster_runs(tmp_path: Path) -> None:
     """The last example: the archive that a line of Python writes, and `spark-submit`."""
     broker(tmp_path / "kafka")
     (line,) = re.findall(r'`python -c "(from pathlib[^`]*?)"` writes', WHOLE)

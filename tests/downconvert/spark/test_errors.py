@@ -55,7 +55,7 @@ def test_an_error_says_where_what_and_which_option_goes_on(
     assert tuple(option for option in every if option in text) == options
 
 
-def test_what_is_caught_as_one_error_is_no_other() -> None:
+def test_each_error_is_caught_by_its_own_class_only() -> None:
     """A loss that failOnDataLoss allows is none of the others, and a failed task is no damage."""
     ours = (
         CorruptSegmentError,

@@ -206,7 +206,7 @@ URIS: Final = {
         ("500 Internal Server Error", StoreError),
     ],
 )
-def test_what_a_store_refuses_is_one_line(
+def test_a_refusal_of_a_store_is_one_line(
     monkeypatch: pytest.MonkeyPatch, kind: str, status: str, expected: type[Exception]
 ) -> None:
     if kind == "webhdfs" and store_servers.missing(kind):
@@ -226,7 +226,7 @@ def test_what_a_store_refuses_is_one_line(
     file_systems.file_system.cache_clear()
 
 
-def test_what_to_install_for_a_scheme_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_to_install_for_a_scheme_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(ValueError, match=r"pip install 'lazy-downconvert\[webhdfs\]'"):
         stores.listed(stores.pinned("webhdfs://host:9870/logs"))
@@ -235,7 +235,7 @@ def test_what_to_install_for_a_scheme_is_named(monkeypatch: pytest.MonkeyPatch) 
     file_systems.file_system.cache_clear()
 
 
-def test_what_is_missing_for_hdfs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_for_hdfs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HADOOP_HOME", raising=False)
     with pytest.raises(StoreError, match="webhdfs://host:9870"):
         stores.listed(stores.pinned("hdfs://127.0.0.1:1/logs"))

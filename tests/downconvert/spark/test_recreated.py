@@ -26,7 +26,7 @@ def made(path: Path, count: int, topic_id: str | None) -> None:
 @pytest.mark.parametrize("is_new", [False, True])
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("count", [5, 10, 15])
-def test_what_was_read_of_the_former_topic_is_not_taken_for_the_new_ones(
+def test_offsets_of_the_former_topic_do_not_count_for_the_new_one(
     tmp_path: Path, count: int, is_packed: bool, is_new: bool
 ) -> None:
     logs = tmp_path / "logs"

@@ -102,7 +102,7 @@ def transact(address: str, name: str, offset: int, *, end: str) -> Any:
 
 
 @pytest.mark.parametrize("version", [kafka_server.OLD, kafka_server.NEW])
-def test_what_kafkas_tools_show_is_there(version: str, tmp_path: Path) -> None:
+def test_state_tables_have_what_kafkas_tools_show(version: str, tmp_path: Path) -> None:
     properties = {"broker.session.timeout.ms": "60000"}  # fenced ones are not asked
     with kafka_server.running(version, log_dir=tmp_path / "logs", properties=properties) as kafka:
         kafka.create_topic(TOPIC, partitions=2)

@@ -51,7 +51,9 @@ def expected(place: Path, isolation: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("isolation", ["read_uncommitted", "read_committed"])
-def test_what_the_plugin_has_written_is_what_a_consumer_read(place: Path, isolation: str) -> None:
+def test_segments_that_the_plugin_wrote_have_the_records_of_a_consumer(
+    place: Path, isolation: str
+) -> None:
     keys = {"encryptionKeys": f"main={place / 'private.pem'}"}
     paths = [place / "logs", place / "tier"]
     wanted = expected(place, isolation)

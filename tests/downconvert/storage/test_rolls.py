@@ -115,7 +115,7 @@ def test_only_a_truncation_to_nothing_makes_a_segment_young_again(path: Path) ->
         assert log.writer.is_roll_due(7501)
 
 
-def test_of_equal_timestamps_the_first_record_is_found_after_a_truncation(path: Path) -> None:
+def test_the_first_record_of_equal_timestamps_is_found_after_a_truncation(path: Path) -> None:
     """The time index then gets its last entry from the batches that are left."""
     with opened(path) as log:
         for offset, time in enumerate((700, 700, 800)):

@@ -79,7 +79,7 @@ def test_a_directory_is_free_when_its_lock_is_given_back_and_not_before(
     DirectoryLock(tmp_path).release()
 
 
-def test_of_two_threads_only_one_takes_a_directory(
+def test_one_of_two_threads_takes_a_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lockf, refused = fcntl.lockf, list[bool]()
@@ -132,7 +132,7 @@ def test_a_directory_that_cannot_be_opened_is_unlocked_again(tmp_path: Path) -> 
     DirectoryLock(tmp_path).release()
 
 
-def test_whoever_verifies_all_trusts_no_clean_shutdown(tmp_path: Path) -> None:
+def test_a_full_verification_trusts_no_clean_shutdown(tmp_path: Path) -> None:
     for verify_all in (True, False):
         Session(tmp_path, UNSYNCED).end(clean=True)
         session = Session(tmp_path, UNSYNCED, verify_all=verify_all)

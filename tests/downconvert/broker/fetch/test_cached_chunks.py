@@ -274,7 +274,7 @@ def test_a_chunk_that_another_thread_finishes_first_is_not_made_again(
     assert (cache.under_way, cache.budget.held) == (0, 0)
 
 
-def test_what_is_sent_from_the_cache_counts_as_fetched(tmp_path: Path) -> None:
+def test_records_sent_from_the_cache_count_as_fetched(tmp_path: Path) -> None:
     one, other = logs_of(tmp_path, 2)
     cache = ConversionCache(MemoryBudget(MiB))
     asked(cache, other).close()
@@ -371,7 +371,7 @@ def test_messages_keep_their_format_if_it_is_older_than_the_clients(
     assert cache.misses == misses
 
 
-def test_what_is_converted_for_the_cache_counts_as_fetched(tmp_path: Path) -> None:
+def test_records_converted_for_the_cache_count_as_fetched(tmp_path: Path) -> None:
     """Clients at the tails of many logs evict each other's chunks, even if there is room."""
     cache = ConversionCache(MemoryBudget(MiB))
     first, *others = logs_of(tmp_path, 2 + MiB // PLAIN_REACH // (10 * KiB))

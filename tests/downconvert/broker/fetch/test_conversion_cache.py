@@ -64,7 +64,9 @@ def lazily(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sizes
 
 
-def test_what_many_wait_for_is_converted_once(tmp_path: Path, lazily: list[int]) -> None:
+def test_a_chunk_that_many_clients_wait_for_is_converted_once(
+    tmp_path: Path, lazily: list[int]
+) -> None:
     """Over sockets, in several threads, all of them due at once."""
     with (
         writable_broker(tmp_path, "events") as broker,
@@ -162,7 +164,9 @@ def test_only_exact_sizes_are_shared(policy: ConversionPolicy, tmp_path: Path) -
         assert len(broker.conversion_cache) == (policy.size == "exact")
 
 
-def test_what_is_too_large_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_that_is_too_large_is_tried_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("downconvert.serving.buffered_send.BUFFERED_SIZE_MAX", 1000)
     with broker_of(tmp_path, {"events": {0: [batch(*range(50), size=90)]}}) as broker:
         for client in range(3):
@@ -172,7 +176,7 @@ def test_what_is_too_large_is_tried_once(tmp_path: Path, monkeypatch: pytest.Mon
         assert broker.memory_budget.held == 0
 
 
-def test_what_was_truncated_is_not_sent_again(tmp_path: Path) -> None:
+def test_a_chunk_of_truncated_records_is_not_sent_again(tmp_path: Path) -> None:
     """Written again, it is as long as before."""
     old, new = batch(5, 6, size=50), batch(5, 6, size=50, timestamp=77)
     with writable_broker(tmp_path, "events") as broker:
@@ -185,7 +189,9 @@ def test_what_was_truncated_is_not_sent_again(tmp_path: Path) -> None:
         assert [one.timestamp for one in found[5:]] == [77, 77]
 
 
-def test_what_another_process_truncated_is_not_sent_again(tmp_path: Path) -> None:
+def test_a_chunk_of_records_that_another_process_truncated_is_not_sent_again(
+    tmp_path: Path,
+) -> None:
     old, new = batch(5, 6, size=50), batch(5, 6, size=50, timestamp=77)
     first = batch(*range(5))
     with broker_of(tmp_path, {"events": {0: [first, old]}}) as broker:
@@ -216,7 +222,7 @@ def test_operators_see_what_is_shared(tmp_path: Path) -> None:
         assert value("downconvert_broker_converted_records_total", labels) == 300
 
 
-def test_what_is_evicted_before_anybody_asks_for_it_again_is_not_kept_for_long(
+def test_chunks_that_are_evicted_before_a_second_request_are_not_kept_for_long(
     tmp_path: Path,
 ) -> None:
     """Clients that read more of their logs at once than there is room for pay for no cache."""

@@ -85,7 +85,7 @@ def test_clients_of_more_chunks_than_are_converted_at_a_time_are_all_answered(
     assert under_way.clients_count == 0
 
 
-def test_who_comes_to_a_conversion_under_way_shares_it_however_many_there_are(
+def test_any_number_of_clients_share_a_conversion_under_way(
     broker: Broker,
 ) -> None:
     clients = [Waiting(broker, n + 1, n % TOPICS) for n in range(2 * TOPICS)]
@@ -96,7 +96,7 @@ def test_who_comes_to_a_conversion_under_way_shares_it_however_many_there_are(
         assert offsets == list(range(5 * BATCHES))
 
 
-def test_what_nobody_waits_for_any_more_makes_room_and_what_somebody_waits_for_stays(
+def test_conversions_that_nobody_waits_for_make_room_and_the_others_stay(
     broker: Broker, under_way: ConversionsUnderWay
 ) -> None:
     clients = [Waiting(broker, n + 1, n) for n in range(COUNT_MAX)]

@@ -23,9 +23,7 @@ from .reading import converted, markers, of
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_what_is_converted_at_once_is_what_is_converted_while_it_is_sent(
-    tmp_path: Path, seed: int
-) -> None:
+def test_a_conversion_at_once_equals_a_conversion_while_sending(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     batches: list[bytes] = []
     end = 0

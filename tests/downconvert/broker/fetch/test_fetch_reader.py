@@ -115,7 +115,7 @@ def test_an_answer_with_enough_is_not_joined_with_more_segments(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_what_is_good_in_front_of_damage_is_sent_and_the_damage_said(
+def test_batches_before_damage_are_sent_and_the_damage_is_reported(
     version: int, tmp_path: Path
 ) -> None:
     bad = spliced(batch(2, 3, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
@@ -191,7 +191,7 @@ def test_a_log_that_is_gone_is_an_error_of_the_storage(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_does_not_lead_serves_no_clients_that_ask_the_leader(
+def test_a_broker_that_does_not_lead_serves_no_clients_that_ask_the_leader(
     version: int, tmp_path: Path
 ) -> None:
     with broker_of(tmp_path, {"events": {0: [batch(0)]}}) as broker:

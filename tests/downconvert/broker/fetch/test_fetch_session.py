@@ -101,7 +101,7 @@ def test_a_fetch_that_forgets_all_partitions_ends_the_session_and_reads_what_it_
     assert response.session_id == len(broker.fetch_sessions) == 0
 
 
-def test_who_is_out_of_step_is_told_so(broker: Broker) -> None:
+def test_a_client_with_the_wrong_session_epoch_gets_an_error(broker: Broker) -> None:
     one = Follower(broker)
     one.ask(ENDS)
     wrong = one.ask(session_epoch=7)

@@ -262,7 +262,7 @@ def test_a_fetch_that_waits_looks_at_the_files_when_it_comes_and_when_it_is_late
     assert len([count for count in calls if count]) <= 2 * 2, "and one for the start offsets"
 
 
-def test_what_another_process_wrote_meanwhile_is_told_when_it_is_late(tmp_path: Path) -> None:
+def test_records_that_another_process_wrote_are_returned_when_the_wait_ends(tmp_path: Path) -> None:
     with (
         writable_broker(tmp_path, "t", partitions=COUNT) as owner,
         LogDir.open(tmp_path) as log_dir,

@@ -118,7 +118,9 @@ def asked(broker: Broker, index: int, known: Partition, now: float) -> Asked:
     return found
 
 
-def test_what_was_found_in_another_partition_says_nothing(owner: Broker, later: float) -> None:
+def test_an_idle_look_at_one_partition_says_nothing_about_another(
+    owner: Broker, later: float
+) -> None:
     same, other = (asked(owner, index, of(owner, 1), later) for index in (1, 2))
     assert look(owner, later).split([same, other]) == ([other], [same])
 

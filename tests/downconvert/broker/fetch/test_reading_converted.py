@@ -225,7 +225,9 @@ def test_few_clients_hold_a_plan_at_a_time_and_all_get_their_answers(
     assert not broker.planning_slots
 
 
-def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_has_gone_holds_no_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(planning, "PLANNED_A_TURN", MiB)
     with broker_of(tmp_path, {"events": {0: [LARGE]}}, conversions_kept_bytes=0) as broker:
         owner = Owner()
@@ -238,7 +240,7 @@ def test_who_has_gone_holds_no_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert not owner.has_work
 
 
-def test_what_a_plan_holds_is_released_when_its_client_has_gone_and_not_when_it_is_collected(
+def test_a_plan_is_released_when_its_client_has_gone_and_not_when_it_is_collected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The collector may run in any thread, in the midst of what the release would lock."""
@@ -266,7 +268,7 @@ def test_what_a_plan_holds_is_released_when_its_client_has_gone_and_not_when_it_
         assert released == ["buffers"]
 
 
-def test_what_another_thread_converts_is_waited_for_without_a_turn(
+def test_a_fetch_waits_without_a_turn_for_a_chunk_that_another_thread_converts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is woken when the other's turn is over, and blocks nobody until then."""
@@ -326,7 +328,7 @@ def test_a_plain_answer_of_the_usual_size_is_planned_in_one_turn(tmp_path: Path)
 
 @pytest.mark.parametrize("kept", [0, 2**24])
 @pytest.mark.parametrize(("size", "is_done"), [(SMALL_SIZE_MAX, True), (SMALL_SIZE_MAX + 1, False)])
-def test_who_asks_beside_many_old_clients_waits_for_none_of_their_large_ranges(
+def test_large_ranges_of_old_clients_begin_in_a_turn_of_their_own(
     tmp_path: Path, kept: int, size: int, is_done: bool
 ) -> None:
     """They connect again at once, and each begins in a turn of its own. Small ranges do not."""

@@ -75,7 +75,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Bro
         yield broker, cache
 
 
-def test_what_follows_shared_chunks_is_sent_with_them(begun: tuple[Broker, Any]) -> None:
+def test_records_after_shared_chunks_are_sent_with_them(begun: tuple[Broker, Any]) -> None:
     limits = ReadLimits(12 * len(TENS[0]), first=True)
     found = shared_reading(*begun, 3, limits)
     assert offsets_of(found) == list(range(120))
@@ -124,7 +124,7 @@ def test_nothing_is_joined_with_an_answer_that_a_hard_limit_cuts(tmp_path: Path)
         assert found.source_size == len(first)
 
 
-def test_what_is_joined_ends_at_a_hard_limit(tmp_path: Path) -> None:
+def test_joined_segments_end_at_a_hard_limit(tmp_path: Path) -> None:
     """The first one fits, of the second one a part."""
     alone = build([Record(0, 1, value=b"x" * 500)], magic=2)
     segments = {0: [alone], 1: [batch(*range(1, 30))], 30: [batch(30)], 31: [batch(31)]}
@@ -136,7 +136,7 @@ def test_what_is_joined_ends_at_a_hard_limit(tmp_path: Path) -> None:
         assert found.source_size == joined
 
 
-def test_what_is_good_before_a_damaged_segment_is_sent(
+def test_batches_before_a_damaged_segment_are_sent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next fetch begins with the damage, and reports it."""

@@ -128,7 +128,7 @@ PLAIN = [batch(n, n + 1, size=200) for n in range(0, 40, 2)]
 PACKED = [batch(*range(n, n + 20), size=90, codec=Codec.GZIP) for n in range(0, 400, 20)]
 
 
-def test_what_one_reads_by_itself_is_not_kept_and_what_two_read_is(tmp_path: Path) -> None:
+def test_a_chunk_is_kept_once_a_second_client_has_read_it(tmp_path: Path) -> None:
     records = log_of(tmp_path, *PLAIN)
     cache = ConversionCache(MemoryBudget(MiB))
     for client in (1, 1):
@@ -161,7 +161,7 @@ def test_at_the_tail_it_is_kept_for_the_next_at_once(tmp_path: Path) -> None:
         (PACKED, PLAIN_REACH - 1, True),
     ],
 )
-def test_what_is_asked_again_after_much_else_is_not_kept(
+def test_a_chunk_that_is_requested_again_after_much_else_is_not_kept(
     batches: list[bytes], elsewhere: int, is_kept: bool, tmp_path: Path
 ) -> None:
     """Of consumers all over a large topic nobody gains anything from what others read."""
@@ -173,7 +173,7 @@ def test_what_is_asked_again_after_much_else_is_not_kept(
     assert (len(cache) > 0) is is_kept
 
 
-def test_what_another_thread_makes_while_one_looks_for_it_is_not_made_again(
+def test_a_chunk_that_another_thread_has_just_made_is_not_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records = log_of(tmp_path, *PLAIN[:2])
@@ -191,7 +191,7 @@ def test_what_another_thread_makes_while_one_looks_for_it_is_not_made_again(
     assert (cache.misses, cache.hits, shared.ends) == (1, 1, Ends.ALL)
 
 
-def test_what_nobody_comes_back_to_is_evicted_though_there_is_room(tmp_path: Path) -> None:
+def test_a_chunk_that_nobody_requests_again_is_evicted_though_there_is_room(tmp_path: Path) -> None:
     records = log_of(tmp_path, *PLAIN)
     cache = ConversionCache(MemoryBudget(MiB))
     for client in (1, 2):
@@ -294,7 +294,7 @@ def test_an_answer_ends_where_its_turn_does(
     assert 0 < taken.source_size < records.size
 
 
-def test_what_is_damaged_is_left_to_whoever_sends_it(tmp_path: Path) -> None:
+def test_damaged_batches_are_left_to_the_client_that_reaches_them(tmp_path: Path) -> None:
     bad = spliced(batch(6, 7, codec=Codec.GZIP), BATCH_HEADER_SIZE, b"no gzip", drop=7)
     records = log_of(tmp_path, *PACKED[:1], bad)
     cache = ConversionCache(MemoryBudget(MiB))
@@ -305,7 +305,7 @@ def test_what_is_damaged_is_left_to_whoever_sends_it(tmp_path: Path) -> None:
     assert cache.misses == 3, "it is tried once"
 
 
-def test_what_is_as_tiny_as_its_appends_fills_no_answer(
+def test_chunks_as_small_as_their_appends_do_not_fill_a_response(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared_range, "PARTS_MAX", 3)

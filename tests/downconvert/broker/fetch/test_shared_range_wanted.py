@@ -272,7 +272,7 @@ def test_damage_after_the_first_chunk_is_left_to_the_conversion_without_the_cach
 
 
 @pytest.mark.parametrize("is_damaged", [True, False])
-def test_what_cannot_be_kept_is_not_tried_again_for_the_next_client(
+def test_a_chunk_that_cannot_be_kept_is_not_tried_again_for_the_next_client(
     tmp_path: Path,
     only_asked: Callable[..., bool],
     monkeypatch: pytest.MonkeyPatch,
@@ -291,7 +291,7 @@ def test_what_cannot_be_kept_is_not_tried_again_for_the_next_client(
     assert not only_asked(cache, records, 2, is_tail=True)
 
 
-def test_what_found_no_room_is_tried_again_for_the_next_client(
+def test_a_chunk_that_found_no_room_is_tried_again_for_the_next_client(
     tmp_path: Path, only_asked: Callable[..., bool]
 ) -> None:
     """Responses to slow clients may hold the memory for a while."""

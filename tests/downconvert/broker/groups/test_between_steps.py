@@ -276,7 +276,7 @@ def test_a_group_of_absent_static_members_is_looked_at_once_a_second_at_most() -
     assert deadline >= 5.0 + 1.0
 
 
-def test_who_names_an_instance_in_a_transaction_has_to_be_its_member() -> None:
+def test_an_instance_that_is_named_in_a_transaction_must_be_its_member() -> None:
     group = stable(Someone(joining()), Someone(joining(instance_id="i")))
     for instance, code in (
         ("i", ErrorCode.FENCED_INSTANCE_ID),  # it does not say by which id

@@ -48,7 +48,7 @@ def test_a_member_that_joins_again_is_counted_once() -> None:
     assert leader.joined.code is ErrorCode.NONE
 
 
-def test_who_was_given_an_id_may_come_with_it_though_no_more_are_given() -> None:
+def test_a_member_id_that_was_given_out_is_valid_though_no_more_are_given() -> None:
     group = new_group(size_max=1)
     person = Someone(joining(needs_known_id=True))
     ask(group, person, 0.0)

@@ -255,7 +255,7 @@ def test_offsets_of_an_open_transaction_are_unstable(tmp_path: Path, version: in
     assert one.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
 
 
-def test_of_a_commit_and_a_transaction_the_later_in_the_log_counts(tmp_path: Path) -> None:
+def test_the_later_one_of_a_commit_and_a_transaction_counts(tmp_path: Path) -> None:
     make_offsets(tmp_path, 0)
     with writable_broker(tmp_path) as broker:
         log = offsets_log(broker)

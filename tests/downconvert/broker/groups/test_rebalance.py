@@ -33,7 +33,7 @@ def asked(group: Group, identity: MemberIdentity, now: float, **fields: str) -> 
     return found[0].code if found else None
 
 
-def test_who_is_not_of_the_generation_learns_that_first() -> None:
+def test_a_member_of_another_generation_learns_that_first() -> None:
     leader, other = Someone(joining()), Someone(joining())
     group = stable(leader, other)
     come_back(leader, protocols=CHANGED)
@@ -80,7 +80,7 @@ def test_a_session_begins_with_an_assignment_that_failed() -> None:
     assert group.next_deadline() == 7.0 + 12.0
 
 
-def test_who_is_assigned_nothing_keeps_nothing() -> None:
+def test_a_member_without_an_assignment_keeps_no_old_one() -> None:
     leader, follower = Someone(joining()), Someone(joining())
     group = stable(leader, follower)
     come_back(leader, protocols=CHANGED)
@@ -122,7 +122,7 @@ def test_an_empty_group_is_stored_without_a_protocol() -> None:
     assert stored == [(1, "range"), (2, None)]
 
 
-def test_who_may_commit_at_each_step() -> None:
+def test_each_step_of_a_rebalance_allows_its_commits_only() -> None:
     leader, static = Someone(joining()), Someone(joining(instance_id="i"))
     group = group_of(leader, static, now=0.0)
     assert group.check_commit(leader.identity, 6.0) is ErrorCode.REBALANCE_IN_PROGRESS

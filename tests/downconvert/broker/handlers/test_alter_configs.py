@@ -50,7 +50,7 @@ def test_everything_anew(tmp_path: Path, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", range(2))
-def test_what_changes(tmp_path: Path, version: int) -> None:
+def test_settings_are_set_deleted_appended_and_subtracted(tmp_path: Path, version: int) -> None:
     with writable_broker(tmp_path, "t") as broker:
         retention = ("retention.ms", SET, "5")
         assert change(broker, version, retention, ("segment.ms", SET, "6")) is ErrorCode.NONE
@@ -62,7 +62,7 @@ def test_what_changes(tmp_path: Path, version: int) -> None:
         assert broker.topics["t"].config[policy] == "compact"
 
 
-def test_what_is_wrong_changes_nothing(tmp_path: Path) -> None:
+def test_a_wrong_setting_changes_nothing(tmp_path: Path) -> None:
     invalid = ErrorCode.INVALID_CONFIG
     with writable_broker(tmp_path, "t") as broker:
         good = ("retention.ms", "5")
@@ -91,7 +91,7 @@ def test_a_setting_that_nobody_knows_may_be_deleted(tmp_path: Path) -> None:
         assert broker.topics["t"].config == {}
 
 
-def test_what_changes_is_checked_against_what_was_there(tmp_path: Path) -> None:
+def test_a_change_is_checked_against_the_settings_before_it(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         assert change(broker, 1, ("max.compaction.lag.ms", SET, "5")) is ErrorCode.NONE
         least = ("min.compaction.lag.ms", SET, "10")

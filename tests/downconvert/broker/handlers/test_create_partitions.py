@@ -38,7 +38,7 @@ def test_partitions_are_added_to_the_same_topic(tmp_path: Path, version: int) ->
         assert (found.id, len(found.partitions)) == (topic_id, 3)
 
 
-def test_what_cannot_be(tmp_path: Path) -> None:
+def test_impossible_numbers_and_assignments_of_partitions_are_refused(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", partitions=2) as broker:
         for count in (2, 1, 0, -1, PARTITIONS_MAX + 1, 2**31 - 1):
             assert enlarge(broker, 3, ("t", count)) == [ErrorCode.INVALID_PARTITIONS]
@@ -57,7 +57,7 @@ def test_what_cannot_be(tmp_path: Path) -> None:
         assert len(broker.topics["t"].partitions) == 3
 
 
-def test_of_a_topic_that_is_here_in_part_only_what_follows_is_made(tmp_path: Path) -> None:
+def test_only_the_partitions_after_those_that_are_here_are_made(tmp_path: Path) -> None:
     for index in (0, 3):
         (tmp_path / f"t-{index}").mkdir()
     with writable_broker(tmp_path) as broker:

@@ -97,7 +97,7 @@ def test_validation_alone_makes_nothing(tmp_path: Path) -> None:
     ],
     ids=lambda one: one.name[:10] if isinstance(one, ErrorCode) else "",
 )
-def test_what_no_topic_can_be_is_refused(
+def test_names_that_no_topic_can_have_are_refused(
     tmp_path: Path, asked: Message, expected: ErrorCode
 ) -> None:
     with writable_broker(tmp_path, "there", "a.b") as broker:
@@ -175,7 +175,7 @@ def test_the_name_of_kafkas_own_metadata_is_nobodys(tmp_path: Path) -> None:
         (1, 2, {}, ErrorCode.INVALID_REPLICATION_FACTOR),
     ],
 )
-def test_of_several_errors_the_one_is_told_that_kafka_tells(
+def test_the_first_of_several_errors_is_the_one_of_kafka(
     tmp_path: Path, partitions: int, replicas: int, config: dict[str, str], expected: ErrorCode
 ) -> None:
     with writable_broker(tmp_path) as broker:

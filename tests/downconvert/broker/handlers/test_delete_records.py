@@ -41,7 +41,7 @@ def test_the_start_moves_forward_only(tmp_path: Path, version: int) -> None:
         assert delete(broker, version, -1) == (ErrorCode.NONE, 5)
 
 
-def test_what_is_not_there_and_what_is_only_compacted(tmp_path: Path) -> None:
+def test_absent_partitions_and_compacted_topics_are_refused(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         fill(broker)
         assert delete(broker, 2, 1, index=1) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)

@@ -33,7 +33,7 @@ def delete(broker: Broker, *topics: tuple[str | None, bytes]) -> list[Any]:
         ("x", NO_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no topic x"),
     ],
 )
-def test_what_names_no_topic_is_refused_in_words(
+def test_requests_that_name_no_topic_are_refused_with_a_message(
     tmp_path: Path, name: str | None, topic_id: bytes, code: ErrorCode, message: str
 ) -> None:
     with writable_broker(tmp_path, "t") as broker:

@@ -82,7 +82,9 @@ def test_all_brokers_together_have_no_settings(tmp_path: Path) -> None:
         (-1, "", ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_what_there_is_not(tmp_path: Path, kind: int, name: str, expected: ErrorCode) -> None:
+def test_resources_that_do_not_exist_have_an_error_and_no_settings(
+    tmp_path: Path, kind: int, name: str, expected: ErrorCode
+) -> None:
     with writable_broker(tmp_path, "t") as broker:
         result = describe(broker, 4, kind, name)
         assert result.error_code == expected
@@ -101,7 +103,7 @@ def test_no_keys_ask_for_all_of_them(tmp_path: Path) -> None:
         assert len(describe(broker, 4, TOPIC, "t", []).configs) == len(SETTINGS)
 
 
-def test_what_there_is_not_is_told_in_words(tmp_path: Path) -> None:
+def test_resources_that_do_not_exist_have_a_message(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", node_id=3) as broker:
         messages = [describe(broker, 4, kind, "0").error_message for kind in (TOPIC, BROKER)]
         assert messages == ["there is no topic 0", "this is broker 3, not '0'"]

@@ -53,7 +53,7 @@ def test_each_producer_is_described_with_its_own_values(broker: Broker) -> None:
     }
 
 
-def test_what_is_not_here_is_named(broker: Broker) -> None:
+def test_absent_partitions_are_named(broker: Broker) -> None:
     found = described(broker, t=[5], none=[1], a___b=[0])
     assert [[(one.partition_index, one.error_code) for one in part] for part in found] == [
         [(5, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)],

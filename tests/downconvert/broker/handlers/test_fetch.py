@@ -239,7 +239,7 @@ def test_nothing_newer_than_a_client_reads_is_sent(version: int, tmp_path: Path)
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_what_lies_in_several_segments_counts_as_a_whole(version: int, tmp_path: Path) -> None:
+def test_records_in_several_segments_count_together(version: int, tmp_path: Path) -> None:
     one = batch(0, size=100)
     with broker_of(tmp_path, {"events": {0: [one], 1: [batch(1, size=100)]}}) as broker:
         size = 2 * len(one)
@@ -269,9 +269,7 @@ def test_a_defect_is_told_to_who_asked_and_to_nobody_else(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_asks_for_less_than_nothing_waits_and_harms_nobody(
-    version: int, tmp_path: Path
-) -> None:
+def test_a_negative_min_bytes_waits_and_harms_nobody(version: int, tmp_path: Path) -> None:
     with writable_broker(tmp_path, "events") as broker:
         exchange = fetching(
             broker, version, "events", 0, now=0, max_bytes=-5, max_wait_ms=500, min_bytes=1

@@ -160,7 +160,7 @@ def test_a_producer_converts_nothing_for_those_who_wait(
 
 
 @pytest.mark.parametrize("version", OLD_VERSIONS)
-def test_what_is_too_little_is_not_converted_before_its_time(
+def test_too_few_records_are_not_converted_before_the_wait_ends(
     version: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = batch(0, size=500, codec=Codec.GZIP)
@@ -185,7 +185,9 @@ def test_what_is_too_little_is_not_converted_before_its_time(
         assert work.by_thread.total() == 2
 
 
-def test_who_waits_holds_no_large_chunks_and_who_reads_as_it_is_takes_none(tmp_path: Path) -> None:
+def test_waiting_fetches_hold_no_large_chunks_and_unconverted_ones_take_none(
+    tmp_path: Path,
+) -> None:
     with writable_broker(tmp_path, "events") as broker:
         append(broker, batch(0), marker(1))
         for version, offset in ((2, 2), (3, 1), (4, 0)):  # at the end, before a marker, new

@@ -27,7 +27,9 @@ def test_this_broker_coordinates_every_group(broker: Broker, version: int) -> No
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_who_looks_for_a_group_makes_the_topic_of_its_offsets(tmp_path: Path, version: int) -> None:
+def test_finding_a_groups_coordinator_makes_the_topic_of_its_offsets(
+    tmp_path: Path, version: int
+) -> None:
     """Clients that read all topics by a pattern see that it is internal, and leave it out."""
     body = Message(key="g", coordinator_keys=["g"])
     with writable_broker(tmp_path) as broker:

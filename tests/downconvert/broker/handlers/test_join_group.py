@@ -29,7 +29,7 @@ def join(broker: Broker, version: int = 3, now: float = 0.0, **fields: Any) -> E
 
 
 @pytest.mark.parametrize("version", JOIN)
-def test_whoever_joins_alone_leads(broker: Broker, version: int) -> None:
+def test_a_single_member_becomes_the_leader(broker: Broker, version: int) -> None:
     response = answer(join(broker, version))
     if version >= 4:
         assert (response.error_code, response.member_id[:5]) == (

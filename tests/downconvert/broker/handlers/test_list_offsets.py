@@ -137,7 +137,7 @@ def test_a_version_that_does_not_know_a_question_says_so_of_any_partition(
         assert {one.error_code for one in topic.partitions} == {ErrorCode.UNSUPPORTED_VERSION}
 
 
-def test_who_reads_committed_records_is_told_none_of_an_open_transaction(tmp_path: Path) -> None:
+def test_a_read_committed_client_sees_no_offset_of_an_open_transaction(tmp_path: Path) -> None:
     """Neither by its time, nor as the end; who looks as a replica does is told the log's end."""
     with writable_broker(tmp_path, "t", partitions=2) as broker:
         producer = Producing(broker)

@@ -73,7 +73,7 @@ def test_all_topics_are_asked_for_without_making_any(version: int, broker: Broke
         *((name, UNKNOWN) for name in INTERNAL_TOPICS),
     ],
 )
-def test_what_cannot_be_a_clients_topic_is_not_made(
+def test_names_that_no_clients_topic_can_have_are_not_created(
     name: str, code: ErrorCode, broker: Broker
 ) -> None:
     found, other = topics_of(broker, 1, name, "fine")

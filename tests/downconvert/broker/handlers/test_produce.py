@@ -292,7 +292,7 @@ def test_a_partition_that_another_broker_leads_takes_nothing(broker: Broker) -> 
     assert codes == [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE]
 
 
-def test_who_waits_for_records_is_woken(broker: Broker) -> None:
+def test_a_waiting_fetch_is_woken_by_a_produce(broker: Broker) -> None:
     partition = Message(partition=1, fetch_offset=0, partition_max_bytes=1000)
     topic = Message(topic="t", partitions=[partition])
     body = Message(replica_id=-1, max_wait_ms=5000, min_bytes=1, max_bytes=1000, topics=[topic])

@@ -105,7 +105,9 @@ def test_scram_with_a_wrong_password_is_refused(broker: Broker, mechanism: str) 
      b",,,,,,", b"p=tls-unique,,n=alice,r=x", b"n,,n=alice,r=x,m=1", b"=" * 1000],
 )  # fmt: skip
 @pytest.mark.parametrize("mechanism", SCRAM)
-def test_what_is_no_scram_is_refused(broker: Broker, mechanism: str, data: bytes) -> None:
+def test_bytes_that_are_no_scram_message_are_refused(
+    broker: Broker, mechanism: str, data: bytes
+) -> None:
     client = someone()
     choose(broker, client, mechanism)
     assert token(broker, client, data).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -174,7 +176,7 @@ def test_a_file_without_users_is_refused(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("is_raw", [False, True])
-def test_who_guesses_waits_longer_for_each_guess(broker: Broker, is_raw: bool) -> None:
+def test_each_failed_login_makes_the_next_one_wait_longer(broker: Broker, is_raw: bool) -> None:
     """All connections of its address together; other users, and other addresses, do not wait."""
     now, waits = 0.0, []
     for _ in range(4):
@@ -251,7 +253,7 @@ def test_a_right_token_is_let_in_until_it_expires(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("tokens")
-def test_what_was_under_way_when_a_token_expired_is_finished(broker: Broker) -> None:
+def test_requests_under_way_when_a_token_expires_are_finished(broker: Broker) -> None:
     client = someone()
     broker.time_of_day.shift = 5000.0
     bear(broker, client, signed(5000))
@@ -287,7 +289,7 @@ def test_a_wrong_token_is_told_twice_and_counts_once(broker: Broker) -> None:
 
 
 @pytest.mark.usefixtures("tokens")
-def test_who_logs_in_again_is_not_somebody_else(broker: Broker) -> None:
+def test_a_second_login_cannot_change_the_principal(broker: Broker) -> None:
     client = someone()
     bear(broker, client, signed(0))
     refused = bear(broker, client, signed(0, sub="eve"))

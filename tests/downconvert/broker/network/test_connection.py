@@ -73,7 +73,7 @@ def test_requests_that_come_at_once_are_read_one_by_one(at_a_time: int) -> None:
         client.read()
 
 
-def test_of_the_requests_after_one_not_more_than_a_few_are_taken_from_the_channel() -> None:
+def test_only_a_few_requests_ahead_are_read_from_the_channel() -> None:
     channel = Bytes(framed(b"first") + framed(bytes(10 * FREE_SIZE)) + framed(b"third"))
     before = len(channel.data)
     client = connection(channel)
@@ -197,7 +197,7 @@ def test_a_response_waits_for_the_next_one_only_if_that_comes_at_once(
     assert client.goes_on is goes_on
 
 
-def test_what_the_system_holds_is_sent_once() -> None:
+def test_bytes_that_the_system_holds_back_are_sent_once() -> None:
     made: list[tuple[int, ...]] = []
     channel: Any = SimpleNamespace(setsockopt=lambda *args: made.append(args))
     client = connection(channel)

@@ -87,7 +87,7 @@ def test_once_it_is_done_it_waits_for_a_request() -> None:
 
 
 @pytest.mark.parametrize("authenticates", [False, True])
-def test_who_has_to_log_in_has_no_more_time_for_it_than_before(authenticates: bool) -> None:
+def test_a_login_gets_no_more_time_than_before(authenticates: bool) -> None:
     one = connection(Channel(None), authenticates=authenticates)
     assert handshake(Served()).advance(one)
     assert one.request_started == (5.0 if authenticates else None)

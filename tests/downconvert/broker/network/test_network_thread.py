@@ -122,7 +122,7 @@ def test_a_defect_in_what_waits_ends_that_one_and_not_who_woke_it(
     assert lines == ["a defect: Fetch of 127.0.0.1 is not answered"] * len(waiting)
 
 
-def test_who_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
+def test_a_client_that_hangs_up_is_not_waited_for(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         purgatory = server.broker.purgatory
         for version in (2, 4):
@@ -194,7 +194,7 @@ def test_one_that_is_handed_over_is_left_alone_by_who_had_it(
     assert [r.getMessage() for r in caplog.records if r.levelno >= logging.WARNING] == []
 
 
-def test_who_goes_while_it_waits_for_its_rate_is_gone(tmp_path: Path) -> None:
+def test_a_client_that_leaves_while_it_is_muted_is_forgotten(tmp_path: Path) -> None:
     """Or what clients leave that come again and again would grow for as long as they owe."""
     with serving(tmp_path, size=1000) as server:
         server.broker.guard = guard_of(None, Access(consumer_byte_rate=0.001))

@@ -79,7 +79,7 @@ def thread(tmp_path: Path) -> Iterator[Thread]:
         (KeyError("defect"), logging.ERROR, "a defect: 192.0.2.1 is disconnected"),
     ],
 )
-def test_what_goes_wrong_ends_one_connection(
+def test_an_error_ends_one_connection_only(
     thread: Thread, caplog: pytest.LogCaptureFixture, error: Exception, level: int, message: str
 ) -> None:
     caplog.set_level(logging.DEBUG, "downconvert.broker")
@@ -188,7 +188,7 @@ def test_the_selector_looks_for_what_a_connection_waits_for(thread: Thread) -> N
     assert thread.watched() == []
 
 
-def test_who_takes_too_long_is_disconnected(thread: Thread) -> None:
+def test_a_client_that_takes_too_long_is_disconnected(thread: Thread) -> None:
     idle, late, busy = thread.connection(), thread.connection(), thread.connection(now=700.0)
     late.last_activity, late.request_started = 700.0, 600.0
     thread.served.close_late(599.0, LIMITS)
@@ -200,7 +200,7 @@ def test_who_takes_too_long_is_disconnected(thread: Thread) -> None:
     assert not thread.served
 
 
-def test_who_gives_up_its_place_is_told_so_and_counted_out(
+def test_an_evicted_client_is_told_so_and_no_longer_counted(
     thread: Thread, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "downconvert.broker")

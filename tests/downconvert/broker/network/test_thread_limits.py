@@ -301,7 +301,7 @@ def test_all_requests_that_found_no_memory_are_tried_again_soon(tmp_path: Path) 
         assert time.monotonic() - began < 2
 
 
-def test_what_is_done_every_second_is_done_once_a_second(
+def test_work_of_every_second_is_done_once_a_second(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fail(_now: float) -> None:

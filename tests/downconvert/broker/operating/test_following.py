@@ -56,7 +56,7 @@ def test_without_a_checkpoint_all_that_is_there_is_shown(broker: Broker, tmp_pat
     assert end(broker) == 20
 
 
-def test_what_is_not_committed_is_not_shown(broker: Broker, tmp_path: Path) -> None:
+def test_uncommitted_records_are_not_shown(broker: Broker, tmp_path: Path) -> None:
     following = Following(broker)
     note(tmp_path, events=5)
     following.refresh(0.0)
@@ -76,7 +76,7 @@ def test_a_noted_high_watermark_does_not_go_back_or_beyond_the_end(
         assert end(broker) == shown
 
 
-def test_what_is_not_committed_is_shown_where_that_is_wanted(
+def test_uncommitted_records_are_shown_if_that_is_configured(
     broker: Broker, tmp_path: Path
 ) -> None:
     note(tmp_path, events=5)
@@ -180,9 +180,7 @@ def test_a_topic_that_was_made_again_has_a_high_watermark_of_its_own(
     assert tuple(found) == shown
 
 
-def test_who_fetches_what_was_there_already_has_no_look_of_its_own(
-    broker: Broker, tmp_path: Path
-) -> None:
+def test_fetches_of_older_records_do_not_look_at_the_files(broker: Broker, tmp_path: Path) -> None:
     partition = broker.topics[TOPIC].partitions[0]
     assert partition.offsets(0, 1.0, stable=False) == (0, 10, 10)
     write(tmp_path, 10)

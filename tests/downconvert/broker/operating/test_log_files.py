@@ -58,7 +58,7 @@ def test_a_partition_whose_active_segment_is_gone_is_offline(
     assert produced(broker, 0) is fetched(broker, 0) is ErrorCode.NONE
 
 
-def test_what_the_broker_itself_does_to_a_log_takes_nothing_offline(broker: Broker) -> None:
+def test_changes_by_the_broker_itself_take_no_log_offline(broker: Broker) -> None:
     files, writer = LogFiles(broker), one(broker, 0).log.writer
     for now, change in enumerate(
         (

@@ -33,7 +33,7 @@ def test_records_that_were_converted_are_counted_by_topic(tmp_path: Path) -> Non
         assert value(broker, "filler_bytes_total") == 0
 
 
-def test_what_goes_out_as_it_is_counts_as_bytes_only(tmp_path: Path) -> None:
+def test_unconverted_records_count_as_bytes_only(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": {0: [batch(0, 1, 2)]}}) as broker:
         size = fetched(broker, 12, "a")
         assert value(broker, "response_bytes_total", api="Fetch") == size
@@ -80,7 +80,7 @@ def test_each_broker_counts_for_itself(tmp_path: Path) -> None:
         assert value(other, "requests_total", api="Metadata", version="0") == 0
 
 
-def test_what_waits_and_what_is_kept_can_be_watched(tmp_path: Path) -> None:
+def test_waiting_requests_and_kept_chunks_have_metrics(tmp_path: Path) -> None:
     with broker_of(tmp_path, {"a": {0: [batch(0)]}}) as broker:
         body = request(broker, {"a": 1}, session_epoch=0)
         begin(broker, ApiKey.Fetch, 11, body)
@@ -99,7 +99,9 @@ def test_conversions_of_what_was_produced_are_counted(tmp_path: Path) -> None:
         )
 
 
-def test_what_a_defect_ended_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_a_defect_ended_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object) -> None:
         raise ValueError("a defect")
 

@@ -34,7 +34,7 @@ def metrics(address: tuple[str, int]) -> dict[str, float]:
     return {name.removeprefix("downconvert_broker_"): float(value) for name, _, value in pairs}
 
 
-def test_what_is_served_is_counted(tmp_path: Path) -> None:
+def test_requests_for_metrics_are_counted(tmp_path: Path) -> None:
     with (
         serving(tmp_path) as server,
         MetricsServer(server, "127.0.0.1", 0) as watched,

@@ -110,7 +110,7 @@ def test_records_that_were_converted_before_count_for_each_client(tmp_path: Path
         assert broker.conversion_cache.hits == 1
 
 
-def test_what_was_converted_for_producers_and_how_connections_ended(tmp_path: Path) -> None:
+def test_conversions_for_producers_and_ends_of_connections_are_summed(tmp_path: Path) -> None:
     with broker_of(tmp_path, {}) as broker:
         broker.metrics.produced("a", 10, 0.5, 1000)
         broker.metrics.produced("a", 20, 0.25, 500)
@@ -124,7 +124,7 @@ def test_what_was_converted_for_producers_and_how_connections_ended(tmp_path: Pa
         assert value(broker, "connections_ended_total", reason="timed_out") == 1
 
 
-def test_what_waits_and_what_is_kept_are_told_apart(tmp_path: Path) -> None:
+def test_waiting_requests_and_kept_chunks_have_metrics_of_their_own(tmp_path: Path) -> None:
     topics = {name: {0: [batch(0)]} for name in "abc"}
     with broker_of(tmp_path, topics) as broker:
         begin(broker, ApiKey.Fetch, 11, request(broker, dict.fromkeys(topics, 1), session_epoch=0))

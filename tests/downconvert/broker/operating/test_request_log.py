@@ -85,7 +85,7 @@ def test_each_end_says_who_the_client_was_or_claimed_to_be(
         assert said in log.text
 
 
-def test_what_is_refused_is_one_line_for_each_kind_and_connection(
+def test_a_refusal_is_one_line_for_each_kind_and_connection(
     tmp_path: Path, log: pytest.LogCaptureFixture
 ) -> None:
     topic = Message(name="new", num_partitions=1, replication_factor=1)

@@ -17,7 +17,7 @@ def lines(registry: CollectorRegistry) -> list[str]:
     )
 
 
-def test_what_all_threads_counted_is_added_up() -> None:
+def test_counts_of_all_threads_are_added_up() -> None:
     registry = CollectorRegistry()
     tally = Tally("asked", "Requests.", ("api", "version"), registry)
     distribution = Distribution("took", "Seconds.", "api", BUCKETS, registry)

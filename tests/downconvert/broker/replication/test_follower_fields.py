@@ -170,7 +170,7 @@ def test_a_partition_that_another_broker_leads_by_now_keeps_none_from_its_fetch(
         ({"offset": 4}, 4),
     ],
 )
-def test_what_a_leader_says_of_its_start_is_checked(
+def test_the_log_start_that_a_leader_reports_is_checked(
     fields: dict[str, int], end: int, pair: Pair, follower: Follower
 ) -> None:
     produce(pair.partition(0), 2)
@@ -218,7 +218,7 @@ class Looks:
         """It never is."""
 
 
-def test_who_waits_for_records_is_woken_by_each_change_and_by_nothing_else(pair: Pair) -> None:
+def test_a_waiting_follower_is_woken_by_each_change_and_by_nothing_else(pair: Pair) -> None:
     produce(pair.partition(0))
     looks = Looks(pair.brokers[1], pair.partition(1))
     counts = []

@@ -47,7 +47,7 @@ def test_offsets_committed_in_a_transaction_count_after_it(
 
 
 @pytest.mark.parametrize("commits", [True, False])
-def test_who_waits_for_committed_records_is_woken_by_the_end_of_the_transaction(
+def test_a_read_committed_fetch_is_woken_by_the_end_of_the_transaction(
     broker: Broker, producer: Producing, commits: bool
 ) -> None:
     producer.write([b"a"])

@@ -191,7 +191,7 @@ def test_a_batch_of_an_epoch_to_come_is_refused_like_one_of_the_past(
     assert producer.send() is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_who_goes_on_has_to_be_the_producer_and_not_only_of_its_epoch(producer: Producing) -> None:
+def test_a_producer_must_have_the_id_and_not_only_the_epoch(producer: Producing) -> None:
     producer.id += 1
     assert producer.begin(goes_on=True) is ErrorCode.PRODUCER_FENCED
 

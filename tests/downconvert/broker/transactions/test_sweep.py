@@ -59,7 +59,7 @@ def swept(*ids: str) -> tuple[Any, Timers]:
     return transactions, timers
 
 
-def test_what_was_there_before_is_looked_at_at_once_and_again() -> None:
+def test_transactions_of_an_earlier_run_are_looked_at_at_once_and_again() -> None:
     transactions, timers = swept("tx")
     assert [timers.next() for _ in range(4)] == [0.0, 10.0, 20.0, 30.0]
     assert [now for what, now in transactions.done if what == "abort"] == [0.0, 10.0, 20.0, 30.0]

@@ -51,7 +51,7 @@ def test_where_nothing_is_left_it_goes_on_when_there_is(
     assert sum("no client is accepted" in record.getMessage() for record in caplog.records) == 2
 
 
-def test_who_is_connected_has_its_turn_between_clients_that_come_at_once() -> None:
+def test_connected_clients_have_turns_between_new_ones() -> None:
     count = 3 * accepting.A_TURN + 1
     turns: list[int] = []
 

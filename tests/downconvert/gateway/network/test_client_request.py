@@ -45,7 +45,7 @@ def test_requests_under_way_take_bounded_memory_and_all_are_answered(tmp_path: P
         wait_for(lambda: memory.free == MEMORY)
 
 
-def test_what_a_client_that_goes_has_sent_is_given_back(tmp_path: Path) -> None:
+def test_bytes_of_a_client_that_goes_are_given_back(tmp_path: Path) -> None:
     data = frame(ApiKey.Produce, 1, produce_body(message_set(0, bytes(SIZE))))
     limits = Limits(requests_memory=MEMORY)
     with cluster(tmp_path, "t") as (_, port), gateway(port, limits=limits) as running:

@@ -123,7 +123,9 @@ def test_another_codec_is_made_in_the_pool(tmp_path: Path, threads: Threads) -> 
     assert set(threads.calls) == {NAME}
 
 
-def test_what_old_producers_send_is_converted_in_the_pool(tmp_path: Path, threads: Threads) -> None:
+def test_records_of_old_producers_are_converted_in_the_pool(
+    tmp_path: Path, threads: Threads
+) -> None:
     with cluster(tmp_path, "t") as (_, port), gateway(port) as running:
         threads.watch(producing, "prepare")
         with Wire(running.address) as client:

@@ -77,7 +77,7 @@ def count(answer: Message) -> int:
     return len(values_of(answer.responses[0].partitions[0]))
 
 
-def test_what_is_converted_for_a_plain_client_is_never_in_pieces(
+def test_a_response_that_is_converted_for_a_plain_client_is_never_in_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "Piece", None)  # who made one would call it

@@ -97,7 +97,7 @@ def test_a_response_that_ends_early_ends_the_connection_and_the_socket_is_given_
 
 
 @pytest.mark.parametrize("has_thread", [True, False])
-def test_what_was_read_before_is_counted_while_the_response_waits_for_a_thread(
+def test_bytes_read_before_count_while_the_response_waits_for_a_thread(
     sockets: tuple[socket.socket, socket.socket], has_thread: bool
 ) -> None:
     """Thousands of responses may wait, and each has a buffer of bytes."""

@@ -209,7 +209,7 @@ def test_only_what_is_small_is_converted_outside_a_thread(
     asyncio.run(use())
 
 
-def test_what_takes_longer_than_a_moment_is_left_to_a_thread(
+def test_a_response_that_takes_longer_than_a_moment_is_left_to_a_thread(
     monkeypatch: pytest.MonkeyPatch, sockets: tuple[socket.socket, socket.socket]
 ) -> None:
     monkeypatch.setattr("downconvert.gateway.network.delivery.SOON", 0.0)
@@ -247,7 +247,7 @@ def test_a_slow_client_is_waited_for_outside_the_thread(
     asyncio.run(use())
 
 
-def test_what_a_thread_has_begun_to_send_is_sent_in_the_same_way(
+def test_a_thread_sends_all_of_a_response_in_the_same_way(
     sockets: tuple[socket.socket, socket.socket],
 ) -> None:
     near, far = sockets

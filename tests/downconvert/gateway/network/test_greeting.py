@@ -181,7 +181,7 @@ def test_kafka_python_finds_its_broker_by_name(
 # --- handshakes that are none
 
 
-def test_who_shakes_no_hands_is_counted_and_has_only_so_much_time(
+def test_a_client_without_a_tls_handshake_is_counted_and_has_limited_time(
     tmp_path: Path, certificate: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     limits = replace(Limits(), connections_per_address=2, handshake_timeout=0.2)

@@ -192,7 +192,7 @@ def test_a_small_old_fetch_is_translated_as_it_comes(tmp_path: Path, version: in
         assert passed_by_itself(running) == 4  # for the first one, the cluster is connected to
 
 
-def test_who_claims_to_be_a_broker_is_refused_later_too(tmp_path: Path) -> None:
+def test_a_client_that_claims_to_be_a_broker_is_refused_later_too(tmp_path: Path) -> None:
     with served(tmp_path / "a") as (_, running), Wire(running.address) as client:
         for replica_id, code in ((-1, 0), (-1, 0), (3, 31)):
             body = fetch_body(0)
@@ -241,7 +241,7 @@ def test_a_fetch_may_wait_for_longer_than_a_request(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 12])
-def test_what_is_under_way_is_answered_before_the_gateway_closes(
+def test_requests_under_way_are_answered_before_the_gateway_closes(
     tmp_path: Path, version: int
 ) -> None:
     with served(tmp_path / "a") as (_, running), Wire(running.address) as client:

@@ -26,7 +26,7 @@ def test_one_that_was_given_back_is_taken_again() -> None:
     again.close()
 
 
-def test_what_is_in_one_is_not_for_the_next() -> None:
+def test_bytes_that_are_left_in_a_pipe_are_not_for_the_next_user() -> None:
     pipe = pipes.take()
     os.write(pipe.inlet, b"another's")
     pipes.give_back(pipe, is_empty=False)

@@ -138,7 +138,7 @@ def test_a_balancer_that_asks_for_itself_is_the_client(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", WRONG)
-def test_what_is_no_header_is_refused(data: bytes) -> None:
+def test_bytes_that_are_no_proxy_header_are_refused(data: bytes) -> None:
     with pytest.raises(BadRequestError, match="PROXY header"):
         parsed(data)
 
@@ -206,7 +206,7 @@ def ended(served: Gateway, reason: str, *sent: bytes) -> None:
     wait_for(lambda: len(served.places) == 0)
 
 
-def test_who_is_refused_is_counted_and_leaves_no_place(served: Gateway) -> None:
+def test_a_client_with_a_refused_header_is_counted_and_leaves_no_place(served: Gateway) -> None:
     ended(served, "bad_request", REQUEST)
     ended(served, "timed_out", TEXT[:-1])
     ended(served, "timed_out")

@@ -42,7 +42,7 @@ def test_a_client_takes_the_place_of_its_balancer(tmp_path: Path) -> None:
         assert client.receive()
 
 
-def test_whoever_loses_its_place_before_its_header_is_refused_and_counted(tmp_path: Path) -> None:
+def test_a_client_that_loses_its_place_before_its_header_is_counted(tmp_path: Path) -> None:
     identities = Identities(rules=(OF_NETWORK,))
     with (
         behind_balancers(tmp_path, 1, identities=identities) as running,

@@ -101,7 +101,7 @@ def test_a_client_that_goes_in_the_midst_ends_it(served: tuple[Broker, Gateway])
     wait_for(lambda: bool(running.figures().ends["client_closed"]))
 
 
-def test_who_ended_it_is_told_before_the_loop_has_told_the_stream(
+def test_the_side_that_ended_is_known_before_the_loop_tells_the_stream(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(splicing, "TURN_SIZE", 1)
@@ -303,7 +303,7 @@ def test_others_have_their_turn_after_so_many_bytes_or_rounds(
 
 
 @pytest.mark.parametrize("silent", ["the broker", "the client"])
-def test_who_is_silent_for_too_long_is_named(silent: str) -> None:
+def test_the_side_that_is_silent_for_too_long_is_named(silent: str) -> None:
     patience: dict[str, float | None] = {"the broker": 600.0, "the client": 600.0, silent: 0.05}
 
     async def run() -> None:

@@ -72,7 +72,7 @@ def test_a_writer_learns_of_the_end_of_a_side_that_takes_nothing() -> None:
 
 
 @pytest.mark.parametrize("to_write", [True, False])
-def test_who_waits_beside_the_stream_learns_of_the_end(to_write: bool) -> None:
+def test_a_wait_beside_the_stream_ends_with_the_connection(to_write: bool) -> None:
     """A thread that writes or reads past the transport waits with a copy of its socket."""
 
     async def use(stream: Stream, theirs: socket.socket) -> None:

@@ -28,7 +28,7 @@ def test_a_buffer_is_there_while_it_holds_something(size: int) -> None:
     with_stream(use)
 
 
-def test_what_is_more_than_a_buffer_waits_and_comes_in_its_order() -> None:
+def test_bytes_beyond_a_buffer_wait_and_come_in_order() -> None:
     data = bytes(range(256)) * 256  # four buffers
 
     async def use(stream: Stream, theirs: socket.socket) -> None:

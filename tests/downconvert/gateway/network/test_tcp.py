@@ -120,7 +120,7 @@ def test_a_reader_that_takes_nothing_more_is_silent(
         run(sockets, way, pauses_after=20_000)
 
 
-def test_of_a_closed_file_nothing_is_known() -> None:
+def test_nothing_is_known_of_a_closed_file() -> None:
     near, far = socket.socketpair()
     number = near.fileno()
     near.send(b"some")

@@ -137,7 +137,7 @@ def test_an_answer_that_fails_as_a_whole_is_told_of_each_partition_without_recor
     assert offsets_of(response) == [0]
 
 
-def test_what_follows_and_is_larger_than_the_rest_of_the_limit_is_left_to_the_next_fetch() -> None:
+def test_a_partition_beyond_the_limit_is_left_to_the_next_fetch() -> None:
     small, large = batch(0), batch(1, size=20_000)
     for limit, found in ((len(small) + len(large) - 1, [0]), (len(small) + len(large), [0, 1])):
         response, asked = old_fetch(
@@ -220,7 +220,7 @@ def skipped(end: int) -> bytes:
     return batch(0, last_offset=end - 1)
 
 
-def test_what_is_read_on_is_asked_for_without_waiting() -> None:
+def test_the_rest_of_a_range_is_requested_without_a_wait() -> None:
     body = fetch_body(1, wait=500)
     body.isolation_level = 0
     _, asked = new_fetch(body, answer(part(0, skipped(5), 6)), answer(part(0, batch(5), 6)))

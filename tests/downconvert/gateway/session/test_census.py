@@ -39,7 +39,7 @@ def test_clients_of_any_number_of_names_take_bounded_memory() -> None:
     assert (others["first_seen"], others["last_seen"]) == (0, 99)  # those seen least recently
 
 
-def test_who_comes_after_very_many_is_known() -> None:
+def test_a_new_client_after_very_many_is_counted() -> None:
     seen = ClientCensus(FEW)
     for number in range(50 * FEW):
         seen.count(client(f"{number}"), number, translated=number % 2 == 0)
@@ -47,7 +47,7 @@ def test_who_comes_after_very_many_is_known() -> None:
     assert "late" in names(seen)
 
 
-def test_who_needs_no_gateway_pushes_out_nobody_who_does() -> None:
+def test_clients_that_need_no_gateway_do_not_push_out_those_that_do() -> None:
     seen = ClientCensus(FEW)
     for number in range(FEW):
         seen.count(client(f"old-{'abcdefghijklmnopqrst'[number]}"), number, translated=True)
@@ -57,7 +57,7 @@ def test_who_needs_no_gateway_pushes_out_nobody_who_does() -> None:
     assert names(seen) == {*known, OTHERS}
 
 
-def test_who_needs_it_pushes_out_who_does_not_the_least_recently_seen_first() -> None:
+def test_clients_that_need_no_gateway_are_pushed_out_the_oldest_first() -> None:
     seen = ClientCensus(FEW)
     for number in range(FEW):
         seen.count(client(f"new-{number}"), number, translated=False)
@@ -104,7 +104,7 @@ def test_invented_ids_leave_those_that_ask_much() -> None:
 
 
 @pytest.mark.parametrize("translated", [False, True])
-def test_what_was_done_for_one_that_is_known_no_more_is_counted(translated: bool) -> None:
+def test_requests_of_a_forgotten_client_are_counted(translated: bool) -> None:
     seen = ClientCensus(FEW)
     keys = [
         seen.count(client(f"{number}abc{number}"), number, translated=translated)

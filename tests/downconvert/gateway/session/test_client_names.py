@@ -22,7 +22,7 @@ from downconvert.gateway.session.client_names import pattern_of, prefix_of
         ("sarama", "sarama"),
     ],
 )
-def test_what_was_generated_in_a_name_is_left_out(name: str, pattern: str) -> None:
+def test_generated_parts_of_a_name_are_left_out(name: str, pattern: str) -> None:
     assert pattern_of(name) == pattern
     assert pattern_of(pattern) == pattern
 

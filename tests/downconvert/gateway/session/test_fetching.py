@@ -281,7 +281,7 @@ def test_a_refused_codec_is_told_as_kafka_tells_it(broker: Broker) -> None:
     assert part.error_code == ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
 
 
-def test_what_was_converted_is_seen(broker: Broker, through: Through) -> None:
+def test_conversions_are_counted(broker: Broker, through: Through) -> None:
     append(broker, batch(0, 1, 2))
     fetch(through, 1, 0)
     (row,) = (row for row in through.shared.census.rows() if row["api"] == "Fetch")
@@ -322,7 +322,7 @@ def expected_offsets(lines: list[dict[str, Any]]) -> list[int]:
     return offsets
 
 
-def test_what_old_producers_write_old_consumers_read(through: Through) -> None:
+def test_old_consumers_read_records_of_old_producers(through: Through) -> None:
     produce(through, 0, message_set(0, b"a", b"b", codec=Codec.SNAPPY))
     produce(through, 2, message_set(1, b"c"))
     assert values_of(fetch(through, 0, 0)[0]) == [b"a", b"b", b"c"]

@@ -176,7 +176,7 @@ def test_errors_are_told_in_codes_that_old_clients_know(
     ],
     ids=["an error", "an error of all", "not named", "nothing", "damage", "too much"],
 )
-def test_what_was_found_is_sent_whatever_follows(second: Message) -> None:
+def test_found_records_are_sent_whatever_follows_them(second: Message) -> None:
     found, (_, again) = run(body(("t", 0, 5)), answer(part(batch(5))), second)
     (one,) = found.responses[0].partitions
     assert (one.error_code, one.high_watermark, offsets(one)) == (0, 9, [5])

@@ -45,7 +45,7 @@ def test_no_date_is_lost_or_becomes_earlier_however_many_rows_there_are() -> Non
     assert rest == max(seconds for key, seconds in latest.items() if key not in found), seed
 
 
-def test_what_two_gateways_have_seen_is_one() -> None:
+def test_sightings_of_two_gateways_are_merged() -> None:
     one, other = LastOld(), LastOld()
     one.join([("a", "p", 3.0), ("b", "p", 1.0)])
     other.join([("a", "p", 2.0), ("c", "p", 5.0)])

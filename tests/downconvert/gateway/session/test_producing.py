@@ -32,7 +32,7 @@ def test_old_message_sets_are_kept_as_they_were_meant(
     assert stored(broker) == [(b"k", b"a", first), (b"k", b"b", START + 1 if magic else -1)]
 
 
-def test_what_is_acknowledged_by_all_waits_for_the_cluster(through: Through) -> None:
+def test_a_produce_with_acks_all_waits_for_the_cluster(through: Through) -> None:
     assert produce(through, 0, message_set(0, b"a"), acks=-1).error_code == ErrorCode.NONE
     (asked,) = (ask for ask in through.asked if ask.api is ApiKey.Produce)
     assert asked.body is not None
@@ -45,7 +45,7 @@ def test_nobody_is_answered_who_expects_nothing(broker: Broker, through: Through
     assert [value for _, value, _ in stored(broker)] == [b"a"]
 
 
-def test_who_expects_nothing_and_is_refused_is_cut_off(through: Through) -> None:
+def test_a_refused_produce_without_acks_ends_the_connection(through: Through) -> None:
     broken = bytearray(message_set(0, b"a"))
     broken[20] ^= 1
     reply = through.reply(frame(ApiKey.Produce, 0, produce_body(bytes(broken), acks=0)))
@@ -91,7 +91,7 @@ def test_half_a_request_has_no_acks() -> None:
 
 
 @pytest.mark.parametrize("broken_first", [False, True])
-def test_who_expects_nothing_and_is_refused_in_part_is_cut_off_and_the_rest_is_written(
+def test_a_produce_without_acks_refused_in_part_ends_the_connection_and_the_rest_is_written(
     broker: Broker, through: Through, broken_first: bool
 ) -> None:
     """The end of the connection is all that such a producer hears of an error."""

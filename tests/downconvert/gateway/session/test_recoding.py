@@ -90,7 +90,7 @@ def test_zstd_is_gzip_and_everything_else_is_what_it_was(
 
 
 @pytest.mark.parametrize("version", BEFORE_ZSTD)
-def test_what_has_no_zstd_goes_out_byte_for_byte(
+def test_responses_without_zstd_are_forwarded_byte_for_byte(
     broker: Broker, through: Through, version: int
 ) -> None:
     append(broker, batch(0, 1, codec=Codec.LZ4), batch(2, size=LARGE))
@@ -187,7 +187,7 @@ def test_kafka_node_gets_nothing_compressed(broker: Broker, version: int) -> Non
     assert collector.data.count(b"\x1f\x8b") == 0
 
 
-def test_who_was_given_another_codec_is_seen_as_old(broker: Broker, through: Through) -> None:
+def test_a_client_that_got_another_codec_counts_as_old(broker: Broker, through: Through) -> None:
     append(broker, batch(0, codec=Codec.LZ4))
     fetch(through, 9, 0)
     append(broker, batch(1, codec=Codec.ZSTD))
@@ -231,7 +231,7 @@ def test_nobody_is_stuck_behind_what_compaction_emptied(broker: Broker, version:
 
 
 @pytest.mark.parametrize("codec", [Codec.ZSTD, Codec.NONE])
-def test_what_is_good_before_a_damaged_header_is_sent(broker: Broker, codec: Codec) -> None:
+def test_batches_before_a_damaged_header_are_sent(broker: Broker, codec: Codec) -> None:
     good, bad = batch(0, codec=codec), flipped(batch(1), 8 * MAGIC_AT)
     append(broker, good)
     (part,) = fetch(answering(broker, {0: good + bad}, []), 9, 0)

@@ -236,7 +236,7 @@ def test_one_batch_becomes_what_the_exchange_makes_of_it(version: int, codec: Co
         of_cluster(build([Record(offset=1, timestamp=0, value=b"v")], magic=2)),  # below the offset
     ],
 )
-def test_what_is_not_so_simple_is_left_to_the_exchange(data: bytes) -> None:
+def test_requests_that_are_less_simple_are_left_to_the_exchange(data: bytes) -> None:
     assert not same(2, COMMITTED, data)
 
 

@@ -97,7 +97,7 @@ def test_coordinators_are_where_the_gateway_says(through: Through, version: int)
         (ApiKey.Heartbeat, 0, Message()),
     ],
 )
-def test_what_the_cluster_understands_passes_through_untouched(
+def test_requests_that_the_cluster_understands_are_forwarded_unchanged(
     through: Through, api: ApiKey, version: int, body: Message
 ) -> None:
     assert through.passes(frame(api, version, body))
@@ -111,7 +111,7 @@ def test_nobody_waits_for_the_answer_to_a_produce_that_has_none(
     assert through.passes(frame(ApiKey.Produce, version, body), expects_response=False)
 
 
-def test_what_is_not_offered_ends_the_connection(through: Through) -> None:
+def test_an_api_that_is_not_offered_ends_the_connection(through: Through) -> None:
     reply = through.reply(bytes.fromhex("7fff 0000 00000007 ffff"))
     assert reply == HangUp("API 32767 v0 is not served here")
 
@@ -125,7 +125,7 @@ def test_only_looking_lets_everything_pass(broker: Broker) -> None:
     assert (old["api"], old["translated"]) == ("Fetch", 1)
 
 
-def test_who_may_only_read_is_told_so(broker: Broker) -> None:
+def test_a_read_only_client_gets_an_error_for_a_produce(broker: Broker) -> None:
     through = limited(broker, is_read_only=True)
     denied = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     assert produce(through, 1, message_set(0, b"a")).error_code == denied
@@ -190,7 +190,7 @@ def test_a_fetch_goes_on_with_no_session_of_somebody_else(broker: Broker) -> Non
 
 
 @pytest.mark.parametrize("version", range(14))
-def test_who_may_only_read_makes_no_topic_by_asking_for_it(broker: Broker, version: int) -> None:
+def test_a_read_only_client_creates_no_topic_by_asking_for_it(broker: Broker, version: int) -> None:
     through = limited(broker, is_read_only=True)
     through.ask(ApiKey.Metadata, version, Message(topics=[Message(name="new")]))
     asked = [one.body for one in through.asked if one.api is ApiKey.Metadata]
@@ -336,7 +336,7 @@ def test_a_produce_without_an_answer_is_no_kind_to_remember(through: Through) ->
     assert not through.session.passed
 
 
-def test_who_asks_again_what_is_served_may_be_another_software(through: Through) -> None:
+def test_another_software_version_is_looked_at_again(through: Through) -> None:
     through.reply(frame(ApiKey.Heartbeat, 0, Message()))
     assert through.session.passed
     for version in ("1.0", "2.0", "3.0"):

@@ -82,7 +82,7 @@ def test_each_kind_of_use_is_in_a_ledger_of_its_own() -> None:
     assert sizes == [(1, 0, 0), (1, 1, 0), (1, 1, 1)]
 
 
-def test_what_sessions_count_is_in_the_figures_of_their_gateway() -> None:
+def test_counts_of_sessions_are_in_the_figures_of_their_gateway() -> None:
     with gateway() as one, gateway() as other:
         key = ClientKey("c", "", "10.0.0.7", "Fetch", 2)
         one.shared.census.count(key, NOW, translated=True)

@@ -84,9 +84,7 @@ def test_half_an_answer_and_one_with_more_behind_it_are_none(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [100, MEMORY_MAX, MEMORY_MAX + 1])
-def test_what_follows_a_response_is_not_taken_with_its_last_bytes(
-    tmp_path: Path, size: int
-) -> None:
+def test_bytes_after_a_response_are_not_taken_with_its_last_ones(tmp_path: Path, size: int) -> None:
     """It belongs to the next one. The buffer is larger than the bytes that are left."""
     data, buffer = os.urandom(size + 50), memoryview(bytearray(40_000))
     spool, taken = Spool(size, str(tmp_path)), 0

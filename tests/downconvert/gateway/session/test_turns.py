@@ -111,7 +111,7 @@ def test_few_hold_anything_between_two_turns_and_all_come_to_their_end() -> None
     assert found == set(range(3 * PLANS_MAX))
 
 
-def test_who_has_gone_makes_room_for_others() -> None:
+def test_a_client_that_has_gone_makes_room_for_others() -> None:
     under_way: set[int] = set()
     for number in range(3 * PLANS_MAX):
         turns = planned(under_way, number)

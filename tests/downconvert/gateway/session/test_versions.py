@@ -46,30 +46,28 @@ def test_apis_are_offered_in_the_order_of_their_numbers() -> None:
     assert {1, 2, 3, 18} <= set(offered)
 
 
-def test_what_the_cluster_dropped_is_offered() -> None:
+def test_versions_that_the_cluster_dropped_are_offered() -> None:
     offered = versions().offered
     assert offered[ApiKey.Fetch].start == offered[ApiKey.ListOffsets].start == 0
     assert offered[ApiKey.OffsetCommit] == range(11)
 
 
-def test_what_is_read_by_its_header_alone_is_offered_up_to_the_version_that_was_understood() -> (
-    None
-):
+def test_apis_that_are_read_by_their_header_are_offered_up_to_the_newest_known_header() -> None:
     assert versions().offered[68] == range(2)
     assert versions({68: (0, 7)}).offered[68] == range(2)
 
 
-def test_what_the_quorum_says_is_asked_for_without_the_controllers_addresses() -> None:
+def test_the_quorum_is_described_without_the_controllers_addresses() -> None:
     assert versions().offered[55] == range(2)
 
 
 @pytest.mark.parametrize("key", [*SHARE_GROUPS, *BROKERS_AND_CONTROLLERS, 94, 1000, 32767])
-def test_what_is_not_known_to_be_for_clients_is_not_offered(key: int) -> None:
+def test_apis_that_are_not_known_to_be_for_clients_are_not_offered(key: int) -> None:
     assert versions({key: (0, 1)}).offered.keys() == {ApiKey.ApiVersions}
 
 
 @pytest.mark.parametrize("key", [*PASSED, *ApiKey])
-def test_what_is_understood_is_offered(key: int) -> None:
+def test_versions_that_are_understood_are_offered(key: int) -> None:
     assert key in versions({key: (0, 1)}).offered
 
 
@@ -88,17 +86,17 @@ def test_a_cluster_that_only_claims_to_take_old_produces_gets_none() -> None:
     assert versions().passes(ApiKey.Fetch, 4)
 
 
-def test_who_may_only_read_is_offered_nothing_else() -> None:
+def test_a_read_only_client_is_offered_reading_only() -> None:
     offered = versions(is_read_only=True).offered
     assert ApiKey.Produce not in offered
     assert {ApiKey.Fetch, ApiKey.OffsetCommit, 55} <= offered.keys()
 
 
-def test_who_may_only_read_joins_no_group_by_requests_whose_fields_are_not_known() -> None:
+def test_a_read_only_client_joins_no_group_by_requests_with_unknown_fields() -> None:
     assert 68 not in versions(is_read_only=True).offered
 
 
-def test_what_brokers_ask_each_other_is_offered_to_nobody() -> None:
+def test_apis_between_brokers_are_offered_to_nobody() -> None:
     assert versions({24: (0, 5)}).offered[ApiKey.AddPartitionsToTxn] == range(4)
 
 

@@ -106,7 +106,7 @@ def test_damage_fails_or_is_skipped(tmp_path: Path) -> None:
     assert rows[1]["position"] == sum(map(len, parts[:3]))
 
 
-def test_what_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_an_absent_log_is_an_error(tmp_path: Path) -> None:
     log(tmp_path, entry(0, 5, V2))
     assert found(tmp_path, b"nobody") == []
     with pytest.raises(JobError, match="others: no such topic"):

@@ -61,7 +61,7 @@ def test_damaged_neighbours_are_one_gap_and_others_are_not(tmp_path: Path) -> No
 
 
 @pytest.mark.filterwarnings("ignore:copies of a-0 differ")
-def test_what_a_later_leader_has_truncated_is_superseded_and_no_loss(tmp_path: Path) -> None:
+def test_records_that_a_later_leader_truncated_are_superseded_and_no_loss(tmp_path: Path) -> None:
     for broker, log, epochs in (
         ("b1", [batch(0, 1, leader_epoch=0), batch(2, 3, leader_epoch=0)], "1\n0 0\n"),
         ("b2", [batch(0, 1, leader_epoch=0), batch(2, leader_epoch=1)], "2\n0 0\n1 2\n"),

@@ -94,7 +94,7 @@ def test_zeros_over_a_header_without_an_index_are_damage(
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_a_cleaner_has_removed_is_not_missing(tmp_path: Path, level: str) -> None:
+def test_offsets_that_a_cleaner_removed_are_not_missing(tmp_path: Path, level: str) -> None:
     directory = tmp_path / "a-0"
     segment(directory, 0, batch(0, 1), batch(2))
     segment(directory, 10, batch(10))

@@ -114,7 +114,7 @@ def test_the_stretch_of_a_mounted_segment_is_the_planned_one(mounted: SegmentFil
     assert stretch(mounted, 2 * SIZE + 3, 3 * SIZE, is_cut=True) == (2 * SIZE + 3, 3 * SIZE)
 
 
-def test_what_was_appended_since_is_not_read(mounted: SegmentFile) -> None:
+def test_batches_appended_after_the_plan_are_not_read(mounted: SegmentFile) -> None:
     with (Path(mounted.directory) / LOG).open("ab") as log:
         log.write(batch(24))
     for file in (mounted, stored(mounted)):

@@ -87,7 +87,7 @@ def test_the_marker_may_be_among_missing_offsets_but_not_among_compacted_ones(
 
 
 @pytest.mark.parametrize("cleaned", [4, 5, 7, 10])
-def test_what_a_cleaner_has_removed_in_one_copy_may_be_a_transaction_in_another(
+def test_offsets_that_a_cleaner_removed_in_one_copy_may_be_a_transaction_in_another(
     tmp_path: Path, cleaned: int
 ) -> None:
     """The cleaner has come to `cleaned`; only the other copy has the offsets from 2 to 9."""

@@ -44,7 +44,7 @@ def test_as_json(place: Place, json: Any) -> None:
 
 
 @pytest.mark.parametrize("given", [None, "7", {"offset": 7}, [7], {"offset": "7"}])
-def test_what_is_no_place(given: object) -> None:
+def test_values_that_are_no_place_are_refused(given: object) -> None:
     with pytest.raises(ValueError, match="not an offset in a checkpoint"):
         from_json({"a": {"0": given}})
 

@@ -82,7 +82,7 @@ def test_only_the_wanted_segments_are_copied_and_the_others_are_empty(
     assert not directory.exists()
 
 
-def test_of_a_tail_only_what_follows_the_last_index_entry_is_copied(
+def test_only_the_end_after_the_last_index_entry_is_copied_for_a_tail(
     log: PartitionLog, there: Path
 ) -> None:
     with staged(log, [20], tail=True) as directory:

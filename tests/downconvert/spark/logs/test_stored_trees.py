@@ -105,7 +105,7 @@ def test_a_tar_that_cannot_be_read_is_named(logs: Path, tmp_path: Path) -> None:
             content(path)
 
 
-def test_what_was_copied_amid_a_cleaning_is_refused(logs: Path, tmp_path: Path) -> None:
+def test_a_copy_made_amid_a_cleaning_is_refused(logs: Path, tmp_path: Path) -> None:
     log = logs / "orders-0" / file_name(0, Kind.LOG)
     log.rename(log.with_name(f"{log.name}.swap"))
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
@@ -118,7 +118,7 @@ def test_what_was_copied_amid_a_cleaning_is_refused(logs: Path, tmp_path: Path) 
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("options", [{}, {"maxPartitionBytes": 600}, {"level": "batch"}])
 @pytest.mark.parametrize("stale", [0, 1, 3])
-def test_of_segments_that_overlap_each_offset_is_read_once(
+def test_offsets_in_overlapping_segments_are_read_once(
     tmp_path: Path, options: dict[str, Any], is_packed: bool, stale: int
 ) -> None:
     """A cleaner has merged a segment into the one before, and what was copied has it still, whole

@@ -29,7 +29,7 @@ def logs(tmp_path: Path) -> Path:
     return tmp_path / "logs"
 
 
-def test_what_a_request_has_deleted_is_not_read_of_tiered_storage(logs: Path) -> None:
+def test_records_that_a_request_deleted_are_not_read_from_tiered_storage(logs: Path) -> None:
     """The log start offset is in a segment that no broker has any more."""
     partition(logs / "b1", batch(6, 7), "a-0", 6)
     assert offsets(logs) == list(range(8))
@@ -43,7 +43,7 @@ def test_an_empty_copy_adds_nothing_to_tiered_storage(logs: Path, base: int) -> 
     assert offsets(logs) == list(range(6))
 
 
-def test_what_is_missing_before_an_empty_segment_is_reported(logs: Path) -> None:
+def test_offsets_missing_before_an_empty_segment_are_reported(logs: Path) -> None:
     partition(logs / "b1", b"", "a-0", 8)
     with pytest.raises(MissingOffsetsError, match="offsets 6 up to 8 are missing"):
         offsets(logs)

@@ -57,7 +57,9 @@ def offsets(*paths: Path, **options: Any) -> list[int]:
 
 
 @pytest.mark.parametrize("packing", PACKINGS.values(), ids=PACKINGS)
-def test_what_the_plugin_has_copied_is_read(source: Path, tmp_path: Path, packing: Packing) -> None:
+def test_segments_that_the_plugin_copied_are_read(
+    source: Path, tmp_path: Path, packing: Packing
+) -> None:
     for base in BASES:
         aiven(tmp_path / "tier" / "prefix", source, base, base + 19, packing)
     wanted = [
@@ -79,7 +81,7 @@ def test_what_the_plugin_has_copied_is_read(source: Path, tmp_path: Path, packin
 
 
 @pytest.mark.parametrize("is_compressed", [False, True])
-def test_what_is_encrypted_is_read_with_the_operators_key(
+def test_encrypted_segments_are_read_with_the_operators_key(
     source: Path,
     tmp_path: Path,
     key_pair: Any,
@@ -189,7 +191,7 @@ def test_tiered_storage_is_a_copy_of_what_brokers_have(
     assert exported_offsets(tmp_path / "both", tmp_path / "lake") == list(range(expected))
 
 
-def test_what_brokers_have_noted_counts_for_a_log_in_tiered_storage(
+def test_checkpoints_of_brokers_count_for_a_log_in_tiered_storage(
     source: Path, tmp_path: Path
 ) -> None:
     """The leader's epochs, and the log start offset that only a follower has noted."""
@@ -214,7 +216,7 @@ def exported_offsets(source: Path, target: Path) -> list[int]:
 
 
 @pytest.mark.parametrize("layout", ["aiven", "kafka"])
-def test_what_two_leaders_have_copied_is_read_once(
+def test_segments_that_two_leaders_copied_are_read_once(
     source: Path, tmp_path: Path, layout: str
 ) -> None:
     other = tmp_path / "other" / "orders.v1-0"

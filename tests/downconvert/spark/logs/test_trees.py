@@ -48,14 +48,14 @@ def test_a_folder_that_is_only_called_like_a_partition_is_looked_into(tmp_path: 
     assert names(tmp_path) == ["orders-0"]
 
 
-def test_what_is_deleted_moved_or_nobodys_is_none(tmp_path: Path) -> None:
+def test_deleted_moved_and_foreign_directories_are_no_logs(tmp_path: Path) -> None:
     for suffix in ("delete", "future", "stray"):
         partition(tmp_path, batch(0), f"orders-0.{'0' * 32}-{suffix}")
     (tmp_path / "empty-0").mkdir()
     assert names(tmp_path) == []
 
 
-def test_of_copies_the_one_is_read_that_reaches_furthest(tmp_path: Path) -> None:
+def test_the_copy_that_reaches_furthest_is_read(tmp_path: Path) -> None:
     partition(tmp_path / "b1", batch(0, 1))
     partition(tmp_path / "b2", batch(0, 1) + batch(2))
     partition(tmp_path / "b3", batch(0))

@@ -33,7 +33,7 @@ def streamed(path: Path) -> list[str]:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("bases", [(0, 100, 200), (0, 50, 90, 250)])
-def test_what_the_best_copy_lacks_at_its_beginning_is_read_of_another(
+def test_offsets_that_the_best_copy_lacks_at_its_beginning_are_read_from_another(
     tmp_path: Path, level: str, bases: tuple[int, ...]
 ) -> None:
     (tmp_path / "b1").mkdir()
@@ -48,7 +48,7 @@ def test_what_the_best_copy_lacks_at_its_beginning_is_read_of_another(
 
 @pytest.mark.parametrize("keep", [0, 1000, 5000])
 @pytest.mark.parametrize("bases", [(0, 100, 200), (0, 50, 90, 250)])
-def test_what_the_best_copy_lacks_in_its_middle_is_read_of_another(
+def test_offsets_that_the_best_copy_lacks_in_its_middle_are_read_from_another(
     tmp_path: Path, keep: int, bases: tuple[int, ...]
 ) -> None:
     (tmp_path / "b1").mkdir()
@@ -98,7 +98,7 @@ def test_a_short_copy_of_the_latest_epoch_goes_on_in_one_of_an_earlier_epoch(
     assert streamed(tmp_path) == [f"a-0:{offset}" for offset in ALL]
 
 
-def test_what_a_later_leader_has_truncated_is_no_substitute(tmp_path: Path) -> None:
+def test_records_that_a_later_leader_truncated_are_no_substitute(tmp_path: Path) -> None:
     (tmp_path / "b1").mkdir()
     left, leader = tmp_path / "b1" / "a-0", tmp_path / "b2" / "a-0"
     segment(left, 0, batch(0, leader_epoch=0), batch(1, 2, leader_epoch=0))
@@ -126,7 +126,7 @@ def test_records_that_a_request_has_deleted_stay_deleted(tmp_path: Path) -> None
 @pytest.mark.parametrize("keep", [-1, -40, None])
 @pytest.mark.parametrize("broken", [None, 14, 15, 16])
 @pytest.mark.parametrize("is_indexed", [False, True])
-def test_what_comes_after_a_stale_copy_in_front_begins_where_that_was_truncated(
+def test_records_after_a_stale_copy_begin_where_it_was_truncated(
     tmp_path: Path, is_indexed: bool, keep: int | None, broken: int | None
 ) -> None:
     """Its own records from there on do not count, whether they are whole, torn or damaged."""
@@ -239,7 +239,7 @@ def test_offsets_of_an_empty_segment_are_read_of_another_copy_within_any_bounds(
     assert offsets(path, **bounds) == ALL[20:45]
 
 
-def test_what_several_copies_have_is_read_of_that_of_the_latest_epoch(tmp_path: Path) -> None:
+def test_offsets_of_several_copies_are_read_from_that_of_the_latest_epoch(tmp_path: Path) -> None:
     """Nothing else shows what a later leader truncated: no copy has its leader epochs."""
     copies = {
         "b1": [batch(at, size=10 + epoch, leader_epoch=epoch) for at, epoch in ((0, 1), (5, 3))],
@@ -278,7 +278,7 @@ def test_a_copy_gives_what_is_wanted_and_no_more(tmp_path: Path, first: int, las
     assert offsets(tmp_path, **bounds) == list(range(first, last))
 
 
-def test_what_a_cleaner_has_removed_of_another_copy_is_not_all_that_is_missing(
+def test_a_cleaner_of_another_copy_does_not_explain_all_missing_offsets(
     tmp_path: Path,
 ) -> None:
     for name, first in (("b1", b""), ("b2", batch(0, 1, leader_epoch=0))):
@@ -293,7 +293,7 @@ def test_what_a_cleaner_has_removed_of_another_copy_is_not_all_that_is_missing(
     assert [(one["startOffset"], one["endOffset"]) for one in told] == [(10, 20)]
 
 
-def test_what_a_later_leader_has_truncated_is_not_lent_by_the_copy_that_goes_before(
+def test_records_that_a_later_leader_truncated_are_not_read_from_the_earlier_copy(
     tmp_path: Path,
 ) -> None:
     """Old records do not say of which epoch they are; the checkpoints do."""
@@ -310,7 +310,7 @@ def test_what_a_later_leader_has_truncated_is_not_lent_by_the_copy_that_goes_bef
     assert [(one["startOffset"], one["endOffset"]) for one in told] == [(8, 10), (12, 14)]
 
 
-def test_of_a_copy_that_goes_before_a_store_is_asked_only_for_what_the_next_one_lacks(
+def test_an_earlier_copy_in_a_store_is_asked_only_for_offsets_that_the_next_one_lacks(
     tmp_path: Path,
 ) -> None:
     logs = tmp_path / "logs"

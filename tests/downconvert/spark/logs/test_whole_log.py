@@ -76,7 +76,9 @@ def test_each_offset_is_met_once_where_a_copy_has_it(
     assert met >= {offset for offset, where in found.items() if where and offset >= start}
 
 
-def test_what_a_cleaner_has_removed_between_two_segments_is_not_missing(tmp_path: Path) -> None:
+def test_offsets_that_a_cleaner_removed_between_two_segments_are_not_missing(
+    tmp_path: Path,
+) -> None:
     directory = tmp_path / "a-0"
     segment(directory, 0, batch(0, 1))
     segment(directory, 9, batch(9))

@@ -83,7 +83,7 @@ def test_javas_syntax(pattern: str, names: set[str]) -> None:
 
 
 @pytest.mark.parametrize("pattern", REFUSED)
-def test_what_is_not_translated_is_refused(pattern: str) -> None:
+def test_patterns_that_are_not_translated_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         compiled(pattern)
 

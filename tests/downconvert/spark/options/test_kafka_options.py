@@ -104,7 +104,7 @@ def test_an_option_of_a_stream(name: str) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_an_error_and_not_no_rows(
+def test_wrong_options_of_kafkas_source_are_errors(
     options: dict[str, object], words: str, logs: Path
 ) -> None:
     with pytest.raises(ValueError, match=words):

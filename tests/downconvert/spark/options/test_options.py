@@ -15,7 +15,7 @@ def parsed_for_a_stream(**given: str) -> Options:
     return Options.parse({"path": "/logs"} | given, streaming=True)
 
 
-def test_what_nobody_says() -> None:
+def test_options_have_their_documented_defaults() -> None:
     options = parsed()
     assert options.level == "record"
     assert options.mode is Mode.FAILFAST
@@ -109,7 +109,7 @@ def test_offsets_of_partitions_that_are_not_named_are_the_default() -> None:
         ({"gapTimeoutMs": "10m"}, "gapTimeoutMs is a number from 0 on"),
     ],
 )
-def test_what_is_wrong_is_said(given: dict[str, str], words: str) -> None:
+def test_wrong_options_are_reported(given: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words.replace("(", r"\(")):
         parsed(**given)
 

@@ -18,7 +18,7 @@ def test_a_list_of_paths_is_read_as_it_is_given() -> None:
     "text",
     ["", "/a", "[", '"/a"', '{"/a": "/b"}', "{}", "[1]", "[null]", '["/a", ""]', '["/a", ["/b"]]'],
 )
-def test_what_is_no_list_of_paths_is_refused(text: str) -> None:
+def test_values_that_are_no_list_of_paths_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"^path: .* is no JSON list"):
         json_list(text)
 

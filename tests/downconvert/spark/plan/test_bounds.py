@@ -65,7 +65,7 @@ def test_timestamps_are_those_of_any_zone(time: datetime) -> None:
         ds.GreaterThan(("timestamp",), "2024"),
     ],
 )
-def test_what_is_not_understood_leaves_nothing_out(filter_: ds.Filter) -> None:
+def test_filters_that_are_not_understood_leave_nothing_out(filter_: ds.Filter) -> None:
     assert narrowed(filter_) == Bounds()
 
 

@@ -69,7 +69,7 @@ def test_the_first_gap(start: int, end: int, since: int, expected: Gap | None) -
         assert base < end
 
 
-def test_what_is_mounted_is_as_new_as_it_is_here(tmp_path: Path) -> None:
+def test_mounted_files_are_as_new_as_they_are_here(tmp_path: Path) -> None:
     """Copies keep the time of the content."""
     directory = partition(tmp_path, batch(0, 1), "a-0")
     partition(tmp_path, batch(5), "a-0", 5)

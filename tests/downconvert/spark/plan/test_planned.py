@@ -24,7 +24,7 @@ def test_a_row_for_each_split(directory: Path) -> None:
     assert sum(row["bytes"] for row in found) == len(batch(*range(10)) + batch(*range(10, 15)))
 
 
-def test_what_is_left_out_and_why(directory: Path) -> None:
+def test_splits_that_are_left_out_have_a_reason(directory: Path) -> None:
     first, last = rows(directory, level="split", startingOffsets='{"t":{"0":10}}')
     assert (first["startOffset"], first["task"]) == (10, 0)
     assert (last["endOffset"], last["task"]) == (10, None)

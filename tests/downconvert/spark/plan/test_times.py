@@ -119,7 +119,7 @@ def test_absent_offsets_right_before_the_first_record_may_be_as_young(tmp_path: 
     assert offsets(tmp_path, endingTimestamp=90) == list(range(9))
 
 
-def test_of_absent_offsets_those_that_a_cleaner_has_not_come_to_may_be_as_young(
+def test_absent_offsets_that_no_cleaner_has_reached_may_be_as_young(
     tmp_path: Path,
 ) -> None:
     copy_of(tmp_path, 0, 20)
@@ -187,7 +187,7 @@ def test_a_damaged_last_batch_may_be_as_young(tmp_path: Path) -> None:
         assert [row["_corrupt"]["startOffset"] for row in found] == [25]
 
 
-def test_what_a_cleaner_has_removed_is_not_absent(tmp_path: Path) -> None:
+def test_offsets_that_a_cleaner_removed_are_not_absent(tmp_path: Path) -> None:
     copy_of(tmp_path, 0, 20)
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n1\na 0 20\n")
     assert offsets(tmp_path, startingTimestamp=120) == list(range(20, 30))

@@ -19,7 +19,9 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize("wrong", [None, *range(len(ENTRIES))])
-def test_what_is_wrong_is_found_and_nothing_else(tmp_path: Path, wrong: int | None) -> None:
+def test_wrong_checksums_are_found_and_right_ones_are_not(
+    tmp_path: Path, wrong: int | None
+) -> None:
     data = [bytearray(entry) for entry in ENTRIES]
     if wrong is not None:
         data[wrong][-2] ^= 1

@@ -269,7 +269,7 @@ def test_no_offset_before_the_wanted_ones_is_reported(tmp_path: Path, start: int
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_what_is_missing_after_a_segment_is_said_although_its_index_leads_to_no_batch(
+def test_offsets_missing_after_a_segment_are_reported_although_its_index_leads_to_no_batch(
     tmp_path: Path, level: str
 ) -> None:
     """The plan trusts the index of a segment in a store, and cuts there. The task before the cut

@@ -46,7 +46,7 @@ def test_offsets_of_an_old_librdkafka_are_absolute(tmp_path: Path) -> None:
     assert [row["offset"] for row in found] == [0, 1]
 
 
-def test_what_is_wrong_inside_is_reported_after_what_is_right(tmp_path: Path) -> None:
+def test_damage_inside_an_entry_is_reported_after_its_good_records(tmp_path: Path) -> None:
     second = message(V1, 1, b"b" * 50)
     inner = message(V1, 0, b"a") + flipped(second, 8 * (len(second) - 1)) + message(V1, 2, b"c")
     found = read_permissively(tmp_path, wrapped(inner, offset=12))
@@ -74,7 +74,7 @@ def test_what_is_wrong_inside_is_reported_after_what_is_right(tmp_path: Path) ->
         ),
     ],
 )
-def test_what_cannot_be_is_said(tmp_path: Path, data: bytes, words: str) -> None:
+def test_impossible_entries_have_a_reason(tmp_path: Path, data: bytes, words: str) -> None:
     (row, good) = read_permissively(tmp_path, data + message(V1, 20, b"behind"))
     assert words in row["_corrupt"]["reason"]
     assert good["offset"] == 20

@@ -181,7 +181,7 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else bytes.fromhex(text)
 
 
-def test_what_the_reader_reads_is_what_is_expected_of_it() -> None:
+def test_the_reader_reads_the_records_of_kafkas_consumer() -> None:
     """The yardstick of the property above, against Kafka's own reading."""
     data = corpus.segment("mixed-1")
     assert expected(read(MemoryRecords(data))) == as_kafka_reads("mixed-1")

@@ -111,7 +111,7 @@ def test_offsets_are_those_that_a_coordinator_adds_up(steps: list[Step]) -> None
     assert len(found) == len(expected)
 
 
-def test_what_a_broker_has_kept_is_there(tmp_path: Path) -> None:
+def test_state_of_a_broker_is_read(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t") as broker:
         assert commit(broker, 41) == commit(broker, 42) == commit(broker, 5, group="h") == 0
     found = rows(tmp_path, level="offset")
@@ -210,7 +210,7 @@ KEYS: Final = (GOOD[0], later(2, "g"), write_id("a"))
 TORN: Final = (write_key(RecordKey("h", ("t", 0))), write_committed(Committed(2))[:-1])
 
 
-def test_what_is_damaged_fails_or_is_a_row_or_is_left_out(tmp_path: Path) -> None:
+def test_damaged_state_fails_or_is_a_row_or_is_left_out(tmp_path: Path) -> None:
     keyed(tmp_path, GOOD, TORN, (b"\0\1\0\7", b""), (b"", None))
     with pytest.raises(CorruptStateError, match="the record at offset 2: 7 bytes at 4"):
         rows(tmp_path, level="offset")

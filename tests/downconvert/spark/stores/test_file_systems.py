@@ -216,7 +216,7 @@ def test_hadoop_without_its_library_says_what_is_needed(
         opened("hdfs://host:1/a?b=c")
 
 
-def test_what_fsspec_needs_and_has_not_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_that_fsspec_lacks_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "paramiko", None)
     with pytest.raises(
         ValueError, match=r"sftp://host: Arrow does not know sftp.*pip install fssp"

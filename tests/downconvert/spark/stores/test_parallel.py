@@ -22,7 +22,7 @@ def test_results_are_in_order_though_calls_end_in_another() -> None:
     assert in_parallel(slow_first, range(40)) == [10 * number for number in range(40)]
 
 
-def test_what_is_mounted_is_asked_one_after_the_other_in_the_same_thread() -> None:
+def test_mounted_files_are_read_one_after_the_other_in_the_same_thread() -> None:
     found = in_parallel(lambda _: threading.current_thread(), range(3), is_mounted=True)
     assert found == [threading.current_thread()] * 3
 

@@ -134,7 +134,7 @@ def test_a_range_is_one_request_over_a_connection_that_is_kept(store: Store) -> 
     assert headers["host"] == store.endpoint
 
 
-def test_what_may_pass_is_left_to_arrow_once(store: Store) -> None:
+def test_errors_that_may_pass_are_left_to_arrow_once(store: Store) -> None:
     ranges = store.ranges()
     for status in (503, 500, 429, 404, 416):
         store.refusals = [status]
@@ -234,7 +234,7 @@ def test_authorities_that_cannot_be_read_are_left_to_arrow(monkeypatch: pytest.M
     assert ranges_of("logs", {"anonymous": "true"}, "eu-central-1") is None
 
 
-def test_who_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_known_endpoints_are_asked_directly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Amazon by the bucket's name and region; others, and what only Arrow knows, not."""
     monkeypatch.setattr(s3_ranges, "credentials", lambda: Credentials("a", "b"))
     monkeypatch.setattr(s3_ranges, "getproxies", dict)
@@ -269,7 +269,7 @@ def test_credentials_are_asked_for_at_each_request(monkeypatch: pytest.MonkeyPat
             assert headers["x-amz-security-token"] == "c"
 
 
-def test_what_botocore_cannot_find_out_is_left_to_arrow(
+def test_credentials_that_botocore_cannot_find_are_left_to_arrow(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def expired() -> ReadOnlyCredentials:

@@ -72,7 +72,7 @@ def append(directory: Path, data: bytes, base_offset: int = 0) -> None:
         file.write(data)
 
 
-def test_what_is_appended_rolled_and_new_is_read_once(directory: Path) -> None:
+def test_appended_rolled_and_new_records_are_read_once(directory: Path) -> None:
     source = stream(directory)
     start = source.initialOffset()
     assert start == {"a": {"0": 0}, "b": {"1": 5}}

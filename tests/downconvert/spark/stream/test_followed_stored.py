@@ -78,7 +78,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Place:
     return Place(logs, str(packed), update)
 
 
-def test_what_is_appended_rolled_and_new_is_read_once(place: Place) -> None:
+def test_appended_rolled_and_new_records_are_read_once(place: Place) -> None:
     source = place.stream()
     start = source.initialOffset()
     assert start == {"a": {"0": 0}, "b": {"1": 5}}

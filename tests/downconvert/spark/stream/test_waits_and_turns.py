@@ -82,7 +82,7 @@ def test_a_wait_ends_after_its_time_also_if_the_clock_was_set_back(
         assert reached(source.latestOffset(at)) == 30
 
 
-def test_what_comes_in_time_is_read(path: Path, clock: Clock) -> None:
+def test_offsets_that_arrive_in_time_are_read(path: Path, clock: Clock) -> None:
     source, at = waiting(path)
     partition(path, batch(*range(10, 20)), "a-0", 10)
     clock.now += 1
@@ -117,7 +117,9 @@ def test_a_query_of_what_was_there_reads_the_partitions_that_are_left(tmp_path: 
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_what_one_partition_does_not_need_another_one_gets(tmp_path: Path, is_packed: bool) -> None:
+def test_a_share_that_one_partition_does_not_need_goes_to_another(
+    tmp_path: Path, is_packed: bool
+) -> None:
     (tmp_path / "logs").mkdir()
     large = [batch(at, size=400) for at in range(12)]
     for name, batches in (("a-0", [batch(0)]), ("b-0", large)):

@@ -118,7 +118,7 @@ def test_an_epoch_begins_once_and_one_with_records_stays(tmp_path: Path) -> None
     assert epochs.entries == ((5, 0),)
 
 
-def test_what_a_full_disk_has_delayed_is_written_with_the_next_append(tmp_path: Path) -> None:
+def test_epochs_that_a_full_disk_delayed_are_written_with_the_next_append(tmp_path: Path) -> None:
     """Also if that has no new epoch."""
     disk = FaultyDisk(tmp_path)
     epochs = LeaderEpochs(tmp_path, disk, [])

@@ -255,7 +255,7 @@ class HeldLock:
 
 
 @pytest.mark.parametrize("config", [COMPACT, DELETE, replace(COMPACT, segment_ms=1)])
-def test_what_is_due_is_decided_and_done_under_one_lock(tmp_path: Path, config: LogConfig) -> None:
+def test_due_work_is_decided_and_done_under_one_lock(tmp_path: Path, config: LogConfig) -> None:
     """Another thread may move the high watermark back, or cut the log, before it is taken."""
     lock, asked = HeldLock(), list[bool]()
 

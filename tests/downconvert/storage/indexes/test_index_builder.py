@@ -91,7 +91,7 @@ def test_a_segment_with_an_offset_that_does_not_fit_gets_no_indexes(tmp_path: Pa
             write_indexes(made.slice(0, made.size), tmp_path, base, UNSYNCED, LogConfig())
 
 
-def test_of_equal_timestamps_the_first_batch_is_in_the_time_index(tmp_path: Path) -> None:
+def test_the_first_batch_of_equal_timestamps_is_in_the_time_index(tmp_path: Path) -> None:
     """A search goes on from there, and must not go past the first record of that time."""
     made = builder(tmp_path, interval=0)
     add(made, *(batch(n, timestamp=50) for n in range(4)), batch(4, timestamp=40))

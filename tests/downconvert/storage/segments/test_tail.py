@@ -43,7 +43,7 @@ def test_only_whole_batches_count(tmp_path: Path) -> None:
         assert tail.next_offset == 3
 
 
-def test_of_an_indexed_segment_only_the_end_is_read(tmp_path: Path) -> None:
+def test_only_the_end_of_an_indexed_segment_is_read(tmp_path: Path) -> None:
     """All before the last entry is not even a log any more."""
     made = indexed_segment(tmp_path, 0, *(batch(n) for n in range(200)), interval=1000)
     size = made.size

@@ -67,14 +67,14 @@ def test_the_audit_of_a_real_directory_is_its_inspection(real: Path, topics: lis
         )
 
 
-def test_what_keeps_it_from_kafka_4_is_said(topics: list[Topic]) -> None:
+def test_obstacles_to_kafka_4_are_named(topics: list[Topic]) -> None:
     old = {topic.name for topic in topics if not topic.is_ready}
     assert {"f09-none", "f010-gzip", "upgraded"} <= old
     assert "from09-none" not in old  # old producers, but a topic of v2
     assert sum(topic.old_bytes for topic in topics if topic.name == "f09-none") > 0
 
 
-def test_what_old_clients_miss_is_said(topics: list[Topic]) -> None:
+def test_obstacles_for_old_clients_are_named(topics: list[Topic]) -> None:
     text = "\n".join(losses(topics))
     for words in ("Headers: about", "zstd:", "of aborted ones", "Timestamps, in v0"):
         assert words in text

@@ -55,7 +55,7 @@ def beside(target: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("settings", [TO_V1, TO_V2], ids=["v1", "v2"])
-def test_what_a_broker_keeps_beside_its_logs_is_copied_but_for_marks_of_a_running_one(
+def test_files_of_a_broker_are_copied_except_for_marks_of_a_running_one(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: Settings
 ) -> None:
     target = tmp_path / "out"

@@ -106,7 +106,7 @@ def test_topics_are_chosen_by_patterns(source: Path, tmp_path: Path) -> None:
         ("out", ["nothing"], "no topic is called nothing; there is bad, good"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_anything_is(
+def test_impossible_conversions_are_reported_before_any_work(
     source: Path, tmp_path: Path, target: str, topics: list[str], words: str
 ) -> None:
     (tmp_path / "other").mkdir()

@@ -152,7 +152,7 @@ def test_v2_is_what_an_upgrade_on_one_machine_makes(
 # --- again
 
 
-def test_what_is_done_is_kept(source: Path) -> None:
+def test_converted_segments_are_kept(source: Path) -> None:
     first = convert_segment(task(source), attempt="1", files=UNSYNCED)
     assert first.status == "converted"
     before = files(source.with_name("out-0"))
@@ -191,7 +191,7 @@ def damage_note(source: Path) -> Task:
 @pytest.mark.parametrize(
     "change", [change_target, remove_target, change_source, change_settings, damage_note]
 )
-def test_what_is_not_as_it_was_noted_is_done_again(
+def test_segments_that_changed_since_they_were_noted_are_converted_again(
     source: Path, change: Callable[[Path], Task]
 ) -> None:
     convert_segment(task(source), attempt="1", files=UNSYNCED)
@@ -240,7 +240,7 @@ def test_a_torn_end_of_the_last_segment_is_no_part_of_the_log(source: Path) -> N
     assert convert_segment(task(source), attempt="1", files=UNSYNCED).status == "converted"
 
 
-def test_what_was_not_written_as_it_was_read_is_noticed(
+def test_a_target_that_differs_from_its_source_is_noticed(
     source: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = convert(MemoryRecords(batch(0, magic=1, timestamp=7)), 1)

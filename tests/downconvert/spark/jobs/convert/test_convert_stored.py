@@ -134,7 +134,7 @@ def test_a_log_is_written_after_its_other_files_and_before_its_note(
 
 
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_what_is_done_is_kept_and_written_no_more(
+def test_converted_segments_are_kept_and_not_written_again(
     logs: Path, target: str, monkeypatch: pytest.MonkeyPatch, is_packed: bool
 ) -> None:
     source = packed(logs) if is_packed else logs
@@ -215,7 +215,7 @@ CHANGES = (
 
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("is_packed", [False, True])
-def test_what_is_not_as_it_was_noted_is_done_again(
+def test_segments_that_changed_since_they_were_noted_are_converted_again(
     logs: Path, target: str, monkeypatch: pytest.MonkeyPatch, change: Any, is_packed: bool
 ) -> None:
     run(monkeypatch, packed(logs) if is_packed else logs, target)

@@ -55,7 +55,7 @@ def test_a_note_is_not_believed_where_the_file_is_another(entry: Entry, tmp_path
 
 
 @pytest.mark.parametrize("line", ["", "{}", "[]", '{"topic": 1}', "\x00", "null"])
-def test_what_is_no_entry_is_refused(line: str) -> None:
+def test_lines_that_are_no_entry_are_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"not an entry|Expecting"):
         parse(line)
 

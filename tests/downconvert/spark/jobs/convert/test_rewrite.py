@@ -75,7 +75,7 @@ def offsets_in(path: Path, data: bytes) -> list[int]:
         ("read_committed", [0, 1, 4, 9]),
     ],
 )
-def test_what_was_read_is_counted_whatever_is_left_out(
+def test_records_that_are_left_out_are_counted_as_read(
     tmp_path: Path, isolation: str, expected: list[int]
 ) -> None:
     found, out = rewritten(tmp_path, b"".join(MIXED), 1, (ABORTED,), isolation=isolation)

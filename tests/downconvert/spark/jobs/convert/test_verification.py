@@ -45,7 +45,9 @@ def test_the_same_records_are_the_same_whatever_they_are_in(
         lambda offset: batch(offset, size=100_000, magic=1) * 2,
     ],
 )
-def test_what_differs_is_noticed(tmp_path: Path, how: str, change: Callable[[int], bytes]) -> None:
+def test_a_target_that_differs_is_noticed(
+    tmp_path: Path, how: str, change: Callable[[int], bytes]
+) -> None:
     first = batch(0, size=100_000, magic=1)
     source = opened(tmp_path / "a", first, batch(1, size=100_000))
     target = opened(tmp_path / "b", first, change(1))
@@ -54,7 +56,7 @@ def test_what_differs_is_noticed(tmp_path: Path, how: str, change: Callable[[int
 
 
 @pytest.mark.parametrize("how", HELD)
-def test_what_was_aborted_is_not_missed(tmp_path: Path, how: str) -> None:
+def test_aborted_records_are_not_missed(tmp_path: Path, how: str) -> None:
     options = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
     source = opened(tmp_path / "a", batch(0, size=100_000), batch(1, 2, **options))
     target = opened(tmp_path / "b", batch(0, size=100_000, magic=1))

@@ -62,7 +62,7 @@ def test_records_are_in_folders_by_topic_and_date_and_twice_is_once(
     assert bytes(found["a", 2].value) == b"2 2 2 2 2 "
 
 
-def test_what_retention_has_deleted_stays_and_what_is_new_is_added(
+def test_exported_records_that_retention_deleted_stay_and_new_ones_are_added(
     spark: SparkSession, source: Path, tmp_path: Path
 ) -> None:
     target = str(tmp_path / "lake")

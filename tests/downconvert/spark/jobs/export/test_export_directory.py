@@ -47,7 +47,7 @@ def test_a_relative_directory_is_the_same_for_who_works_elsewhere(
     assert uri_of(directory_of("my lake")) == f"file://{tmp_path}/my lake"
 
 
-def test_what_is_no_directory_is_refused() -> None:
+def test_a_target_that_is_no_directory_is_refused() -> None:
     with pytest.raises(JobError, match=r"^hdfs:/lake: name it by a path .*or as hdfs://\.\.\.$"):
         directory_of("hdfs:/lake")
     with pytest.raises(ValueError, match="empty"):

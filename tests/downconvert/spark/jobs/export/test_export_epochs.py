@@ -51,7 +51,7 @@ def sizes(lake: Lake) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
-def test_what_a_later_leader_has_truncated_ends_the_run_or_is_replaced(
+def test_records_that_a_later_leader_truncated_end_the_run_or_are_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     lake = Lake(tmp_path, kind)
@@ -324,7 +324,7 @@ def test_a_repair_replaces_nothing_of_a_topic_whose_name_is_longer(
 
 @pytest.mark.parametrize("ends", [{4: 0, 10: 1}, {10: 1, 4: 0}])
 @pytest.mark.parametrize("checkpoint", [True, False])
-def test_of_two_ranges_that_changed_the_first_offset_counts(
+def test_the_first_changed_offset_of_two_ranges_counts(
     tmp_path: Path, ends: dict[int, int], checkpoint: bool
 ) -> None:
     path = log(tmp_path / "logs", (0, 0, 2), (1, 2, 6), (2, 6, 12), checkpoint=checkpoint)

@@ -28,7 +28,7 @@ def test_a_note_says_what_it_was_told() -> None:
 @pytest.mark.parametrize(
     "text", [b"", b"[]", b"{}", b'{"version":1}', b"\xff", exported((0, 5)).to_json().encode()[:-9]]
 )
-def test_what_is_not_whole_is_none(text: bytes) -> None:
+def test_an_incomplete_note_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json's own, too
         parse(text)
 
@@ -73,7 +73,7 @@ def test_epochs_are_kept_of_the_ends_of_ranges_only() -> None:
     assert (copied.ranges, copied.epochs) == ({NAME: []}, {NAME: {}})
 
 
-def test_what_a_note_does_not_say_stays_known() -> None:
+def test_facts_that_a_note_omits_stay_known() -> None:
     note = Exported("read_uncommitted", "cluster", {"a": "A"}, files={"one"})
     note.add(Exported("read_uncommitted", None, {"b": "B"}, files={"two"}))
     assert (note.cluster_id, note.topic_ids) == ("cluster", {"a": "A", "b": "B"})

@@ -80,7 +80,7 @@ def test_a_file_says_what_it_has_however_often_memory_was_full(
     assert [str(one.day) for one in files] == ["1970-01-02", "1970-01-03"]
 
 
-def test_what_is_unreadable_in_one_log_is_noted_of_none(
+def test_a_log_with_an_unreadable_range_is_noted_of_no_other(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = source / "a-1" / file_name(0, Kind.LOG)

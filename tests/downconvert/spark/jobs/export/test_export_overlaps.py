@@ -74,7 +74,7 @@ def meanwhile(patch: pytest.MonkeyPatch, what: Callable[[], object], *, is_writt
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_of_two_runs_at_once_one_adds_its_records_to_a_directory(
+def test_one_of_two_runs_at_once_adds_its_records_to_a_directory(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     lake = tmp_path / "lake"
@@ -91,7 +91,7 @@ def test_of_two_runs_at_once_one_adds_its_records_to_a_directory(
 
 
 @pytest.mark.parametrize("is_written", [False, True])
-def test_of_two_runs_at_once_one_adds_its_records_to_a_store(
+def test_one_of_two_runs_at_once_adds_its_records_to_a_store(
     source: Path, store: str, monkeypatch: pytest.MonkeyPatch, is_written: bool
 ) -> None:
     with monkeypatch.context() as patch:

@@ -118,7 +118,7 @@ def test_only_offsets_between_the_named_ones_are_planned(path: Path) -> None:
         ([(5, 10)], Bound(0, 10, True, 10), (0, 10), True),
     ],
 )
-def test_what_the_target_lacks(
+def test_a_plan_has_the_ranges_that_the_target_lacks(
     path: Path,
     there: list[tuple[int, int]],
     bound: Bound,
@@ -131,7 +131,7 @@ def test_what_the_target_lacks(
     assert found.is_bounded is is_bounded
 
 
-def test_what_was_deleted_before_it_was_exported_is_said(path: Path) -> None:
+def test_records_that_were_deleted_before_their_export_are_reported(path: Path) -> None:
     (log,) = logs(path)[1:]
     name = log.topic_partition
     bound = Bound(20, 30, True, 30)

@@ -125,7 +125,7 @@ def test_files_of_a_killed_run_are_removed_and_those_of_others_stay(
     assert content(target) == sorted([*WHOLE, ("a", 3), ("a", 5)])
 
 
-def test_what_a_later_leader_has_truncated_is_replaced_in_its_topic_only(
+def test_records_that_a_later_leader_truncated_are_replaced_in_their_topic_only(
     source: Path, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition(source, batch(0, 1, 2, timestamp=DAY, leader_epoch=1), "a-0")

@@ -66,7 +66,7 @@ def test_a_file_that_is_lost_is_written_again_beside_the_others(
     assert offsets(lake) == WHOLE
 
 
-def test_what_retention_has_deleted_stays(
+def test_exported_records_that_retention_deleted_stay(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = tmp_path / "lake"
@@ -122,7 +122,7 @@ def test_held_offsets_are_left_out() -> None:
     assert without_held(table, None) is table
 
 
-def test_what_a_killed_run_has_not_moved_is_removed(
+def test_files_that_a_killed_run_has_not_moved_are_removed(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition(tmp_path / "lake" / "_run-dead", b"half", "topic=a")

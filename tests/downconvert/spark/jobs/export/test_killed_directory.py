@@ -73,7 +73,7 @@ def test_records_are_there_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_what_was_truncated_after_the_run_died_is_not_taken_for_what_is_there_now(
+def test_records_truncated_after_a_killed_run_are_not_taken_for_those_of_now(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
     source, lake = logs(tmp_path / "logs", 0, 0, 0), tmp_path / "lake"

@@ -32,7 +32,7 @@ def pieces(draw: st.DrawFn) -> list[Piece]:
         at = draw(st.integers(len(one) - sizes[-1] + PREFIX.size, len(one)))
         cut = draw(st.integers(at, len(one)))
         parts = [each for each in (one[:at], one[at:cut], one[cut:]) if each]
-        made += [Piece(part, part is parts[-1]) for part in parts]
+        made += [Piece(part, n == len(parts)) for n, part in enumerate(parts, 1)]
     return made
 
 

@@ -3,6 +3,7 @@
 They are below those that the system hands out to whoever asks for any (on Linux 32768 and up), so
 that no connection of another test takes one between its choice and its use."""
 
+import os
 import random
 import socket
 import subprocess
@@ -11,7 +12,11 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 LOOPBACK: Final = "127.0.0.1"
-_RANGE: Final = range(10_000, 32_768)
+_ALL: Final = range(10_000, 32_768)
+# Each worker of pytest-xdist has a part of its own: none gets a port that another has just left.
+_WORKER: Final = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+_WORKERS: Final = max(int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")), _WORKER + 1)
+_RANGE: Final = _ALL[len(_ALL) * _WORKER // _WORKERS : len(_ALL) * (_WORKER + 1) // _WORKERS]
 
 
 def free_ports(count: int) -> list[int]:

@@ -8,20 +8,18 @@ import random
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from downconvert.spark.logs.places import Json
 from records import RecordsError
 from tests.downconvert.spark.reading import rows
-from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
 from .tree_model import Tree
-from .tree_reads import Ranges, are_times_clear, range_of, times_of, within
+from .tree_reads import Ranges, are_times_clear, followed, range_of, times_of, within
 
 QUERIES: Final = 3
 END: Final = 2**63
 
 
 class Plain(NamedTuple):
-    """What a plain query reads: the offsets of records, and the ranges that it reports."""
+    """A plain query's result: the offsets of records, and the ranges that it reports."""
 
     found: list[int]
     absent: Ranges
@@ -162,22 +160,8 @@ def _stream(chance: random.Random, tree: Tree, path: str, committed: Plain) -> s
     options: dict[str, Any] = {"isolation": "read_committed", "failOnDataLoss": not goes_on}
     if goes_on:
         options["mode"] = "DROPMALFORMED"
-    streamed: list[int] = []
-    place: Json = {"a": {"0": 0}}
     try:
-        source = stream(path, **options)
-        place = source.initialOffset()
-        source.prepareForTriggerAvailableNow()
-        while True:
-            limit: Any = chance.choice([Limit(), Limit(max_rows=7), Limit(max_bytes=300)])
-            end = source.latestOffset(place, limit)
-            if end == place:
-                break
-            streamed += [int(row.rpartition(":")[2]) for row in read(source, place, end)]
-            place = end
-            if chance.random() < 0.3:
-                source = stream(path, **options)
-                source.prepareForTriggerAvailableNow()
+        streamed, place = followed(chance, path, options)
     except RecordsError as error:
         is_unclear = tree.is_hurt and any(copy.cleaned for copy in tree.copies)
         if not goes_on and (committed.absent or is_unclear):

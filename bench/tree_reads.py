@@ -11,9 +11,11 @@ from typing import Any
 
 from pyspark.sql import datasource as ds
 
+from downconvert.spark.logs.places import Json
 from records import Codec
 from records.formats import V2
 from tests.downconvert.spark.reading import reader, rows
+from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
 from .tree_log import DAY
 from .tree_model import Tree
@@ -32,6 +34,25 @@ def other_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> str
         lambda: _filters(tree, place, found),
     ]
     return next((wrong for wrong in (check() for check in checks) if wrong is not None), None)
+
+
+def followed(chance: random.Random, path: str, options: dict[str, Any]) -> tuple[list[int], Json]:
+    """The offsets that a stream reads with random limits and restarts, and the place where it
+    ends. RecordsError: it fails."""
+    streamed: list[int] = []
+    source = stream(path, **options)
+    place: Json = source.initialOffset()
+    source.prepareForTriggerAvailableNow()
+    while True:
+        limit: Any = chance.choice([Limit(), Limit(max_rows=7), Limit(max_bytes=300)])
+        end = source.latestOffset(place, limit)
+        if end == place:
+            return streamed, place
+        streamed += [int(row.rpartition(":")[2]) for row in read(source, place, end)]
+        place = end
+        if chance.random() < 0.3:
+            source = stream(path, **options)
+            source.prepareForTriggerAvailableNow()
 
 
 def _fewer(place: str, found: list[int]) -> str | None:

@@ -22,7 +22,6 @@ from downconvert.spark.jobs.audit import audit
 from downconvert.spark.jobs.audit.audit_segment import audit_segments
 from downconvert.spark.jobs.jobs import JobError
 from downconvert.spark.logs.completeness import State
-from downconvert.spark.logs.places import Json
 from downconvert.storage.errors import CorruptFileError
 from downconvert.storage.names import (
     LEADER_EPOCHS,
@@ -35,7 +34,6 @@ from records.formats import V2
 from tests import object_store
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
-from tests.downconvert.spark.stream.test_follow import Limit, read, stream
 
 from .tree_combined import combined_reads
 from .tree_damage import varied, write_varied
@@ -44,7 +42,7 @@ from .tree_log import KEYS
 from .tree_mixed import MIXED
 from .tree_model import Tree
 from .tree_places import is_written
-from .tree_reads import joined, other_reads, range_of, within
+from .tree_reads import followed, joined, other_reads, range_of, within
 from .tree_shapes import SHAPED
 
 PARTITION: Final = TopicPartition("a", 0)
@@ -241,23 +239,8 @@ def _audit(tree: Tree, place: str, found: list[int]) -> None:
 
 def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:
     """Checks a stream, with random limits and restarts."""
-    chance = random.Random(tree.seed)
-    place: Json = {"a": {"0": 0}}
-    streamed: list[int] = []
     try:
-        source = stream(path, failOnDataLoss=True)
-        place = source.initialOffset()
-        source.prepareForTriggerAvailableNow()
-        while True:
-            limit: Any = chance.choice([Limit(), Limit(max_rows=7), Limit(max_bytes=300)])
-            end = source.latestOffset(place, limit)
-            if end == place:
-                break
-            streamed += [int(row.rpartition(":")[2]) for row in read(source, place, end)]
-            place = end
-            if chance.random() < 0.3:
-                source = stream(path)
-                source.prepareForTriggerAvailableNow()
+        streamed, _ = followed(random.Random(tree.seed), path, {"failOnDataLoss": True})
     except RecordsError:
         # In a cleaned segment the driver cannot distinguish damage from an unfinished copy.
         is_unclear = tree.is_hurt and any(copy.cleaned for copy in tree.copies)

@@ -71,7 +71,7 @@ class Following:
                 partition.committed_end = 0
 
     def _stamp(self) -> Stamp | None:
-        """What changes with the file of high watermarks. None: there is none."""
+        """Identifies the content of the file of high watermarks. None: there is no file."""
         try:
             found = (self._broker.topics.log_dir.path / HIGH_WATERMARKS).stat()
         except FileNotFoundError:

@@ -2,6 +2,8 @@
 
 Not here: which side closed a connection (connection.py)."""
 
+from typing import Protocol
+
 from downconvert.gateway.figures import End
 from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.topology import Address
@@ -35,6 +37,20 @@ class SilentBrokerError(UnreachableError):
         super().__init__(f"broker {address} has not answered in {seconds:g} s")
         self.address = address
         self.reason = f"it has not answered in {seconds:g} s"
+
+
+class Failing(Protocol):
+    """A transfer that may have failed in a callback."""
+
+    failure: Exception | None
+
+
+def taken_failure(transfer: Failing) -> Exception:
+    """The failure of a transfer, to be raised. The transfer does not keep it, as the traceback will
+    refer to the transfer."""
+    failure, transfer.failure = transfer.failure, None
+    assert failure is not None
+    return failure
 
 
 class RefusedLoginError(BadRequestError):

@@ -61,9 +61,3 @@ class Receiver:
             self.failure = error
         self.left -= len(piece)
         return self.is_done()
-
-    def taken_failure(self) -> Exception:
-        """The failure, to be raised. It is not kept, as its traceback will refer to this object."""
-        failure, self.failure = self.failure, None
-        assert failure is not None
-        return failure

@@ -11,6 +11,7 @@ from records.files.sends import NOTHING
 from records.units import KiB, MiB
 
 from . import pipes
+from .ended import taken_failure
 from .event_loop import READABLE, WRITABLE, EventLoop
 from .tcp import unsent
 
@@ -40,7 +41,8 @@ class Splice:
     Callbacks of the event loop move the bytes: a task would handle each piece one turn of the loop
     later. `patience`: seconds without a byte after which the source, and after which the target,
     has failed; None: no limit. `ended`: done when nothing more is moved. The owner of either
-    connection may set it when that connection has ended. The files may be closed from then on."""
+    connection may set it when that connection has ended. The files may be closed from then on.
+    `failure`: the error that ended it, until `run` raises it."""
 
     def __init__(
         self,
@@ -53,7 +55,7 @@ class Splice:
         self._loop = asyncio.get_running_loop()
         self._can_wait = isinstance(self._loop, EventLoop)
         self.ended: asyncio.Future[None] = self._loop.create_future()
-        self._failure: Exception | None = None
+        self.failure: Exception | None = None
         self._source, self._target = source, target
         self._head = head  # the part of `head` that is not in the pipe yet
         self._left = size - len(head)  # bytes that have not been taken from the source
@@ -89,15 +91,9 @@ class Splice:
             if self._timer is not None:
                 self._timer.cancel()
             self._watch(None)
-        if self._failure is not None:
-            raise self._taken_failure()
+        if self.failure is not None:
+            raise taken_failure(self)
         return not self.pending
-
-    def _taken_failure(self) -> Exception:
-        """The failure, to be raised. It is not kept, as its traceback will refer to this object."""
-        failure, self._failure = self._failure, None
-        assert failure is not None
-        return failure
 
     def _advance(self) -> None:
         """Moves all bytes that can move now. The loop calls it again when more can."""
@@ -109,7 +105,7 @@ class Splice:
                 self._unsent = unsent(file)
             self._watch(file)
         except (OSError, SourceEndedError, TargetEndedError) as error:
-            self._failure = error
+            self.failure = error
             file = None
         if file is None:
             self.ended.set_result(None)
@@ -182,7 +178,7 @@ class Splice:
         if patience is not None and left is not None and left <= 0:
             before, self._unsent = self._unsent, unsent(self._target)
             if not (self.waits_for_target and self._unsent < before):
-                self._failure = SilenceError()
+                self.failure = SilenceError()
                 self.ended.set_result(None)
                 return
             self._moved_at, left = self._loop.time(), patience  # the target takes bytes, though few

@@ -14,7 +14,7 @@ from records.units import KiB
 
 from . import splicing
 from .deadline import Deadline, wake
-from .ended import ConnectionEndedError, StalledError
+from .ended import ConnectionEndedError, StalledError, taken_failure
 from .receiver import SCRATCH_SIZE, Receiver, scratch
 from .tcp import keep_alive, unsent
 
@@ -210,7 +210,7 @@ class Stream(asyncio.BufferedProtocol):
             finally:
                 self._receiver = None
         if receiver.failure is not None:
-            raise receiver.taken_failure()
+            raise taken_failure(receiver)
         return size - receiver.left
 
     def _take(self, size: int) -> memoryview:

@@ -21,7 +21,7 @@ from functools import cache, partial
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from io import DEFAULT_BUFFER_SIZE
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 from urllib.parse import quote
 from urllib.request import getproxies
 
@@ -121,16 +121,15 @@ class S3Ranges:
     ) -> Taken | None:
         try:
             answer = self._asked(connection, key, position, size)
-            found = _size_of_range(answer, position, size)
+            found = _range_of(answer, position, size)
             if found is None:
                 if answer.status not in PASSING:
                     self._failures = FAILURES_MAX
                 connection.close()
                 return None
-            taken = take(answer, found)
-            whole = _size_of_object(answer)
-            if sizing is not None and whole is not None:
-                sizing(whole)
+            taken = take(answer, found.size)
+            if sizing is not None and found.size_of_object is not None:
+                sizing(found.size_of_object)
         except BaseException:
             connection.close()
             raise
@@ -201,22 +200,22 @@ class _Socket(socket.socket):
             raise TimeoutError("nothing has arrived for a while") from None
 
 
-def _size_of_object(answer: HTTPResponse) -> int | None:
-    """None: the response does not say it."""
-    content_range = RANGE.fullmatch(answer.getheader("Content-Range", ""))
-    if content_range is None or content_range[2] == "*":
-        return None
-    return int(content_range[2])
+class _Range(NamedTuple):
+    """size: bytes of the requested range, fewer at the object's end. size_of_object: None: the
+    response does not say it."""
+
+    size: int
+    size_of_object: int | None
 
 
-def _size_of_range(answer: HTTPResponse, position: int, size: int) -> int | None:
-    """The number of bytes of the requested range, fewer at the object's end; None: the response is
-    something else, or incomplete."""
+def _range_of(answer: HTTPResponse, position: int, size: int) -> _Range | None:
+    """The range that a response has. None: the response is something else, or incomplete."""
     content_range = RANGE.fullmatch(answer.getheader("Content-Range", ""))
     if answer.status != PARTIAL or content_range is None or int(content_range[1]) != position:
         return None
-    there = size if content_range[2] == "*" else min(size, int(content_range[2]) - position)
-    return there if answer.length == there else None
+    whole = None if content_range[2] == "*" else int(content_range[2])
+    there = size if whole is None else min(size, whole - position)
+    return _Range(there, whole) if answer.length == there else None
 
 
 def _filled(target: memoryview, answer: HTTPResponse, size: int) -> int:

@@ -28,7 +28,7 @@ from records import CorruptRecordsError
 from records.batch import NONE
 
 from .followed import FollowedLog
-from .followed_stored import ATTEMPTS, StoredLog, StoredLogs
+from .followed_stored import StoredLog, StoredLogs, attempted
 
 # Otherwise a stream of ten thousand partitions would keep a file of each open.
 OPEN_SEGMENTS_MAX: Final = 64
@@ -162,15 +162,13 @@ class MountedLogs:
     def _directories(self) -> tuple[list[tuple[TopicPartition, str]], list[Item]]:
         """The partitions' directories, and the packed files. Searches again if a directory was
         deleted or renamed during the search. OSError: there is nothing at a path."""
-        for attempt in range(ATTEMPTS):
+
+        def search(_: bool) -> tuple[list[tuple[TopicPartition, str]], list[Item]]:
             packed = list[Item]()
             found = find_directories(self._options.paths, self._options.cluster_id, packed)
-            try:
-                return list(found), packed
-            except FileNotFoundError:
-                if attempt == ATTEMPTS - 1:
-                    raise
-        return [], []
+            return list(found), packed
+
+        return attempted(search, FileNotFoundError)
 
     def _current(
         self, name: TopicPartition, directories: Sequence[str], watermarks: HighWatermarks | None

@@ -56,6 +56,15 @@ Made = TypeVar("Made")
 ATTEMPTS: Final = 3  # objects and directories may be replaced and removed during a listing
 
 
+def attempted(search: Callable[[bool], Made], *gone: type[Exception]) -> Made:
+    """The result of a search, which is made again if something changes during it. `search`: called
+    with whether it is the final attempt, whose error is passed on."""
+    for _ in range(ATTEMPTS - 1):
+        with suppress(*gone):
+            return search(False)
+    return search(True)
+
+
 class Tail(NamedTuple):
     """The end of a log: the offset after its last complete batch, and that batch's leader epoch."""
 
@@ -241,14 +250,7 @@ class StoredLogs:
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
         """Lists the logs again. FileNotFoundError: there is nothing below the paths, and never was.
         StoreError."""
-        for attempt in range(ATTEMPTS):
-            is_final = attempt == ATTEMPTS - 1
-            try:
-                return self._opened(self._listed(is_final=is_final))
-            except GONE:  # it changed since it was listed
-                if is_final:
-                    raise
-        return {}
+        return attempted(lambda is_final: self._opened(self._listed(is_final=is_final)), *GONE)
 
     def _listed(self, *, is_final: bool) -> list[PartitionLog]:
         """The logs. FileNotFoundError: there is nothing below the paths, and this is not the final

@@ -5,7 +5,7 @@ Not here: one thing after the other (test_processes_steps.py)."""
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from multiprocessing import Pipe
 from threading import Event, Thread
@@ -32,18 +32,6 @@ CONFIG = GatewayConfig(
 )
 LATER = replace(CONFIG, access=Access(is_read_only=True))
 A_MOMENT = 0.1  # seconds: for another thread to come as far as it can
-
-
-@pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
-    found = Children()
-    monkeypatch.setattr(processes, "CONTEXT", found)
-    monkeypatch.setattr(processes, "RESTART_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "ANSWER_SECONDS", 0.5)
-    yield found
-    for child in found.started:
-        if child.is_alive():
-            child.die()
 
 
 def settings(child: Child) -> GatewayConfig:

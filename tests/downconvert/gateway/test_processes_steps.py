@@ -2,7 +2,6 @@
 
 import socket
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,18 +29,6 @@ LIMITS = Limits(
     request_size=1001,
     drain_timeout=0.1,
 )
-
-
-@pytest.fixture
-def children(monkeypatch: pytest.MonkeyPatch) -> Iterator[Children]:
-    found = Children()
-    monkeypatch.setattr(processes, "CONTEXT", found)
-    monkeypatch.setattr(processes, "RESTART_SECONDS", 0.05)
-    monkeypatch.setattr(processes, "ANSWER_SECONDS", 0.5)
-    yield found
-    for child in found.started:
-        if child.is_alive():
-            child.die()
 
 
 def rules(*connections: int | None) -> Identities:

@@ -1,4 +1,4 @@
-"""What a broken promise is, and the records of an answer.
+"""The error for a broken promise, and the records of an answer.
 
 Not here: what is promised (world.py, client.py, serving.py)."""
 
@@ -8,7 +8,7 @@ from .any_log import Found
 
 
 class BrokenPromiseError(AssertionError):
-    """What none of this may do."""
+    """A promise does not hold."""
 
 
 def promised(holds: bool, promise: str, *details: object) -> None:

@@ -4,7 +4,7 @@ Each step lets one client do something, or the memory for what was converted run
 again, or the file grows, or is truncated for a while. Whatever was done before, an answer is what
 it would be alone and without any cache, as long as it was promised to be, within its limits, and
 the next one begins with what it left out. If the file was truncated meanwhile, an answer may fail,
-or end early. What was sent is then true, and no more than was promised.
+or end early. The bytes that were sent are then right, and no more than were promised.
 
 Not here: what is in the log (any_log.py), how clients ask and take (client.py, clients.py,
 channels.py)."""

@@ -74,7 +74,7 @@ class Asked(NamedTuple):
 
 @dataclass
 class Produced:
-    """What one producer has sent: values, and the offsets of those that were answered."""
+    """The records of one producer: values, and the offsets of those that were answered."""
 
     values: list[bytes] = field(default_factory=list)
     offsets: dict[bytes, int] = field(default_factory=dict)

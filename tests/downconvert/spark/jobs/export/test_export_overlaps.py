@@ -1,4 +1,4 @@
-"""What comes between the beginning of a run and its note: another run, or a new leader."""
+"""Another run, or a new leader, comes between the beginning of a run and its note."""
 
 from collections.abc import Callable, Iterator
 from functools import partial

@@ -316,11 +316,10 @@ def stretches_of_copies(split: Split, start: int, end: int) -> list[Stretch]:
     """The offsets from `start` up to `end`, as far as other copies of a split's log have them. In
     order: stretches of the copies' segments, and stretches that no copy has."""
     found: list[Stretch] = []
-    own = split.segment.directory, split.segment.base_offset
     others = {
         one: cleaned
         for one, cleaned in zip(split.copies, split.copies_cleaned, strict=True)
-        if (one.directory, one.base_offset) != own
+        if not one.is_same_file(split.segment)
     }
     _add_stretches(split, list(others), start, end, found)
     cleaned = (

@@ -54,6 +54,13 @@ class SegmentFile:
         log = self.blob(Kind.LOG)
         return log is not None and log.is_gzipped
 
+    def is_same_file(self, other: "SegmentFile") -> bool:
+        """Whether both are of one log file. In tiered storage, two segments of a directory may have
+        the same base offset."""
+        if (self.directory, self.base_offset) != (other.directory, other.base_offset):
+            return False
+        return self.blob(Kind.LOG) == other.blob(Kind.LOG)
+
     @property
     def path(self) -> str:
         """The path of the log file, for messages."""

@@ -8,22 +8,19 @@ Two layouts are known:
 * Kafka's own LocalTieredStorage: `<topic>-<partition>-<topic id>/<offset>-<segment id>` with a
   suffix for each file, unchanged.
 
-Consecutive leaders may copy the same offsets twice, in segments with different base offsets. Each
-segment is read up to where the next one begins.
-
 Facts: ObjectKeyFactory, SegmentManifestV1 and ChunkSizesBinaryCodec of
 Aiven-Open/tiered-storage-for-apache-kafka; RemoteLogSegmentFileset and
 RemoteTopicPartitionDirectory of Kafka's tests.
 
-Not here: reading chunks (chunks.py), where objects are found (stored_trees.py), tiers and local
-segments together (tiered_logs.py)."""
+Not here: reading chunks (chunks.py), where objects are found (stored_trees.py), segments that
+overlap (overlaps.py), tiers and local segments together (tiered_logs.py)."""
 
 import base64
 import json
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -71,10 +68,12 @@ class Tier(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A segment in tiered storage. `end_offset`: after its last record; None: not known."""
+    """A segment in tiered storage. `end_offset`: after its last record; None: not known.
+    `is_damaged`: damage follows that record, and may hide others."""
 
     file: SegmentFile
     end_offset: int | None
+    is_damaged: bool = False
 
 
 def tier_of(folder: Sequence[str]) -> Tier | None:
@@ -236,33 +235,3 @@ def _integer(found: Any, low: int, high: int) -> int:
     if type(found) is not int or not low <= found <= high:
         raise ValueError(f"{str(found)[:30]} is not from {low} to {high}")
     return found
-
-
-def joined(found: Iterable[Remote], until: int = OFFSET_MAX) -> list[SegmentFile]:
-    """Segments that together have each offset below `until` once: each is read up to where the next
-    one begins."""
-    chosen: list[Remote] = []
-    for remote in sorted(found, key=lambda one: (one.file.base_offset, -_reach(one))):
-        base = remote.file.base_offset
-        before = chosen[-1] if chosen else None
-        if base >= until or (before is not None and base == before.file.base_offset):
-            continue
-        end_before = before.end_offset if before is not None else None
-        if end_before and remote.end_offset is not None and remote.end_offset <= end_before:
-            continue  # the previous segment has all of it
-        chosen.append(remote)
-    ends = [*(one.file.base_offset for one in chosen[1:]), until][: len(chosen)]
-    return [_up_to(one, end) for one, end in zip(chosen, ends, strict=True)]
-
-
-def _reach(remote: Remote) -> int:
-    """How far a copy goes. Of copies with the same base offset the longest is read."""
-    return remote.file.size if remote.end_offset is None else remote.end_offset
-
-
-def _up_to(remote: Remote, end: int) -> SegmentFile:
-    """The segment, up to an offset; OFFSET_MAX: to its end."""
-    overlaps = end != OFFSET_MAX and (remote.end_offset is None or remote.end_offset > end)
-    if end == OFFSET_MAX and remote.end_offset is not None:
-        end = max(remote.end_offset, remote.file.base_offset)
-    return replace(remote.file, next_offset=end, is_clipped=overlaps)

@@ -40,6 +40,7 @@ from records import CorruptRecordsError
 
 from .checkpoints import noted_start
 from .copies import ATTEMPTS, chosen
+from .overlaps import with_ends
 from .patterns import expanded
 from .replicas import topic_id_of
 from .segment_files import PartitionLog, SegmentFile
@@ -91,10 +92,10 @@ def find_partitions(
         if clusters.take(log.directory, log.noted) and takes(log.topic_partition):
             found.setdefault(log.topic_partition, []).append(log)
     logs = chosen(found, cache, _again)
-    for tier, segments in others.tiers.items():
+    for tier, segments in with_ends(others.tiers, cache).items():
         local = logs.get(tier.topic_partition)
         _check_same_topic(tier, local)
-        logs[tier.topic_partition] = tiered(tier, segments, local, cache)
+        logs[tier.topic_partition] = tiered(tier, segments, local)
     return [logs[name] for name in sorted(logs)]
 
 

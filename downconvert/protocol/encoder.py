@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from records.files.sends import Send
 
@@ -21,18 +21,22 @@ from .source import Source
 Part: TypeAlias = "bytearray | Send"
 Write: TypeAlias = Callable[["Parts", Any], None]
 NULL: Final = {kind: NUMBERS[kind].pack(-1) for kind in ("int8", "int16", "int32")}
+UNWRITABLE: Final = (struct.error, TypeError, AttributeError)  # raised for a value of a wrong type
 
 
 class Parts:
-    """A message while it is written. Bytes are added to the last part."""
+    """A message while it is written. Bytes are added to the last part. `before`: the bytes of the
+    other parts."""
 
-    __slots__ = ("bytes", "parts")
+    __slots__ = ("before", "bytes", "parts")
 
     def __init__(self) -> None:
         self.bytes = bytearray()
         self.parts: list[Part] = [self.bytes]
+        self.before = 0
 
     def add_send(self, send: Send) -> None:
+        self.before += len(self.bytes) + send.size
         self.bytes = bytearray()
         self.parts += (send, self.bytes)
 
@@ -41,14 +45,6 @@ class Parts:
             self.bytes.append(value & 0x7F | 0x80)
             value >>= 7
         self.bytes.append(value)
-
-
-def size_of(parts: list[Part]) -> int:
-    """Bytes of all parts."""
-    size = 0
-    for part in parts:
-        size += len(part) if isinstance(part, bytearray) else part.size
-    return size
 
 
 def encode(name: str, version: int, message: Message) -> bytes:
@@ -63,18 +59,25 @@ def encode(name: str, version: int, message: Message) -> bytes:
 def write(parts: Parts, name: str, version: int, message: Message) -> None:
     """Adds a message of this name and version. Raises ValueError for a value that a field cannot
     have."""
-    try:
-        writer(name, version)(parts, message)
-    except (struct.error, TypeError, AttributeError) as error:
-        raise ValueError(f"{name} v{version}: {error}") from error
+    writer(name, version)(parts, message)
 
 
 @cache
 def writer(name: str, version: int) -> Write:
-    """The function that writes a message of this name and version."""
+    """The function that writes a message of this name and version. It raises as `write`."""
     message = schema(name)
     flexible = version in message.flexible
-    return _compiled(lambda code: _structure(code, "value", message.fields, version, flexible))
+
+    def refuse(error: Exception) -> NoReturn:
+        raise ValueError(f"{name} v{version}: {error}") from error
+
+    def add(code: Source) -> None:
+        with code.block("try"):
+            _structure(code, "value", message.fields, version, flexible)
+        with code.block(f"except {code.constant(UNWRITABLE)} as error"):
+            code.line(f"{code.constant(refuse)}(error)")
+
+    return _compiled(add)
 
 
 # --- generating a writer: each function adds the lines that write the value of an expression

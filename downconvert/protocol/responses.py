@@ -9,17 +9,16 @@ from functools import cache, partial
 from struct import Struct
 from typing import Any, Final
 
-from records.files.channel import is_plain_socket
 from records.files.sends import PendingBytes, Send, close, write_all
 from records.units import KiB
 
-from .encoder import Part, Parts, size_of, write
+from .encoder import Part, Parts, writer
 from .requests import RequestHeader
 from .schemas import ApiKey, Message, is_flexible
 
 LENGTH_SIZE: Final = 4  # bytes at the start of each frame
 START: Final = Struct(">ii")  # of a response: its length, and the request's correlation id
-NO_TAGS: Final = 0  # ends the header of a flexible response
+START_WITHOUT_TAGS: Final = Struct(">iix")  # of a flexible response: 0 means no tagged fields
 INT32_MAX: Final = (1 << 31) - 1
 MSG_MORE: Final[int] = getattr(socket, "MSG_MORE", 0)  # if it exists
 NAMES: Final = {api: f"{api.name}Response" for api in ApiKey}
@@ -42,14 +41,15 @@ COPIED: Final = _Copied()
 class ResponseSend:
     """The bytes of one response, once. Not for two threads at a time."""
 
-    __slots__ = ("_parts", "_pending", "records", "sent", "size")
+    __slots__ = ("_next", "_parts", "_pending", "records", "sent", "size")
 
     def __init__(self, parts: list[Part], size: int | None = None) -> None:
         """`size`: of all parts, if known."""
         # There are bytes between any two of them.
         self.records: list[Send] = parts[1::2]  # type: ignore[assignment]
-        self.size = size_of(parts) if size is None else size
-        self._parts = parts[::-1]  # those that are left; the next one is at the end
+        self.size = sum(map(_size, parts)) if size is None else size
+        self._parts = parts
+        self._next = 0  # the first part that is not begun, or not completed
         self._pending: PendingBytes | None = None  # of the part of bytes that is being written
         self.sent = 0  # bytes written
 
@@ -69,56 +69,59 @@ class ResponseSend:
         Raises RecordsError if records changed, or proved damaged, while they were sent. The
         promised bytes are then missing, and the connection must end. Errors of the channel pass
         through."""
-        if not self.sent and self.size <= COPIED_SIZE_MAX and is_plain_socket(channel):
-            written = self._write_copied(channel, MSG_MORE if more else 0)
-            if written is not None:
-                return written
+        if self.size <= COPIED_SIZE_MAX and not self.sent and type(channel) is socket.socket:
+            data = self._copied() if self.records else self._parts[0]
+            if data is not None:
+                try:
+                    self.sent = channel.send(data, MSG_MORE if more else 0)  # type: ignore[arg-type]
+                except BlockingIOError:
+                    return 0
+                self._skip(self.sent)
+                return self.sent
         return write_all(partial(self._write_part, channel), budget)
 
-    def _write_copied(self, channel: Any, flags: int) -> int | None:
-        """Writes all parts at once. None: a part does not support this. Bytes that the channel does
-        not take are not kept, since the parts still have them."""
-        parts = self._parts
-        data: bytearray | memoryview
-        if len(parts) == 1:
-            (data,) = parts  # type: ignore[assignment]  # the first part is bytes
-        else:
-            data, at = COPIED.buffer, 0
-            for part in reversed(parts):
-                if isinstance(part, bytearray):
-                    size = len(part)
-                    data[at : at + size] = part
-                else:
-                    size = part.size
-                    copy = getattr(part, "copy_to", None)
-                    if copy is None or not copy(data[at : at + size]):
-                        return None
-                at += size
-            data = data[:at]
-        try:
-            written: int = channel.send(data, flags)
-        except BlockingIOError:
-            return 0
-        self.sent = written
-        for part in reversed(parts[:]):
-            size = len(part) if isinstance(part, bytearray) else part.size
+    def _copied(self) -> memoryview | None:
+        """All parts, in this thread's buffer. None: a part does not support this. The parts still
+        have their bytes, in case that the channel does not take them."""
+        buffer, at = COPIED.buffer, 0
+        for part in self._parts:
+            if isinstance(part, bytearray):
+                end = at + len(part)
+                buffer[at:end] = part
+            else:
+                end = at + part.size
+                copy = getattr(part, "copy_to", None)
+                if copy is None or not copy(buffer[at:end]):
+                    return None
+            at = end
+        return buffer[:at]
+
+    def _skip(self, written: int) -> None:
+        """Skips the first bytes, which were written from a copy."""
+        if written == self.size:
+            self._next = len(self._parts)
+            for send in self.records:
+                send.skip(send.size)  # type: ignore[attr-defined]  # it has `copy_to`
+            return
+        for part in self._parts:
+            size = _size(part)
             if isinstance(part, bytearray):
                 if size > written:
-                    more = len(parts) > 1
+                    more = self._next + 1 < len(self._parts)
                     self._pending = PendingBytes(memoryview(part)[written:], more=more)
-                    parts.pop()
-                    break
+                    self._next += 1
+                    return
             else:
-                part.skip(min(size, written))  # type: ignore[attr-defined]  # it has `copy_to`
+                part.skip(min(size, written))  # type: ignore[attr-defined]
                 if size > written:
-                    break
-            parts.pop()
+                    return
+            self._next += 1
             written -= size
-        return self.sent
 
     def _write_part(self, channel: Any, budget: int | None) -> int:
-        while self._parts and (self._pending is None or not self._pending.left):
-            part = self._parts[-1]
+        parts = self._parts
+        while self._next < len(parts) and (self._pending is None or not self._pending.left):
+            part = parts[self._next]
             if isinstance(part, bytearray):
                 more = self.size - self.sent > len(part)
                 self._pending = PendingBytes(memoryview(part), more=more)
@@ -126,7 +129,7 @@ class ResponseSend:
                 written = part.write_to(channel, budget)
                 self.sent += written
                 return written
-            self._parts.pop()
+            self._next += 1
         written = 0 if self._pending is None else self._pending.write_to(channel)
         self.sent += written
         return written
@@ -153,28 +156,31 @@ def milliseconds(seconds: float) -> int:
 
 def response(request: RequestHeader, body: Message, version: int | None = None) -> ResponseSend:
     """The response to a request, in the request's version unless another is given."""
-    version = request.version if version is None else version
-    parts = Parts()
+    api, version = request.api, request.version if version is None else version
+    start, parts = _start(api, version), Parts()
     first = parts.bytes
-    first += START.pack(0, request.correlation_id)
-    if _has_tags(request.api, version):
-        first.append(NO_TAGS)
-    write(parts, NAMES[request.api], version, body)
-    size = len(first) if len(parts.parts) == 1 else size_of(parts.parts)
-    START.pack_into(first, 0, size - LENGTH_SIZE, request.correlation_id)
+    first += start.pack(0, request.correlation_id)
+    writer(NAMES[api], version)(parts, body)
+    size = parts.before + len(parts.bytes)
+    start.pack_into(first, 0, size - LENGTH_SIZE, request.correlation_id)
     return ResponseSend(parts.parts, size)
 
 
 def encoded_response(request: RequestHeader, body: bytes) -> ResponseSend:
     """The response with a body that is encoded already, in the request's version."""
-    tags = bytes((NO_TAGS,)) if _has_tags(request.api, request.version) else b""
-    size = START.size + len(tags) + len(body)
-    start = START.pack(size - LENGTH_SIZE, request.correlation_id)
-    return ResponseSend([bytearray(b"".join((start, tags, body)))], size)
+    start = _start(request.api, request.version)
+    size = start.size + len(body)
+    whole = bytearray(start.pack(size - LENGTH_SIZE, request.correlation_id) + body)
+    return ResponseSend([whole], size)
 
 
 @cache
-def _has_tags(api: ApiKey, version: int) -> bool:
-    """Whether a response's header has tagged fields. That of ApiVersions never has: a client must
-    be able to read it before it knows any versions."""
-    return api is not ApiKey.ApiVersions and is_flexible(api, version)
+def _start(api: ApiKey, version: int) -> Struct:
+    """The start of a response. That of ApiVersions never has tagged fields: a client must be able
+    to read it before it knows any versions."""
+    has_tags = api is not ApiKey.ApiVersions and is_flexible(api, version)
+    return START_WITHOUT_TAGS if has_tags else START
+
+
+def _size(part: Part) -> int:
+    return len(part) if isinstance(part, bytearray) else part.size

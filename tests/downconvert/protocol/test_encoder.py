@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from downconvert.protocol.decoder import decode
-from downconvert.protocol.encoder import Parts, encode, size_of, write
+from downconvert.protocol.encoder import Parts, encode, write
 from downconvert.protocol.schemas import Message
 from tests.downconvert.broker.messages import names, other, random_message
 
@@ -48,7 +48,7 @@ def test_records_that_are_sent_are_left_as_they_are(version: int) -> None:
     write(parts, "FetchResponse", version, body)
     assert send in parts.parts
     partition.records = bytes(1_000)
-    assert size_of(parts.parts) == len(encode("FetchResponse", version, body))
+    assert parts.before + len(parts.bytes) == len(encode("FetchResponse", version, body))
 
 
 @pytest.mark.parametrize(

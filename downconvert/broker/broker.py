@@ -80,7 +80,9 @@ class Broker(BrokerState):
             return sasl.raw(self, client, frame, now, on_done, mine)
         known = self._known.find(frame)
         header = parse_header(frame) if known is None else known.header
-        client.client_id = header.client_id or ""
+        client_id = header.client_id or ""
+        if client_id != client.client_id:
+            client.client_id, client.labels = client_id, None
         if client.proved is not None:
             self._check_session(client, header, now)
         if client.access is None:
@@ -181,7 +183,7 @@ class Broker(BrokerState):
             body.topics = body.topics or None  # an empty list means all, and later none
         permission = Permission(access, api, version, body, self._named(api, version, body))
         if api is ApiKey.Produce and not body.acks and not permission.takes_all:
-            exchange.errors[ErrorCode.TOPIC_AUTHORIZATION_FAILED] = 1
+            exchange.errors = {ErrorCode.TOPIC_AUTHORIZATION_FAILED: 1}
             exchange.hang_up("it may not produce there, and acks=0 has no other answer")
         elif permission.refusal is not None:
             exchange.reply(permission.refusal)

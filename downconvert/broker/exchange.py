@@ -6,9 +6,10 @@ response was sent. So responses keep their order.
 An exchange belongs to the thread that owns its connection. Only that thread works on it, answers
 it and sends the response. Other threads post steps to it."""
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from downconvert.access.credentials import Proved
@@ -27,11 +28,13 @@ from downconvert.protocol.schemas import Message
 from records.logged import log_of
 
 from .endings import End
+from .operating.request_counts import RequestRow
 from .owner import Owner, Step
 
 LOG: Final = log_of(__name__)
 # Called with the bytes of a response and the time; returns the seconds of throttling.
 Quota: TypeAlias = Callable[[int, float], float]
+NO_ERRORS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 @dataclass(slots=True, eq=False)
@@ -53,6 +56,7 @@ class Client:
     access: Access | None = None  # its rights; None: not determined yet
     state: dict[str, object] = field(default_factory=dict)  # of an authentication in progress
     client_id: str = ""  # of its last request
+    labels: tuple[str, ...] | None = None  # of its series; None: not determined yet
     requests: int = 0  # that it has sent
     logged_refusals: dict[str, set[int]] = field(default_factory=dict)  # error codes by API
     is_converting: bool = False  # a fetch has taken a large conversion; the next ones may, too
@@ -62,29 +66,22 @@ class Exchange:
     """A request, answered exactly once: with a response, without one, or by closing the
     connection."""
 
-    __slots__ = (
-        "_owner",
-        "_paused",
-        "client",
-        "close_after_reply",
-        "defect",
-        "end",
-        "errors",
-        "has_waited",
-        "holds_turns",
-        "is_abandoned",
-        "is_done",
-        "now",
-        "on_done",
-        "permission",
-        "quota",
-        "received",
-        "request",
-        "send",
-        "throttle",
-        "why",
-        "work",
-    )
+    # Most exchanges never change these.
+    is_done = False
+    close_after_reply = False  # the connection is closed after the response
+    end, why = End.REQUEST, ""  # the reason, if it is closed
+    send: ResponseSend | None = None  # None once done: no response (acks=0)
+    is_abandoned = False  # its client has gone
+    defect: Exception | None = None  # why the connection is closed without a response
+    permission: Permission | None = None  # of a client with limited rights
+    quota: Quota | None = None  # of a client with a quota
+    throttle = 0.0  # seconds from `now` on in which its client is not read from
+    errors: Mapping[int, int] = NO_ERRORS  # error codes in the response, and how many of each
+    row: RequestRow | None = None  # where it is counted, once it is accepted
+    has_waited = False  # in the purgatory
+    holds_turns = False  # or chunks, which a conversion takes for its client
+    work: Generator[Any, None, Any] | None = None  # that continues in another turn
+    _paused: Step | None = None
 
     def __init__(
         self,
@@ -97,23 +94,9 @@ class Exchange:
         self.client = client
         self.request = request
         self.received = received  # seconds, of the broker's clock
-        self.is_done = False
-        self.close_after_reply = False  # the connection is closed after the response
-        self.end, self.why = End.REQUEST, ""  # the reason, if it is closed
-        self.send: ResponseSend | None = None  # None once done: no response (acks=0)
-        self.is_abandoned = False  # its client has gone
-        self.defect: Exception | None = None  # why the connection is closed without a response
-        self.permission: Permission | None = None  # of a client with limited rights
-        self.quota: Quota | None = None  # of a client with a quota
-        self.throttle = 0.0  # seconds from `now` on in which its client is not read from
         self.now = received  # the time of the last step
-        self.errors: dict[int, int] = {}  # error codes in the response, and how many of each
-        self.has_waited = False  # in the purgatory
-        self.holds_turns = False  # or chunks, which a conversion takes for its client
         self.on_done = on_done  # called by the code that answers
         self._owner = Owner() if owner is None else owner
-        self._paused: Step | None = None
-        self.work: Generator[Any, None, Any] | None = None  # that continues in another turn
 
     def post(self, step: Step) -> None:
         """The owner runs the step as soon as it can. Thread-safe."""

@@ -13,20 +13,20 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from downconvert import ConversionStats, LazyDownConvertSend
 from downconvert.broker.endings import End
-from downconvert.broker.exchange import Exchange
+from downconvert.broker.exchange import Client, Exchange
 from downconvert.broker.fetch.contribution import ConvertedSend
 from downconvert.broker.fetch.fetch_session import FetchSessions
 from downconvert.broker.purgatory import Purgatory
 from downconvert.protocol.errors import name_of
 from downconvert.serving.buffered_send import BufferedSend
 from downconvert.serving.series import (
-    BUCKETS,
     CLIENTS_MAX,
     NAME_MAX,
     TOPICS_MAX,
     BoundedLabels,
 )
 
+from .request_counts import NO_VERSION, RequestCounts
 from .tallies import Distribution, Labels, Tally
 
 PREFIX: Final = "downconvert_broker"
@@ -41,9 +41,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._clients = BoundedLabels(CLIENTS_MAX)
         self._topics = BoundedLabels(TOPICS_MAX)
-        self._requests = self._tally("requests", "Requests.", "api", "version")
-        self._bytes_in = self._tally("request_bytes", "Bytes of requests.", "api")
-        self._bytes_out = self._tally("response_bytes", "Bytes of answers that were sent.", "api")
+        self._requests = RequestCounts(PREFIX, self.registry)
         self._errors = self.counter("errors", "Errors in answers.", "api", "code")
         self._defects = self.counter(
             "failed_requests", "Requests whose connection ended because of a defect here.", "api"
@@ -74,11 +72,6 @@ class Metrics:
             "throttled_seconds",
             "Time in which clients were not read from because of their rates.",
             "api",
-        )
-        self._latencies = self._distribution(
-            "request_duration_seconds",
-            "From a request's arrival to the end of its answer, with its waits.",
-            BUCKETS,
         )
         self._conversions_time = self._distribution(
             "conversion_duration_seconds", "Time to convert, by request.", CONVERSION_SECONDS
@@ -118,22 +111,19 @@ class Metrics:
 
     def received(self, exchange: Exchange) -> None:
         """A request was accepted."""
-        request, thread = exchange.request, get_ident()
-        name, client_id = request.name, request.header.client_id or ""
-        counts = self._requests.by_thread[thread]
-        labels: Labels = name, request.version
-        counts[labels] = counts.get(labels, 0.0) + 1.0
-        counts, labels = self._bytes_in.by_thread[thread], (name,)
-        counts[labels] = counts.get(labels, 0.0) + request.size
-        counts = self._client_requests.by_thread[thread]
-        labels = self._clients.of(client_id[:NAME_MAX], exchange.client.address)
+        request, client = exchange.request, exchange.client
+        row = exchange.row = self._requests.row(request.name, request.version)
+        row.received += 1
+        row.received_bytes += request.size
+        counts, labels = self._client_requests.by_thread[get_ident()], self._labels_of(client)
         counts[labels] = counts.get(labels, 0.0) + 1.0
 
     def finished(self, exchange: Exchange, now: float) -> None:
         """A request was answered, whether or not the response was sent. `now` in seconds, by the
         clock of its arrival."""
         name = exchange.request.name
-        self._latencies.add(name, max(0.0, now - exchange.received))
+        row = exchange.row or self._requests.row(name, NO_VERSION)
+        row.answered(max(0.0, now - exchange.received))
         if exchange.throttle:
             self._throttled.labels(name).inc(exchange.throttle)
 
@@ -153,8 +143,8 @@ class Metrics:
                 self._errors.labels(name, name_of(code)).inc(count)
         if send is None:
             return
-        counts, labels = self._bytes_out.by_thread[get_ident()], (name,)
-        counts[labels] = counts.get(labels, 0.0) + send.sent
+        row = exchange.row or self._requests.row(name, NO_VERSION)
+        row.sent_bytes += send.sent
         if not send.records:
             return
         seconds = temporary = 0.0
@@ -172,7 +162,7 @@ class Metrics:
                 if stats.filler_bytes:
                     self._filler.inc(stats.filler_bytes)
         if converted:
-            self._client_records.add(self._client_of(exchange), converted)
+            self._client_records.add(self._labels_of(exchange.client), converted)
             self._conversions_time.add(name, seconds)
             self._temporary_memory.add(name, temporary)
 
@@ -182,9 +172,11 @@ class Metrics:
         self._conversions_time.add("Produce", seconds)
         self._temporary_memory.add("Produce", temporary_bytes)
 
-    def _client_of(self, exchange: Exchange) -> tuple[str, ...]:
-        client_id = exchange.request.header.client_id or ""
-        return self._clients.of(client_id[:NAME_MAX], exchange.client.address)
+    def _labels_of(self, client: Client) -> Labels:
+        """The labels of a client's series. They stay the same until it uses another client id."""
+        if client.labels is None:
+            client.labels = self._clients.of(client.client_id[:NAME_MAX], client.address)
+        return client.labels
 
 
 def stats_of(send: ConvertedSend) -> list[ConversionStats]:

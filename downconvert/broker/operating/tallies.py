@@ -3,7 +3,7 @@
 A counter of the Prometheus client takes a lock and four calls each time. Counting takes one call
 here.
 
-Not here: which events are counted (metrics.py)."""
+Not here: requests (request_counts.py), which events are counted (metrics.py)."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -83,14 +83,21 @@ class Distribution(Collector):
 
     def collect(self) -> Iterator[HistogramMetricFamily]:
         """The sums over all threads."""
-        family = HistogramMetricFamily(self._name, self._what, labels=(self._label,))
         sums: dict[str, list[float]] = {}
         for by_label in self._counts.copy().values():
             for label, counts in by_label.copy().items():
                 before = sums.get(label, [0.0] * len(counts))
                 sums[label] = [a + b for a, b in zip(before, counts, strict=True)]
-        names = [*map(repr, self._limits), "+Inf"]
-        for label, (*counts, total) in sums.items():
-            buckets = list(zip(names, accumulate(counts), strict=True))
-            family.add_metric([label], buckets, total)
-        yield family
+        yield histogram(self._name, self._what, self._label, self._limits, sums)
+
+
+def histogram(
+    name: str, what: str, label: str, limits: tuple[float, ...], sums: dict[str, list[float]]
+) -> HistogramMetricFamily:
+    """A histogram by one label. `sums`: the count of each bucket and of what is above them, and
+    then the sum of the values."""
+    family = HistogramMetricFamily(name, what, labels=(label,))
+    names = [*map(repr, limits), "+Inf"]
+    for value, (*counts, total) in sums.items():
+        family.add_metric([value], list(zip(names, accumulate(counts), strict=True)), total)
+    return family

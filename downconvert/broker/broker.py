@@ -26,7 +26,7 @@ from downconvert.protocol.errors import (
     ExpiredSessionError,
     FailedLoginError,
 )
-from downconvert.protocol.known_requests import POLLED, KnownRequests
+from downconvert.protocol.known_requests import POLLED, KnownRequests, header_of
 from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.storage import LogDir
@@ -79,7 +79,7 @@ class Broker(BrokerState):
         if client.state and sasl.expects_token(client):
             return sasl.raw(self, client, frame, now, on_done, mine)
         known = self._known.find(frame)
-        header = parse_header(frame) if known is None else known.header
+        header = parse_header(frame) if known is None else header_of(known, frame)
         client_id = header.client_id or ""
         if client_id != client.client_id:
             client.client_id, client.labels = client_id, None
@@ -105,6 +105,7 @@ class Broker(BrokerState):
         else:
             request = known
         exchange = self.exchange_type(client, request, now, on_done, mine)
+        exchange.header = header
         self.metrics.received(exchange)
         if access is not None and access.has_rates:
             exchange.quota = self._quota(exchange, access)

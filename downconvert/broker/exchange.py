@@ -92,7 +92,8 @@ class Exchange:
         owner: Owner | None = None,
     ) -> None:
         self.client = client
-        self.request = request
+        self.request = request  # an earlier one, if it had the same bytes
+        self.header = request.header  # its own
         self.received = received  # seconds, of the broker's clock
         self.now = received  # the time of the last step
         self.on_done = on_done  # called by the code that answers
@@ -165,17 +166,17 @@ class Exchange:
         if self.permission is not None:
             self.permission.complete(body)
         self.errors = error_codes(self.request.api, body)
-        send = response(self.request.header, body, version)
+        send = response(self.header, body, version)
         if self.quota is not None:
             self._charge(send.size)
             if self.throttle:
-                send = throttled(self.request.header, body, self.throttle, version)
+                send = throttled(self.header, body, self.throttle, version)
         self.finish(send)
 
     def reply_encoded(self, body: bytes) -> None:
         """Responds with a body that was encoded before, in the request's version. It has no errors
         and depends on no permission."""
-        self.finish(encoded_response(self.request.header, body))
+        self.finish(encoded_response(self.header, body))
 
     def reply_bytes(self, frame: bytes) -> None:
         """Responds with a frame without a header: a token of an authentication."""

@@ -43,16 +43,10 @@ class KnownRequests:
         return len(self._known)
 
     def find(self, frame: memoryview) -> Request | None:
-        """The request of a frame with known bytes, with its own correlation id."""
+        """The earlier request with the bytes of a frame. Its correlation id may be another."""
         if not REST_AT <= len(frame) <= FRAME_SIZE_MAX or frame[:2].tobytes() not in POLLED_KEYS:
             return None
-        known = self._known.get(_key(frame))
-        if known is None:
-            return None
-        (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
-        was = known.header
-        header = RequestHeader(was.api, was.version, correlation_id, was.client_id, was.size)
-        return Request(header, known.body, known.size)
+        return self._known.get(_key(frame))
 
     def keep(self, frame: memoryview, request: Request) -> None:
         """Remembers a request if it is of a repeated kind. It must not refer to a buffer that is
@@ -62,6 +56,13 @@ class KnownRequests:
         if len(self._known) >= COUNT_MAX:
             self._known = {}
         self._known[_key(frame)] = request
+
+
+def header_of(known: Request, frame: memoryview) -> RequestHeader:
+    """The header of a frame whose request is known, with its own correlation id."""
+    was = known.header
+    (correlation_id,) = CORRELATION_ID.unpack_from(frame, CORRELATION_ID_AT)
+    return RequestHeader(was.api, was.version, correlation_id, was.client_id, was.size)
 
 
 def _key(frame: memoryview) -> bytes:

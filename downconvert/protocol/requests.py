@@ -36,14 +36,18 @@ class RequestHeader:
 
 
 class Request:
-    """A request that can be answered."""
+    """A request that can be answered.
 
-    __slots__ = ("api", "body", "header", "name", "size", "version")
+    derived: what its handler derives from its bytes alone. Requests with the same bytes share it,
+    and the body."""
+
+    __slots__ = ("api", "body", "derived", "header", "name", "size", "version")
 
     def __init__(self, header: RequestHeader, body: Message, size: int) -> None:
         self.header = header
         self.body = body  # byte strings in it are views of the frame
         self.size = size  # bytes of the frame
+        self.derived: object = None
         self.api = header.api
         self.name = NAMES[header.api]  # of the API
         self.version = header.version

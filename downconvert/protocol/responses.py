@@ -74,7 +74,7 @@ class ResponseSend:
             data = self._copied() if self.records else self._parts[0]
             if data is not None:
                 try:
-                    self.sent = channel.send(data, MSG_MORE if more else 0)  # type: ignore[arg-type]
+                    self.sent = channel.send(data, MSG_MORE if more else 0)
                 except BlockingIOError:
                     return 0
                 self._skip(self.sent)

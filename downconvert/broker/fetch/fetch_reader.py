@@ -22,10 +22,8 @@ from downconvert.protocol.fetch_versions import (
     FIRST_BATCH_WHOLE_SINCE,
     FOLLOWERS_SERVE_SINCE,
     LEADERS_TOLD_SINCE,
-    REPLICA_STATE_SINCE,
     ZSTD_SINCE,
     known_code,
-    magic_of,
 )
 from downconvert.protocol.schemas import Message
 from downconvert.serving.conversions import is_enabled, names_of, policy_for, zstd_recode
@@ -37,6 +35,7 @@ from records.units import MiB
 
 from .contribution import Contribution, ConvertedSend, FetchPause, Reading, ReadLimits, nothing
 from .fetch_read import FetchRead
+from .fetch_request import FetchRequest
 from .fetch_session import Asked
 from .idle import IdleLook
 from .reading import all_available, read_as_is
@@ -44,7 +43,6 @@ from .reading_converted import Reader, read_converted
 
 LOG: Final = log_of(__name__)
 UNKNOWN: Final = -1  # an offset, an epoch
-READ_COMMITTED: Final = 1
 
 # Bytes of the log measured in one turn. It takes a millisecond if nothing is compressed, and some
 # tens if everything is compressed again.
@@ -56,34 +54,25 @@ NOT_LED: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOC
 class FetchReader:
     """Reads for one fetch, in the thread that owns its exchange.
 
-    is_follower: a replica fetches. is_committed: the client reads only committed records.
-    is_reported: the follower's offset has been noted."""
+    max_bytes: of the log, in the whole response. is_reported: the follower's offset has been
+    noted."""
 
-    def __init__(self, broker: BrokerState, exchange: Exchange) -> None:
-        request = exchange.request.body
+    def __init__(self, broker: BrokerState, exchange: Exchange, request: FetchRequest) -> None:
         self._broker = broker
         self._exchange = exchange
-        self._version = exchange.request.version
-        self._magic = magic_of(self._version)
-        state = request.replica_state
-        self._replica_id: int = (
-            state.replica_id if self._version >= REPLICA_STATE_SINCE else request.replica_id
-        )
+        self._request = request
         self.max_bytes = max(0, min(request.max_bytes, broker.config.fetch_max_bytes))
-        rate = None if exchange.client.access is None else exchange.client.access.consumer_byte_rate
-        if rate is not None:
-            self.max_bytes = min(self.max_bytes, int(rate * WINDOW))
-        self.is_follower = self._replica_id >= 0
-        # Requests of older versions do not have the field: it is 0 for them.
-        self.is_committed = request.isolation_level == READ_COMMITTED
-        self.is_reported = not self.is_follower
+        access = exchange.client.access
+        if access is not None and access.consumer_byte_rate is not None:
+            self.max_bytes = min(self.max_bytes, int(access.consumer_byte_rate * WINDOW))
+        self.is_reported = not request.is_follower
 
     def below_min_bytes(
         self, asked_for: list[Asked], min_bytes: int, now: float
     ) -> FetchRead | None:
         """The available bytes, if sizes show that they are less than `min_bytes`. None: there may
         be enough, or the records must be read to find out."""
-        if self._magic is None or self.is_follower:
+        if self._request.magic is None or self._request.is_follower:
             return None  # reading unconverted records costs as little as checking them
         found = FetchRead()
         for asked in asked_for:
@@ -186,15 +175,16 @@ class FetchReader:
         result: Message,
         now: float,
     ) -> Contribution | FetchPause:
-        must_lead = self.is_follower or self._version < FOLLOWERS_SERVE_SINCE
+        request = self._request
+        must_lead = request.is_follower or request.version < FOLLOWERS_SERVE_SINCE
         partition.check(asked.leader_epoch, leader=must_lead)
-        reports_stable_offset = self._magic is None  # the last stable offset
+        reports_stable_offset = request.magic is None  # the last stable offset
         start_offset, high_watermark, last_stable_offset = partition.offsets(
             asked.offset, now, stable=reports_stable_offset
         )
         last_stable_offset = last_stable_offset if reports_stable_offset else UNKNOWN
-        up_to = last_stable_offset if self.is_committed else high_watermark
-        if self.is_follower:
+        up_to = last_stable_offset if request.is_committed else high_watermark
+        if request.is_follower:
             up_to = self.bound(partition)
         result.aborted_transactions = None
         diverging = None
@@ -205,16 +195,19 @@ class FetchReader:
             result.diverging_epoch = Message(**diverging._asdict())
             read.has_news = True
         else:
-            if self._exchange.work is None:
-                begun = self._records(asked, topic, partition, up_to, start_offset, read.size)
-                self._exchange.work = begun
-            try:
-                pause: FetchPause = next(self._exchange.work)
-            except StopIteration as end:
-                contribution = end.value
+            found: Contribution | Reading | None = self._exchange.work
+            if found is None:
+                found = self._records(asked, topic, partition, up_to, start_offset, read.size)
+            if isinstance(found, Contribution):
+                contribution = found
             else:
-                return pause
-            if self.is_committed:
+                self._exchange.work = found
+                try:
+                    return next(found)
+                except StopIteration as end:
+                    contribution = end.value
+                self._note_conversion(contribution, read.size)
+            if request.is_committed:
                 result.aborted_transactions = aborted_in(partition, asked.offset, contribution)
         if not self.is_reported and diverging is None:
             self._note_follower(asked, partition, now)
@@ -231,80 +224,84 @@ class FetchReader:
         up_to: int,
         start_offset: int,
         size: int,
-    ) -> Reading:
-        limits = ReadLimits(
-            max_bytes=max(0, min(asked.max_bytes, self.max_bytes - size)),
-            first=not size or self._version < FIRST_BATCH_WHOLE_SINCE,
-            is_hard=self._version < FIRST_BATCH_WHOLE_SINCE,
-        )
-        if self._magic is None and asked.offset == up_to and asked.offset >= start_offset:
+    ) -> Contribution | Reading:
+        """The records of a partition, or the turns in which they are read."""
+        request = self._request
+        magic = request.magic
+        if magic is None and asked.offset == up_to and asked.offset >= start_offset:
             return nothing(up_to)  # the usual case, found without reading
-        if self._magic is None and (self._version >= ZSTD_SINCE or self.is_follower):
-            return (
-                yield from read_as_is(
-                    partition,
-                    asked.offset,
-                    up_to,
-                    limits,
-                    is_follower=self.is_follower,
-                    is_committed=self.is_committed,
-                )
+        is_hard = request.version < FIRST_BATCH_WHOLE_SINCE
+        max_bytes = max(0, min(asked.max_bytes, self.max_bytes - size))
+        limits = ReadLimits(max_bytes, first=is_hard or not size, is_hard=is_hard)
+        if magic is None and (request.version >= ZSTD_SINCE or request.is_follower):
+            return read_as_is(
+                partition,
+                asked.offset,
+                up_to,
+                limits,
+                is_follower=request.is_follower,
+                is_committed=request.is_committed,
             )
         may_convert = is_enabled(topic.config)
         config, client = self._broker.config, self._exchange.client
         client_id = self._exchange.request.header.client_id
         names = names_of(client.software_name, client.software_version, client_id)
-        if self._magic is None:
+        if magic is None:
             policy = policy_for(config.policy, config.recode_rules, topic.name, names)
             recode = zstd_recode(policy, may_convert=may_convert)
-            contribution = yield from read_as_is(
+            return read_as_is(
                 partition,
                 asked.offset,
                 up_to,
                 limits,
                 reader=self._new_reader(),
                 recode=recode,
-                is_committed=self.is_committed,
+                is_committed=request.is_committed,
             )
-            if isinstance(contribution.records, LazyRecodedSend):
-                self._exchange.client.is_converting = True
-            return contribution
-        if not may_convert and not self.is_follower:
+        if not may_convert and not request.is_follower:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         policy = config.policy
         if asked.offset < up_to:  # else there is nothing to convert
             self._exchange.holds_turns = True
             policy = self._broker.chunk_budget.policy_for(self._exchange.client.id)
         policy = policy_for(policy, config.recode_rules, topic.name, names)
-        contribution = yield from read_converted(
+        return read_converted(
             partition,
             asked.offset,
             up_to,
             limits,
-            magic=self._magic,
+            magic=magic,
             policy=policy,
             reader=self._new_reader(),
         )
-        made = contribution.records
-        made_size = made.size if isinstance(made, ConvertedSend) else 0
-        if size + max(contribution.source_size, made_size) > SMALL_SIZE_MAX:
+
+    def _note_conversion(self, contribution: Contribution, size: int) -> None:
+        """Notes whether the client's fetches may take long. `size`: the bytes before this
+        partition's."""
+        records = contribution.records
+        if isinstance(records, LazyRecodedSend):
             self._exchange.client.is_converting = True
-        return contribution
+        elif self._request.magic is not None:
+            made_size = records.size if isinstance(records, ConvertedSend) else 0
+            if size + max(contribution.source_size, made_size) > SMALL_SIZE_MAX:
+                self._exchange.client.is_converting = True
 
     def _note_follower(self, asked: Asked, partition: Partition, now: float) -> None:
         """Notes the follower's offset. As in Kafka, this response has the high watermark from
         before that, and the next one has the new one."""
         epoch = self._exchange.request.body.replica_state.replica_epoch
-        if partition.follower_fetched(self._replica_id, asked.offset, now, epoch):
+        if partition.follower_fetched(self._request.replica_id, asked.offset, now, epoch):
             self._broker.purgatory.notify(partition.key)
 
     def bound(self, partition: Partition) -> int:
         """The offset below which this client may read."""
-        return partition.bound(self._replica_id, committed=self.is_committed)
+        request = self._request
+        return partition.bound(request.replica_id, committed=request.is_committed)
 
     def _refuse(self, result: Message, partition: Partition | None, code: ErrorCode) -> None:
-        result.error_code = known_code(code, self._version)
-        if partition is not None and code in NOT_LED and self._version >= LEADERS_TOLD_SINCE:
+        version = self._request.version
+        result.error_code = known_code(code, version)
+        if partition is not None and code in NOT_LED and version >= LEADERS_TOLD_SINCE:
             result.current_leader = Message(
                 leader_id=UNKNOWN if partition.leader is None else partition.leader,
                 leader_epoch=partition.leader_epoch,

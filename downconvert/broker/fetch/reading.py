@@ -31,20 +31,45 @@ def read_as_is(
     recode: Mapping[str, str] | None = None,
     is_follower: bool = False,
     is_committed: bool = False,
-) -> Reading:
+) -> Contribution | Reading:
     """Records as on disk, except for codecs that the client does not know. `recode` as in
     ConversionPolicy. None: it knows all. `reader`: plans the recompression. `is_follower`: it wants
     every batch. `is_committed`: the client needs markers to know which records were aborted. Raises
-    UnsupportedCodecError if the first batch has a refused codec."""
+    UnsupportedCodecError if the first batch has a refused codec.
+
+    Returns the turns of reading if more than the first header has to be looked at."""
     records = partition.read(offset, limits.max_bytes, up_to)
     first = records.first
-    if not (is_follower or (first is not None and has_visible_record(first, offset))):
-        records = yield from _from_a_record_on(
-            partition, records, offset, up_to, limits, wants_markers=is_committed
-        )
+    has_records = is_follower or (first is not None and has_visible_record(first, offset))
+    if has_records and reader is None:
+        return _as_is(records, offset, up_to, limits)
+    return _in_turns(
+        partition, records, offset, up_to, limits, reader, recode, has_records, is_committed
+    )
+
+
+def _as_is(records: FileRecords, offset: int, up_to: int, limits: ReadLimits) -> Contribution:
     if not limits.fit(records):
         return nothing(offset if records.size else max(offset, up_to))
-    if recode and reader is not None:
+    return Contribution(records.to_send(), records.size, up_to, records)
+
+
+def _in_turns(
+    partition: Partition,
+    records: FileRecords,
+    offset: int,
+    up_to: int,
+    limits: ReadLimits,
+    reader: Reader | None,
+    recode: Mapping[str, str] | None,
+    has_records: bool,
+    wants_markers: bool,
+) -> Reading:
+    if not has_records:
+        records = yield from _from_a_record_on(
+            partition, records, offset, up_to, limits, wants_markers=wants_markers
+        )
+    if recode and reader is not None and limits.fit(records):
         first = records.first
         if first is not None and first.codec == Codec.ZSTD and records.size > SMALL_SIZE_MAX:
             yield FetchPause.TURN  # a large range begins in a turn of its own
@@ -54,7 +79,7 @@ def read_as_is(
             records = records.slice(0, lazy.source_size)
         if lazy.has_recoded:
             return Contribution(lazy.to_send(), records.size, up_to, source=records)
-    return Contribution(records.to_send(), records.size, up_to, source=records)
+    return _as_is(records, offset, up_to, limits)
 
 
 def available(partition: Partition, offset: int, up_to: int, max_bytes: int) -> int:

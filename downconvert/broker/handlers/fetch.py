@@ -7,39 +7,36 @@ the fetch waits.
 
 Not here: how each partition is read (fetch_reader.py), sessions (fetch_session.py)."""
 
-from typing import Final
-
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.fetch.contribution import FetchPause, nothing
 from downconvert.broker.fetch.fetch_read import FetchRead
 from downconvert.broker.fetch.fetch_reader import FetchReader
-from downconvert.broker.fetch.fetch_session import Asked, Context, Sessionless, asked_in
+from downconvert.broker.fetch.fetch_request import FetchRequest
+from downconvert.broker.fetch.fetch_session import Asked, Context
 from downconvert.broker.fetch.idle import IdleLook
 from downconvert.broker.fetch.reading import available
 from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ApiError
-from downconvert.protocol.fetch_versions import SESSIONS_SINCE
 from downconvert.protocol.schemas import Message
 from records import RecordsError
 
-# Longer than any client waits for a response.
-WAIT_MAX: Final = 60.0  # seconds
-
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
-    request, version = exchange.request.body, exchange.request.version
-    reader = FetchReader(broker, exchange)
-    context: Context
-    try:
-        if version < SESSIONS_SINCE:
-            context = Sessionless(list(asked_in(version, request.topics).values()))
-        else:
-            is_follower = reader.is_follower
-            context = broker.fetch_sessions.begin(version, request, now, is_follower=is_follower)
-    except ApiError as error:
-        exchange.reply(Message(error_code=error.code))
-        return
-    Fetch(broker, exchange, context, reader, now).begin(now)
+    request = exchange.request
+    wanted = request.derived
+    if wanted is None:
+        wanted = request.derived = FetchRequest(request.version, request.body)
+    assert isinstance(wanted, FetchRequest)
+    context: Context | None = wanted.context
+    if context is None:
+        try:
+            context = broker.fetch_sessions.begin(
+                request.version, request.body, now, is_follower=wanted.is_follower
+            )
+        except ApiError as error:
+            exchange.reply(Message(error_code=error.code))
+            return
+    Fetch(broker, exchange, context, wanted, now).begin(now)
 
 
 class Fetch:
@@ -51,16 +48,16 @@ class Fetch:
         broker: BrokerState,
         exchange: Exchange,
         context: Context,
-        reader: FetchReader,
+        request: FetchRequest,
         now: float,
     ) -> None:
         self._broker = broker
         self._exchange = exchange
         self._context = context
-        self._reader = reader
-        request = exchange.request.body
+        self._request = request
+        self._reader = reader = FetchReader(broker, exchange, request)
         self._min_bytes = min(request.min_bytes, max(reader.max_bytes, 1))  # more cannot be sent
-        self._deadline = now + min(max(0.0, request.max_wait_ms / 1000), WAIT_MAX)
+        self._deadline = now + request.wait
         self._asked = context.asked  # without the idle ones
         self._idle: list[Asked] = []
         self._look = self._new_look(now) if context.is_session else None
@@ -146,9 +143,9 @@ class Fetch:
         return IdleLook(
             self._broker.topics,
             self._context,
-            (self._exchange.request.version, self._reader.is_committed),
+            (self._request.version, self._request.is_committed),
             self._broker.time_of_day.at(now),  # files go by that
-            is_follower=self._reader.is_follower,
+            is_follower=self._request.is_follower,
         )
 
     def complete(self, now: float, *, timed_out: bool) -> None:

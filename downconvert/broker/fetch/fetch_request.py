@@ -1,0 +1,51 @@
+"""A fetch request as its handler needs it: derived once, also if the same bytes come again.
+
+It depends on the request's bytes alone. Limits of the server and rights of the client come later.
+
+Not here: sessions (fetch_session.py), reading (fetch_reader.py)."""
+
+from typing import Final
+
+from downconvert.protocol.fetch_versions import REPLICA_STATE_SINCE, SESSIONS_SINCE, magic_of
+from downconvert.protocol.schemas import Message
+
+from .fetch_session import FINAL, NO_SESSION, Sessionless, asked_in
+
+READ_COMMITTED: Final = 1
+# Longer than any client waits for a response.
+WAIT_MAX: Final = 60.0  # seconds
+
+
+class FetchRequest:
+    """The fields of a request. Requests with the same bytes share it: never change it.
+
+    magic: the newest message format that the client reads. None: any. is_follower: a replica
+    fetches. is_committed: the client reads only committed records. wait: seconds. context: its
+    partitions, if it has no session."""
+
+    __slots__ = (
+        "context",
+        "is_committed",
+        "is_follower",
+        "magic",
+        "max_bytes",
+        "min_bytes",
+        "replica_id",
+        "version",
+        "wait",
+    )
+
+    def __init__(self, version: int, body: Message) -> None:
+        self.version = version
+        self.magic = magic_of(version)
+        replica = body.replica_state if version >= REPLICA_STATE_SINCE else body
+        self.replica_id: int = replica.replica_id
+        self.is_follower = self.replica_id >= 0
+        # Requests of older versions do not have the field: it is 0 for them.
+        self.is_committed = body.isolation_level == READ_COMMITTED
+        self.max_bytes: int = body.max_bytes
+        self.min_bytes: int = body.min_bytes
+        self.wait = min(max(0.0, body.max_wait_ms / 1000), WAIT_MAX)
+        self.context: Sessionless | None = None
+        if version < SESSIONS_SINCE or (body.session_id, body.session_epoch) == (NO_SESSION, FINAL):
+            self.context = Sessionless(list(asked_in(version, body.topics).values()))

@@ -4,7 +4,6 @@ reading and writing them.
 Not here: the meaning of the records (internal_topics)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, Final
 
@@ -28,7 +27,8 @@ LOG: Final = log_of(__name__)
 CONFIG: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * MiB)}
 HASH_BITS: Final = 31  # of Java's String.hashCode, without its sign
 KAFKA_COUNT: Final = 50  # partitions of each such topic, by default
-CONFIGS_MAX: Final = 8  # that are remembered: one for each such topic, and its earlier ones
+HASHES_MAX: Final = 1_000  # of keys that are remembered: groups and transactional ids
+REMEMBERED_MAX: Final = 256  # characters of such a key
 NEW_COUNT: Final = 1  # of a topic that is created here: one broker needs only one
 
 
@@ -140,7 +140,7 @@ class InternalTopic:
         time = self._time_of_day.ms(now)
         try:
             topic, partition = self._partition(index, time)
-            config = _in_batches(append_config(topic.config, self._config))
+            config = append_config(topic.config, self._config)
             prepared = _prepared(records, producer, config, time)
             appended = partition.append(prepared, time, check)
         except (ApiError, OSError, StorageError) as error:
@@ -199,15 +199,16 @@ def _prepared(
     return prepare_own(data, config, time)
 
 
-@lru_cache(maxsize=CONFIGS_MAX)
-def _in_batches(config: AppendConfig) -> AppendConfig:
-    """Older formats have no transactions, and nobody converts what only brokers read."""
-    return replace(config, magic=V2)
-
-
 def partition_of(key: str, count: int) -> int:
-    """The partition of a key's records: Java's hash of its UTF-16 code units."""
+    """The partition of a key's records."""
+    hashed = _hash if len(key) <= REMEMBERED_MAX else _hash.__wrapped__
+    return hashed(key) % count
+
+
+@lru_cache(maxsize=HASHES_MAX)
+def _hash(key: str) -> int:
+    """Java's hash of its UTF-16 code units, without its sign."""
     encoded, hashed = key.encode("utf-16-be"), 0
     for high, low in zip(encoded[::2], encoded[1::2], strict=True):
         hashed = (31 * hashed + (high << 8 | low)) & 0xFFFFFFFF
-    return hashed % (1 << HASH_BITS) % count
+    return hashed % (1 << HASH_BITS)

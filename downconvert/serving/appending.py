@@ -13,7 +13,7 @@ Not here: appending (partition.py), duplicates of idempotent producers (sequence
 transactions (transactions/coordinator.py)."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from struct import Struct
 from threading import Lock
 from typing import Final
@@ -157,15 +157,17 @@ def prepare(
 
 
 def prepare_own(data: bytes, config: AppendConfig, now: int) -> Prepared:
-    """Like `prepare`, for a batch that a coordinator of this process has just built. If the topic
-    takes it unchanged, only its size is checked."""
-    header = BatchHeader.parse(data, 0, 0)
-    if config.is_append_time or needs_rewriting(header, Codec.NONE, config):
+    """Like `prepare`, for an uncompressed batch of v2 that a coordinator of this process has just
+    built. If the topic takes it unchanged, only its size is checked. It stays v2: older formats
+    have no transactions, and nobody converts what only brokers read."""
+    if config.is_append_time or config.codec:
+        config = replace(config, magic=V2)
         prepared = prepare(memoryview(data), config, now, by_coordinator=True)
         assert prepared is not None
         return prepared
-    if header.size > config.message_size_max:
-        raise _too_large(header.size, config)
+    if len(data) > config.message_size_max:
+        raise _too_large(len(data), config)
+    header = BatchHeader.parse(data, 0, 0)
     return Prepared(bytearray(data), header.records_count or 0, batches=[header])
 
 

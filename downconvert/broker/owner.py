@@ -17,22 +17,23 @@ Step: TypeAlias = Callable[[float], None]  # called with the time, in seconds of
 class Owner:
     """The steps that wait for one thread. Any thread may post; only the owner runs them.
 
-    on_post: called after each post, by the thread that posts, to wake the owner."""
+    due: posted steps. turns: the next turns of work in progress. on_post: called after each post,
+    by the thread that posts, to wake the owner."""
 
-    __slots__ = ("_due", "_on_post", "_turns")
+    __slots__ = ("_on_post", "due", "turns")
 
     def __init__(self, on_post: Callable[[], None] | None = None) -> None:
         self._on_post = on_post
-        self._due: deque[Step] = deque()
-        self._turns: deque[Step] = deque()
+        self.due: deque[Step] = deque()
+        self.turns: deque[Step] = deque()
 
     @property
     def has_work(self) -> bool:
-        return bool(self._due or self._turns)
+        return bool(self.due or self.turns)
 
     def post(self, step: Step) -> None:
         """Posts a step, which the owner runs as soon as it can."""
-        self._due.append(step)
+        self.due.append(step)
         if self._on_post is not None:
             self._on_post()
 
@@ -40,25 +41,25 @@ class Owner:
         """Posts the next turn of work in progress, to run after other work had its turn.
 
         Only the owner calls this."""
-        self._turns.append(step)
+        self.turns.append(step)
 
     def run_due(self, now: float) -> bool:
         """Runs one posted step. Returns whether there was one."""
-        if not self._due:
+        if not self.due:
             return False
-        self._due.popleft()(now)
+        self.due.popleft()(now)
         return True
 
     def run_turn(self, now: float) -> bool:
         """Runs one turn of work in progress. Returns whether there was one."""
-        if not self._turns:
+        if not self.turns:
             return False
-        self._turns.popleft()(now)
+        self.turns.popleft()(now)
         return True
 
     def run_turns(self, now: float) -> None:
         """Runs one turn of all work in progress."""
-        for _ in range(len(self._turns)):
+        for _ in range(len(self.turns)):
             self.run_turn(now)
 
 

@@ -15,7 +15,7 @@ from threading import Thread, get_ident
 from typing import Final
 
 from downconvert.broker.exchange import Exchange
-from downconvert.broker.handlers.apis import ADMINISTRATIVE
+from downconvert.broker.handlers.apis import ADMINISTRATIVE, PRODUCE
 from downconvert.broker.operating.request_log import log_answer
 from downconvert.broker.owner import Owner
 from downconvert.serving.tls import has_pending
@@ -148,7 +148,12 @@ class NetworkThread:
         self._until = until
         if self._done:
             self._begin_sends()
-        ready = self._selector.select(self._timeout(until - now))
+        owner, left = self._owner, until - now
+        if self._sending or self._new or self._pending or owner.due or owner.turns or left < SOON:
+            left = 0.0
+        elif self._waiting_for_memory:
+            left = min(left, MEMORY_RETRY)
+        ready = self._selector.select(left)
         self._now = self._clock()
         for key, events in ready:
             connection = key.data
@@ -158,10 +163,11 @@ class NetworkThread:
                 self._served.guarded(connection, self._takes_more)
             else:
                 self._read_one(connection)
-        if self._owner.has_work:
+        if owner.due or owner.turns:
             self._work()
-        for _ in range(len(self._waiting_for_memory)):
-            self._read_one(self._waiting_for_memory.popleft())
+        if self._waiting_for_memory:
+            for _ in range(len(self._waiting_for_memory)):
+                self._read_one(self._waiting_for_memory.popleft())
         if self._pending:
             self._read_pending()
         while self._new:
@@ -191,11 +197,6 @@ class NetworkThread:
                 self._read_one(self._pending.popleft())
             if self._now >= until:
                 return
-
-    def _timeout(self, left: float) -> float:
-        if self._sending or self._new or self._pending or self._owner.has_work or left < SOON:
-            return 0.0
-        return min(left, MEMORY_RETRY) if self._waiting_for_memory else left
 
     def _keep_time(self, now: float) -> float | None:
         """The next deadline. None: nothing waits, or it is unknown."""
@@ -253,10 +254,11 @@ class NetworkThread:
         connection.request_started, connection.frame = None, frame
         thread = None
         if not connection.authenticates:
-            if bytes(frame[:2]) in ADMINISTRATIVE:
+            key = bytes(frame[:2])
+            if key in ADMINISTRATIVE:
                 thread = self.administration
             elif self.converting is not None and (
-                connection.client.is_converting or self._broker.converts(frame)
+                connection.client.is_converting or (key == PRODUCE and self._broker.converts(frame))
             ):
                 thread = next(self.converting)
         if thread is None:
@@ -276,7 +278,7 @@ class NetworkThread:
             connection.client, frame, self._now, None, self._owner
         )
         if exchange.is_done:
-            self._answer(connection)
+            self._write(connection)
             return
         exchange.on_done = self._on_done
         if exchange.is_done:  # by another thread, perhaps before `on_done` was set
@@ -298,17 +300,7 @@ class NetworkThread:
             if connection is None or connection.exchange is not exchange:
                 continue
             if connection.send is None:  # else it would be here twice, as it is being sent
-                self._served.guarded(connection, self._answer)
-
-    def _answer(self, connection: Connection) -> None:
-        """The exchange is done. Begins to send the response, if any."""
-        assert connection.exchange is not None
-        connection.send = connection.exchange.send
-        if connection.send is None:  # its client expects no response
-            self._now = self._clock()
-            self._finish(connection, self._now)
-        else:
-            self._write(connection)
+                self._served.guarded(connection, self._write)
 
     def _send_for(self, seconds: float) -> None:
         """One write for each connection with bytes to send, in turns. At least one in all."""
@@ -321,8 +313,15 @@ class NetworkThread:
                 return
 
     def _write(self, connection: Connection) -> None:
+        """The exchange is done. Sends its response, or more of it."""
         send = connection.send
-        assert send is not None
+        if send is None:
+            assert connection.exchange is not None
+            send = connection.send = connection.exchange.send
+            if send is None:  # its client expects no response
+                self._now = self._clock()
+                self._finish(connection, self._now)
+                return
         more = connection.waits_for_more = connection.goes_on if connection.ahead else False
         size, until, before = WRITE_BUDGET, inf, -inf
         while True:  # what fits into the socket's own buffer, while it is in the cache

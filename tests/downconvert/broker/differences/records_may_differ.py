@@ -57,20 +57,26 @@ def _is_by_time(asked: Operation, place: Place) -> bool:
 
 
 def _is_without_markers(place: Place) -> bool:
-    """Whether Kafka has the same batches, and control batches, of whose records only keys count."""
+    """Whether Kafka has the same batches, and more control batches, of whose records only keys
+    count."""
     theirs, own = place.kafka, place.ours
     if isinstance(theirs, tuple):  # one batch each
-        return all(len(record) == 2 for record in theirs[2])
+        return _is_marker(theirs)
     if not isinstance(theirs, list) or not isinstance(own, list):
         return False
-    return [one for one in theirs if all(len(record) > 2 for record in one[2])] == own
+    left_out = [one for one in theirs if one not in own]
+    return [one for one in theirs if one in own] == own and all(map(_is_marker, left_out))
+
+
+def _is_marker(batch: tuple[Any, ...]) -> bool:
+    return all(len(record) == 2 for record in batch[2])
 
 
 RECORDS: Final = (
     MayDiffer(
-        "Fetch of a range of nothing but markers, by a client that reads uncommitted",
+        "Fetch of a range that begins with markers, by a client that reads uncommitted",
         "the markers",
-        "nothing, or what follows them",
+        "what follows them, or nothing",
         "The client would leave them out.",
         lambda asked, place: (
             asked.api is ApiKey.Fetch and place.is_in("records") and _is_without_markers(place)

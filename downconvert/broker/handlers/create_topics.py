@@ -3,6 +3,7 @@
 Rules and error codes are those of Kafka's ReplicationControlManager. -1 means the broker's default
 number of partitions, and one replica. Assignments may name only this broker as a replica."""
 
+from collections import Counter
 from collections.abc import Generator
 from typing import Final
 
@@ -17,6 +18,7 @@ from .describe_configs import topic_configs
 from .new_topics import check_free, make
 
 DEFAULT: Final = -1
+PARTITIONS_AT_ONCE: Final = 10_000  # in one request, as in Kafka
 CLUSTER_METADATA: Final = "__cluster_metadata"  # a log of that name is Kafka's own metadata
 
 
@@ -28,7 +30,29 @@ def _answer(broker: BrokerState, body: Message, now: float) -> Generator[None, N
     def done(topic: Message) -> Message:
         return _create(broker, topic, now, body.validate_only)
 
+    if _partitions_in(broker, body.topics) > PARTITIONS_AT_ONCE:
+        reason = "Excessively large number of partitions per request."
+        error = ApiError(ErrorCode.POLICY_VIOLATION, reason)
+        return Message(topics=[_refused(topic, error) for topic in body.topics])
     return Message(topics=(yield from answers_for(body.topics, done, _refused)))
+
+
+def _partitions_in(broker: BrokerState, topics: list[Message]) -> int:
+    """How many partitions a request asks for, valid or not. Topics that come more than once are not
+    made."""
+    counts = Counter(topic.name for topic in topics)
+    asked = (
+        len(topic.assignments) or _count(broker, topic)
+        for topic in topics
+        if counts[topic.name] == 1
+    )
+    return sum(count for count in asked if count > 0)
+
+
+def _count(broker: BrokerState, topic: Message) -> int:
+    """The number of partitions of a topic without assignments."""
+    count: int = topic.num_partitions
+    return broker.config.num_partitions if count == DEFAULT else count
 
 
 def _refused(topic: Message, error: ApiError) -> Message:
@@ -73,9 +97,7 @@ def _partitions_count(broker: BrokerState, topic: Message) -> int:
         return len(indices)
     if topic.replication_factor < 1:
         _check_replication(topic.replication_factor)
-    count: int = topic.num_partitions
-    if count == DEFAULT:
-        count = broker.config.num_partitions
+    count = _count(broker, topic)
     check_count(count)
     _check_replication(topic.replication_factor)
     return count

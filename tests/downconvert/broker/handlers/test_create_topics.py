@@ -76,7 +76,7 @@ def test_validation_alone_makes_nothing(tmp_path: Path) -> None:
         (topic("t", 0), ErrorCode.INVALID_PARTITIONS),
         (topic("t", -2), ErrorCode.INVALID_PARTITIONS),
         (topic("t", PARTITIONS_MAX + 1), ErrorCode.INVALID_PARTITIONS),
-        (topic("t", 2**31 - 1), ErrorCode.INVALID_PARTITIONS),
+        (topic("t", 2**31 - 1), ErrorCode.POLICY_VIOLATION),
         (topic("t", 1, 0), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic("t", 1, 2), ErrorCode.INVALID_REPLICATION_FACTOR),
         (topic("t", config={"no.such": "1"}), ErrorCode.INVALID_CONFIG),
@@ -120,6 +120,22 @@ def test_a_name_that_comes_twice_is_refused_and_others_are_made(tmp_path: Path) 
         codes = {answer.name: answer.error_code for answer in answers}
         assert codes == {"a": ErrorCode.INVALID_REQUEST, "b": 0}
         assert list(broker.topics) == ["b"]
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0, 0), (1, ErrorCode.POLICY_VIOLATION)])
+def test_a_request_for_more_partitions_than_kafka_makes_at_once_makes_none(
+    tmp_path: Path, more: int, expected: int
+) -> None:
+    with writable_broker(tmp_path, num_partitions=4) as broker:
+        assigned = [Message(partition_index=index, broker_ids=[0]) for index in (0, 1)]
+        others = [topic("a b", 9_990), topic("default", -1), topic("none", -3)]
+        assigning = topic("assigned", -1, -1, assignments=assigned)
+        twice = [topic("twice", 9_999)] * 2
+        asked = [*others, assigning, *twice, topic("good", 4 + more)]
+        answers = create(broker, 7, *asked, validate_only=True)
+        codes = {answer.name: answer.error_code for answer in answers}
+        assert codes["good"] == codes["default"] == codes["assigned"] == expected
+        assert codes["a b"] == (expected or ErrorCode.INVALID_TOPIC_EXCEPTION)
 
 
 def test_a_broker_that_only_reads_makes_nothing(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """DescribeCluster: the brokers, at the address that the client connected to."""
 
-from typing import Final
-
 from downconvert.access.operations import Kind
 from downconvert.broker.exchange import Exchange
 from downconvert.broker.state import BrokerState
@@ -10,16 +8,19 @@ from downconvert.protocol.schemas import Message
 
 from .authorized import operations
 
-BROKERS: Final = 1  # what a client may ask for; 2: controllers
+BROKERS, CONTROLLERS = 1, 2  # what a client may ask for
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body, client, config = exchange.request.body, exchange.client, broker.config
     if body.endpoint_type != BROKERS:
+        code = ErrorCode.UNSUPPORTED_ENDPOINT_TYPE
+        if body.endpoint_type == CONTROLLERS:
+            code = ErrorCode.MISMATCHED_ENDPOINT_TYPE
         exchange.reply(
             Message(
-                error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-                error_message="controllers are not reached here",
+                error_code=code,
+                error_message="only brokers are reached here",
                 endpoint_type=BROKERS,
                 cluster_id=config.cluster_id,
             )

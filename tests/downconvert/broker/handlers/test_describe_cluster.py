@@ -25,3 +25,10 @@ def test_controllers_are_not_here(tmp_path: Path) -> None:
     with writable_broker(tmp_path) as broker:
         answer = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=2))
         assert answer.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+
+
+def test_kinds_of_nodes_that_there_are_not_are_refused(tmp_path: Path) -> None:
+    with writable_broker(tmp_path) as broker:
+        for kind in (0, 3, -1):
+            answer = ask(broker, ApiKey.DescribeCluster, 1, Message(endpoint_type=kind))
+            assert answer.error_code == ErrorCode.UNSUPPORTED_ENDPOINT_TYPE

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable
-from typing import Final
+from typing import Final, TypeVar
 
 from downconvert.broker.state import BrokerState
 from downconvert.broker.topics import Topic
@@ -14,6 +14,8 @@ from downconvert.storage import StorageError
 TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 # Each partition takes descriptors and index files.
 PARTITIONS_MAX: Final = 1000
+
+Name = TypeVar("Name", str, bytes)
 
 
 def check_writable(broker: BrokerState, code: ErrorCode) -> None:
@@ -64,6 +66,15 @@ def clients_own(broker: BrokerState, name: str) -> Topic:
     if topic.is_internal:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, "the topic is the brokers' own")
     return topic
+
+
+def each_once(topics: Iterable[tuple[Name, Iterable[int]]]) -> dict[Name, list[int]]:
+    """The partitions of each topic, in the order of the request. What comes more than once is in it
+    once: a short request cannot ask for a long answer many times over."""
+    found: dict[Name, dict[int, None]] = {}
+    for name, indices in topics:
+        found.setdefault(name, {}).update(dict.fromkeys(indices))
+    return {name: list(indices) for name, indices in found.items()}
 
 
 def answers_for(

@@ -4,6 +4,7 @@ The older request lists all of a topic's own settings, the newer one (KIP-339) o
 Settings that an operator gave a topic at the broker's start stay. A broker's own settings are not
 changed while it runs."""
 
+from collections import Counter
 from collections.abc import Callable
 from enum import IntEnum
 
@@ -50,6 +51,7 @@ def _alter(
 ) -> None:
     body = exchange.request.body
     answers = []
+    counts = Counter((one.resource_type, one.resource_name) for one in body.resources)
     for asked in body.resources:
         answer = Message(
             resource_type=asked.resource_type,
@@ -58,6 +60,9 @@ def _alter(
         )
         try:
             check_writable(broker, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            if counts[asked.resource_type, asked.resource_name] > 1:
+                reason = "Each resource must appear at most once."
+                raise ApiError(ErrorCode.INVALID_REQUEST, reason)
             if asked.resource_type != ResourceType.TOPIC:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "only topics' settings can be altered")
             _check_each(asked.configs)

@@ -30,13 +30,20 @@ class Source(IntEnum):
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     body = exchange.request.body
+    known: dict[tuple[int, str], list[Message]] = {}
+    asked_once = {
+        (one.resource_type, one.resource_name, tuple(one.configuration_keys or ())): one
+        for one in body.resources
+    }
     results = []
-    for asked in body.resources:
-        answer = Message(resource_type=asked.resource_type, resource_name=asked.resource_name)
+    for (kind, name, keys), asked in asked_once.items():
+        answer = Message(resource_type=kind, resource_name=name)
         try:
-            configs = _configs(broker, asked)
-            if asked.configuration_keys:
-                configs = [one for one in configs if one.name in asked.configuration_keys]
+            if (kind, name) not in known:
+                known[kind, name] = _configs(broker, asked)
+            configs = known[kind, name]
+            if keys:
+                configs = [one for one in configs if one.name in keys]
             if not body.include_synonyms:
                 for one in configs:
                     one.synonyms = []

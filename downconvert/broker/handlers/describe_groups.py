@@ -17,10 +17,9 @@ WITH_NOT_FOUND: Final = 6  # the first version in which a missing group is an er
 
 def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
-    found = [broker.groups.look(one, now, _describe) for one in body.groups]
+    found = {name: broker.groups.look(name, now, _describe) for name in body.groups}
     groups = [
-        _absent(group_id, version) if group is None else group
-        for group_id, group in zip(body.groups, found, strict=True)
+        _absent(group_id, version) if group is None else group for group_id, group in found.items()
     ]
     for group in groups:
         if group.__dict__.get("error_code", ErrorCode.NONE) == ErrorCode.NONE:

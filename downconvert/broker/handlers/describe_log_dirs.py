@@ -8,19 +8,22 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 
+from .admin import each_once
+
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     asked = exchange.request.body.topics
     path = broker.topics.log_dir.path
-    wanted = None if asked is None else {one.topic: set(one.partitions) for one in asked}
+    wanted = None if asked is None else each_once((one.topic, one.partitions) for one in asked)
     topics = []
     for name, topic in broker.topics.items():
         if wanted is not None and name not in wanted:
             continue
+        indices = None if wanted is None else set(wanted[name])
         partitions = [
             Message(partition_index=index, partition_size=size)
             for index, partition in sorted(topic.partitions.items())
-            if (wanted is None or index in wanted[name]) and (size := _size(partition)) is not None
+            if (indices is None or index in indices) and (size := _size(partition)) is not None
         ]
         if partitions:
             topics.append(Message(name=name, partitions=partitions))

@@ -7,16 +7,14 @@ from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.protocol.schemas import Message
 from downconvert.storage import StorageError
 
-from .admin import is_name, refusal
+from .admin import each_once, is_name, refusal
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
+    asked = each_once((one.name, one.partition_indexes) for one in exchange.request.body.topics)
     topics = [
-        Message(
-            name=topic.name,
-            partitions=[_describe(broker, topic.name, index) for index in topic.partition_indexes],
-        )
-        for topic in exchange.request.body.topics
+        Message(name=name, partitions=[_describe(broker, name, index) for index in indices])
+        for name, indices in asked.items()
     ]
     exchange.reply(Message(topics=topics))
 

@@ -10,7 +10,8 @@ from downconvert.storage import TopicPartition
 
 
 def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
-    states = [_describe(broker, name) for name in exchange.request.body.transactional_ids]
+    asked = exchange.request.body.transactional_ids
+    states = [_describe(broker, name) for name in dict.fromkeys(asked)]
     exchange.reply(Message(transaction_states=states))
 
 

@@ -44,7 +44,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             creates = creates and body.allow_auto_topic_creation
         left = MADE_MAX if creates else 0
         topics = []
-        for one in asked:
+        for one in {(one.name, bytes(one.topic_id)): one for one in asked}.values():
             is_new = one.name is not None and one.name not in broker.topics
             may_make = left > 0 and is_new and _may_write(exchange, one.name)
             topics.append(_asked(broker, one, now if may_make else None))

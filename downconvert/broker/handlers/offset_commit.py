@@ -22,15 +22,14 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body = exchange.request.body
     refused: dict[Partition, ErrorCode] = {}
     offsets: dict[Partition, Committed] = {}
+    time = broker.time_of_day.ms(now)
     names = [_name(broker, topic, exchange.request.version) for topic in body.topics]
     for topic, (name, unknown) in zip(body.topics, names, strict=True):
         for partition in topic.partitions:
             at = name, partition.partition_index
-            code = unknown or check_partition(broker, at, partition.committed_metadata)
-            if code:
-                refused[at] = code
-            else:
-                time = broker.time_of_day.ms(now)
+            offsets.pop(at, None)  # of a partition that comes twice the last one counts
+            refused[at] = unknown or check_partition(broker, at, partition.committed_metadata)
+            if not refused[at]:
                 offsets[at] = _committed(partition, body.retention_time_ms, time)
     identity = MemberIdentity(
         body.member_id, body.generation_id_or_member_epoch, body.group_instance_id
@@ -45,9 +44,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
                     partitions=[
                         Message(
                             partition_index=partition.partition_index,
-                            error_code=reply_code(
-                                refused.get((name, partition.partition_index)), code
-                            ),
+                            error_code=reply_code(refused[name, partition.partition_index], code),
                         )
                         for partition in topic.partitions
                     ],
@@ -58,11 +55,11 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     )
 
 
-def reply_code(refused: ErrorCode | None, code: ErrorCode) -> ErrorCode:
+def reply_code(refused: ErrorCode, code: ErrorCode) -> ErrorCode:
     """The error of a partition. `code`: of the whole commit, checked before metadata."""
-    if refused is None or (code and refused is ErrorCode.OFFSET_METADATA_TOO_LARGE):
+    if code and refused is ErrorCode.OFFSET_METADATA_TOO_LARGE:
         return code
-    return refused
+    return refused or code
 
 
 def _name(broker: BrokerState, topic: Message, version: int) -> tuple[str, ErrorCode]:

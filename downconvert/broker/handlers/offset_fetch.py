@@ -16,6 +16,8 @@ from downconvert.broker.state import BrokerState
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.schemas import Message
 
+from .admin import each_once
+
 NO_OFFSET: Final = -1
 BATCHED: Final = 8  # the first version that asks for several groups
 WITH_IDS: Final = 10  # the first version with topic ids
@@ -25,7 +27,8 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     body, version = exchange.request.body, exchange.request.version
     stable = bool(body.require_stable)
     if version >= BATCHED:
-        answers = [_group(broker, group, version, now, stable=stable) for group in body.groups]
+        groups = {group.group_id: group for group in body.groups}  # of two the last one counts
+        answers = [_group(broker, one, version, now, stable=stable) for one in groups.values()]
         exchange.reply(Message(groups=answers))
     else:
         exchange.reply(_group(broker, body, version, now, stable=stable))
@@ -39,7 +42,9 @@ def _group(
     if asked.topics is None:
         topics = _all(broker, offsets, version)
     else:
-        topics = [_topic(broker, topic, offsets, version) for topic in asked.topics]
+        field = "topic_id" if version >= WITH_IDS else "name"
+        named = each_once((getattr(one, field), one.partition_indexes) for one in asked.topics)
+        topics = [_topic(broker, name, indices, offsets) for name, indices in named.items()]
     return Message(group_id=asked.group_id, topics=topics)
 
 
@@ -78,17 +83,18 @@ def _all(broker: BrokerState, offsets: _Offsets, version: int) -> Iterable[Messa
     return topics
 
 
-def _topic(broker: BrokerState, asked: Message, offsets: _Offsets, version: int) -> Message:
-    indices = asked.partition_indexes
-    if version < WITH_IDS:
-        found = [offsets.answer(asked.name, index) for index in indices]
-        return Message(name=asked.name, partitions=found)
-    known = broker.topics.by_id(asked.topic_id)
+def _topic(
+    broker: BrokerState, name: str | bytes, indices: list[int], offsets: _Offsets
+) -> Message:
+    """The offsets of a topic, by its name or its id."""
+    if isinstance(name, str):
+        return Message(name=name, partitions=[offsets.answer(name, index) for index in indices])
+    known = broker.topics.by_id(name)
     if known is None:
         found = [_none(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in indices]
     else:
         found = [offsets.answer(known.name, index) for index in indices]
-    return Message(topic_id=asked.topic_id, partitions=found)
+    return Message(topic_id=name, partitions=found)
 
 
 def _none(index: int, code: ErrorCode) -> Message:

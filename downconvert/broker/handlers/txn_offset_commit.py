@@ -27,14 +27,13 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
     for topic in body.topics:
         for one in topic.partitions:
             at = topic.name, one.partition_index
-            code = check_partition(broker, at, one.committed_metadata)
-            if code:
-                refused[at] = code
-                continue
-            metadata = one.committed_metadata or ""
-            offsets[at] = Committed(
-                one.committed_offset, one.committed_leader_epoch, metadata, time
-            )
+            offsets.pop(at, None)  # of a partition that comes twice the last one counts
+            refused[at] = check_partition(broker, at, one.committed_metadata)
+            if not refused[at]:
+                metadata = one.committed_metadata or ""
+                offsets[at] = Committed(
+                    one.committed_offset, one.committed_leader_epoch, metadata, time
+                )
     code = _commit(broker, exchange, offsets, now)
     topics = [
         Message(
@@ -42,7 +41,7 @@ def handle(broker: BrokerState, exchange: Exchange, now: float) -> None:
             partitions=[
                 Message(
                     partition_index=one.partition_index,
-                    error_code=reply_code(refused.get((topic.name, one.partition_index)), code),
+                    error_code=reply_code(refused[topic.name, one.partition_index], code),
                 )
                 for one in topic.partitions
             ],

@@ -1,12 +1,14 @@
 """Reads messages from untrusted bytes.
 
 The position only moves forward, and never past the end. A claimed length or count allocates
-nothing: elements are read one by one, and each takes at least one byte. Consecutive numbers are
-read at once. Any error is a BadRequestError with the reason and the position.
+nothing: elements are read one by one, and each takes at least one byte. A request has a limited
+number of elements in all, because one of two bytes takes hundreds in memory. Consecutive numbers
+are read at once. Any error is a BadRequestError with the reason and the position.
 
 A message's reader is one function, generated from its definition (source.py)."""
 
 import struct
+import sys
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from itertools import groupby
@@ -32,6 +34,9 @@ NUMBERS: Final = {
     "float64": Struct(">d"),
 }
 UUID_SIZE: Final = 16
+# Elements of all arrays of a request. A fetch of as many partitions as all sessions together may
+# have is smaller.
+ELEMENTS_MAX: Final = 500_000
 ONE_BYTE_MAX: Final = 0x7F  # of a variable-length number
 
 
@@ -61,7 +66,8 @@ def reader(name: str, version: int) -> Read:
     """The function that reads a message of this name and version."""
     message = schema(name)
     flexible = version in message.flexible
-    return _compiled(lambda code: _structure(code, message.fields, version, flexible))
+    elements_max = ELEMENTS_MAX if name.endswith("Request") else sys.maxsize
+    return _compiled(lambda code: _structure(code, message.fields, version, flexible), elements_max)
 
 
 def is_fixed(field: Field) -> bool:
@@ -77,9 +83,9 @@ def together(fields: Iterable[Field]) -> Struct:
 # --- generating a reader: each function adds lines, and returns the variable that has the value
 
 
-def _compiled(value: Callable[[Source], str]) -> Read:
+def _compiled(value: Callable[[Source], str], elements_max: int = ELEMENTS_MAX) -> Read:
     code = Source()
-    code.line("data, at = cursor.data, cursor.position")
+    code.line(f"data, at, left = cursor.data, cursor.position, {elements_max}")
     code.line("end = len(data)")
     with code.block("try"):
         code.line(f"value = {value(code)}")
@@ -210,6 +216,9 @@ def _array(code: Source, field: Field, version: int, flexible: bool) -> str:
             code.line(
                 f"raise {code.constant(malformed.too_many)}({field.name!r}, end, at, {count})"
             )
+        code.line(f"left -= {count}")
+        with code.block("if left < 0"):
+            code.line(f"raise {code.constant(malformed.too_large)}({field.name!r}, at)")
         code.line(f"{values} = []")
         with code.block(f"for _ in range({count})"):
             code.line(f"{values}.append({_element(code, field, version, flexible, False)})")

@@ -23,5 +23,9 @@ def too_many(name: str, end: int, at: int, count: int) -> BadRequestError:
     return BadRequestError(f"{name} before {at} has {count} elements in {end - at} bytes")
 
 
+def too_large(name: str, at: int) -> BadRequestError:
+    return BadRequestError(f"the request has too many elements: {name} before {at} has more")
+
+
 def bad_tag(at: int, tag: int, before: int) -> BadRequestError:
     return BadRequestError(f"tag {tag} after tag {before} at {at}")

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from downconvert.protocol.decoder import decode
+from downconvert.protocol.decoder import ELEMENTS_MAX, decode
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import Message
@@ -64,6 +64,27 @@ def test_a_claim_allocates_nothing(data: bytes) -> None:
     assert time.perf_counter() - started < 0.5
     assert tracemalloc.get_traced_memory()[1] < 100_000
     tracemalloc.stop()
+
+
+def partitions_of_topics(*counts: int) -> bytes:
+    """A request for offsets of so many partitions of each topic."""
+    topics = [Message(name="t", partition_indexes=[0] * count) for count in counts]
+    return encode("OffsetFetchRequest", 5, Message(group_id="g", topics=topics))
+
+
+def test_a_request_has_so_many_elements_in_all_its_arrays_and_no_more() -> None:
+    half = ELEMENTS_MAX // 2
+    assert taken("OffsetFetchRequest", 5, partitions_of_topics(half - 1, half - 1)) is not None
+    for counts in ((half - 1, half), (ELEMENTS_MAX,)):
+        with pytest.raises(BadRequestError, match="too many elements: partition_indexes"):
+            decode("OffsetFetchRequest", 5, memoryview(partitions_of_topics(*counts)))
+
+
+def test_a_response_of_a_large_cluster_is_read_whole() -> None:
+    partitions = [Message(partition_index=0, replica_nodes=[0] * (ELEMENTS_MAX + 1))]
+    data = encode("MetadataResponse", 1, Message(topics=[Message(partitions=partitions)]))
+    (topic,) = decode("MetadataResponse", 1, memoryview(data)).topics
+    assert len(topic.partitions[0].replica_nodes) == ELEMENTS_MAX + 1
 
 
 @pytest.mark.parametrize("data", [b"\xff\xff\xff\xff\xff\xff", b"\xff\xff\xff\xff\x7f"])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy
+from downconvert.conversion.policy import RESPONSE_SIZE_MAX
 from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.fetch_versions import (
     FIRST_BATCH_WHOLE_SINCE,
@@ -26,6 +27,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from downconvert.serving.fetch_assembly import error_code_of, may_join_next
 from records import FileRecords, MemoryRecords, RecordsError
 from records.files.sends import Send
+from records.units import MiB
 
 from .exchanges import Ask, Asking, Turn
 from .turns import COMMITTED, Converted, Parts
@@ -33,6 +35,7 @@ from .turns import COMMITTED, Converted, Parts
 WITH_NAMES: Final = TOPIC_IDS_SINCE - 1  # the newest version with topic names instead of ids
 NO_SESSION: Final = -1
 ANSWER_MAX: Final = 57_671_680  # bytes of records in an answer: Kafka's fetch.max.bytes
+CONVERTED_MAX: Final = RESPONSE_SIZE_MAX - 64 * MiB  # of an answer; the rest is for its fields
 
 Spooled: TypeAlias = FileRecords | MemoryRecords
 PolicyOf: TypeAlias = Callable[[str], ConversionPolicy]  # by the topic's name
@@ -56,10 +59,12 @@ class Found:
         self,
         answer: Message,
         policy: ConversionPolicy,
+        room: int,
         *,
         alone: bool,
     ) -> Generator[Turn, None, None]:
-        """Converts the records of the cluster's answer. Decides whether to ask for more."""
+        """Converts the records of the cluster's answer. Decides whether to ask for more. `room`:
+        converted bytes that the client's answer may still get."""
         if self.sends and answer.error_code:  # the client gets the error with its next fetch
             self.is_done = True
             return
@@ -73,18 +78,21 @@ class Found:
         if self.code or records is None or not records.size:
             self.is_done = bool(self.code or self.sends) or alone or self.offset >= bound
             return
-        if self.sends and records.size > self.room:
+        if room <= 0 or (self.sends and records.size > self.room):
             self.is_done = True
             return
         converted = Converted(is_first=not self.sends)
         try:
             parts = Parts(records, self.offset)
             asked, magic = self.request.fetch_offset, magic_of(self.version)
-            is_hard = self.version < FIRST_BATCH_WHOLE_SINCE
-            sent = sum(send.size for send in self.sends)
-            limit = self.request.partition_max_bytes - sent if is_hard else None
+            limit = room
+            if self.version < FIRST_BATCH_WHOLE_SINCE:
+                limit = min(limit, self.request.partition_max_bytes - self.size)
             assert magic is not None, "a client that reads what is on disk"
             yield from converted.convert(parts, magic, asked, policy, aborted, limit)
+            if room < CONVERTED_MAX and sum(send.size for send in converted.sends) > room:
+                self.is_done = True  # its first message does not fit
+                return
             self.used += records.size
             self.sends += converted.sends
             if self.sends and not (converted.is_whole and may_join_next(self.used, self.room)):
@@ -102,6 +110,11 @@ class Found:
         else:
             self.is_done = following >= bound
         self.offset = following
+
+    @property
+    def size(self) -> int:
+        """Bytes of converted records."""
+        return sum(send.size for send in self.sends)
 
     @property
     def room(self) -> int:
@@ -137,13 +150,14 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
         for topic in body.topics
         for one in topic.partitions
     }
-    throttle = 0
+    throttle = size = used = 0  # bytes of converted records, and of the log
     asked = list(found.values())
     wait = body.max_wait_ms, body.min_bytes
     may_wait = True
     while asked:
         before = [(one.offset, one.is_done) for one in asked]
-        answer = yield Ask(ApiKey.Fetch, to_version, _request(body, asked, wait, policy_of))
+        most = min(body.max_bytes - used, ANSWER_MAX)
+        answer = yield Ask(ApiKey.Fetch, to_version, _request(asked, wait, most, policy_of))
         throttle = max(throttle, answer.throttle_time_ms)
         answered = {
             (topic.topic, one.partition_index): one
@@ -158,10 +172,14 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
                     one.code = code or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 one.is_done = True
             else:
-                alone = len(asked) == 1
-                yield from one.take(part, policy_of(one.topic), alone=alone)
+                room, alone, known = CONVERTED_MAX - size, len(asked) == 1, one.size
+                yield from one.take(part, policy_of(one.topic), room, alone=alone)
+                size += one.size - known
         made_progress = before != [(one.offset, one.is_done) for one in asked]
         left = [one for one in found.values() if not one.is_done]
+        used = sum(one.used for one in found.values() if one.sends)
+        if used >= max(body.max_bytes, 1):
+            break
         wait = 0, 0  # one request waits once
         if left:
             # A partition that got nothing along with others may get a batch alone.
@@ -186,7 +204,7 @@ def _has_only_skipped(found: Iterable[Found]) -> bool:
 
 
 def _request(
-    body: Message, asked: Iterable[Found], wait: tuple[int, int], policy_of: PolicyOf
+    asked: Iterable[Found], wait: tuple[int, int], size_max: int, policy_of: PolicyOf
 ) -> Message:
     topics: dict[str, Message] = {}
     for one in asked:
@@ -202,7 +220,7 @@ def _request(
         replica_id=-1,
         max_wait_ms=wait[0],
         min_bytes=wait[1],
-        max_bytes=min(body.max_bytes, ANSWER_MAX),
+        max_bytes=size_max,
         isolation_level=int(any(policy_of(name).isolation == COMMITTED for name in topics)),
         session_epoch=NO_SESSION,
         topics=list(topics.values()),

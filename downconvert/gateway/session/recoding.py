@@ -24,7 +24,7 @@ from records import Codec, FileRecords, RecordsError
 from records.files.sends import Send
 
 from .exchanges import TURN, Ask, Asking, Turn
-from .fetching import ANSWER_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled
+from .fetching import ANSWER_MAX, CONVERTED_MAX, NO_SESSION, WITH_NAMES, PolicyOf, Spooled
 from .turns import Parts, in_turns
 
 CODEC: Final = "zstd"
@@ -44,11 +44,13 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
     body.max_bytes = min(body.max_bytes, ANSWER_MAX)
     answer = yield Ask(ApiKey.Fetch, _to_version(served), body)
     yield from _read_on(answer, body, served)
+    room = CONVERTED_MAX
     for topic in answer.responses:
         recode = zstd_recode(policy_of(topic.topic), may_convert=True)
         for one in topic.partitions:
             try:
-                one.records = yield from _readable(one.records, recode[CODEC])
+                one.records = sent = yield from _readable(one.records, recode[CODEC], room)
+                room -= len(sent) if isinstance(sent, bytes | memoryview) else sent.size
             except RecordsError as error:
                 one.error_code, one.records = error_code_of(error), b""
     answer.session_id = 0
@@ -112,10 +114,11 @@ def _read_on(answer: Message, body: Message, served: range) -> Generator[Ask | T
 
 
 def _readable(
-    records: Spooled | None, target_codec: str
+    records: Spooled | None, target_codec: str, room: int
 ) -> Generator[Turn, None, Send | bytes | memoryview]:
-    """The records unchanged, or with another codec in place of zstd. RecordsError: there is nothing
-    to send before damage or a refusal."""
+    """The records unchanged, or with another codec in place of zstd. `room`: bytes that the answer
+    may still get; its first part is sent in any case. RecordsError: there is nothing to send before
+    damage or a refusal."""
     if records is None or not records.size:
         return b""
     if not _may_have_zstd(records):
@@ -128,6 +131,9 @@ def _readable(
             if not sends:
                 raise
             break
+        if recoded.size > room < CONVERTED_MAX:
+            break
+        room -= recoded.size
         sends.append(recoded.to_send())
         if recoded.damage is not None:
             break

@@ -8,10 +8,11 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import ErrorCode
+from downconvert.gateway.session import fetching
 from downconvert.gateway.session.exchanges import Ask, Turn
 from downconvert.gateway.session.fetching import ANSWER_MAX, can_serve, fetch
 from downconvert.protocol.schemas import ApiKey, Message
-from records import Codec, ControlRecordType, MemoryRecords, build_marker, read
+from records import Codec, ControlRecordType, MemoryRecords, Record, build, build_marker, read
 from records.formats import MAGIC_AT
 from tests.damage import flipped
 from tests.downconvert.storage.logs import batch
@@ -279,3 +280,54 @@ def test_topics_and_partitions_are_answered_in_the_order_of_the_request() -> Non
     found, _ = run(body(("u", 3, 5), ("t", 1, 6), ("u", 1, 7)), answer(code=3))
     named = [(t.topic, [one.partition_index for one in t.partitions]) for t in found.responses]
     assert named == [("u", [3, 1]), ("t", [1])]
+
+
+def test_an_answer_ends_at_its_clients_limit_for_all_partitions_together() -> None:
+    size = len(batch(0))
+    asked = body(*(("t", number, 0) for number in range(4)), max_bytes=size + 5)
+    empty = [part(number=number) for number in range(4)]
+    found, bodies = run(
+        asked,
+        answer(part(batch(0)), *empty[1:]),
+        answer(part(batch(1), number=1), *empty[2:]),
+    )
+    assert [one.max_bytes for one in bodies] == [size + 5, 5]
+    (topic,) = found.responses
+    assert [offsets(one) for one in topic.partitions] == [[0], [1], [], []]
+    assert not any(one.error_code for one in topic.partitions)
+
+
+@pytest.mark.parametrize("most", [0, -1])
+def test_a_limit_of_no_bytes_still_leads_over_batches_without_records(most: int) -> None:
+    found, bodies = run(
+        body(("t", 0, 0), max_bytes=most), answer(part(marker(0))), answer(part(batch(1)))
+    )
+    assert [one.max_bytes for one in bodies] == [most, most]
+    assert offsets(found.responses[0].partitions[0]) == [1]
+
+
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize(
+    ("room", "found"),
+    [
+        (1_000_000, [[0, 1, 2], [0, 1, 2], [0, 1, 2]]),
+        (3_500, [[0, 1, 2], [], []]),  # no message is cut off alone
+        (4_500, [[0, 1, 2], [0], []]),
+        (2_500, [[0, 1], [], []]),
+        (10, [[0], [], []]),  # else its client would never get further
+    ],
+)
+def test_converted_records_never_become_more_than_an_answer_may_have(
+    version: int, room: int, found: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size of an answer is a number of 32 bits, and compressed batches expand to any size."""
+    monkeypatch.setattr(fetching, "CONVERTED_MAX", room)
+    records = [Record(offset, 1, value=bytes(1_000)) for offset in range(3)]
+    data = build(records, magic=2, codec=Codec.GZIP)
+    parts = [part(bytes(data), high=3, number=number) for number in range(3)]
+    asked = body(*(("t", number, 0) for number in range(3)))
+    plain = ConversionPolicy(recode={"gzip": "none"})
+    response, _ = run(asked, answer(*parts), version=version, policies={"t": plain})
+    (topic,) = response.responses
+    assert [offsets(one) for one in topic.partitions] == found
+    assert not any(one.error_code for one in topic.partitions)

@@ -8,7 +8,7 @@ import pytest
 
 from downconvert import ConversionPolicy
 from downconvert.broker import ErrorCode
-from downconvert.gateway.session import recoding
+from downconvert.gateway.session import recoding, turns
 from downconvert.gateway.session.exchanges import TURN_SIZE
 from downconvert.gateway.session.fetching import ANSWER_MAX
 from downconvert.protocol.schemas import Message
@@ -50,9 +50,11 @@ def answer(*parts: Message, code: int = 0) -> Message:
     return Message(error_code=code, throttle_time_ms=0, session_id=66, responses=topics)
 
 
-def run(asked: Message, *answers: Message, version: int = 9) -> tuple[Message, list[Any]]:
+def run(
+    asked: Message, *answers: Message, version: int = 9, policy: ConversionPolicy = TARGET
+) -> tuple[Message, list[Any]]:
     """The client's answer, and what the cluster was asked with, once for each answer."""
-    steps = recoding.fetch(asked, version, SERVED, lambda _: TARGET)
+    steps = recoding.fetch(asked, version, SERVED, lambda _: policy)
     found, asks = drive(steps, *answers)
     assert len(asks) == len(answers)
     return found, [ask.body for ask in asks]
@@ -234,3 +236,24 @@ def test_nothing_is_read_on_from_where_the_fetch_began() -> None:
     found, asks = run(body(5), answer(part(emptied(0, 3))))
     assert len(asks) == 1
     assert [base for base, _ in read_by_client(found.responses[0].partitions[0])] == [0]
+
+
+@pytest.mark.parametrize(
+    ("room", "found"), [(1_000_000, [3, 3, 3]), (650_000, [2, 3, 1]), (10, [1, 0, 0])]
+)
+def test_recoded_records_never_become_more_than_an_answer_may_have(
+    room: int, found: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The size of an answer is a number of 32 bits, and compressed batches expand to any size."""
+    monkeypatch.setattr(recoding, "CONVERTED_MAX", room)
+    monkeypatch.setattr(turns, "TURN_SIZE", 1)  # each batch is a part
+    parts = []
+    for number, size in enumerate((300_000, 10_000, 10_000)):
+        records = [Record(offset, 1, value=bytes(size)) for offset in range(3)]
+        each = [build([one], magic=2, codec=Codec.ZSTD) for one in records]
+        parts.append(part(b"".join(map(bytes, each)), number=number))
+    plain = ConversionPolicy(recode={"zstd": "none"})
+    response, _ = run(body(0, 0, 0), answer(*parts), policy=plain)
+    (topic,) = response.responses
+    assert [len(read_by_client(one)) for one in topic.partitions] == found
+    assert not any(one.error_code for one in topic.partitions)

@@ -107,8 +107,8 @@ class Topology:
             with self._lock:
                 self._nodes = nodes
 
-    def rewrite(self, api: ApiKey, response: Message, advertised: Advertised) -> None:
-        """Replaces the brokers' addresses by the advertised ones.
+    def rewrite(self, api: ApiKey, version: int, response: Message, advertised: Advertised) -> None:
+        """Replaces the brokers' addresses by the advertised ones. `version`: the client's.
 
         A broker without a port at the gateway is left out: another program listens there, perhaps
         the gateway of another cluster."""
@@ -117,6 +117,8 @@ class Topology:
             self.set_brokers(response.brokers)
             response.brokers = [one for one in response.brokers if _id(one) not in unserved]
             self._rewrite(response.brokers, advertised)
+            if api is ApiKey.Metadata and version == 0:
+                _leave_out_absent(response)
         elif api is ApiKey.FindCoordinator:
             coordinators = [*response.coordinators, response]
             for one in coordinators:
@@ -146,6 +148,20 @@ def names_addresses(api: ApiKey | None, version: int) -> bool:
     if api is ApiKey.Produce:
         return version >= PRODUCE_WITH_ENDPOINTS
     return api in WITH_ADDRESSES
+
+
+def _leave_out_absent(response: Message) -> None:
+    """Names no broker that is not among `brokers`, in the way of Kafka for Metadata 0. Clients of
+    0.8 look each one up there and fail if it is missing."""
+    there = {_id(broker) for broker in response.brokers}
+    for part in (one for topic in response.topics for one in topic.partitions):
+        named = len(part.replica_nodes) + len(part.isr_nodes)
+        part.replica_nodes = [one for one in part.replica_nodes if one in there]
+        part.isr_nodes = [one for one in part.isr_nodes if one in there]
+        if part.leader_id >= 0 and part.leader_id not in there:
+            part.leader_id, part.error_code = -1, ErrorCode.LEADER_NOT_AVAILABLE
+        elif named > len(part.replica_nodes) + len(part.isr_nodes) and not part.error_code:
+            part.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
 
 
 def _id(broker: Message) -> int:

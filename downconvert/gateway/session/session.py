@@ -151,7 +151,7 @@ class Session:
             read = (yield from self._body(header, frame, size)) if is_audited else None
             answer = yield Ask(header.api, header.version, None)
             if names_brokers:
-                self.shared.topology.rewrite(header.api, answer, self.advertised)
+                self.shared.topology.rewrite(header.api, header.version, answer, self.advertised)
             return self._answered(header, answer, read)
         yield from self.identity.audit_passed_on(header, frame, size)
         return self._forwarded(header, frame)

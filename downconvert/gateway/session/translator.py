@@ -68,7 +68,7 @@ class Translator:
         if api is ApiKey.Produce and not body.acks:
             return None
         if api in WITH_ADDRESSES:
-            self._shared.topology.rewrite(api, answer, self._advertised)
+            self._shared.topology.rewrite(api, version, answer, self._advertised)
         return answer
 
     def _fetch(self, header: Header, body: Message, names: tuple[str, ...]) -> Asking:

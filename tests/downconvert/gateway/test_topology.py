@@ -2,7 +2,7 @@ import pytest
 
 from downconvert.gateway.advertised import Advertised
 from downconvert.gateway.topology import BOOTSTRAP, RECENT, Address, Ports, Topology
-from downconvert.protocol.errors import BadRequestError
+from downconvert.protocol.errors import BadRequestError, ErrorCode
 from downconvert.protocol.schemas import ApiKey, Message
 
 SEED = Address("seed", 9092)
@@ -29,7 +29,7 @@ def test_a_port_that_there_is_not_says_what_to_do() -> None:
 def test_clients_see_the_gateway_where_brokers_are() -> None:
     there = topology(b2=7000)
     answer = Message(brokers=brokers(1, 2))
-    there.rewrite(ApiKey.Metadata, answer, Advertised("gw"))
+    there.rewrite(ApiKey.Metadata, 1, answer, Advertised("gw"))
     assert [(b.host, b.port) for b in answer.brokers] == [("gw", 9094), ("gw", 7000)]
     assert there.addresses(1) == (Address("kafka-1", 9092),)
 
@@ -80,15 +80,46 @@ def test_a_broker_without_a_port_is_left_out() -> None:
     there = topology()
     there.unserved[2] = "port 9095: Address already in use"
     answer = Message(brokers=brokers(1, 2))
-    there.rewrite(ApiKey.Metadata, answer, Advertised("gw"))
+    there.rewrite(ApiKey.Metadata, 1, answer, Advertised("gw"))
     assert [one.node_id for one in answer.brokers] == [1]
     assert there.nodes.keys() == {1, 2}  # it is reached when its port is free again
     produced = Message(node_endpoints=brokers(2))
-    there.rewrite(ApiKey.Produce, produced, Advertised("gw"))
+    there.rewrite(ApiKey.Produce, 10, produced, Advertised("gw"))
     assert produced.node_endpoints == []
     found = Message(node_id=2, host="kafka-2", port=9092, coordinators=[], error_code=0)
-    there.rewrite(ApiKey.FindCoordinator, found, Advertised("gw"))
+    there.rewrite(ApiKey.FindCoordinator, 0, found, Advertised("gw"))
     assert (found.error_code, found.host, found.port) == (15, "", -1)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize(
+    ("leader", "replicas", "isr", "code", "found"),
+    [
+        (1, [1, 2], [2, 1], 0, (1, [1, 2], [2, 1], 0)),
+        (1, [1, 9], [1], 0, (1, [1], [1], ErrorCode.REPLICA_NOT_AVAILABLE)),
+        (1, [1], [1, 9], 0, (1, [1], [1], ErrorCode.REPLICA_NOT_AVAILABLE)),
+        (9, [9, 1], [1], 0, (-1, [1], [1], ErrorCode.LEADER_NOT_AVAILABLE)),
+        (3, [3, 1], [1], 0, (-1, [1], [1], ErrorCode.LEADER_NOT_AVAILABLE)),  # it has no port
+        (-1, [9, 1], [1], 5, (-1, [1], [1], 5)),
+        (-1, [], [], 0, (-1, [], [], 0)),
+    ],
+)
+def test_clients_of_the_first_metadata_find_each_named_broker(
+    version: int,
+    leader: int,
+    replicas: list[int],
+    isr: list[int],
+    code: int,
+    found: tuple[object, ...],
+) -> None:
+    """The Scala client of 0.8 fails with `key not found` on a replica that is no broker."""
+    there = topology()
+    there.unserved[3] = "port 9096: Address already in use"
+    part = Message(leader_id=leader, replica_nodes=replicas, isr_nodes=isr, error_code=code)
+    answer = Message(brokers=brokers(1, 2, 3), topics=[Message(partitions=[part])])
+    there.rewrite(ApiKey.Metadata, version, answer, Advertised("gw"))
+    seen = part.leader_id, part.replica_nodes, part.isr_nodes, part.error_code
+    assert seen == (found if version == 0 else (leader, replicas, isr, code))
 
 
 @pytest.mark.parametrize("version", [0, 4])
@@ -97,14 +128,14 @@ def test_a_coordinator_is_one_of_the_gateways_addresses(version: int) -> None:
     answer = Message(coordinators=[one] if version == 4 else [], node_id=-1, host="", port=-1)
     if version == 0:
         answer.node_id, answer.host, answer.port = 5, "kafka-5", 9092
-    topology().rewrite(ApiKey.FindCoordinator, answer, Advertised("gw"))
+    topology().rewrite(ApiKey.FindCoordinator, version, answer, Advertised("gw"))
     found = one if version == 4 else answer
     assert (found.host, found.port) == ("gw", 9098)
 
 
 def test_no_coordinator_stays_none() -> None:
     answer = Message(coordinators=[], node_id=-1, host="", port=-1)
-    topology().rewrite(ApiKey.FindCoordinator, answer, Advertised("gw"))
+    topology().rewrite(ApiKey.FindCoordinator, 0, answer, Advertised("gw"))
     assert (answer.host, answer.port) == ("", -1)
 
 

@@ -10,9 +10,13 @@ import pytest
 from downconvert.access.rights import Access
 from downconvert.broker import Broker
 from downconvert.gateway.config import GatewayConfig
+from downconvert.gateway.session.exchanges import Ask
 from downconvert.gateway.session.translator import METADATA_SAYS_WHAT_TO_MAKE
 from downconvert.gateway.topology import Address
-from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.protocol.encoder import encode
+from downconvert.protocol.errors import ErrorCode
+from downconvert.protocol.schemas import ApiKey, Message, is_flexible
+from tests.downconvert.broker.asking import parsed
 from tests.downconvert.broker.writable import writable_broker
 from tests.downconvert.gateway.cluster import FIRST_PORT, HOST, Through, modern
 
@@ -57,6 +61,26 @@ def test_metadata_is_asked_in_the_clients_version_unless_that_is_too_old(
     (asked,) = (one for one in through.asked if one.api is ApiKey.Metadata)
     oldest = METADATA_SAYS_WHAT_TO_MAKE if through.config.access.topics else 0
     assert asked.version == max(version, oldest)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_only_the_first_metadata_leaves_out_replicas_that_are_down(
+    broker: Broker, through: Through, version: int
+) -> None:
+    def tamper(ask: Ask, response: bytes) -> bytes:
+        if ask.api is not ApiKey.Metadata:
+            return response
+        answer = parsed(ask.api, ask.version, response)
+        answer.topics[0].partitions[0].replica_nodes.append(77)
+        flexible = bytes(is_flexible(ask.api, ask.version))
+        return response[:8] + flexible + encode("MetadataResponse", ask.version, answer)
+
+    through.tamper = tamper
+    found = through.ask(ApiKey.Metadata, version, Message(topics=[Message(name="t")]))
+    (part, *_) = found.topics[0].partitions
+    known = [broker.config.node_id]
+    assert part.replica_nodes == (known if version == 0 else [*known, 77])
+    assert part.error_code == (ErrorCode.REPLICA_NOT_AVAILABLE if version == 0 else 0)
 
 
 @pytest.mark.parametrize("version", range(5))

@@ -13,6 +13,7 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.serving.limits import RequestMemory
 from records.units import KiB
 
+from .splicing import forward
 from .streams import Stream
 
 LENGTH: Final = Struct(">i")
@@ -83,6 +84,6 @@ class ClientRequest:
         other.send(LENGTH.pack(self.size) + bytes(self.prefix))
         if self._left or not other.is_writable():
             async with timeout(self._limits.receive_timeout):
-                await self._client.copy_to(other, self._left)
+                await forward(self._client, other, self._left)
                 await other.drain()
             self._left = 0

@@ -28,7 +28,7 @@ from downconvert.protocol.responses import ResponseSend
 from records import RecordsError
 
 from .ended import ConnectionEndedError, SilentBrokerError, StalledError, UnreachableError
-from .splicing import WORTHWHILE
+from .splicing import WORTHWHILE, forward
 from .streams import CLIENT, DIRECT_MIN, Stream
 from .translating import OLD_FETCHES, Translation
 from .upstream import CORRELATION, LENGTH, RESPONSE_MAX, Upstream, framed
@@ -349,7 +349,7 @@ class Passing:
         assert self._upstream is not None
         await self._client.drain()
         if self._left:
-            await self._upstream.stream.copy_to(self._client, self._left)
+            await forward(self._upstream.stream, self._client, self._left)
             self._left = 0
             self._answered(self._monotonic())
         self._waits_for_client = False

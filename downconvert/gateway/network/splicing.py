@@ -1,7 +1,7 @@
-"""Moves bytes from one socket to another without copying them to user space [splice(2)].
+"""Forwards bytes from one connection to another, no faster than the other side takes them.
 
-The operating system moves a response through a pipe, for plain sockets on Linux only. Others are
-copied (streams.py). Not here: pipes (pipes.py)."""
+Between plain sockets on Linux, the operating system moves a large response through a pipe. It is
+not copied to user space [splice(2)]. Not here: pipes (pipes.py)."""
 
 import asyncio
 import os
@@ -11,8 +11,9 @@ from records.files.sends import NOTHING
 from records.units import KiB, MiB
 
 from . import pipes
-from .ended import taken_failure
+from .ended import ConnectionEndedError, taken_failure
 from .event_loop import READABLE, WRITABLE, EventLoop
+from .streams import PIECE_SIZE, Stream
 from .tcp import unsent
 
 IS_POSSIBLE: Final = hasattr(os, "splice")
@@ -207,3 +208,56 @@ class Splice:
         for copy in self._copies.values():
             os.close(copy)
         pipes.give_back(self._pipe, is_empty=not self._in_pipe)
+
+
+async def forward(source: Stream, target: Stream, size: int) -> None:
+    """Forwards `size` bytes. ConnectionEndedError, TimeoutError: of either side."""
+    is_plain = source.is_plain and target.is_plain
+    if IS_POSSIBLE and is_plain and size >= WORTHWHILE:
+        size -= await _splice(source, target, size)
+    while size:
+        if (arrived := len(source.available)) >= size:
+            target.send(source.available[:size])
+            source.consume(size)
+            arrived = size
+        else:
+            arrived = await source.receive_into(target.send, size, PIECE_SIZE, target.is_writable)
+        size -= arrived
+        await target.drain()
+
+
+async def _splice(source: Stream, target: Stream, size: int) -> int:
+    """Moves `size` bytes without copying them. Returns how many."""
+    source.pause_reading()
+    splice: Splice | None = None
+    try:
+        if target.transport.get_write_buffer_size():
+            await target.flushed()
+        _check_open(source, target)
+        files, patience = (source.file, target.file), (source.patience, target.patience)
+        splice = Splice(*files, size, patience, source.take(size))
+        for stream in (source, target):  # the splice ends with either connection
+            stream.beside = splice.ended
+        if not await splice.run():
+            _check_open(source, target)
+            raise ConnectionEndedError(source.peer)
+    except TargetEndedError as error:
+        raise ConnectionEndedError(target.peer) from error
+    except SourceEndedError as error:
+        raise ConnectionEndedError(source.peer) from error
+    except SilenceError:
+        assert splice is not None
+        raise (target if splice.waits_for_target else source).silence() from None
+    finally:
+        if splice is not None:
+            splice.close()
+        if not source.transport.is_closing():
+            source.resume_reading()
+    return size
+
+
+def _check_open(source: Stream, target: Stream) -> None:
+    """ConnectionEndedError: one of the two is not open any more."""
+    for stream in (target, source):
+        if stream.transport.is_closing():
+            raise ConnectionEndedError(stream.peer)

@@ -1,7 +1,9 @@
 """A connection as the gateway reads and writes it: small fixed buffers, and back-pressure.
 
 Plain or TLS, towards a client or towards the cluster. The socket is not read while received bytes
-are not consumed."""
+are not consumed.
+
+Not here: forwarding from one to another (splicing.py)."""
 
 import asyncio
 import os
@@ -12,7 +14,6 @@ from typing import Final
 from records.files.sends import NOTHING
 from records.units import KiB
 
-from . import splicing
 from .deadline import Deadline, wake
 from .ended import ConnectionEndedError, StalledError, taken_failure
 from .receiver import SCRATCH_SIZE, Receiver, scratch
@@ -37,12 +38,15 @@ class Stream(asyncio.BufferedProtocol):
     thread's buffer. Bytes that are not taken at once are copied to a buffer of just their size.
 
     `peer`: the other side's name, for messages. `patience`: seconds without progress after which a
-    transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader."""
+    transfer has failed; None: no limit. `buffer_size`: bytes that may wait for their reader.
+
+    `file`: the number of its socket. `beside`: a future of who uses the socket directly. It is done
+    when the other side goes."""
 
     __slots__ = (  # thousands of idle streams exist
-        *("_abort_timer", "_buffer_size", "_family", "_file", "_is_eof", "_is_lost", "_is_paused"),
-        *("_may_write", "_receiver", "_reader", "_beside", "_writer", "available", "deadline"),
-        *("is_plain", "on_arrival", "on_end", "patience", "peer", "transport"),
+        *("_abort_timer", "_buffer_size", "_family", "_is_eof", "_is_lost", "_is_paused"),
+        *("_may_write", "_receiver", "_reader", "_writer", "available", "beside", "deadline"),
+        *("file", "is_plain", "on_arrival", "on_end", "patience", "peer", "transport"),
     )
 
     def __init__(
@@ -64,10 +68,10 @@ class Stream(asyncio.BufferedProtocol):
         self._reader: asyncio.Future[None] | None = None
         self._writer: asyncio.Future[None] | None = None
         self._may_write = True
-        self._beside: asyncio.Future[None] | None = None  # of who uses its socket directly
+        self.beside: asyncio.Future[None] | None = None
         self._receiver: Receiver | None = None
         self.transport: asyncio.Transport
-        self._file: int
+        self.file: int
         self._family: int
         self.is_plain: bool  # whether written bytes go out unencrypted
 
@@ -78,7 +82,7 @@ class Stream(asyncio.BufferedProtocol):
         self.transport = transport
         transport.set_write_buffer_limits(high=WRITE_MAX)
         raw = transport.get_extra_info("socket")
-        self._file, self._family = raw.fileno(), int(raw.family)
+        self.file, self._family = raw.fileno(), int(raw.family)
         self.is_plain = transport.get_extra_info("sslcontext") is None
         if not self.is_plain:
             # When the other side ends, asyncio decrypts into one buffer and drops the rest. So it
@@ -109,14 +113,14 @@ class Stream(asyncio.BufferedProtocol):
             data = data[taken:]
         self.available = memoryview(bytes(data))
         if len(data) >= self._buffer_size:
-            self._pause()
+            self.pause_reading()
         wake(self._reader)
 
     def eof_received(self) -> bool:
         self._is_eof = True
         wake(self._reader)
         wake(self._writer)
-        wake(self._beside)
+        wake(self.beside)
         self.on_end()
         return False
 
@@ -128,7 +132,7 @@ class Stream(asyncio.BufferedProtocol):
             self._abort_timer.cancel()
         wake(self._reader)
         wake(self._writer)
-        wake(self._beside)
+        wake(self.beside)
         self.on_end()
         # The callbacks and the transport of TLS, with its large buffer, refer to this stream. Other
         # transports refer to themselves. So they would wait for the cycle collector.
@@ -163,7 +167,7 @@ class Stream(asyncio.BufferedProtocol):
     async def more(self, limit: float | None) -> None:
         """Waits until `on_arrival` leaves bytes, the other side has gone, or `wake` is called.
         TimeoutError."""
-        self._resume()
+        self.resume_reading()
         self._reader = asyncio.get_running_loop().create_future()
         await self.deadline.wait(self._reader, limit)
 
@@ -179,7 +183,7 @@ class Stream(asyncio.BufferedProtocol):
     def consume(self, size: int) -> None:
         """Discards bytes from the beginning of `available`."""
         self.available = self.available[size:] or NOTHING  # NOTHING holds no buffer
-        self._resume()  # as the rest may be too little for who is called with it
+        self.resume_reading()  # as the rest may be too little for who is called with it
 
     async def receive_into(
         self,
@@ -204,7 +208,7 @@ class Stream(asyncio.BufferedProtocol):
             self._receiver = receiver
             try:
                 while self._receiver is not None and not self._is_eof:
-                    self._resume()
+                    self.resume_reading()
                     self._reader = asyncio.get_running_loop().create_future()
                     await self._moves(self._reader, lambda: -receiver.left)
             finally:
@@ -213,17 +217,19 @@ class Stream(asyncio.BufferedProtocol):
             raise taken_failure(receiver)
         return size - receiver.left
 
-    def _take(self, size: int) -> memoryview:
+    def take(self, size: int) -> memoryview:
         """As `consume`, without reading again. Returns the bytes."""
         taken, self.available = self.available[:size], self.available[size:] or NOTHING
         return taken
 
-    def _pause(self) -> None:
+    def pause_reading(self) -> None:
+        """Does not read the socket until `resume_reading`."""
         if not self._is_paused:
             self.transport.pause_reading()
             self._is_paused = True
 
-    def _resume(self) -> None:
+    def resume_reading(self) -> None:
+        """Reads the socket again if there is room for what arrives."""
         if self._is_paused and len(self.available) < self._buffer_size:
             self._is_paused = False
             self.transport.resume_reading()
@@ -239,7 +245,7 @@ class Stream(asyncio.BufferedProtocol):
         if is_large and not self.transport.get_write_buffer_size():
             # Written past the transport, which copies data or keeps a buffer that is reused soon.
             try:
-                rest = data[os.write(self._file, data) :]
+                rest = data[os.write(self.file, data) :]
             except BlockingIOError:
                 pass
             except OSError as error:
@@ -257,7 +263,7 @@ class Stream(asyncio.BufferedProtocol):
             self._writer = asyncio.get_running_loop().create_future()
             await self._moves(
                 self._writer,
-                lambda: -self.transport.get_write_buffer_size() - unsent(self._file),
+                lambda: -self.transport.get_write_buffer_size() - unsent(self.file),
             )
 
     async def flushed(self) -> None:
@@ -288,20 +294,20 @@ class Stream(asyncio.BufferedProtocol):
         """A copy of its socket, for reading past the transport until `take_back`. And the bytes
         that have been read already, at most `size`. Plain sockets only. ConnectionEndedError."""
         copy = self._copy()
-        self._pause()
-        return copy, self._take(size)
+        self.pause_reading()
+        return copy, self.take(size)
 
     def take_back(self, copy: socket.socket) -> None:
         """Reads again by itself."""
         copy.close()
         if not self.transport.is_closing():
-            self._resume()
+            self.resume_reading()
 
     def _copy(self) -> socket.socket:
         if self.transport.is_closing():
             raise ConnectionEndedError(self.peer)
         # As they are given, nothing has to be asked of the system.
-        copy = socket.socket(self._family, socket.SOCK_STREAM, 0, os.dup(self._file))
+        copy = socket.socket(self._family, socket.SOCK_STREAM, 0, os.dup(self.file))
         copy.setblocking(False)
         return copy
 
@@ -309,7 +315,7 @@ class Stream(asyncio.BufferedProtocol):
         """Waits until a copy of its socket is writable, or else readable. ConnectionEndedError,
         TimeoutError."""
         loop = asyncio.get_running_loop()
-        self._beside = waiter = loop.create_future()
+        self.beside = waiter = loop.create_future()
         (loop.add_writer if to_write else loop.add_reader)(copy.fileno(), wake, waiter)
         try:
             if not self.transport.is_closing():
@@ -332,56 +338,6 @@ class Stream(asyncio.BufferedProtocol):
     def silence(self) -> StalledError:
         """The error of a transfer without progress."""
         return StalledError(self.peer, self.patience)
-
-    async def copy_to(self, other: "Stream", size: int) -> None:
-        """Forwards `size` bytes, no faster than the other side takes them."""
-        is_plain = self.is_plain and other.is_plain
-        if splicing.IS_POSSIBLE and is_plain and size >= splicing.WORTHWHILE:
-            size -= await self._splice_to(other, size)
-        while size:
-            if (arrived := len(self.available)) >= size:
-                other.send(self.available[:size])
-                self.consume(size)
-                arrived = size
-            else:
-                arrived = await self.receive_into(other.send, size, PIECE_SIZE, other.is_writable)
-            size -= arrived
-            await other.drain()
-
-    async def _splice_to(self, other: "Stream", size: int) -> int:
-        """Moves `size` bytes without copying them. Returns how many."""
-        self._pause()
-        splice: splicing.Splice | None = None
-        try:
-            if other.transport.get_write_buffer_size():
-                await other.flushed()
-            self._check_open(other)
-            files, patience = (self._file, other._file), (self.patience, other.patience)
-            splice = splicing.Splice(*files, size, patience, self._take(size))
-            for stream in (self, other):  # the splice ends with either connection
-                stream._beside = splice.ended
-            if not await splice.run():
-                self._check_open(other)
-                raise ConnectionEndedError(self.peer)
-        except splicing.TargetEndedError as error:
-            raise ConnectionEndedError(other.peer) from error
-        except splicing.SourceEndedError as error:
-            raise ConnectionEndedError(self.peer) from error
-        except splicing.SilenceError:
-            assert splice is not None
-            raise (other if splice.waits_for_target else self).silence() from None
-        finally:
-            if splice is not None:
-                splice.close()
-            if not self.transport.is_closing():
-                self._resume()
-        return size
-
-    def _check_open(self, target: "Stream") -> None:
-        """ConnectionEndedError: one of the two is not open any more."""
-        for stream in (target, self):
-            if stream.transport.is_closing():
-                raise ConnectionEndedError(stream.peer)
 
     def is_writable(self) -> bool:
         """Whether few bytes are queued for writing."""

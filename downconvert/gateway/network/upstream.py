@@ -26,6 +26,7 @@ from downconvert.serving.system_errors import words_of
 from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError
 from .sasl import AuthenticationError, authenticate
+from .splicing import forward
 from .streams import PIECE_SIZE, Stream
 
 LENGTH: Final = Struct(">i")
@@ -158,7 +159,7 @@ class Upstream:
             start = await self._throttled_start(throttle, size, seconds)
             client.send(start)
             size -= len(start)
-        await self.stream.copy_to(client, size)
+        await forward(self.stream, client, size)
 
     async def _throttled_start(self, field: ThrottleField, size: int, seconds: float) -> bytes:
         """Takes the beginning of a frame of `size` bytes and returns it with the new throttle time.

@@ -17,6 +17,7 @@ from downconvert.broker import Broker
 from downconvert.gateway.network import pipes, splicing
 from downconvert.gateway.network.ended import ConnectionEndedError
 from downconvert.gateway.network.event_loop import EventLoop
+from downconvert.gateway.network.splicing import forward
 from downconvert.gateway.network.streams import Stream
 from downconvert.gateway.server import Gateway
 from downconvert.protocol.schemas import ApiKey, Message
@@ -112,7 +113,7 @@ def test_the_side_that_ended_is_known_before_the_loop_tells_the_stream(
                 end.send(bytes(64 * KiB))
             asyncio.get_running_loop().call_soon((source, target)[which].abort)
             with pytest.raises(ConnectionEndedError) as error:
-                await source.copy_to(target, MiB)
+                await forward(source, target, MiB)
         return error.value.peer
 
     assert [asyncio.run(read_from(which)) for which in range(2)] == list(UNLIMITED)
@@ -126,7 +127,7 @@ def test_a_broker_that_resets_or_has_gone_is_told_as_such(begun: bool) -> None:
             ends[0].send(bytes(1000))
             await source.ensure(8)
             if begun:
-                copying = loop.create_task(source.copy_to(target, MiB))
+                copying = loop.create_task(forward(source, target, MiB))
                 assert len(await loop.sock_recv(ends[1], 1000)) == 1000
                 ends[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
                 ends[0].close()
@@ -134,7 +135,7 @@ def test_a_broker_that_resets_or_has_gone_is_told_as_such(begun: bool) -> None:
                 ends[0].close()
                 while not source.transport.is_closing():
                     await asyncio.sleep(0.001)
-                copying = loop.create_task(source.copy_to(target, MiB))
+                copying = loop.create_task(forward(source, target, MiB))
             with pytest.raises(ConnectionEndedError) as error:
                 await copying
         return error.value.peer
@@ -147,7 +148,7 @@ def test_a_client_that_asks_on_while_it_is_answered_gets_all_of_it() -> None:
         loop = asyncio.get_running_loop()
         async with connections(UNLIMITED) as ((source, target), ends):
             ends[0].send(bytes(1000))
-            copying = loop.create_task(source.copy_to(target, MiB))
+            copying = loop.create_task(forward(source, target, MiB))
             got = len(await loop.sock_recv(ends[1], 1000))
             ends[1].send(b"the next request")
             while not target.available:
@@ -223,7 +224,7 @@ def test_a_piece_is_moved_in_one_call_of_the_loop_and_nothing_is_watched_anew(
             source.lend(0)[0].close()  # it reads nothing by itself
             if at_once:
                 ends[0].sendall(b"".join(data))
-            copying = loop.create_task(source.copy_to(target, PIECES * PIECE))
+            copying = loop.create_task(forward(source, target, PIECES * PIECE))
             for piece in data:
                 if not at_once:
                     await asyncio.sleep(0)
@@ -271,7 +272,7 @@ def test_where_nobody_else_has_anything_to_do_one_call_of_the_loop_moves_all_of_
             with ThreadPoolExecutor(2) as threads:
                 sent = threads.submit(send)
                 received = threads.submit(receive)
-                await source.copy_to(target, len(data))
+                await forward(source, target, len(data))
                 sent.result()
                 assert received.result() == data
 
@@ -293,7 +294,7 @@ def test_others_have_their_turn_after_so_many_bytes_or_rounds(
         async with connections(UNLIMITED) as ((source, target), ends):
             source.lend(0)[0].close()  # it reads nothing by itself
             ends[0].sendall(bytes(PIECES * PIECE))
-            await source.copy_to(target, PIECES * PIECE)
+            await forward(source, target, PIECES * PIECE)
             got = 0
             while got < PIECES * PIECE:
                 got += len(await loop.sock_recv(ends[1], MiB))
@@ -312,7 +313,7 @@ def test_the_side_that_is_silent_for_too_long_is_named(silent: str) -> None:
                 loop = asyncio.get_running_loop()
                 sending = loop.create_task(loop.sock_sendall(ends[0], bytes(8 * MiB)))
             with pytest.raises(TimeoutError, match=f"{silent} has neither sent nor taken a byte"):
-                await source.copy_to(target, 8 * MiB)
+                await forward(source, target, 8 * MiB)
             if silent == "the client":
                 sending.cancel()
 
@@ -331,7 +332,7 @@ def test_each_of_the_two_has_its_own_patience(patient: str) -> None:
             sending: asyncio.Task[None] | None = None
             if patient == "the client":
                 sending = loop.create_task(loop.sock_sendall(ends[0], bytes(size)))
-            copying = loop.create_task(source.copy_to(target, size))
+            copying = loop.create_task(forward(source, target, size))
             await asyncio.sleep(0.3)  # the patient one is silent
             assert not copying.done()
             if sending is None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pytest
 
+from downconvert.gateway.network.splicing import forward
 from downconvert.gateway.network.streams import Stream
 from downconvert.gateway.network.tcp import unsent
 
@@ -38,7 +39,7 @@ async def through_the_transport(_: Stream, client: Stream, __: socket.socket) ->
 
 async def spliced(broker: Stream, client: Stream, behind: socket.socket) -> None:
     sending = asyncio.get_running_loop().sock_sendall(behind, bytes(SIZE))
-    await asyncio.gather(sending, broker.copy_to(client, SIZE))
+    await asyncio.gather(sending, forward(broker, client, SIZE))
 
 
 WAYS = [past_the_transport, through_the_transport, spliced]

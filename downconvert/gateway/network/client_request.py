@@ -13,8 +13,9 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.serving.limits import RequestMemory
 from records.units import KiB
 
+from .ended import ConnectionEndedError
 from .splicing import forward
-from .streams import Stream
+from .streams import CLIENT, Stream
 
 LENGTH: Final = Struct(">i")
 MEMORY_RETRY: Final = 0.01  # seconds until a request that found no memory is read on
@@ -53,7 +54,8 @@ class ClientRequest:
             return "a request"
 
     async def whole(self) -> memoryview:
-        """Reads all of it into memory. BadRequestError: it is too large for that."""
+        """Reads all of it into memory. BadRequestError: it is too large for that.
+        ConnectionEndedError, TimeoutError."""
         if self.size > self._limits.translated_size:
             raise BadRequestError(
                 f"a request of {self.size} bytes is too large to be translated: the limit is "
@@ -66,6 +68,8 @@ class ClientRequest:
                 size = min(len(self._client.available), self._left)
                 while not self._memory.take(self, size):
                     await sleep(MEMORY_RETRY)
+                    if not self._client.may_bring(self._left):
+                        raise ConnectionEndedError(CLIENT)
                 self._taken += size
                 whole += self._client.available[:size]
                 self._left -= size

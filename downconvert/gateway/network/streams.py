@@ -17,7 +17,7 @@ from records.units import KiB
 from .deadline import Deadline, wake
 from .ended import ConnectionEndedError, StalledError, taken_failure
 from .receiver import SCRATCH_SIZE, Receiver, scratch
-from .tcp import keep_alive, unsent
+from .tcp import keep_alive, last_bytes, unsent
 
 BUFFER_SIZE: Final = 16 * KiB  # received bytes that wait for their reader
 PIECE_SIZE: Final = 64 * KiB  # bytes that are sent at a time, and so may be queued
@@ -221,6 +221,13 @@ class Stream(asyncio.BufferedProtocol):
         """As `consume`, without reading again. Returns the bytes."""
         taken, self.available = self.available[:size], self.available[size:] or NOTHING
         return taken
+
+    def may_bring(self, size: int) -> bool:
+        """Whether so many bytes are there or may still arrive."""
+        left: int | None = 0 if self._is_eof else None
+        if left is None and self.is_plain:
+            left = last_bytes(self.file)  # while paused, an end is not noticed
+        return left is None or len(self.available) + left >= size
 
     def pause_reading(self) -> None:
         """Does not read the socket until `resume_reading`."""

@@ -5,6 +5,7 @@ side has not taken. It reports a socket as writable when a third of its buffer i
 megabytes. A slow reader has taken bytes long before, and is not silent."""
 
 import fcntl
+import select
 import socket
 import sys
 import termios
@@ -16,6 +17,7 @@ KEEPALIVE: Final = {  # a peer that vanished is noticed in two minutes
     "TCP_KEEPINTVL": 10,  # seconds between two questions
     "TCP_KEEPCNT": 6,  # questions without an answer
 }
+CLOSED: Final[int] = getattr(select, "POLLRDHUP", 0)  # the other side sends no more
 
 
 def keep_alive(connection: socket.socket) -> None:
@@ -29,8 +31,19 @@ def keep_alive(connection: socket.socket) -> None:
 def unsent(file: int) -> int:
     """Bytes in the system's buffer; for TCP, those that have not been acknowledged. 0: the system
     does not tell, or the file is closed."""
+    return _count(file, termios.TIOCOUTQ)
+
+
+def last_bytes(file: int) -> int | None:
+    """Bytes that are left to read of a side that sends no more. None: it may send more."""
+    poll = select.poll()
+    poll.register(file, CLOSED)
+    return _count(file, termios.FIONREAD) if poll.poll(0) else None
+
+
+def _count(file: int, what: int) -> int:
     try:
-        number = fcntl.ioctl(file, termios.TIOCOUTQ, bytes(NUMBER_SIZE))
+        number = fcntl.ioctl(file, what, bytes(NUMBER_SIZE))
     except OSError:
         return 0
     return int.from_bytes(number, sys.byteorder)

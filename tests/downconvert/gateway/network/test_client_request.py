@@ -9,6 +9,7 @@ import pytest
 
 from downconvert.gateway.config import Limits
 from downconvert.gateway.network.client_request import PREFIX_SIZE, ClientRequest
+from downconvert.gateway.network.ended import ConnectionEndedError
 from downconvert.gateway.network.streams import Stream
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
@@ -106,6 +107,53 @@ def test_a_client_has_one_time_for_a_whole_request_however_it_sends_its_bytes() 
             assert memory.free < 1 << 20
         finally:
             sending.cancel()
+
+    with_stream(use)
+
+
+@pytest.mark.parametrize("leaves", ["closes", "sends no more"])
+@pytest.mark.parametrize("arrived", [5, PREFIX_SIZE + 5, 6 * PREFIX_SIZE - 1])
+def test_a_client_that_left_halfway_does_not_wait_for_memory(arrived: int, leaves: str) -> None:
+    """It may hold much of it already."""
+    limits, memory = Limits(receive_timeout=60), RequestMemory(PREFIX_SIZE)
+    size = 7 * PREFIX_SIZE
+
+    async def use(client: Stream, theirs: socket.socket) -> None:
+        sent, loop = bytes(PREFIX_SIZE + arrived), asyncio.get_running_loop()
+        request = ClientRequest(client, size, limits, memory, memoryview(sent[:PREFIX_SIZE]))
+        assert memory.take("another", PREFIX_SIZE + 1)
+        await loop.sock_sendall(theirs, sent[PREFIX_SIZE:])
+        reading = loop.create_task(request.whole())
+        await asyncio.sleep(0.05)
+        assert not reading.done()
+        if leaves == "closes":
+            theirs.close()
+        else:
+            theirs.shutdown(socket.SHUT_WR)
+        async with asyncio.timeout(10):
+            with pytest.raises(ConnectionEndedError, match="the client"):
+                await reading
+
+    with_stream(use)
+
+
+@pytest.mark.parametrize("arrived", [5, PREFIX_SIZE + 5, 6 * PREFIX_SIZE])
+def test_a_whole_request_is_read_although_its_client_has_left(arrived: int) -> None:
+    limits, memory = Limits(receive_timeout=60), RequestMemory(PREFIX_SIZE)
+
+    async def use(client: Stream, theirs: socket.socket) -> None:
+        sent, loop = bytes(PREFIX_SIZE + arrived), asyncio.get_running_loop()
+        first = memoryview(sent[:PREFIX_SIZE])
+        request = ClientRequest(client, len(sent), limits, memory, first)
+        assert memory.take("another", PREFIX_SIZE + 1)
+        await loop.sock_sendall(theirs, sent[PREFIX_SIZE:])
+        theirs.close()
+        reading = loop.create_task(request.whole())
+        await asyncio.sleep(0.05)
+        assert not reading.done()
+        memory.release("another", PREFIX_SIZE + 1)
+        async with asyncio.timeout(10):
+            assert await reading == sent
 
     with_stream(use)
 

@@ -11,7 +11,8 @@ import pytest
 
 from downconvert.gateway.network.splicing import forward
 from downconvert.gateway.network.streams import Stream
-from downconvert.gateway.network.tcp import unsent
+from downconvert.gateway.network.tcp import last_bytes, unsent
+from tests.waiting import wait_for
 
 SEND_BUFFER = 128 * 1024  # bytes; the system doubles that
 PATIENCE = 0.3  # seconds; the reader needs longer than that for a third of the buffer
@@ -131,3 +132,15 @@ def test_nothing_is_known_of_a_closed_file() -> None:
     near.close()
     far.close()
     assert unsent(number) == 0
+
+
+@pytest.mark.parametrize("sent", [0, 1_000])
+def test_the_last_bytes_of_a_side_are_known_once_it_sends_no_more(sent: int) -> None:
+    near, far = pair(1 << 16, 1 << 16)
+    with near, far:
+        far.sendall(bytes(sent))
+        assert last_bytes(near.fileno()) is None
+        far.shutdown(socket.SHUT_WR)
+        wait_for(lambda: last_bytes(near.fileno()) == sent)
+        near.recv(400)
+        assert last_bytes(near.fileno()) == max(0, sent - 400)

@@ -33,6 +33,7 @@ class Evidence:
         self._ports, self._when = ports, when
         self._beginning = bytearray()
         self._inflate: Any = None  # a decompressor, for gzip
+        self._is_in_member = False  # of a gzip file
         self._is_first = True
         self._is_over = False
 
@@ -51,11 +52,15 @@ class Evidence:
             data, self._is_first = bytes(self._beginning), False
             self._beginning.clear()
             if data.startswith(GZIP_MAGIC):
-                self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                self._begin_member()
         if self._inflate is None:
             yield from self._feed(data)
             return
         while data:
+            if not self._is_in_member:  # zeros may follow a member, or another member
+                data = data.lstrip(b"\0")
+                self._is_in_member = bool(data)
+                continue
             try:
                 inflated = self._inflate.decompress(data, INFLATED_MAX)
             except zlib.error:
@@ -64,17 +69,23 @@ class Evidence:
                 return
             yield from self._feed(inflated)
             data = self._inflate.unconsumed_tail
-            if self._inflate.eof:  # another member may follow
+            if self._inflate.eof:
                 data = self._inflate.unused_data
-                self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                self._begin_member()
 
     def end(self) -> Iterator[Seen]:
+        if self._is_in_member and not self._is_over:
+            self.problems.add("the gzip file ends too early: its last part is missing")
         if self._is_first:
             yield from self._feed(bytes(self._beginning))
         if self.reader is None:
             yield from self._begin()
         assert self.reader is not None
         yield from self.reader.end()
+
+    def _begin_member(self) -> None:
+        self._inflate = zlib.decompressobj(zlib.MAX_WBITS | 16)
+        self._is_in_member = False
 
     def _feed(self, data: bytes) -> Iterator[Seen]:
         if self.reader is None:

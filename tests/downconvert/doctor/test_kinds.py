@@ -80,3 +80,20 @@ def test_damage_is_counted_and_never_raised(
 @given(st.sampled_from([b"", *(data[:4] for data, _ in EXAMPLES.values())]), st.binary())
 def test_any_bytes_are_read(beginning: bytes, rest: bytes) -> None:
     assert all(one.requests > 0 for one in read(Evidence(), beginning + rest, 13))
+
+
+def test_a_gzip_file_that_was_cut_is_reported() -> None:
+    """A log that is being rotated, or whose copy is not finished."""
+    lines = b"".join(text_line(client=f"client-{n * n}").encode() for n in range(5000))
+    evidence = Evidence()
+    assert read(evidence, gzip.compress(lines)[:-1])
+    assert evidence.problems.counts == {"the gzip file ends too early: its last part is missing": 1}
+
+
+@pytest.mark.parametrize("size", [1, 64 * KiB])
+def test_zeros_after_a_gzip_file_are_padding(size: int) -> None:
+    """As `gzip` reads it from a tape, and from a file system that had no time to write the size."""
+    member = gzip.compress(text_line().encode())
+    evidence = Evidence()
+    assert len(read(evidence, member + bytes(700) + member + bytes(3), size)) == 2
+    assert not evidence.problems.counts

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from itertools import pairwise
 from typing import Final
 
@@ -120,12 +121,16 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _open_standard_streams() -> None:
-    """Opens the null device for each closed standard stream (for example, by `>&-`).
+    """Opens the null device for each closed standard stream (for example, by `>&-`), and lets
+    standard output take any text.
 
     Python has None for such a stream, and the next opened file would get its descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: PTH123 - for the whole process
+    if isinstance(sys.stdout, TextIOWrapper):
+        # A terminal without UTF-8 cannot show every client's name.
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _completed() -> int:
@@ -180,5 +185,9 @@ def _named(arguments: Sequence[str]) -> str:
 
 
 def _failed(words: str, code: int) -> int:
-    click.echo(f"{PROGRAM}: {words}", err=True)
+    # Only after a failure, because help must not wait for codecs.
+    from records.logged import LINE_MAX, shown
+
+    lines = [shown(line, LINE_MAX) for line in f"{PROGRAM}: {words}".splitlines()]
+    click.echo("\n".join(lines), err=True)
     return code

@@ -16,8 +16,9 @@ from downconvert.doctor.census import Census, ClientKey
 from downconvert.doctor.diagnosis import Client, diagnose
 from downconvert.doctor.page import Heading, write_report
 from downconvert.doctor.releases import NEWEST, parse_release
+from records.logged import shown
 
-from .doctor_lines import newly_broken, print_report, shown
+from .doctor_lines import newly_broken, print_report
 from .doctor_sources import Source, opened
 from .failure import CommandError
 from .invocation import command_line

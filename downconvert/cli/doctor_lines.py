@@ -10,19 +10,13 @@ from downconvert.doctor.census import Census, ClientKey
 from downconvert.doctor.diagnosis import Client, diagnose
 from downconvert.doctor.page import called, span, when
 from downconvert.doctor.releases import alike
+from records.logged import shown
 from records.units import format_count
 
 from .grid import output
 
 LABEL_WIDTH: Final = 14  # characters before the text about a client
 SHOWN_MAX: Final = 200  # clients; --json and --html have more
-
-
-def shown(name: str) -> str:
-    """The name of a client or a file, without control characters."""
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
-    )
 
 
 def print_report(clients: Sequence[Client], release: str, problems: Sequence[str]) -> None:

@@ -17,9 +17,9 @@ from urllib.request import urlopen
 
 from downconvert.doctor.evidence import Seen
 from downconvert.doctor.kinds import Evidence
+from records.logged import shown
 from records.units import KiB, MiB
 
-from .doctor_lines import shown
 from .failure import CommandError, reason
 
 CHUNK: Final = 256 * KiB  # bytes

@@ -12,6 +12,7 @@ from urllib.request import urlopen
 import click
 
 from downconvert.report.page import framed, write_page
+from records.logged import shown
 from records.units import format_count, format_size
 
 from .failure import CommandError, reason
@@ -103,7 +104,7 @@ def _show_topics(fetched: list[dict[str, Any]], *, as_json: bool) -> None:
     table = grid(*([] if is_one else [CLUSTER]), *TOPIC_COLUMNS)
     for name, page in pages.items():
         for line in lines(page, now):
-            table.add_row(*map(_shown, line if is_one else (name, *line)))
+            table.add_row(*map(shown, line if is_one else (name, *line)))
     print_table(table, console)
     console.print()
     for name, page in pages.items():
@@ -130,9 +131,9 @@ def _clients(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
             key,
             {
                 "cluster": row.get(CLUSTER, ""),
-                "client": _shown(row["client_id"]) or "(no name)",
-                "software": _shown(row["software"]) or _age(rows, key),
-                "address": _shown(row["address"]),
+                "client": shown(row["client_id"]) or "(no name)",
+                "software": shown(row["software"]) or _age(rows, key),
+                "address": shown(row["address"]),
                 "requests": 0,
                 "translated": 0,
                 "old": set(),
@@ -227,13 +228,13 @@ def _print_groups(groups: list[Group], by: str) -> None:
     table = grid(by, *GROUP_COLUMNS)
     for group in groups:
         style = "yellow" if group.old_clients else None
-        table.add_row(_shown(group.name), *_group_cells(group), style=style)
+        table.add_row(shown(group.name), *_group_cells(group), style=style)
     console = output()
     print_table(table, console)
     old = [group for group in groups if group.old_clients]
     console.print("\n" + _need(len(old), len(groups), "group"))
     for group in old:
-        console.print(f"  {_shown(group.name)}: {', '.join(sorted(group.old))}")
+        console.print(f"  {shown(group.name)}: {', '.join(sorted(group.old))}")
 
 
 def _group_sections(groups: list[Group], by: str) -> Iterator[str]:
@@ -241,18 +242,11 @@ def _group_sections(groups: list[Group], by: str) -> Iterator[str]:
     yield "".join(f"<th>{column}</th>" for column in GROUP_COLUMNS) + "</tr></thead><tbody>"
     for group in groups:
         kind = "bad" if group.old_clients else "same"
-        yield f'<tr><td><span class="{kind}">{escape(_shown(group.name))}</span>'
+        yield f'<tr><td><span class="{kind}">{escape(shown(group.name))}</span>'
         if group.old:
             yield f'<br><span class="same">{escape(", ".join(sorted(group.old)))}</span>'
         yield "</td>" + "".join(f"<td>{cell}</td>" for cell in _group_cells(group)) + "</tr>"
     yield "</tbody></table></section>"
-
-
-def _shown(name: str) -> str:
-    """A client's name, without control characters."""
-    return "".join(
-        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name
-    )
 
 
 def _when(seconds: float) -> str:

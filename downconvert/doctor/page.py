@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from downconvert.report.page import framed, write_page
+from records.logged import shown
 from records.units import format_count
 
 from .diagnosis import Client
@@ -109,10 +110,10 @@ def _broken(clients: Sequence[Client], release: str | None) -> Iterator[str]:
         )
         counts = "<br>".join(f"{each.requests:,}" for each in refused)
         known = "".join(f"<b>{escape(one.name)}</b>: " if one.name else "")
-        yield f'<tr><td><span class="bad">{escape(called(one))}</span></td>'
+        yield f'<tr><td><span class="bad">{_text(called(one))}</span></td>'
         yield f'<td class="wrap advice"><span>{known}{escape(one.advice)}</span></td>'
         yield f'<td class="wrap"><span>{lines}</span></td><td><span>{counts}</span></td>'
-        yield f'<td class="wrap">{escape(one.software)}</td><td>{escape(one.address)}</td>'
+        yield f'<td class="wrap">{_text(one.software)}</td><td>{_text(one.address)}</td>'
         yield f"<td>{when(one.last_seen)}</td></tr>"
     yield "</tbody></table>" + _more(clients)
 
@@ -121,8 +122,8 @@ def _fine(clients: Sequence[Client]) -> Iterator[str]:
     yield '<table><thead><tr><th>client</th><th class="wrap">software</th><th>address</th>'
     yield "<th>requests</th><th>last seen</th></tr></thead><tbody>"
     for one in clients[:SHOWN_MAX]:
-        yield f'<tr><td>{escape(called(one))}</td><td class="wrap">{escape(one.software)}</td>'
-        yield f"<td>{escape(one.address)}</td><td>{one.requests:,}</td>"
+        yield f'<tr><td>{_text(called(one))}</td><td class="wrap">{_text(one.software)}</td>'
+        yield f"<td>{_text(one.address)}</td><td>{one.requests:,}</td>"
         yield f"<td>{when(one.last_seen)}</td></tr>"
     yield "</tbody></table>" + _more(clients)
 
@@ -130,6 +131,11 @@ def _fine(clients: Sequence[Client]) -> Iterator[str]:
 def _more(clients: Sequence[Client]) -> str:
     more = len(clients) - SHOWN_MAX
     return f'<p class="what">and {more:,} more: --json lists all</p>' if more > 0 else ""
+
+
+def _text(name: str) -> str:
+    """HTML of a text from outside, which may have control characters."""
+    return escape(shown(name))
 
 
 def called(client: Client) -> str:

@@ -78,7 +78,8 @@ def _labelled_table(table: str) -> str:
 def write_page(path: Path, parts: Iterable[str]) -> None:
     """Writes a file, all of it or nothing. FileExistsError: as `whole_file`."""
     with whole_file(path) as file:
-        file.write("".join(parts).encode())
+        # A file's name in the command may be no UTF-8.
+        file.write("".join(parts).encode(errors="backslashreplace"))
 
 
 def _made() -> str:

@@ -81,6 +81,21 @@ def test_control_characters_in_names_are_removed(command: Command, log: Path) ->
     assert "\x1b" not in out
     assert "\u202e" not in out
     assert "[bold]" in out
+    page = log.with_name("report.html")
+    command("doctor", log, "--html", page)
+    assert "\u202e" not in page.read_text()
+
+
+@pytest.mark.parametrize("is_page", [False, True])
+def test_a_log_whose_name_is_no_utf_8_is_read(tmp_path: Path, *, is_page: bool) -> None:
+    log = tmp_path / os.fsdecode(b"caf\xe9.log")
+    log.write_text(text_line("FETCH", 1))
+    page = tmp_path / "report.html"
+    process = start("doctor", log, *(("--html", page) if is_page else ()))
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 1, "a client would break"
+    assert "would break" in out
+    assert page.exists() == is_page
 
 
 def test_counts_of_several_sources_are_added(command: Command, log: Path, tmp_path: Path) -> None:

@@ -107,5 +107,5 @@ def test_client_names_are_escaped_in_the_report(
         client.receive()
     ran = command("gateway", "--report", url, "--html", tmp_path / "old.html")
     assert ran.code == 0
-    assert "  <script>[red]\N{REPLACEMENT CHARACTER}[2J: Fetch v0\n" in ran.out
+    assert "  <script>[red]\\x1b[2J: Fetch v0\n" in ran.out
     assert "<script" not in (tmp_path / "old.html").read_text()

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from downconvert.cli.app import COMMANDS, app
+from tests.downconvert.doctor.test_request_log import text_line
 
 from .running import Command, interrupt, one_line, start, without_notice
 
@@ -116,6 +117,23 @@ def test_a_closed_output_is_not_an_error(segment: Path) -> None:
     assert process.wait(60) == 141
     assert not without_notice(process.stderr.read())
     process.stderr.close()
+
+
+def test_an_output_without_utf_8_shows_other_letters_escaped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    log = tmp_path / "kafka-request.log"
+    log.write_text(text_line("FETCH", 1, "caf\u00e9"))
+    process = start("doctor", log)
+    out, err = process.communicate(timeout=60)
+    assert "caf\\xe9, 10." in out
+    assert (process.returncode, without_notice(err)) == (1, "")
+
+
+def test_an_error_has_no_control_codes_for_the_terminal(command: Command, tmp_path: Path) -> None:
+    ran = command("dump", tmp_path / "\x1b[2J\udce9.log")
+    assert ran.err == f"downconvert: {tmp_path}/\\x1b[2J\\udce9.log: no such file\n"
 
 
 def test_ctrl_c_is_quiet(tmp_path: Path) -> None:

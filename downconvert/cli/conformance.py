@@ -18,6 +18,7 @@ from downconvert.conformance.rules import RULES
 from downconvert.conformance.score import Score, judge
 from downconvert.gateway.security import MECHANISMS, ClusterSecurity, Credentials, tls_context
 from downconvert.gateway.settings import SECRET_VARIABLE
+from records.logged import shown
 from records.units import format_count
 
 from .failure import CommandError
@@ -133,9 +134,10 @@ def _print(score: Score) -> None:
         print(f"{fault.rule}: {rule.what}")
         cases = format_count(len(fault.cases), "case")
         print(f"  Fetch {where(fault)}; {', '.join(fault.topics)}; {cases}")
-        print(f"  {fault.words}" + (f": {fault.shown}" if fault.shown else ""))
+        print(f"  {shown(fault.words)}" + (f": {fault.shown}" if fault.shown else ""))
         print(f"  hurts {rule.hurts}")
         print(f"  from {rule.source}")
-    for one in score.skipped:
-        print(f"not written: {one}")
+    for what, which in (("written", score.skipped), ("deleted", score.left)):
+        for one in which:
+            print(f"not {what}: {shown(one)}")
     print(f"{score.broker}: {verdict(score)} {again(score)}".rstrip())

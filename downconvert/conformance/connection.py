@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from struct import Struct
@@ -15,7 +16,8 @@ from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message, is_flexible
 from records.units import MiB
 
-TIMEOUT: Final = 30.0  # seconds, for an answer
+TIMEOUT: Final = 30.0  # seconds, for a whole answer
+TIMEOUT_MIN: Final = 0.001  # a socket does not wait at all with 0
 ANSWER_MAX: Final = 64 * MiB  # bytes
 CLIENT_ID: Final = "downconvert-conformance"
 _LENGTH: Final = Struct(">i")
@@ -24,6 +26,10 @@ _TLS_ALERT: Final = b"\x15\x03"  # sent by a listener with TLS to a client witho
 
 class ConformanceError(Exception):
     """The broker cannot be judged: it does not answer, or refuses requests needed for writing."""
+
+
+class SilentError(ConformanceError):
+    """A request was not answered in time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,20 +83,25 @@ class Connection:
         frame = encode("RequestHeader", 2 if flexible else 1, header)
         frame += encode(f"{api.name}Request", version, body)
         try:
+            self._socket.settimeout(TIMEOUT)
             self._socket.sendall(_LENGTH.pack(len(frame)) + frame)
-            length = self._take(_LENGTH.size)
+            deadline = time.monotonic() + TIMEOUT
+            length = self._take(_LENGTH.size, deadline)
             if length.startswith(_TLS_ALERT):
                 raise ConformanceError(f"{self.name}: it speaks TLS, and was asked without")
             (size,) = _LENGTH.unpack(length)
             if not 4 <= size <= ANSWER_MAX:
                 raise ConformanceError(f"{self.name}: an answer of {size} bytes")
-            cursor = Cursor(memoryview(self._take(size)))
+            cursor = Cursor(memoryview(self._take(size, deadline)))
             # ApiVersions is answered with the oldest header, for clients that do not know newer.
             has_tags = flexible and api is not ApiKey.ApiVersions
             start = reader("ResponseHeader", 1 if has_tags else 0)(cursor)
             if start.correlation_id != self._correlation_id:
                 raise ConformanceError(f"{self.name}: an answer to another request")
             answer: Message = reader(f"{api.name}Response", version)(cursor)
+        except TimeoutError:
+            words = f"{api.name} v{version}: no answer within {TIMEOUT:g} s"
+            raise SilentError(f"{self.name}: {words}") from None
         except (OSError, EOFError) as error:
             words = f"{api.name} v{version}: {error}"
             if isinstance(error, EOFError) and not (self._has_login or api is ApiKey.ApiVersions):
@@ -113,9 +124,10 @@ class Connection:
         except AuthenticationError as error:
             raise ConformanceError(f"{self.name}: {error}") from None
 
-    def _take(self, size: int) -> bytes:
+    def _take(self, size: int, deadline: float) -> bytes:
         taken = bytearray()
         while len(taken) < size:
+            self._socket.settimeout(max(deadline - time.monotonic(), TIMEOUT_MIN))
             piece = self._socket.recv(min(size - len(taken), MiB))
             if not piece:
                 raise EOFError("it closed the connection")

@@ -15,7 +15,7 @@ from records.batch import BatchHeader
 from records.batches.reader import read_batch
 from records.formats import PREFIX, V0, V1, V2
 
-from .connection import ConformanceError
+from .connection import ConformanceError, SilentError
 from .fetching import LARGE, fetch
 from .plans import Plan
 from .writing import Cluster, Written
@@ -49,15 +49,22 @@ class Case:
 
 
 def cases(cluster: Cluster, written: Written) -> Iterator[Case]:
-    """The topic in each offered version, with each limit."""
+    """The topic in each offered version, with each limit. A version is not asked again after it got
+    no answer in time. ConformanceError: the broker has gone."""
     first = written.first_size
     for version in cluster.offers(ApiKey.Fetch):
         # Old formats are larger: the first batch fits into twice its size, and 1 KB.
         for name, limit in (("1", 1), ("first batch", 2 * first + 1024), ("1 MiB", LARGE)):
             case = Case(written.plan.name, version, name)
+            if version in cluster.silent:
+                case.findings.append(Finding("answer", "not asked again, after no answer in time"))
+                yield case
+                continue
             try:
                 _Reading(cluster, written, case, limit).run()
             except ConformanceError as error:
+                if isinstance(error, SilentError):
+                    cluster.silent.add(version)
                 case.findings.append(Finding("answer", str(error)))
                 cluster.renew(written.leader)
             yield case

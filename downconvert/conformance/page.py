@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from downconvert.report.page import framed, write_page
+from records.logged import shown
 
 from .plans import PLANS
 from .rules import RULES, clients_of
@@ -52,6 +53,7 @@ def _sections(score: Score) -> Iterator[str]:
     yield '</tbody></table></section><section><h2>What was written</h2><ul class="facts">'
     yield from (f"<li><b>{plan.name}</b>: {escape(plan.what)}</li>" for plan in PLANS)
     yield from (f"<li>not written: {escape(one)}</li>" for one in score.skipped)
+    yield from (f"<li>not deleted: {escape(one)}</li>" for one in score.left)
     yield "</ul></section>"
 
 
@@ -67,13 +69,15 @@ def markdown(score: Score, title: str) -> Iterator[str]:
         yield "| --- | --- | --- | --- | --- | --- |"
     for fault in faults:
         topics = ", ".join(fault.topics)
-        cells = (fault.rule, where(fault), topics, str(len(fault.cases)), fault.words)
+        words = shown(fault.words).replace("|", "\\|")
+        cells = (fault.rule, where(fault), topics, str(len(fault.cases)), words)
         yield f"| {' | '.join(cells)} | {RULES[fault.rule].hurts} |"
     if faults:
         yield ""
-    for one in score.skipped:
-        yield f"Not written: {one}."
-        yield ""
+    for what, which in (("written", score.skipped), ("deleted", score.left)):
+        for one in which:
+            yield f"Not {what}: {shown(one)}."
+            yield ""
 
 
 def verdict(score: Score) -> str:

@@ -12,7 +12,7 @@ from downconvert.protocol.schemas import ApiKey
 from .connection import PLAIN, Access, ConformanceError
 from .fetching import unlike_its_plan
 from .judge import Case, cases
-from .plans import PLANS
+from .plans import PLANS, Plan
 from .rules import RULES
 from .writing import Cluster, RefusedError, Written
 
@@ -47,6 +47,7 @@ class Score:
     versions: range  # of Fetch that it offers
     cases: Sequence[Case]
     skipped: Sequence[str]  # topics that could not be written, and why
+    left: Sequence[str]  # topics that could not be deleted, and why
 
     @property
     def right(self) -> int:
@@ -87,6 +88,7 @@ class Score:
             "cases": len(self.cases),
             "again": round(self.again, 4),
             "skipped": list(self.skipped),
+            "left": list(self.left),
             "faults": [
                 {
                     "rule": fault.rule,
@@ -119,46 +121,70 @@ def judge(
     broker to compact a topic, after all others were judged. `step` is called with the progress.
     ConformanceError: nothing can be judged."""
     cluster = Cluster(host, port, access)
-    prefix = f"conformance-{secrets.token_hex(4)}"
     plans = [plan for plan in PLANS if not names or plan.name in names]
+    prefix = f"conformance-{secrets.token_hex(4)}"
     made: list[str] = []
-    found: list[Case] = []
     skipped: list[str] = []
+    left: list[str] = []
     try:
-        if not cluster.offers(ApiKey.Fetch) or not cluster.offers(ApiKey.Produce):
-            raise ConformanceError(f"{host}:{port}: it offers no Fetch, or no Produce")
-        later: list[Written] = []  # topics that are being compacted
-        for number, plan in enumerate(sorted(plans, key=lambda plan: not plan.is_compacted)):
-            step(plan.name, number, len(plans))
-            if plan.has_transactions and not cluster.has_transactions:
-                skipped.append(f"{plan.name}: the broker offers no transactions")
-                continue
-            made.append(f"{prefix}-{plan.name}")
-            try:
-                written = cluster.write(plan, made[-1])
-            except RefusedError as error:
-                skipped.append(f"{plan.name}: {error}")
-                continue
-            if plan.is_compacted:
-                later.append(written)
-            elif why := unlike_its_plan(cluster, written, 0):
-                skipped.append(f"{plan.name}: {why}")
-            else:
-                found += cases(cluster, written)
-        for written in later:
-            step(written.plan.name, len(plans) - 1, len(plans))
-            if why := unlike_its_plan(cluster, written, cleaner_seconds):
-                skipped.append(f"{written.plan.name}: {why}")
-            else:
-                found += cases(cluster, written)
-        if not found:
-            raise ConformanceError(f"{host}:{port}: nothing to judge: {'; '.join(skipped)}")
-        return Score(f"{host}:{port}", cluster.offers(ApiKey.Fetch), found, skipped)
-    finally:
         try:
+            if not cluster.offers(ApiKey.Fetch) or not cluster.offers(ApiKey.Produce):
+                raise ConformanceError(f"{host}:{port}: it offers no Fetch, or no Produce")
+            found = _judged(cluster, plans, prefix, made, skipped, cleaner_seconds, step)
+            if not found:
+                raise ConformanceError(f"{host}:{port}: nothing to judge: {'; '.join(skipped)}")
+        finally:  # after Ctrl-C too
             if made and not keep:
-                cluster.delete(made)
-        except ConformanceError as error:
-            skipped.append(f"the topics {prefix}-… are still there: {error}")
-        finally:
-            cluster.close()
+                left += _left(cluster, prefix, made)
+    except ConformanceError as error:
+        raise ConformanceError("; ".join((str(error), *left))) from None
+    finally:
+        cluster.close()
+    return Score(f"{host}:{port}", cluster.offers(ApiKey.Fetch), found, skipped, left)
+
+
+def _judged(
+    cluster: Cluster,
+    plans: Sequence[Plan],
+    prefix: str,
+    made: list[str],
+    skipped: list[str],
+    cleaner_seconds: float,
+    step: Step,
+) -> list[Case]:
+    """All cases. The names of the topics, and what could not be written, are added to the lists."""
+    found: list[Case] = []
+    later: list[Written] = []  # topics that are being compacted
+    for number, plan in enumerate(sorted(plans, key=lambda plan: not plan.is_compacted)):
+        step(plan.name, number, len(plans))
+        if plan.has_transactions and not cluster.has_transactions:
+            skipped.append(f"{plan.name}: the broker offers no transactions")
+            continue
+        made.append(f"{prefix}-{plan.name}")
+        try:
+            written = cluster.write(plan, made[-1])
+        except RefusedError as error:
+            skipped.append(f"{plan.name}: {error}")
+            continue
+        if plan.is_compacted:
+            later.append(written)
+        elif why := unlike_its_plan(cluster, written, 0):
+            skipped.append(f"{plan.name}: {why}")
+        else:
+            found += cases(cluster, written)
+    for written in later:
+        step(written.plan.name, len(plans) - 1, len(plans))
+        if why := unlike_its_plan(cluster, written, cleaner_seconds):
+            skipped.append(f"{written.plan.name}: {why}")
+        else:
+            found += cases(cluster, written)
+    return found
+
+
+def _left(cluster: Cluster, prefix: str, names: list[str]) -> list[str]:
+    """Deletes topics. Returns the reason if some are still there."""
+    try:
+        cluster.delete(names)
+    except ConformanceError as error:
+        return [f"topics {prefix}-… are still there: {error}"]
+    return []

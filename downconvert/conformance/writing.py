@@ -57,6 +57,7 @@ class Cluster:
         self._access = access
         self._first = Connection(host, port, access)
         self._connections: dict[tuple[str, int], Connection] = {}
+        self.silent: set[int] = set()  # versions of Fetch that were not answered once
         answer = self._first.ask(ApiKey.ApiVersions, 0, Message())
         self.versions = {
             one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys
@@ -73,8 +74,9 @@ class Cluster:
         return self._connections[address]
 
     def renew(self, address: tuple[str, int]) -> None:
-        """Drops a connection that the broker has closed."""
+        """Connects again, after a connection that was closed or had an invalid answer."""
         self._connections.pop(address).close()
+        self.at(address)
 
     def offers(self, api: ApiKey) -> range:
         """The versions that it offers and that are known here."""
@@ -116,8 +118,14 @@ class Cluster:
         return Written(plan, name, topic_id, leader, tuple(offsets), len(plan.batches[0].encoded()))
 
     def delete(self, names: list[str]) -> None:
-        """Deletes topics."""
-        self._ask(self._first, ApiKey.DeleteTopics, topic_names=names, timeout_ms=30_000)
+        """Deletes topics. ConformanceError: some are still there."""
+        answer = self._ask(self._first, ApiKey.DeleteTopics, topic_names=names, timeout_ms=30_000)
+        gone = (0, UNKNOWN_TOPIC)
+        left = [one for one in answer.responses if one.error_code not in gone]
+        if left:
+            raise ConformanceError(
+                ", ".join(f"{one.name} (error {one.error_code})" for one in left)
+            )
 
     def _ask(self, connection: Connection, api: ApiKey, **fields: object) -> Message:
         offered = self.offers(api)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from downconvert.conformance.connection import ConformanceError
+from downconvert.conformance.connection import ConformanceError, SilentError
 from downconvert.conformance.judge import Case, cases
 from downconvert.conformance.plans import Batch, Plan
 from downconvert.conformance.writing import Written
@@ -39,6 +39,7 @@ class Crooked:
     def __init__(self, version: int, answer: Answer) -> None:
         self.version = version
         self.answer = answer
+        self.silent = set[int]()
 
     def offers(self, _: ApiKey) -> range:
         return range(self.version, self.version + 1)
@@ -156,3 +157,21 @@ def test_a_bomb_takes_no_memory() -> None:
     """Records that nobody sent are not kept, and one that is larger than any sent is damage."""
     bomb = log(2, codec=Codec.GZIP, records=(Record(0, 1, value=bytes(40_000_000)),))
     assert "damage" in rules(judged(4, lambda _v, _o, _l: (bomb, 0)))
+
+
+def test_a_version_without_an_answer_in_time_is_asked_once() -> None:
+    """Thirty seconds for each topic and limit would be hours."""
+    asked = 0
+
+    def silent(_version: int, _offset: int, _limit: int) -> tuple[bytes, int]:
+        nonlocal asked
+        asked += 1
+        raise SilentError("b:1: Fetch v1: no answer within 30 s")
+
+    crooked: Any = Crooked(1, silent)
+    found = [*cases(crooked, WRITTEN), *cases(crooked, WRITTEN)]
+    assert [rules(case) for case in found] == [{"answer"}] * 6
+    assert asked == 1
+    crooked.version = 2
+    assert len(list(cases(crooked, WRITTEN))) == 3
+    assert asked == 2, "another version is asked"

@@ -1,0 +1,82 @@
+"""Answers that a connection takes, and those that it does not wait for."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from socket import create_server, socket
+
+import pytest
+
+from downconvert.conformance import connection
+from downconvert.conformance.connection import ConformanceError, Connection, SilentError
+from downconvert.protocol.schemas import ApiKey, Message
+from tests.ports import LOOPBACK
+
+TIMEOUT = 0.3  # seconds
+
+
+@contextmanager
+def broker(answer: Callable[[socket], None]) -> Iterator[Connection]:
+    """A connection to a server that answers the first request so."""
+
+    def serve(listener: socket) -> None:
+        client, _ = listener.accept()
+        with client, suppress(OSError):
+            client.recv(4096)
+            answer(client)
+
+    with create_server((LOOPBACK, 0)) as listener:
+        thread = threading.Thread(target=serve, args=(listener,))
+        thread.start()
+        with closing(Connection(LOOPBACK, listener.getsockname()[1])) as connected:
+            yield connected
+        thread.join()
+
+
+def ask(connected: Connection) -> Message:
+    return connected.ask(ApiKey.ApiVersions, 0, Message())
+
+
+def drip(client: socket) -> None:
+    for byte in (1000).to_bytes(4) + bytes(1000):
+        client.sendall(bytes([byte]))
+        time.sleep(TIMEOUT / 10)
+
+
+def test_an_answer_that_comes_byte_by_byte_has_no_longer_time_than_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "TIMEOUT", TIMEOUT)
+    with broker(drip) as connected, pytest.raises(SilentError, match="no answer within"):
+        ask(connected)
+
+
+def test_an_answer_is_taken_in_pieces() -> None:
+    def halves(client: socket) -> None:
+        frame = (10).to_bytes(4) + (1).to_bytes(4) + bytes(6)
+        client.sendall(frame[:7])
+        time.sleep(0.05)
+        client.sendall(frame[7:])
+
+    with broker(halves) as connected:
+        assert ask(connected).api_keys == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"", "it closed the connection"),
+        (b"\x15\x03\x03\0", "it speaks TLS, and was asked without"),
+        ((3).to_bytes(4), "an answer of 3 bytes"),
+        ((2**31 - 1).to_bytes(4), "an answer of 2147483647 bytes"),
+        ((10).to_bytes(4) + (7).to_bytes(4) + bytes(6), "an answer to another request"),
+        ((6).to_bytes(4) + (1).to_bytes(4) + bytes(2), "its answer to ApiVersions v0 cannot be"),
+    ],
+)
+def test_an_invalid_answer_is_named(answer: bytes, words: str) -> None:
+    with (
+        broker(lambda client: client.sendall(answer)) as connected,
+        pytest.raises(ConformanceError, match=words),
+    ):
+        ask(connected)

@@ -4,6 +4,7 @@ A page is made anew for each request. Not here: the list of pages (metrics_serve
 gateway's observing.py)."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from socket import socket
@@ -117,6 +118,11 @@ class _Server(ThreadingMixIn, WSGIServer):
         except OSError:
             sleep(POLL_SECONDS)  # a client that cannot be accepted stays ready to be
             raise
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Prints a defect. A client that sends no request in time, or goes away, is none."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(WSGIRequestHandler):

@@ -1,6 +1,7 @@
 """The page of metrics, and the server of pages."""
 
 import socket
+import struct
 import time
 from socketserver import TCPServer
 from typing import Any
@@ -62,3 +63,22 @@ def test_a_client_that_cannot_be_accepted_is_tried_a_few_times_and_served_later(
         client.settimeout(10.0)
         with client.makefile("rb") as answer:
             assert answer.read().endswith(b"here")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HT", b"GET / HTTP/1.0\r\nA: b"])
+def test_a_client_that_sends_no_whole_request_leaves_no_line_in_the_log(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A health check by TCP, a port scan, or a browser's connection in advance."""
+    monkeypatch.setattr("downconvert.serving.pages._Handler.timeout", 0.1)
+    with Pages("127.0.0.1", 0, {"/": text_page(lambda: "here")}) as pages:
+        for is_reset in (False, True):
+            with socket.create_connection((pages.where.host, pages.where.port)) as client:
+                client.sendall(sent)
+                if is_reset:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                else:
+                    client.settimeout(10.0)
+                    assert b"here" not in client.recv(1000), "closed, or refused"
+        time.sleep(0.3)
+    assert capfd.readouterr().err == ""

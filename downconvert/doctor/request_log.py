@@ -41,6 +41,7 @@ _SOFTWARE: Final = re.compile(
     r"clientInformation:ClientInformation\(softwareName=([^,()]*), softwareVersion=([^,()]*)\)"
 )
 _TIME: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)")
+_ESCAPED: Final = re.compile(r"\\(.)")
 _DECODER: Final = json.JSONDecoder()
 
 
@@ -82,7 +83,8 @@ class RequestLog:
             return
         when = _time(text)
         if text.lstrip().startswith("{"):
-            text = _message(text) or text
+            # A line that was cut is no JSON, but its message is still escaped once.
+            text = _message(text) or _ESCAPED.sub(r"\1", text)
         start = text.find(MARK) + len(MARK)
         is_json = text.startswith("{", start)
         if is_json and '"isForwarded":true' in text[start : start + 50]:

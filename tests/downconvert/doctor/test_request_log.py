@@ -89,6 +89,17 @@ def test_a_line_of_any_length_is_read_by_its_ends() -> None:
     assert not log.problems.counts
 
 
+def test_a_long_line_inside_a_line_of_json_is_read_by_its_ends() -> None:
+    """A fetch of a thousand partitions, where a layout writes JSON."""
+    trap = '","connection":"1.1.1.1:1-6.6.6.6:1-1"}'
+    long = json_line(trap).replace('"topics":[]', '"topics":[' + '{"topic":"t"},' * 100_000 + "0]")
+    line = json.dumps({"ts": "2024-01-31T12:00:00Z", "message": long.split("DEBUG ")[1]})
+    log = RequestLog()
+    [found] = read(log, line.encode())
+    assert (found.client_id, found.address, found.when) == (trap, "10.0.0.2", WHEN_2024)
+    assert not log.problems.counts
+
+
 def test_forwarded_requests_are_counted_where_they_were_sent_from() -> None:
     assert not read(RequestLog(), json_line(forwarded=True).encode())
 

@@ -3,6 +3,7 @@
 Not here: the workload's options (workload.py), the contents of records (values.py)."""
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from errno import ENOTDIR
 from pathlib import Path
 from random import Random
@@ -38,7 +39,7 @@ def generate(
         raise NotADirectoryError(ENOTDIR, "is not a directory", str(directory))
     directory.mkdir(parents=True, exist_ok=True)
     if any(directory.glob("*.log")):
-        raise FileExistsError(f"{directory} holds segments already")
+        raise FileExistsError(f"{directory} holds segments already: name an empty directory")
     random = Random(repr(("segments", workload.seed)))
     codecs = [Codec[workload.codec.upper()]] if workload.codec != MIXED else list(Codec)
     paths: list[Path] = []
@@ -62,7 +63,8 @@ def generate(
                 write_indexes(records, directory, int(path.stem), DISK, LogConfig())
     except BaseException:  # Ctrl-C too: leftover files would stop the next run
         if file is not None:
-            file.close()
+            with suppress(OSError):  # the disk is still full
+                file.close()
         for path in paths:
             for left in directory.glob(f"{path.stem}.*"):
                 left.unlink()

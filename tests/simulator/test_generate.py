@@ -1,6 +1,7 @@
 """Generated segments are valid, and the same line makes the same ones."""
 
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 
@@ -104,3 +105,15 @@ def test_a_file_in_place_of_the_directory_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="is not a directory"):
         generate(Workload.parse("size=1KiB"), tmp_path / "file")
+
+
+def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
+    """What is left in the buffer cannot be written when the file is closed, either."""
+    soft, hard = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (20 * KiB, hard))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            generate(Workload.parse("size=64KiB,segment=64KiB"), tmp_path)
+    finally:
+        setrlimit(RLIMIT_FSIZE, (soft, hard))
+    assert not list(tmp_path.iterdir())

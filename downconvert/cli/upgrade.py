@@ -3,6 +3,8 @@
 Not here: the upgrade (storage)."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from time import perf_counter
@@ -10,11 +12,17 @@ from time import perf_counter
 import click
 
 from downconvert.storage import LogDir
-from downconvert.storage.cleaning.upgrade_log import Upgrade, survey_upgrade, upgrade_in_place
+from downconvert.storage.cleaning.upgrade_log import (
+    IN_WORK_SUFFIX,
+    Upgrade,
+    survey_upgrade,
+    upgrade_in_place,
+)
 from downconvert.storage.cleaning.upgrade_log import upgrade as upgrade_into
+from records import RecordsError
 from records.units import format_count, format_seconds, format_size
 
-from .failure import CommandError, no_partitions
+from .failure import CommandError, in_words, no_partitions
 from .grid import grid, print_table
 from .terminal import name_the_backend, progress
 
@@ -62,9 +70,12 @@ def upgrade(
         if dry_run:
             done, where = survey_upgrade(source, note), "nothing was written"
         elif target is not None:
-            done, where = upgrade_into(source, target, note=note), f"the result is in {target}"
+            with _whole(target):
+                done = upgrade_into(source, target, note=note)
+            where = f"the result is in {target}"
         else:
-            done, kept = upgrade_in_place(source, note=note)
+            with _whole(Path(f"{source.resolve()}{IN_WORK_SUFFIX}")):
+                done, kept = upgrade_in_place(source, note=note)
             where = f"what was there is in {kept}"
     if as_json:
         click.echo(json.dumps(_as_json(done)))
@@ -77,6 +88,19 @@ def upgrade(
         f"{format_size(total.bytes_in)} to {format_size(total.bytes_out)}, "
         f"in {format_seconds(perf_counter() - started)}; {where}"
     )
+
+
+@contextmanager
+def _whole(target: Path) -> Iterator[None]:
+    """Names the directory that an upgrade left incomplete, because it stops the next one."""
+    was_there = target.exists()
+    try:
+        yield
+    except (OSError, RecordsError) as error:
+        if was_there or not target.exists():
+            raise
+        words = f"{in_words(error)}; {target} is incomplete: remove it before you try again"
+        raise CommandError(words) from None
 
 
 def _as_json(done: Upgrade) -> dict[str, object]:

@@ -1,6 +1,7 @@
 """`downconvert upgrade`: into another directory, in place, or dry."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,22 @@ def test_damage_is_one_line(log_dir: Path, tmp_path: Path, command: Command) -> 
     ran = command("upgrade", log_dir, tmp_path / "out")
     assert ran.code == 2
     assert "checksum does not match" in one_line(ran.err)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_an_upgrade_left_incomplete_is_named(
+    log_dir: Path, tmp_path: Path, command: Command, *, in_place: bool
+) -> None:
+    """It stops the next upgrade, and looks like a result."""
+    log = log_dir / "old-0" / NAME
+    good = log.read_bytes()
+    log.write_bytes(good[:-1] + b"\xff")
+    left = tmp_path / ("logs.upgraded" if in_place else "out")
+    arguments = ("upgrade", log_dir, "--in-place" if in_place else left)
+    ran = command(*arguments)
+    assert one_line(ran.err).endswith(f"; {left} is incomplete: remove it before you try again")
+    log.write_bytes(good)
+    again = command(*arguments)
+    assert one_line(again.err) == f"downconvert: {left} is already there"
+    shutil.rmtree(left)
+    assert command(*arguments).code == 0

@@ -113,7 +113,7 @@ def test_a_full_disk_leaves_no_file(tmp_path: Path) -> None:
     setrlimit(RLIMIT_FSIZE, (20 * KiB, hard))
     try:
         with pytest.raises(OSError, match="too large"):
-            generate(Workload.parse("size=64KiB,segment=64KiB"), tmp_path)
+            generate(Workload.parse("size=64KiB,segment=64KiB,batch=1KiB"), tmp_path)
     finally:
         setrlimit(RLIMIT_FSIZE, (soft, hard))
     assert not list(tmp_path.iterdir())

@@ -14,6 +14,8 @@ def main() -> int:
         from .app import run
 
         return run(sys.argv[1:])
+    except KeyboardInterrupt:  # while modules are loaded
+        return 130
     except ImportError as error:
         if error.name is None:  # records.backend: the requested kernel is missing
             words: str | None = str(error)

@@ -4,6 +4,7 @@ Not here: printing (app.py), the text for a missing package (extras.py)."""
 
 import errno
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 from .extras import words_for
@@ -50,6 +51,15 @@ def in_words(error: Exception) -> str | None:
         case MemoryError():
             return "out of memory"
     return None
+
+
+def need_directory(directory: Path) -> None:
+    """CommandError: there is no such directory."""
+    if directory.is_dir():
+        return
+    if directory.exists():
+        raise CommandError(f"{directory}: is not a directory; name the directory that it is in")
+    raise CommandError(f"{directory}: no such directory; the broker's log.dirs names it")
 
 
 def no_partitions(directory: object) -> CommandError:

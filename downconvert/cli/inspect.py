@@ -21,7 +21,7 @@ from records import Codec, RecordsError
 from records.units import format_count, format_seconds, format_size
 
 from .app import BAD_INPUT
-from .failure import CommandError, no_partitions, shortened
+from .failure import need_directory, no_partitions, shortened
 from .grid import grid, print_table
 from .terminal import name_the_backend, progress
 
@@ -65,8 +65,7 @@ def inspect(directory: Path, deep: bool, cost_to: int | None, as_json: bool) -> 
     downconvert inspect --deep --cost-to 1 /var/kafka
     downconvert inspect --json /var/kafka | jq '.topics.clicks'
     """
-    if not directory.is_dir():
-        raise CommandError(f"{directory}: is not a directory")
+    need_directory(directory)
     if deep or cost_to is not None:
         name_the_backend()
     topics: dict[str, Topic] = {}

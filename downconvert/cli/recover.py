@@ -17,7 +17,7 @@ from downconvert.storage.segments.segment_recovery import check_segment
 from records.units import format_count, format_size
 
 from .app import BAD_INPUT
-from .failure import CommandError, no_partitions, shortened
+from .failure import need_directory, no_partitions, shortened
 from .stopped import written_partition
 from .terminal import name_the_backend, progress
 
@@ -41,8 +41,7 @@ def recover(directory: Path, dry_run: bool, everything: bool, as_json: bool) -> 
     downconvert recover /var/kafka
     downconvert recover --everything /var/kafka/topic-0
     """
-    if not directory.is_dir():
-        raise CommandError(f"{directory}: is not a directory")
+    need_directory(directory)
     name_the_backend()
     reports = _surveyed(directory) if dry_run else _recovered(directory, everything)
     cut, offline = 0, 0

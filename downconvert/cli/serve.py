@@ -25,7 +25,7 @@ from downconvert.storage import Log, LogDir, LogInUseError
 from records.units import format_size
 
 from .config_file import ConfigFile, config_option, read
-from .failure import CommandError
+from .failure import CommandError, need_directory
 from .logs import level_of, show_logs
 from .open_files import allow_files
 from .serve_guard import GuardFiles
@@ -227,10 +227,7 @@ def serve(
     Ctrl-C or SIGTERM ends it after current responses are finished. SIGHUP reads users, rules and
     certificates again for later connections, and names the options of --config that need a restart.
     """
-    if not directory.is_dir():
-        raise CommandError(
-            f"{directory}: is not a directory; give a broker's log.dirs, or a copy of it"
-        )
+    need_directory(directory)
     if writable and follow:
         raise CommandError(
             "--follow is for a directory that another broker writes to: leave --writable out"

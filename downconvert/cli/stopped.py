@@ -13,7 +13,7 @@ import click
 from downconvert.storage import Log, LogConfig, LogDir
 from downconvert.storage.names import parse_partition
 
-from .failure import CommandError
+from .failure import CommandError, need_directory
 
 INTERNAL = "__"  # the prefix of brokers' own topics
 
@@ -37,8 +37,7 @@ def stopped_logs(
 
     A pattern matches brokers' own topics only if it begins with their prefix. CommandError: no such
     directory, or no such topic."""
-    if not directory.is_dir():
-        raise CommandError(f"{directory}: is not a directory")
+    need_directory(directory)
     if any(directory.glob("*.log")):
         path = written_partition(directory) if writable else directory.resolve()
         with Log.open(path, writable=writable, config=config) as log:

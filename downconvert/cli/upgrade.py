@@ -22,7 +22,7 @@ from downconvert.storage.cleaning.upgrade_log import upgrade as upgrade_into
 from records import RecordsError
 from records.units import format_count, format_seconds, format_size
 
-from .failure import CommandError, in_words, no_partitions
+from .failure import CommandError, in_words, need_directory, no_partitions
 from .grid import grid, print_table
 from .terminal import name_the_backend, progress
 
@@ -52,8 +52,7 @@ def upgrade(
         raise click.UsageError("say one of OUT, --in-place and --dry-run")
     if target is not None and not target.absolute().parent.is_dir():
         raise CommandError(f"{target}: there is no directory {target.parent} to write it to")
-    if not source.is_dir():
-        raise CommandError(f"{source}: is not a directory")
+    need_directory(source)
     if not any(source.glob("*.log")):
         with LogDir.open(source) as log_dir:
             if not log_dir.logs:

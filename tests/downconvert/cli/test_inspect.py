@@ -12,7 +12,7 @@ from records.batches.builder import build
 from records.record import Record
 
 from .conftest import batch
-from .running import Command
+from .running import Command, one_line
 
 
 @pytest.fixture
@@ -93,7 +93,15 @@ def test_an_unreadable_partition_is_reported_and_the_others_are_counted(
 
 def test_a_directory_is_needed(log_dir: Path, command: Command) -> None:
     ran = command("inspect", log_dir / "none")
-    assert (ran.code, ran.err) == (2, f"downconvert: {log_dir / 'none'}: is not a directory\n")
+    assert (ran.code, ran.err) == (
+        2,
+        f"downconvert: {log_dir / 'none'}: no such directory; the broker's log.dirs names it\n",
+    )
+    (log_dir / "file.log").write_text("")
+    ran = command("inspect", log_dir / "file.log")
+    assert one_line(ran.err).endswith(
+        "file.log: is not a directory; name the directory that it is in"
+    )
 
 
 def test_records_of_compressed_old_messages_are_counted_by_a_deep_look(

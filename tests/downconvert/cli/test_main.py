@@ -1,12 +1,15 @@
 """The command as a whole: help, usage errors, Ctrl-C, and a closed output."""
 
+import sys
 import time
 from collections.abc import Iterator
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 
 import click
 import pytest
 
+from downconvert.cli import main
 from downconvert.cli.app import COMMANDS, app
 from tests.downconvert.doctor.test_request_log import text_line
 
@@ -146,6 +149,16 @@ def test_ctrl_c_is_quiet(tmp_path: Path) -> None:
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out, without_notice(err)) == (130, "", "")
     assert not list(kept.iterdir())  # or the next run would find files in its way
+
+
+def test_ctrl_c_is_quiet_while_the_command_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(MetaPathFinder):
+        def find_spec(self, *_: object) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "downconvert.cli.app")
+    monkeypatch.setattr("sys.meta_path", [Interrupted()])
+    assert main() == 130
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from typing import Self
 from records.errors import RecordsError
 from records.files.source import Records
 
+from .converter import Converter
 from .plan import Steps, at_once, planning
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
@@ -89,10 +90,22 @@ class LazyDownConvertRecords:
         return self._plan.size
 
     @property
-    def head(self) -> memoryview | None:
-        """How it begins, if that has been made. None: it is made while it is sent."""
+    def is_held(self) -> bool:
+        """Whether all messages have been made. Sending them converts nothing then."""
+        return self._plan.is_held
+
+    def head(self) -> memoryview:
+        """How it begins: some messages, or a part of a large one. They are converted for that,
+        unless they are held. Empty if nothing is kept, even if an estimate promises bytes. Raises
+        the errors of a send."""
         held = self._plan.held
-        return None if held is None or self._plan.held_from else memoryview(held.messages)
+        if held is not None and self._plan.is_held:
+            return memoryview(held.messages)
+        converter = Converter(self._records, self._request)
+        try:
+            return memoryview(bytes(next(converter.messages(self._records.size), b"")))
+        finally:
+            converter.release()
 
     @property
     def is_whole(self) -> bool:

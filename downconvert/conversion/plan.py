@@ -63,6 +63,11 @@ class Plan:
     cuts_no_message: bool = True
     is_whole: bool = True
 
+    @property
+    def is_held(self) -> bool:
+        """Whether all messages have been made."""
+        return self.held is not None and not self.held_from
+
 
 def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
     """A plan, in steps. Raises RecordsError if there is nothing good before the first damage or

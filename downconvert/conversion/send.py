@@ -79,7 +79,7 @@ class LazyDownConvertSend:
         self._error: BaseException | None = None
         self._made = held = plan.held  # counts against the budget until all of it is sent
         self._held = memoryview(b"" if held is None else held.messages)  # not in a piece yet
-        if held is None or plan.held_from:
+        if not plan.is_held:
             self._converter = Converter(records, request)
             self._ends = ends(records, request, plan)
         else:

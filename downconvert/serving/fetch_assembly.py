@@ -10,7 +10,6 @@ reading a log (reading.py)."""
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.storage import OffsetOutOfRangeError, StorageError
 from records import (
@@ -33,23 +32,10 @@ JOINED_SIZE_MAX: Final = 64 * KiB
 LOOKED_AT_MAX: Final = MiB
 
 
-def head_of(
-    converted: LazyDownConvertRecords,
-    records: Records,
-    magic: int,
-    offset: int,
-    policy: ConversionPolicy,
-) -> bytes | memoryview:
-    """The first bytes of a converted range. The other arguments are those that it was made of.
-    Empty if it converts to nothing, even if an estimate promises bytes."""
-    head = converted.head
-    return next(convert(records, magic, offset, policy), b"") if head is None else head
-
-
 def hard_size(
     size: int,
     limit: int | None,
-    head: Callable[[], bytes | memoryview],
+    head: Callable[[], memoryview],
     first: BatchHeader | None = None,
 ) -> int | None:
     """How much of a converted range of `size` bytes is sent under a hard limit, like that of a

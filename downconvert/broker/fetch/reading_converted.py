@@ -25,7 +25,6 @@ from downconvert.serving.fetch_assembly import (
     end_offset_of,
     hard_size,
     has_record_from,
-    head_of,
     may_join_next,
 )
 from downconvert.serving.planning_slots import PlanningSlots, Wake
@@ -158,9 +157,8 @@ class _Conversion:
 
     def _alone(self, converted: LazyDownConvertRecords, records: FileRecords) -> Reading:
         """A range that is not shared, and the following ranges."""
-        head = partial(head_of, converted, records, self.magic, self.offset, self.policy)
-        first = _plain_first(records, self.offset) if converted.head is None else None
-        size_max = hard_size(converted.size, self.limits.room, head, first)
+        first = None if converted.is_held else _plain_first(records, self.offset)
+        size_max = hard_size(converted.size, self.limits.room, converted.head, first)
         sends, size = list[Send]([converted.to_send(size_max)]), records.size
         if converted.is_whole and size_max is None:
             size += yield from self._join(records, sends)

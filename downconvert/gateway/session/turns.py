@@ -13,13 +13,13 @@ Not here: the thread that runs a turn (conversion_pool.py)."""
 from collections import deque
 from collections.abc import Generator
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final, TypeVar
 
 from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords
 from downconvert.conversion.engine import COMPRESSED_WEIGHT
 from downconvert.conversion.plan import Steps
-from downconvert.serving.fetch_assembly import hard_size, head_of
+from downconvert.serving.fetch_assembly import hard_size
 from records import FileRecords, MemoryRecords, RecordsError
 from records.files.sends import Send
 
@@ -154,9 +154,8 @@ class Converted:
                 return
             size = found.size
             if limit is not None:
-                head = partial(head_of, found, part, magic, offset, policy)
                 is_first = self._is_first and not self.sends
-                first = hard_size(size, limit, head) if is_first else None
+                first = hard_size(size, limit, found.head) if is_first else None
                 size = first or min(size, max(limit, 0))
                 limit -= size
             is_cut = size < found.size

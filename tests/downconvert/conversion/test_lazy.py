@@ -2,7 +2,8 @@
 
 import pytest
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert import AbortedTransaction, ConversionPolicy, LazyDownConvertRecords, convert
+from downconvert.conversion import made
 from records import (
     Codec,
     ControlRecordType,
@@ -156,13 +157,47 @@ def test_unknown_target_formats_are_refused():
 
 
 def test_the_head_of_a_response_is_how_it_begins():
-    """A response that begins with plain messages has no head, because those are made later."""
+    """Plain messages of a large response are made when it is sent."""
     plain = b"".join(one(n, value=b"v" * 10_000) for n in range(20))
     recompressed = one(20, Codec.ZSTD)
-    for data, is_made in ((recompressed, True), (plain + recompressed, False), (plain, False)):
+    for data, is_held in ((recompressed, True), (plain + recompressed, False), (plain, False)):
         lazy = LazyDownConvertRecords(MemoryRecords(data), 1)
-        assert (lazy.head is not None) == is_made
-        assert sent(lazy.to_send()).startswith(lazy.head or b"")
+        assert lazy.is_held == is_held
+        assert lazy.head()
+        assert sent(lazy.to_send()).startswith(lazy.head())
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_a_response_that_could_not_be_held_begins_as_it_is_sent(codec, monkeypatch):
+    monkeypatch.setattr(made.budget, "left", 0)
+    lazy = LazyDownConvertRecords(MemoryRecords(one(0, codec) + one(1, codec)), 1)
+    assert not lazy.is_held
+    assert lazy.head()
+    assert sent(lazy.to_send()).startswith(lazy.head())
+
+
+@pytest.mark.parametrize("count", [1, 20])
+def test_the_head_of_a_response_has_no_aborted_records(count):
+    """It is held for one batch, and made for more of them."""
+    of_7 = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    aborted = build([Record(0, 5, value=b"aborted")], magic=2, **of_7)
+    end = build_marker(ControlRecordType.ABORT, offset=1, timestamp=5, producer_id=7)
+    committed = b"".join(one(2 + n, value=b"v" * 10_000) for n in range(count))
+    policy = ConversionPolicy(isolation="read_committed")
+    log = MemoryRecords(aborted + end + committed)
+    lazy = LazyDownConvertRecords(log, 1, 0, policy, aborted=[AbortedTransaction(7, 0)])
+    assert lazy.is_held == (count == 1)
+    assert lazy.head()
+    assert sent(lazy.to_send()).startswith(lazy.head())
+
+
+def test_an_estimate_of_records_that_convert_to_nothing_has_an_empty_head():
+    policy = ConversionPolicy(size="estimate")
+    lazy = LazyDownConvertRecords(
+        MemoryRecords(build_empty(base_offset=0, last_offset=3)), 1, 0, policy
+    )
+    assert lazy.size > 0
+    assert not lazy.head()
 
 
 def test_a_marker_with_a_refused_codec_does_not_end_an_estimate():

@@ -341,6 +341,6 @@ def test_compressed_batches_that_become_plain_messages_are_measured_to_their_end
     )
     policy = ConversionPolicy(recode={"gzip": "none"})
     lazy = LazyDownConvertRecords(log, 1, 0, policy)
-    assert (lazy.is_whole, lazy.head, lazy.to_send().converts) == (True, None, True)
+    assert (lazy.is_whole, lazy.is_held, lazy.to_send().converts) == (True, False, True)
     assert lazy.size > 10 * 200 * KiB > plan.ENOUGH
     assert sent(lazy.to_send()) == eager(log, 1, 0, policy)

@@ -4,15 +4,14 @@ If the file was truncated since the client asked, its answer may fail, or end ea
 
 Not here: what is in an answer (world.py)."""
 
-from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 from downconvert import LazyDownConvertRecords
 from downconvert.conversion.plan import Steps
 from downconvert.conversion.send import LazyDownConvertSend
-from downconvert.serving.fetch_assembly import hard_size, head_of
-from records import CorruptRecordsError, MemoryRecords
+from downconvert.serving.fetch_assembly import hard_size
+from records import CorruptRecordsError
 
 from .channels import Channel, Taken, any_channel
 from .clients import Asks
@@ -123,9 +122,7 @@ class Client:
         asks = self._asks
         if asks.hard is None:
             return None
-        records = MemoryRecords(self._world.bytes_of(self._position, self._size))
-        head = partial(head_of, lazy, records, asks.to_magic, self._offset, asks.policy)
-        return hard_size(lazy.size, asks.hard, head)
+        return hard_size(lazy.size, asks.hard, lazy.head)
 
     def _take(self, send: LazyDownConvertSend) -> None:
         self._idle += 1

@@ -4,8 +4,7 @@ from io import BytesIO
 
 import pytest
 
-from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
-from downconvert.conversion import made
+from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.protocol.errors import ApiError, ErrorCode
 from downconvert.serving.fetch_assembly import (
     JOINED_SIZE_MAX,
@@ -13,7 +12,6 @@ from downconvert.serving.fetch_assembly import (
     error_code_of,
     first_visible,
     hard_size,
-    head_of,
     may_join_next,
 )
 from downconvert.storage import OffsetOutOfRangeError, StorageError
@@ -41,29 +39,6 @@ def sent(send: Send) -> bytes:
     while not send.completed:
         send.write_to(channel)
     return channel.getvalue()
-
-
-@pytest.mark.parametrize("budget", [0, 1 << 20])
-@pytest.mark.parametrize("data", [PLAIN, PACKED])
-def test_how_a_range_begins_is_known_whether_it_is_held_or_not(
-    data: bytes, budget: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(made.budget, "left", budget)
-    records = MemoryRecords(data)
-    expected = b"".join(bytes(piece) for piece in convert(records, 1, 1, POLICY))
-    converted = LazyDownConvertRecords(records, 1, 1, POLICY)
-    assert (converted.head is None) == (not budget)
-    head = bytes(head_of(converted, records, 1, 1, POLICY))
-    assert expected.startswith(head)
-    assert head
-
-
-def test_a_large_range_whose_last_messages_alone_are_held_begins_as_it_is_sent() -> None:
-    plain = b"".join(batch(offset, size=10_000) for offset in range(20))
-    records = MemoryRecords(plain + batch(20, 21, codec=Codec.GZIP))
-    converted = LazyDownConvertRecords(records, 1, 0, POLICY)
-    expected = b"".join(bytes(piece) for piece in convert(records, 1, 0, POLICY))
-    assert expected.startswith(bytes(head_of(converted, records, 1, 0, POLICY)))
 
 
 def test_where_reading_goes_on() -> None:
@@ -157,4 +132,4 @@ def test_an_estimate_of_what_converts_to_nothing_is_cut_at_a_hard_limit() -> Non
     policy = ConversionPolicy(size="estimate")
     lazy = LazyDownConvertRecords(records, 1, 0, policy)
     assert lazy.size > 1
-    assert hard_size(lazy.size, 1, lambda: head_of(lazy, records, 1, 0, policy)) == 1
+    assert hard_size(lazy.size, 1, lazy.head) == 1

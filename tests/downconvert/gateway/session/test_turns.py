@@ -6,11 +6,20 @@ from random import Random
 
 import pytest
 
-from downconvert import ConversionPolicy
+from downconvert import AbortedTransaction, ConversionPolicy
 from downconvert.conversion import made
 from downconvert.gateway.session.exchanges import TURN_SIZE, Turn
 from downconvert.gateway.session.turns import PLANS_MAX, WORK_A_TURN, Converted, Parts, in_turns
-from records import Codec, MemoryRecords, Record, RecordsError, build
+from records import (
+    Codec,
+    ControlRecordType,
+    MemoryRecords,
+    Record,
+    RecordsError,
+    build,
+    build_marker,
+    read,
+)
 
 TURNS = 5
 SEED = 4_117
@@ -62,6 +71,28 @@ def test_a_range_becomes_the_same_where_it_is_held_and_where_it_is_made_again(
         with monkeypatch.context() as patch:
             patch.setattr(made.budget, "left", 0)
             assert held == converted(data, magic, offset, limit), f"log {number}"
+
+
+@pytest.mark.parametrize("budget", [0, 1 << 20])
+def test_under_a_hard_limit_the_first_committed_message_is_whole(
+    budget: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The aborted message before it is smaller than the limit."""
+    monkeypatch.setattr(made.budget, "left", budget)
+    of_7 = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    aborted = build([Record(0, 7, value=b"aborted")], magic=2, **of_7)  # type: ignore[arg-type]
+    end = build_marker(ControlRecordType.ABORT, offset=1, timestamp=7, producer_id=7)
+    records = [Record(2 + n, 7, value=bytes(1000)) for n in range(10)]
+    data = aborted + end + build(records, magic=2)
+    found, channel = Converted(), BytesIO()
+    policy = ConversionPolicy(isolation="read_committed")
+    parts = Parts(MemoryRecords(data), 0)
+    for _ in found.convert(parts, 1, 0, policy, [AbortedTransaction(7, 0)], limit=500):
+        pass
+    (send,) = found.sends
+    while not send.completed:
+        send.write_to(channel)
+    assert [each.offset for each in read(MemoryRecords(channel.getvalue()))] == [2]
 
 
 def planned(under_way: set[int], number: int) -> Generator[Turn, None, int]:

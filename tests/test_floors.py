@@ -98,7 +98,7 @@ CLOCKS: Final = {"time", "sched", "signal"}
 WORLD: Final = SOCKETS | THREADS | CLOCKS
 STILL: Final = LIBRARY | STORED
 HARMLESS: Final = {
-    ("downconvert/conversion/made.py", "threading.Lock()"),  # starts no thread
+    ("records/budget.py", "threading.Lock()"),  # starts no thread
     ("records/codecs/zstd.py", "threading.local"),  # starts no thread; keeps contexts apart
     ("records/logged.py", "threading.local"),  # starts no thread; keeps threads' fields apart
     # Logs of several threads share it.

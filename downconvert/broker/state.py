@@ -16,10 +16,10 @@ from downconvert.broker.transactions.markers import Markers
 from downconvert.broker.transactions.state_topic import StateTopic
 from downconvert.broker.transactions.sweep import Sweep
 from downconvert.protocol.schemas import ApiKey
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.planning_slots import PlanningSlots
 from downconvert.storage import LogDir
+from records.budget import MemoryBudget
 
 from .config import BrokerConfig
 from .fetch.chunk_budget import ChunkBudget

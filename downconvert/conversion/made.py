@@ -10,9 +10,9 @@ is used up, the same bytes are made again while they are sent.
 
 Not here: where a response ends (plan.py), sending (send.py)."""
 
-from threading import Lock
 from typing import Final, Self
 
+from records.budget import MemoryBudget
 from records.formats import PREFIX
 from records.kernel import Buffer
 from records.units import KiB, MiB
@@ -24,24 +24,7 @@ HELD_SIZE_MAX: Final = 1 * MiB  # bytes of one response; a larger one is made ag
 BUDGET: Final = 16 * MiB  # bytes of all responses together
 
 
-class _Budget:
-    def __init__(self, size: int) -> None:
-        self._lock = Lock()
-        self.left = size
-
-    def take(self, size: int) -> bool:
-        with self._lock:
-            if size > self.left:
-                return False
-            self.left -= size
-            return True
-
-    def release(self, size: int) -> None:
-        with self._lock:
-            self.left += size
-
-
-budget: Final = _Budget(BUDGET)
+budget: Final = MemoryBudget(BUDGET)
 
 
 class Held:

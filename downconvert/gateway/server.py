@@ -15,12 +15,12 @@ from downconvert.access.failed_logins import FailedLogins
 from downconvert.access.quotas import Quotas
 from downconvert.access.rights import ConfigError
 from downconvert.access.tokens import keep
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.lifecycle import Startable
 from downconvert.serving.limits import RequestMemory
 from downconvert.serving.line_budget import LineBudget
 from downconvert.serving.places import NoPlaceError, Place, Places
 from downconvert.serving.process_figures import cpu_seconds, free_bytes, resident_bytes
+from records.budget import MemoryBudget
 from records.logged import log_of
 
 from .audit import Audit

@@ -12,6 +12,7 @@ from typing import Any, Final, Self, TypeAlias
 
 from downconvert import AbortedTransaction, ConversionPolicy, ConversionStats, convert
 from records import RecordsError
+from records.budget import MemoryBudget
 from records.files.sends import PendingBytes
 from records.files.source import Records
 from records.units import KiB, MiB
@@ -22,37 +23,6 @@ BUFFERED_SIZE_MAX: Final = 4 * MiB
 WRITE_SIZE_MAX: Final = 64 * KiB  # so that other connections have their turns
 
 Take: TypeAlias = Callable[[int], bool]  # takes bytes of a budget; False: it has fewer left
-
-
-class MemoryBudget:
-    """The bytes that all responses of a broker together may hold. Thread-safe."""
-
-    __slots__ = ("_left", "_lock", "size")
-
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._left = size
-        self._lock = Lock()
-
-    @property
-    def left(self) -> int:
-        return self._left
-
-    @property
-    def held(self) -> int:
-        return self.size - self._left
-
-    def take(self, size: int) -> bool:
-        """Takes `size` bytes until they are released. False: fewer are left."""
-        with self._lock:
-            if size > self._left:
-                return False
-            self._left -= size
-            return True
-
-    def release(self, size: int) -> None:
-        with self._lock:
-            self._left += size
 
 
 class KeptBytes:

@@ -25,9 +25,13 @@ from typing import Final, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from downconvert import ConversionPolicy
-from downconvert.serving.buffered_send import BufferedConversion, MemoryBudget, NoMemoryError
+from downconvert.serving.buffered_send import (
+    BufferedConversion,
+    NoMemoryError,
+)
 from downconvert.serving.planning_slots import Wake
 from records import BatchHeader, FileRecords, RecordsError
+from records.budget import MemoryBudget
 from records.formats import V2
 from records.units import KiB
 

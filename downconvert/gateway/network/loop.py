@@ -25,10 +25,10 @@ from downconvert.gateway.session.shared import Shared
 from downconvert.gateway.topology import BOOTSTRAP, Address
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.line_budget import SECOND
 from downconvert.serving.places import Place, Places
 from downconvert.serving.trimming import Trimming
+from records.budget import MemoryBudget
 from records.logged import log_of, with_log_fields
 
 from .accepting import Accepting

@@ -20,8 +20,8 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.responses import milliseconds
 from downconvert.protocol.schemas import Message
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.system_errors import words_of
+from records.budget import MemoryBudget
 
 from .conversion_pool import ConversionPool
 from .ended import ConnectionEndedError, SilentBrokerError, UnreachableError

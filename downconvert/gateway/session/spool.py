@@ -13,8 +13,8 @@ from typing import Any, Final
 from downconvert.protocol.decoder import Cursor, reader
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import Message
-from downconvert.serving.buffered_send import MemoryBudget
 from records import FileRecords, MemoryRecords
+from records.budget import MemoryBudget
 from records.files.file_records import SharedFile
 from records.units import KiB
 

@@ -10,10 +10,10 @@ from downconvert import ConversionPolicy, LazyDownConvertRecords
 from downconvert.serving.buffered_send import (
     BufferedConversion,
     BufferedSend,
-    MemoryBudget,
     NoMemoryError,
 )
 from records import Codec, MemoryRecords, RecordsError
+from records.budget import MemoryBudget
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
 from tests.downconvert.broker.fetching import OLD_VERSIONS, broker_of, fetch, records_of

@@ -11,9 +11,9 @@ from downconvert import ConversionPolicy, convert
 from downconvert.broker.fetch.conversion_cache import ASKED_MAX, PLAIN_REACH, ConversionCache
 from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey, Converting, Place
 from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.planning_slots import Wake
 from records import Codec, FileRecords
+from records.budget import MemoryBudget
 from records.formats import V0, V1, V2
 from tests.downconvert.storage.logs import batch
 

@@ -9,10 +9,10 @@ import pytest
 from downconvert import ConversionPolicy
 from downconvert.broker.fetch.contribution import ReadLimits
 from downconvert.broker.fetch.conversion_cache import ConversionCache
-from downconvert.serving.buffered_send import MemoryBudget
 from records import (
     Codec,
 )
+from records.budget import MemoryBudget
 from records.files.sends import Send
 from tests.downconvert.broker.fetching import (
     broker_of,

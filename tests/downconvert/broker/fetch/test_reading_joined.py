@@ -17,7 +17,6 @@ from downconvert.broker.fetch.contribution import (
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.reading_converted import Reader, read_converted
 from downconvert.broker.partition import Partition
-from downconvert.serving.buffered_send import MemoryBudget
 from downconvert.serving.planning_slots import PlanningSlots
 from downconvert.storage import CorruptFileError
 from records import (
@@ -28,6 +27,7 @@ from records import (
     build,
     read,
 )
+from records.budget import MemoryBudget
 from tests.downconvert.broker.fetching import (
     broker_of,
 )

@@ -15,8 +15,11 @@ from downconvert.broker.fetch.conversion_cache import PLAIN_REACH, ConversionCac
 from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey
 from downconvert.broker.fetch.shared_range import Asker, Ends, SharedRange, take
 from downconvert.conversion import converter
-from downconvert.serving.buffered_send import BufferedConversion, MemoryBudget
+from downconvert.serving.buffered_send import (
+    BufferedConversion,
+)
 from records import Codec, FileRecords
+from records.budget import MemoryBudget
 from records.formats import BATCH_HEADER_SIZE, V1, V2
 from tests.damage import spliced
 from tests.downconvert.storage.logs import batch

@@ -7,8 +7,8 @@ from typing import Any, Self
 from downconvert import ConversionPolicy
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.shared_range import Asker, Ends, take
-from downconvert.serving.buffered_send import MemoryBudget
 from records import BatchHeader, FileRecords
+from records.budget import MemoryBudget
 from tests.downconvert.storage.logs import batch
 
 MiB = 1 << 20

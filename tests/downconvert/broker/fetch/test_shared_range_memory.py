@@ -9,8 +9,8 @@ from downconvert.broker.fetch import shared_range
 from downconvert.broker.fetch.conversion_cache import ConversionCache
 from downconvert.broker.fetch.converted_chunk import Chunk, ChunkKey
 from downconvert.broker.fetch.shared_range import Asker, take
-from downconvert.serving.buffered_send import MemoryBudget
 from records import Codec, FileRecords
+from records.budget import MemoryBudget
 from records.formats import V1
 from tests.downconvert.storage.logs import batch
 

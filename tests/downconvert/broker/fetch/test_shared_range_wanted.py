@@ -14,8 +14,11 @@ from downconvert.broker.fetch.conversion_cache import (
     ConversionCache,
 )
 from downconvert.broker.fetch.shared_range import Asker, Ends, take
-from downconvert.serving.buffered_send import BufferedConversion, MemoryBudget
+from downconvert.serving.buffered_send import (
+    BufferedConversion,
+)
 from records import Codec, FileRecords
+from records.budget import MemoryBudget
 from records.formats import BATCH_HEADER_SIZE
 from tests.damage import spliced
 from tests.downconvert.storage.logs import batch

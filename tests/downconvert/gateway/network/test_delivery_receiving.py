@@ -10,7 +10,7 @@ import pytest
 from downconvert.gateway.network.ended import ConnectionEndedError
 from downconvert.gateway.session.exchanges import HangUp
 from downconvert.gateway.session.spool import Spool
-from downconvert.serving.buffered_send import MemoryBudget
+from records.budget import MemoryBudget
 
 from .test_delivery_steps import Client, Pool, begun, delivery, replying
 

@@ -16,7 +16,7 @@ from downconvert.gateway.topology import Address
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.serving.buffered_send import MemoryBudget
+from records.budget import MemoryBudget
 from tests.downconvert.gateway.serving import LENGTH
 
 BROKER = Address("broker.test", 9092)

@@ -7,8 +7,8 @@ from downconvert.gateway.session.spool import MEMORY_MAX, Spool
 from downconvert.protocol.encoder import encode
 from downconvert.protocol.errors import BadRequestError
 from downconvert.protocol.schemas import Message
-from downconvert.serving.buffered_send import MemoryBudget
 from records import FileRecords, MemoryRecords
+from records.budget import MemoryBudget
 
 
 def response(records: bytes, version: int = 12) -> bytes:

@@ -7,7 +7,7 @@ unknown before it is made. So measuring ends there, and the caller continues by 
 Not here: the calls of the kernel (engine.py), the end of a conversion (plan.py), sending
 (send.py)."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from downconvert.conversion.streamed.compressed import CompressedEntry
@@ -46,6 +46,7 @@ from .engine import (
 from .policy import RESPONSE_SIZE_MAX
 from .request import Request
 from .stats import Counts
+from .steps import Steps
 
 BATCH, DAMAGE = int(Outcome.BATCH), int(Outcome.DAMAGE)
 GOES_ON: Final = CHANNEL, LIMIT  # the kernel could continue by itself
@@ -82,7 +83,7 @@ class Converter:
         self._engine = Engine(records, request)
         self._aborted: AbortedTransactions | None = None
         self._streamed: Streamed | None = None
-        self._item: Generator[int, None, None] | None = None  # the item that Python converts now
+        self._item: Steps[None] | None = None  # the item that Python converts now
         self._due: int | None = None  # the kernel's reason to stop, not decided yet
         self._largest = 0
         self.position = 0
@@ -162,9 +163,8 @@ class Converter:
 
     @property
     def buffer_bytes(self) -> int:
-        """The largest size that its buffers have had."""
-        streamed = 0 if self._streamed is None else self._streamed.buffer_bytes
-        return max(self._largest, streamed)
+        """The most bytes that its buffers have held at a time."""
+        return self._largest
 
     @property
     def work(self) -> int:
@@ -190,7 +190,7 @@ class Converter:
         if self._streamed is not None:
             self._streamed.release()
 
-    def _next_piece(self, item: Generator[int, None, None], target: Target) -> Progress | None:
+    def _next_piece(self, item: Steps[None], target: Target) -> Progress | None:
         """The next piece that Python converts. None at the end of the item."""
         assert self._streamed is not None
         size = next(item, None)
@@ -198,6 +198,7 @@ class Converter:
             self._item = None
             self.position = self._streamed.position
             return None
+        self._largest = max(self._largest, self._streamed.held_bytes)
         if target is COUNTED:
             return Progress(0, size, LIMIT)
         piece = self._streamed.ready[:size]

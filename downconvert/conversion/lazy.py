@@ -14,11 +14,12 @@ from records.errors import RecordsError
 from records.files.source import Records
 
 from .converter import Converter
-from .plan import Steps, at_once, planning
+from .plan import planning
 from .policy import AbortedTransaction, ConversionPolicy
 from .request import Request
 from .send import LazyDownConvertSend
 from .stats import Clock
+from .steps import Steps, at_once
 
 DEFAULT_POLICY = ConversionPolicy()
 

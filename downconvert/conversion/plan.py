@@ -11,9 +11,9 @@ connections continues the plan in a later turn.
 
 Not here: converting (converter.py), keeping the promise (send.py)."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar
+from typing import Final
 
 from records.errors import ClosedRecordsError, RecordsError
 from records.files.source import Records
@@ -27,11 +27,7 @@ from .policy import RESPONSE_SIZE_MAX
 from .request import Request
 from .rules import rules_for
 from .stats import Clock, Counts
-
-Found = TypeVar("Found")
-# Yields the work of each step: bytes that went through memory. Bytes compressed again count
-# several times.
-Steps: TypeAlias = Generator[int, None, Found]
+from .steps import Steps
 
 KAFKA_READ_SIZE_MAX: Final = 128 * KiB  # LazyDownConversionRecordsSend.MAX_READ_SIZE
 
@@ -79,16 +75,6 @@ def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
         if small is not None:
             return small
     return (yield from _exact(records, request, clock))
-
-
-def at_once(steps: Steps[Found]) -> Found:
-    """Runs all steps at once and returns their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: Found = end.value
-            return found
 
 
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:

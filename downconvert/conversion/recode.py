@@ -39,9 +39,9 @@ from records.units import KiB
 
 from .engine import COMPRESSED_WEIGHT
 from .failed import Failed
-from .plan import Steps, at_once
 from .policy import REFUSE
 from .send import CHANGED
+from .steps import Steps, at_once
 
 WINDOW_SIZE: Final = 64 * KiB  # bytes of compressed input, and of decompressed data
 BATCH_SIZE_MAX: Final = 32 << 20  # bytes of a batch that is held while it is sent

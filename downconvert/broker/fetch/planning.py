@@ -5,7 +5,7 @@ Not here: the steps (downconvert/conversion), the number of plans at a time (pla
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from downconvert.conversion.plan import Steps
+from downconvert.conversion.steps import Steps
 from downconvert.serving.planning_slots import PlanningSlots, Wake
 from records.units import MiB
 

@@ -7,9 +7,9 @@ it expands. The window moves forward only. A record larger than the window is re
 Not here: how a batch is opened (records.batches.compressed), converting the bytes
 (body_converter.py)."""
 
-from collections.abc import Generator
 from typing import Final
 
+from downconvert.conversion.steps import Steps
 from records.batches.compressed import (
     RUNS_PAST,
     STEP_SIZE,
@@ -48,7 +48,7 @@ class DecompressedBody(DecompressedWindow):
         size = min(self._chunk_size, self._compressed.size)
         return self._compressed.open(memoryview(bytearray(size)))
 
-    def replay(self, purpose: str, position: int) -> Generator[int, None, "Replay"]:
+    def replay(self, purpose: str, position: int) -> Steps["Replay"]:
         """Decompresses the batch once more and returns the bytes from a position on. Yields 0 after
         each step on the way there. Positions of one purpose only increase, so one decoder serves
         all its calls."""

@@ -14,12 +14,12 @@ from downconvert.conversion import buffers
 from downconvert.conversion.buffers import NO_BUFFER, NO_VIEW
 from downconvert.conversion.policy import RESPONSE_SIZE_MAX
 from downconvert.conversion.request import Request
+from downconvert.conversion.steps import Steps
 from records.errors import CorruptRecordsError, RecordsError
 from records.formats import MAGIC_AT, MESSAGE_OVERHEAD, V1, Codec
 from records.kernel import Outcome, Transcoder
 
 from .body import DecompressedBody
-from .large import Steps
 from .large_inner import InnerFormat, ScannedRecord, scan_inner
 from .output import Output
 from .wrapper import Wrapper
@@ -50,8 +50,6 @@ class BodyConverter:
         "_inner",
         "_inner_view",
         "_is_one_wrapper",
-        "_largest_inner",
-        "_largest_wrapper",
         "_level",
         "_limit",
         "_output",
@@ -74,13 +72,12 @@ class BodyConverter:
         self._inner_view = NO_VIEW
         self._limit = policy.wrapper_size_max or _UNLIMITED
         self._is_one_wrapper = policy.wrapper_size_max is None and not policy.split_at_gaps
-        self._largest_inner = self._largest_wrapper = 0
         self.wrapper_heads = 0  # bytes of all wrappers, without the messages inside
 
     @property
-    def buffer_bytes(self) -> int:
-        """The largest size that the buffer has had."""
-        return self._largest_inner + self._largest_wrapper
+    def held_bytes(self) -> int:
+        """The size of the buffer."""
+        return len(self._inner)
 
     def convert(self, body: DecompressedBody, codec: Codec, inner: InnerFormat) -> Iterator[int]:
         """Converts a body that the kernel has entered. Yields the sizes of pieces, 0 if a step made
@@ -90,7 +87,6 @@ class BodyConverter:
         if not self._inner:
             self._inner = buffers.take(self._capacity)
             self._inner_view = memoryview(self._inner)
-            self._largest_inner = self._capacity
         return self._wrapped(body, codec, inner)
 
     def release(self) -> None:
@@ -197,7 +193,6 @@ class BodyConverter:
         made = wrapper.close(last_offset, max_timestamp, transcoder.append_time)
         transcoder.start_wrapper()
         self.wrapper_heads += MESSAGE_OVERHEAD[made[MAGIC_AT]]
-        self._largest_wrapper = max(self._largest_wrapper, len(made))
         return self._output.emit_wrapper(made)
 
     # --- large records

@@ -7,13 +7,14 @@ are damaged. All ways make the same messages.
 Not here: converting the decompressed bytes (body_converter.py), the decision to convert
 (converter.py)."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from downconvert.conversion import buffers
 from downconvert.conversion.buffers import NO_BUFFER
 from downconvert.conversion.request import Request
 from downconvert.conversion.rules import rules_for
+from downconvert.conversion.steps import Steps
 from records.batches.compressed import CompressedBytes, DecompressedWindow
 from records.batches.inner_offsets import NO_MESSAGES, OffsetScan, offset_delta
 from records.batches.wrapper import value_range
@@ -32,7 +33,6 @@ from records.units import KiB
 
 from .body import DecompressedBody
 from .body_converter import BodyConverter
-from .large import Steps
 from .large_inner import InnerFormat
 from .output import Output
 from .window import LogWindow
@@ -62,15 +62,13 @@ class CompressedEntries:
         "_converter",
         "_decompressed",
         "_input",
-        "_largest_body",
-        "_largest_buffers",
-        "_largest_made",
         "_log",
         "_one_shot",
         "_output",
         "_request",
         "_source_bytes",
         "_transcoder",
+        "_whole_size",
         "_window",
         "_window_size",
         "has_compressed",
@@ -90,22 +88,19 @@ class CompressedEntries:
         self._output = output
         self._transcoder = transcoder
         self._window = self._input = NO_BUFFER
-        self._largest_buffers = 0
-        self._largest_body = 0
         self._converter: BodyConverter | None = None
         self._body: DecompressedBody | None = None  # the body that is read a window at a time
+        self._whole_size = 0  # bytes of the body that was decompressed at once
         self._decompressed = 0  # bytes of earlier bodies
         self._source_bytes = 0
         self._batches = 0  # converted before this entry
-        self._largest_made = 0
         self.has_compressed = False
 
     @property
-    def buffer_bytes(self) -> int:
-        """The largest size that buffers for compressed batches have had."""
-        converter = self._converter
-        streamed = 0 if converter is None else self._largest_body + converter.buffer_bytes
-        return self._largest_buffers + self._largest_made + streamed
+    def held_bytes(self) -> int:
+        """The size of the buffers for compressed batches."""
+        inner = 0 if self._converter is None else self._converter.held_bytes
+        return len(self._window) + len(self._input) + self._whole_size + inner
 
     def release(self) -> None:
         """Releases the buffers until the next entry."""
@@ -114,10 +109,6 @@ class CompressedEntries:
         self._window = self._input = NO_BUFFER
         if self._converter is not None:
             self._converter.release()
-
-    def _took_buffers(self) -> None:
-        held = len(self._window) + len(self._input)
-        self._largest_buffers = max(self._largest_buffers, held)
 
     @property
     def temporary_bytes(self) -> int:
@@ -130,7 +121,7 @@ class CompressedEntries:
         """Bytes decompressed a window at a time. Bytes decompressed twice count twice."""
         return self._decompressed + (self._body.decompressed if self._body else 0)
 
-    def convert(self, entry: CompressedEntry) -> Generator[int, None, None]:
+    def convert(self, entry: CompressedEntry) -> Steps[None]:
         """Converts an entry. Its head is in the log's window. Yields the sizes of pieces, 0 if a
         step made none."""
         self._log.item_size = entry.size
@@ -169,10 +160,7 @@ class CompressedEntries:
         source = self._compressed(0, entry.size)
         if source is None:
             return None
-        made = self._transcoder.recode(source, 0, entry.size, entry.target_codec)
-        if made is not None:
-            self._largest_made = max(self._largest_made, len(made))
-        return made
+        return self._transcoder.recode(source, 0, entry.size, entry.target_codec)
 
     def _one_by_one(self, made: bytes) -> Iterator[int]:
         at = 0
@@ -183,7 +171,7 @@ class CompressedEntries:
 
     def _finish(self, entry: CompressedEntry) -> None:
         self._transcoder.leave()
-        self._decompressed, self._body = self.decompressed, None
+        self._decompressed, self._body, self._whole_size = self.decompressed, None, 0
         if self._transcoder.totals[1] > self._batches:  # a record was kept
             self._source_bytes += entry.size
 
@@ -248,11 +236,10 @@ class CompressedEntries:
         if data is not None:
             whole = compressed.at_once(data, self._one_shot)
             if whole is not None:
-                self._largest_body = max(self._largest_body, len(whole))
+                self._whole_size = len(whole)
                 return DecompressedBody(compressed, whole, chunk_size, whole=True)
         if not self._window:
             self._window = buffers.take(self._window_size)
-            self._took_buffers()
         self._decompressed = self.decompressed
         self._body = DecompressedBody(compressed, self._window, chunk_size, whole=False)
         return self._body
@@ -267,7 +254,6 @@ class CompressedEntries:
             return log.view[start : start + size]
         if not self._input:
             self._input = buffers.take(self._one_shot)
-            self._took_buffers()
         window = memoryview(self._input)[:size]
         if log.records.read_into(window, log.position + begins) < size:
             return None

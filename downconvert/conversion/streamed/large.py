@@ -14,10 +14,11 @@ that fit.
 Not here: reading from a position (cursors.py), where large records occur and their conversion
 (oversize.py, large_inner.py)."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, TypeVar
+from typing import Final
 
+from downconvert.conversion.steps import Steps
 from records.backend import crc32
 from records.batches.compressed import STEP_SIZE
 from records.formats import (
@@ -37,8 +38,6 @@ HEADERS_A_STEP: Final = 8  # Python reads each header byte by byte
 _VARINT_SIZE_MAX: Final = 5
 
 Damage = Callable[[str], Exception]
-Found = TypeVar("Found")
-Steps: TypeAlias = Generator[int, None, Found]  # yields 0 after each step
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ Not here: reading their fields (large.py), sending them (body_converter.py)."""
 from dataclasses import dataclass
 
 from downconvert.conversion.request import Request
+from downconvert.conversion.steps import Steps
 from records.formats import (
     ATTRIBUTES_AT_LEGACY,
     CODEC_MASK,
@@ -22,7 +23,7 @@ from records.kernel import Transcoder
 
 from .body import DecompressedBody
 from .cursors import BodyCursor
-from .large import Damage, LargeMessage, MessageStart, Steps, scan_message, scan_record
+from .large import Damage, LargeMessage, MessageStart, scan_message, scan_record
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,13 @@ class Output:
     Plain messages are written to `target` and are ready there. A compressed message is ready in its
     own bytes. is_measuring: nothing is written, and only sizes are needed."""
 
-    __slots__ = ("_buffer", "_size", "buffer_bytes", "is_measuring", "ready", "target")
+    __slots__ = ("_buffer", "_size", "is_measuring", "ready", "target")
 
     def __init__(self, size: int) -> None:
         """`size`: bytes of the buffer."""
         self._size = size
         self.is_measuring = False
         self._buffer = NO_BUFFER
-        self.buffer_bytes = 0  # the size of its buffer, or 0 if it never had one
         self.target = self.ready = NO_VIEW
 
     def open(self, *, is_measuring: bool) -> None:
@@ -28,7 +27,6 @@ class Output:
         self.is_measuring = is_measuring
         if not is_measuring and not self._buffer:
             self._buffer = buffers.take(self._size)
-            self.buffer_bytes = self._size
             self.target = memoryview(self._buffer)
         self.ready = self.target
 
@@ -37,6 +35,11 @@ class Output:
         buffers.release(self._buffer)
         self._buffer = NO_BUFFER
         self.target = self.ready = NO_VIEW
+
+    @property
+    def held_bytes(self) -> int:
+        """The size of its buffer, and of a compressed message that is ready."""
+        return len(self._buffer) + (0 if self.ready is self.target else len(self.ready))
 
     def plain(self) -> None:
         """Makes the bytes in `target` the next piece."""

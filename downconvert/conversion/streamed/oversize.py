@@ -4,9 +4,10 @@ and messages are converted.
 Not here: reading a large record (large.py), large records in compressed batches
 (large_inner.py)."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 
 from downconvert.conversion.request import Request
+from downconvert.conversion.steps import Steps
 from records.batches.compressed import STEP_SIZE
 from records.formats import MAGIC_AT, MESSAGE_HEAD, NO_TIMESTAMP, PREFIX, SIZE_FIELD
 from records.kernel import Transcoder
@@ -32,7 +33,7 @@ class Oversize:
         self.copied_bytes = 0
         self.messages = 0  # large v1 messages converted
 
-    def convert(self, left: int) -> Generator[int, None, None]:
+    def convert(self, left: int) -> Steps[None]:
         """Converts the item, `left` bytes before the end of the range. Yields sizes of pieces."""
         window = self._window
         if self._transcoder.in_batch:

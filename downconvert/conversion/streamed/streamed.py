@@ -5,11 +5,10 @@ This class owns the window over the log and the output. Both hold buffers from t
 
 Not here: choosing these items (converter.py)."""
 
-from collections.abc import Generator
-
 from downconvert.conversion.engine import LARGE_CHUNK_SIZE
 from downconvert.conversion.request import Request
 from downconvert.conversion.stats import Counts
+from downconvert.conversion.steps import Steps
 from records.files.source import Records
 from records.kernel import Transcoder
 
@@ -35,7 +34,7 @@ class Streamed:
         self._oversize = Oversize(*shared)
         self._compressed = CompressedEntries(*shared)
 
-    def large(self, position: int, end: int, *, is_measuring: bool) -> Generator[int, None, None]:
+    def large(self, position: int, end: int, *, is_measuring: bool) -> Steps[None]:
         """Converts the item at `position` of a range that ends at `end`. Raises CorruptRecordsError
         if the file became shorter: the item is then not large."""
         self._output.open(is_measuring=is_measuring)
@@ -45,7 +44,7 @@ class Streamed:
 
     def compressed(
         self, position: int, entry: CompressedEntry, *, is_measuring: bool
-    ) -> Generator[int, None, None]:
+    ) -> Steps[None]:
         """Converts the compressed entry at `position`."""
         self._output.open(is_measuring=is_measuring)
         self._window.read(position, entry.size)
@@ -83,10 +82,9 @@ class Streamed:
         return self._compressed.temporary_bytes + self._oversize.copied_bytes
 
     @property
-    def buffer_bytes(self) -> int:
-        """The largest size that the buffers have had."""
-        compressed = self._compressed.buffer_bytes
-        return self._window.buffer_bytes + self._output.buffer_bytes + compressed
+    def held_bytes(self) -> int:
+        """The size of the buffers that are held now."""
+        return self._window.held_bytes + self._output.held_bytes + self._compressed.held_bytes
 
     def release(self) -> None:
         """Releases the buffers, after all ready bytes have been taken."""

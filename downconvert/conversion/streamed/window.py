@@ -18,7 +18,6 @@ class LogWindow:
     __slots__ = (
         "_buffer",
         "_is_all",
-        "_largest",
         "filled",
         "item_size",
         "position",
@@ -37,14 +36,13 @@ class LogWindow:
         self.start = self.filled = 0
         self._is_all = records.view is not None
         self._buffer = NO_BUFFER
-        self._largest = 0
         self.view = NO_VIEW
         self.source: Buffer = NO_BUFFER
 
     @property
-    def buffer_bytes(self) -> int:
-        """The size of its buffer, or 0 if it never had one."""
-        return self._largest
+    def held_bytes(self) -> int:
+        """The size of its buffer."""
+        return len(self._buffer)
 
     def read(self, position: int, size: int | None = None) -> None:
         """Moves to `position`, and reads up to `size` bytes from there. Raises CorruptRecordsError
@@ -57,7 +55,6 @@ class LogWindow:
             if not self._buffer:
                 self.source = self._buffer = buffers.take(self.size)
                 self.view = memoryview(self._buffer)
-                self._largest = self.size
             self.start, self.filled = 0, self.records.read_into(self.view[:size], position)
         if self.start >= self.filled:
             raise self.damaged(TRUNCATED)

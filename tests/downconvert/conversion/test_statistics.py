@@ -6,7 +6,7 @@ import pytest
 
 from downconvert import ConversionPolicy, LazyDownConvertRecords, convert
 from downconvert.conversion import made
-from downconvert.conversion.plan import at_once
+from downconvert.conversion.steps import at_once
 from records import Codec, MemoryRecords, Record, build
 
 from .channels import Everything, sent

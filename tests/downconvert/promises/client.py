@@ -8,8 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from downconvert import LazyDownConvertRecords
-from downconvert.conversion.plan import Steps
 from downconvert.conversion.send import LazyDownConvertSend
+from downconvert.conversion.steps import Steps
 from downconvert.serving.fetch_assembly import hard_size
 from records import CorruptRecordsError
 

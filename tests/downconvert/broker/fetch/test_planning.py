@@ -4,7 +4,7 @@ import pytest
 
 from downconvert.broker.fetch.contribution import FetchPause, Turns
 from downconvert.broker.fetch.planning import PLANNED_A_TURN, planned
-from downconvert.conversion.plan import Steps
+from downconvert.conversion.steps import Steps
 from downconvert.serving.planning_slots import PlanningSlots
 
 ME, OTHER = 7, 8  # numbers of connections

@@ -1,0 +1,22 @@
+"""Work in steps of some milliseconds, between which other connections have their turns.
+
+A step yields its work: bytes that went through memory, where bytes compressed again count several
+times, or 0 if the caller counts them itself.
+
+Not here: the steps (plan.py, recode.py, streamed)."""
+
+from collections.abc import Generator
+from typing import TypeAlias, TypeVar
+
+Found = TypeVar("Found")
+Steps: TypeAlias = Generator[int, None, Found]
+
+
+def at_once(steps: Steps[Found]) -> Found:
+    """Runs all steps at once and returns their result."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: Found = end.value
+            return found

@@ -51,7 +51,7 @@ def hard_size(
         return limit  # no message is larger than the limit, so no further check is needed
     begins = head()
     if not begins:
-        return limit
+        return max(limit, 0)  # a client may ask for a negative number of bytes
     first_size: int = PREFIX.unpack_from(begins)[1]
     return max(limit, PREFIX.size + first_size)
 

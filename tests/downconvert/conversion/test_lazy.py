@@ -191,6 +191,15 @@ def test_the_head_of_a_response_has_no_aborted_records(count):
     assert sent(lazy.to_send()).startswith(lazy.head())
 
 
+@pytest.mark.parametrize("size", [100, 100_000])
+def test_a_send_of_a_negative_size_is_refused(size):
+    """Nobody could tell when it is completed."""
+    lazy = LazyDownConvertRecords(MemoryRecords(one(0, value=b"v" * size)), 1)
+    with pytest.raises(ValueError, match="at least 0, not -1"):
+        lazy.to_send(-1)
+    assert lazy.to_send(0).completed
+
+
 def test_an_estimate_of_records_that_convert_to_nothing_has_an_empty_head():
     policy = ConversionPolicy(size="estimate")
     lazy = LazyDownConvertRecords(

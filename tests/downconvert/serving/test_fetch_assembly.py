@@ -127,9 +127,12 @@ def test_a_hard_limit_is_known_without_a_look_where_batches_are_small_and_plain(
             hard_size(limit + 1, limit, head, first)
 
 
-def test_an_estimate_of_what_converts_to_nothing_is_cut_at_a_hard_limit() -> None:
+@pytest.mark.parametrize(("limit", "size"), [(1, 1), (0, 0), (-1, 0)])
+def test_an_estimate_of_what_converts_to_nothing_is_cut_at_a_hard_limit(
+    limit: int, size: int
+) -> None:
     records = MemoryRecords(build_empty(base_offset=0, last_offset=3))
     policy = ConversionPolicy(size="estimate")
     lazy = LazyDownConvertRecords(records, 1, 0, policy)
     assert lazy.size > 1
-    assert hard_size(lazy.size, 1, lazy.head) == 1
+    assert hard_size(lazy.size, limit, lazy.head) == size

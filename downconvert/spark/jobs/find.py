@@ -18,6 +18,7 @@ from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Mode, Options
 from downconvert.spark.options.schemas import TIMESTAMP
 from downconvert.spark.plan.bounds import Bounds
+from downconvert.spark.plan.gather import within_datetime
 from downconvert.spark.plan.planner import plan
 from downconvert.spark.read.rows import read_records
 from records import CorruptRecordsError
@@ -31,7 +32,7 @@ RESULT: Final = pa.schema(
         ("topic", pa.string()),
         ("partition", pa.int32()),
         ("offset", pa.int64()),
-        ("timestamp", TIMESTAMP),
+        ("timestamp", TIMESTAMP),  # null: Python's datetime does not reach that far
         ("key", pa.binary()),
         ("valueSize", pa.int64()),  # null: a tombstone
         ("segment", pa.string()),  # path of the log file
@@ -119,22 +120,9 @@ def search(task: Task) -> Iterator[Json]:
     wanted = pa.array(sorted(task.keys), pa.binary())
     for split in task.splits:
         first = _first(split, task.options, wanted)
-        if first is None:
-            continue
-        found: list[dict[str, Any]] = []
-        rest = replace(split, first_offset=first)
-        for batch in read_records(rest, task.options, EVERYTHING, COLUMNS):
-            mask = pc.is_in(batch.column("key"), value_set=wanted)
-            if mask.true_count:
-                columns = [
-                    batch.column("offset"),
-                    batch.column("timestamp"),
-                    batch.column("key"),
-                    pc.binary_length(batch.column("value")).cast(pa.int64()),
-                ]
-                names = ["offset", "timestamp", "key", "valueSize"]
-                found += pa.RecordBatch.from_arrays(columns, names).filter(mask).to_pylist()
-        yield from _placed(split, found)
+        if first is not None:
+            rest = replace(split, first_offset=first)
+            yield from _placed(split, _found(rest, task.options, wanted))
 
 
 def _first(split: Split, options: Options, wanted: Any) -> int | None:
@@ -147,16 +135,29 @@ def _first(split: Split, options: Options, wanted: Any) -> int | None:
     return min(found, default=None)
 
 
-def _placed(split: Split, found: list[dict[str, Any]]) -> Iterator[Json]:
+def _found(split: Split, options: Options, wanted: Any) -> Iterator[Json]:
+    """The records of a split that have one of the keys, by offset."""
+    for batch in read_records(split, options, EVERYTHING, COLUMNS):
+        mask = pc.is_in(batch.column("key"), value_set=wanted)
+        if mask.true_count:
+            columns = [
+                batch.column("offset"),
+                within_datetime(batch.column("timestamp")),
+                batch.column("key"),
+                pc.binary_length(batch.column("value")).cast(pa.int64()),
+            ]
+            names = ["offset", "timestamp", "key", "valueSize"]
+            yield from pa.RecordBatch.from_arrays(columns, names).filter(mask).to_pylist()
+
+
+def _placed(split: Split, found: Iterator[Json]) -> Iterator[Json]:
     """Adds to each row its batch: the first one whose last offset is not lower."""
-    if not found:
-        return
     segment = opened(split)
     try:
         path, start = split.segment.path, segment.start
         headers = segment.records.slice(start, segment.records.size - start).batches()
         header, position, following = None, None, start
-        for row in sorted(found, key=lambda row: int(row["offset"])):
+        for row in found:
             try:
                 while header is None or header.last_offset < row["offset"]:
                     header = next(headers)

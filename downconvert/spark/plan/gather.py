@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.schemas import TIMESTAMP
@@ -25,6 +26,9 @@ MICROSECONDS: Final = 1000  # in a millisecond
 
 # Spark's timestamps are in microseconds. Those out of its range are null.
 TIMESTAMP_MAX: Final = (2**63 - 1) // MICROSECONDS
+# Python's datetime ends with the year 9999. A day is left for time zones.
+DATETIME_MAX: Final = 253_402_214_400_000  # milliseconds
+DATETIME_MIN: Final = -62_135_510_400_000
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 
 # Limits of a record batch: large enough to outweigh the cost of passing it on, and small enough for
@@ -109,6 +113,14 @@ def timestamps(milliseconds: Buffer) -> Any:
     beyond = (times > TIMESTAMP_MAX) | (times < -TIMESTAMP_MAX)
     known = np.where(beyond, 0, times) * MICROSECONDS
     return pa.array(known, mask=beyond).cast(TIMESTAMP)
+
+
+def within_datetime(times: Any) -> Any:
+    """Timestamps that become Python's; the others are null."""
+    numbers = times.cast(pa.int64())
+    first, last = DATETIME_MIN * MICROSECONDS, DATETIME_MAX * MICROSECONDS
+    known = pc.and_(pc.greater_equal(numbers, first), pc.less_equal(numbers, last))
+    return pc.if_else(known, times, pa.scalar(None, TIMESTAMP))
 
 
 def headers(column: HeaderLists, count: int) -> Any:

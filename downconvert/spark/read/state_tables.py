@@ -22,7 +22,7 @@ from downconvert.spark.errors import CorruptStateError
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Level, Mode, Options
 from downconvert.spark.plan.bounds import Bounds
-from downconvert.spark.plan.gather import MICROSECONDS, ROWS_MAX, TIMESTAMP_MAX
+from downconvert.spark.plan.gather import DATETIME_MAX, MICROSECONDS, ROWS_MAX
 from downconvert.storage.checkpoints.metadata import topic_id_text
 
 from .rows import read_records
@@ -234,8 +234,8 @@ def _known(value: int, unknown: int) -> int | None:
 
 
 def _time(milliseconds: int) -> int | None:
-    """In microseconds; None: there is none, or it is outside Spark's range."""
-    if milliseconds < 0 or milliseconds > TIMESTAMP_MAX:
+    """In microseconds; None: there is none, or Python's datetime does not reach that far."""
+    if milliseconds < 0 or milliseconds > DATETIME_MAX:
         return None
     return milliseconds * MICROSECONDS
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -158,3 +159,11 @@ def test_the_first_records_are_shown_and_whether_there_are_more(
     for limit, is_all in ((3, False), (4, True), (5, True)):
         rows, found_all = find.run(SESSION, [str(tmp_path)], [b"k3"], limit=limit)
         assert ([row["offset"] for row in rows], found_all) == ([3, 23, 33, 43][:limit], is_all)
+
+
+@pytest.mark.parametrize("time", [1_700_000_000_000_000, -(10**15)])  # in microseconds, by mistake
+def test_a_timestamp_that_is_no_datetime_is_unknown(tmp_path: Path, time: int) -> None:
+    records = [Record(0, 1000, key=b"k3"), Record(1, time, key=b"k3")]
+    log(tmp_path, build(records, magic=V2))
+    times = [row["timestamp"] for row in found(tmp_path, b"k3")]
+    assert times == [datetime.fromtimestamp(1, UTC), None]

@@ -175,8 +175,9 @@ class ArrowColumns(Protocol):
         It may leave any entry to its caller, who adds its rows and gets the same columns. It always
         leaves damaged entries (checksums are compared with `verify`), entries that do not fit or
         decompress to more than `size_max` bytes, compressed messages, and transactional batches
-        unless `transactional` is set. Control batches have no records here. ValueError: indices
-        outside of the source."""
+        unless `transactional` is set. It also leaves an entry unless `source[:end]` has the offset
+        of the next one, and that is higher than its own: no checksum covers offsets. Control
+        batches have no records here. ValueError: indices outside of the source."""
 
     def add_rows(self, rows: Buffer, start: int, end: int, source: Buffer) -> int:
         """Adds the rows `rows[start:end]`, which point into `source`. Returns the bytes of the rows

@@ -135,6 +135,9 @@ pub fn gather(
         let Some(entry) = first_entry(&window[consumed..]) else {
             break;
         };
+        if !rises(entry, &window[consumed + entry.len()..]) {
+            break;
+        }
         let rows = columns.rows();
         let Some(found) = read(entry, wanted, body, columns) else {
             let is_full = columns.is_full() && rows > 0;
@@ -145,6 +148,17 @@ pub fn gather(
         consumed += entry.len();
     }
     (consumed, false)
+}
+
+/// Whether the next entry begins after the offsets of this one. No checksum covers them.
+fn rises(entry: &[u8], rest: &[u8]) -> bool {
+    let Some(following) = rest.first_chunk().map(|offset| i64::from_be_bytes(*offset)) else {
+        return false;
+    };
+    match entry.first_chunk() {
+        Some(head) if head[MAGIC_AT] == V2 => Header::parse(head).ends_before(following),
+        _ => entry.first_chunk().is_some_and(|offset| i64::from_be_bytes(*offset) < following),
+    }
 }
 
 /// Reads an ordinary entry. `body` is a buffer for its decompressed bytes.

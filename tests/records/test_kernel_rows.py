@@ -1,8 +1,9 @@
 """Rows to records and to columns: the kernels do the same, and refuse the same."""
 
 from itertools import pairwise
+from struct import Struct
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,8 @@ from tests.strategies import SMALL_CONTENTS, Segment, segments
 
 from .examples import GAPS, batch, message, record
 from .kernels import KERNELS, REQUIRE_NATIVE, each_kernel
+
+OFFSET: Final = Struct(">q")
 
 EVERY = (-(2**63), 2**63 - 1)
 
@@ -281,10 +284,26 @@ def test_an_entry_that_is_left_to_the_caller_leaves_no_rows(
     left = good if kind == "does not fit" else batch(*[record(n) for n in range(4)], b"\x01")
     rows_max = 5 * before + 4 if kind == "does not fit" else 100
     columns = twin.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
-    log = good * before + left
+    log = good * before + OFFSET.pack(100) + left[OFFSET.size :] + OFFSET.pack(200)
     consumed, is_full = columns.add_entries(log, 0, len(log), True, True, 1000)
     assert (consumed, len(columns)) == (len(good) * before, 5 * before)
     assert is_full == (kind == "does not fit" and before > 0)
     again = twin.ArrowColumns(rows_max, 1000, True, True, True, EVERY, EVERY)
-    again.add_entries(log, 0, consumed, True, True, 1000)
+    again.add_entries(log, 0, consumed + OFFSET.size, True, True, 1000)
     assert plain(columns.take()) == plain(again.take())
+
+
+@pytest.mark.parametrize("magic", [0, 1, 2])
+def test_an_entry_is_left_if_the_next_one_does_not_begin_after_it(
+    twin: ModuleType, magic: int
+) -> None:
+    """No checksum covers offsets, and without the next entry nothing is known of them."""
+    entry = batch(record(0), record(1)) if magic == 2 else message(magic, 1)
+    taken = {}
+    for following in (-1, 0, 1, 2, 2**63 - 1):
+        log = entry + OFFSET.pack(following)
+        columns = twin.ArrowColumns(9, 1000, True, True, True, EVERY, EVERY)
+        taken[following], _ = columns.add_entries(log, 0, len(log), True, True, 1000)
+        assert columns.add_entries(log, 0, len(log) - 1, True, True, 1000) == (0, False)
+    whole = len(entry)
+    assert list(taken.values()) == [0, 0, 0, whole, whole]

@@ -24,8 +24,9 @@ from records.formats import (
     V0,
 )
 
-from .entries import Entries
+from .entries import NOT_RISING, Entries
 from .heads import Heads, HeadTable
+from .order import check_order, look_at_first
 
 CODECS: Final = np.array([codec.name.lower() for codec in Codec], object)
 
@@ -38,12 +39,17 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
     heads, window = Heads(ROWS_MAX), memoryview(bytearray(WINDOW_SIZE))
     try:
         near = entries.position
+        if options.verify_crc:
+            look_at_first(entries)
         while entries.position < entries.end:
             damage: CorruptRecordsError | None = None
             try:
+                entries.check_place()
                 heads.collect(entries, window)
             except CorruptRecordsError as error:
                 damage = error
+            if options.verify_crc:
+                damage = _misplaced(heads, entries, near) or damage
             yield from _batch(heads, entries, schema)
             near = heads.positions[-1] if len(heads) else near
             heads.clear()
@@ -53,6 +59,31 @@ def read_batches(split: Split, options: Options, schema: Any) -> Iterator[Any]:
         yield from entries.after_last(near, schema)
     finally:
         entries.close()
+
+
+def _misplaced(heads: Heads, entries: Entries, near: int) -> CorruptRecordsError | None:
+    """Leaves out the headers from the first one on whose offsets are not between those of its
+    neighbours, and moves `entries.position` there. None: there is no such header."""
+    if not len(heads):
+        return None
+    table, last = heads.table(), len(heads) - 1
+    falling = np.flatnonzero(table.base_offset[1:] <= table.last_offset[:-1])
+    for number in (*falling.tolist(), last):
+        position = heads.positions[number]
+        before = heads.positions[number - 1] if number else near
+        header = entries.header(position)
+        assert header is not None
+        try:
+            check_order(entries, header, before)
+        except CorruptRecordsError as error:
+            heads.keep(number)
+            entries.position = position
+            return error
+        if position < entries.misplaced:
+            heads.keep(number + 1)
+            entries.position = entries.misplaced
+            return CorruptRecordsError(NOT_RISING, entries.misplaced)
+    return None
 
 
 def _batch(heads: Heads, entries: Entries, schema: Any) -> Iterator[Any]:

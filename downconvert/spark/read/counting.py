@@ -42,20 +42,17 @@ def read_counts(split: Split, options: Options, bounds: Bounds, schema: Any) -> 
 def _from_headers(split: Split, options: Options) -> int | None:
     """The number of records; None: headers do not have it."""
     entries = Entries(split, options, lambda other: read_records(other, options, Bounds(), OFFSET))
-    count, near = 0, entries.position
+    count, near, after = 0, entries.position, split.segment.base_offset
     try:
         while entries.position < entries.end:
             header = entries.header(entries.position)
             if header is None or header.magic != V2 or header.records_count is None:
                 return None
-            if (
-                not split.first_offset
-                <= header.base_offset
-                <= header.last_offset
-                < split.read_until
-            ):
+            first, last = header.base_offset, header.last_offset
+            if not max(after, split.first_offset) <= first <= last < split.read_until:
                 return None
             entries.verify(header, NOTHING)
+            after = last + 1
             count += 0 if header.is_control else header.records_count
             near = entries.position
             entries.position += header.size

@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from itertools import takewhile
+from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -51,6 +53,7 @@ class Entries:
         self._read = read
         self._is_reported = False  # offsets missing after the last entry of the segment
         self._resumed = (-1, 0)  # where reading last continued: position and offset
+        self.misplaced = -1  # the position of an entry whose offsets are not after the ones before
         self._opened: OpenedSegment = opened(split)
         self.size = self._opened.records.size
         self.split = split
@@ -93,6 +96,28 @@ class Entries:
             verify_checksum(self.records, header)
         elif not is_sound(held):
             raise CorruptRecordsError(MISMATCH, header.position)
+
+    def fill(self, view: memoryview, size: int) -> int:
+        """Reads up to `size` bytes from `position` on, and after them the offset of the next entry.
+        After the last entry that is the highest one which its offsets must be below. Returns how
+        many bytes were read. `view` has room for both."""
+        wanted = min(size, self.end - self.position)
+        read = self.records.read_into(view[: wanted + OFFSET.size], self.position)
+        if read < wanted + OFFSET.size:
+            read = min(read, wanted)
+            OFFSET.pack_into(view, read, self.offset_max)
+        return read
+
+    def check_place(self) -> None:
+        """CorruptRecordsError: the entry at `position` was found to be misplaced."""
+        if self.position == self.misplaced:
+            raise CorruptRecordsError(NOT_RISING, self.position)
+
+    @property
+    def offset_max(self) -> int:
+        """The segment's offsets are lower, if it is known where the next segment begins."""
+        file = self.split.segment
+        return OFFSET_MAX if file.is_clipped else file.next_offset
 
     def recover(
         self, damage: CorruptRecordsError, entry: int, near: int, schema: Any
@@ -161,7 +186,9 @@ class Entries:
             return
         position, after = self._resumed
         if position < self.size:
-            after, _ = self._offset_after(near, self.size, until)
+            after, reached = self._offset_after(near, self.size, until)
+            if reached == near:  # the entry there begins beyond the segment
+                after = self.start_of(near, -1) or after
         is_superseded = after >= file.valid_until
         after = min(after, file.valid_until)
         start = max(after, split.first_offset)
@@ -170,7 +197,8 @@ class Entries:
         absent = yield from self._from_copies(start, until)
         if not absent:
             return
-        known = cleaned_until(file, after, split.cleaned, self.records.batches())
+        own = takewhile(lambda one: one.base_offset < self.offset_max, self.records.batches())
+        known = cleaned_until(file, after, split.cleaned, own)
         for first, last in ((max(first, known), last) for first, last in absent if last > known):
             what = (
                 f"{split.topic}-{split.partition}: offsets {first} up to {last} are missing: "
@@ -218,7 +246,7 @@ class Entries:
 
     def _lost(self, entry: int, near: int, following: int | None) -> tuple[int, int] | None:
         """The offsets that damage in an entry makes unreadable; None: not known."""
-        start = self._start_of(entry, near)
+        start = self.start_of(entry, near)
         end: int | None = self.split.segment.next_offset
         if following is not None and following < self.size:
             end = self._base_offset(following)
@@ -241,7 +269,7 @@ class Entries:
             return None
         return damaged.last_offset + 1
 
-    def _start_of(self, entry: int, near: int) -> int | None:
+    def start_of(self, entry: int, near: int) -> int | None:
         """The offset at which an entry begins, by the entries before it; None: not known."""
         if entry == self._resumed[0]:
             return self._resumed[1]
@@ -265,11 +293,14 @@ class Entries:
         return first_offset(self.records, header, self.options.max_record_bytes)
 
     def _offset_after(self, near: int, end: int, until: int = OFFSET_MAX) -> tuple[int, int]:
-        """The offset after the last complete entry that ends at or before `end`, and where that
-        entry ends; `near` if there is none. Looks no further than the offset `until`."""
+        """The offset after the last complete entry of the segment's own offsets that ends at or
+        before `end`, and where that entry ends; `near` if there is none. Looks no further than the
+        offset `until`."""
         after, reached = self.split.segment.base_offset, near
         with suppress(CorruptRecordsError):
             for header in self.records.slice(near, end - near).batches():
+                if header.base_offset >= self.offset_max:
+                    break
                 after, reached = header.last_offset + 1, near + header.position + header.size
                 if after >= until:
                     break
@@ -360,3 +391,5 @@ def _offsets(lost: tuple[int, int] | None) -> str:
 
 
 RUNS_PAST: Final = "entry runs past the end of its segment"
+NOT_RISING: Final = "offsets do not rise"
+OFFSET: Final = Struct(">q")

@@ -73,7 +73,11 @@ class Heads:
         return len(self.positions) >= self._max
 
     def clear(self) -> None:
-        del self.positions[:]
+        self.keep(0)
+
+    def keep(self, count: int) -> None:
+        """Forgets all headers after the first `count`."""
+        del self.positions[count:]
 
     def collect(self, entries: Entries, window: memoryview) -> None:
         """Adds headers until the collection is full or the entries end; advances

@@ -22,8 +22,9 @@ from records.kernel import Outcome
 
 from .accumulator import BUFFER_SIZE, Accumulator
 from .checksums import sound_until
-from .entries import RUNS_PAST, Entries
+from .entries import OFFSET, RUNS_PAST, Entries
 from .inflate import Inflation
+from .order import check_order, look_at_first
 
 # Compressed entries are read through a window of their own. A larger one is streamed.
 ENTRIES_SIZE: Final = 256 * 1024  # bytes
@@ -68,8 +69,11 @@ class _RowReader:
 
     def read(self) -> Iterator[Any]:
         entries = self._entries
-        while entries.position < entries.end:
+        if self._options.verify_crc:
+            look_at_first(entries)
+        while entries.position < entries.end or entries.position == entries.misplaced:
             try:
+                entries.check_place()
                 if not self._transcoder.in_batch and entries.position != self._left:
                     yield from self._read_ordinary()
                 if entries.position < entries.end:
@@ -87,13 +91,16 @@ class _RowReader:
     def _recover(self, damage: CorruptRecordsError) -> Iterator[Any]:
         entries = self._entries
         entry = entries.entry_of(entries.position, self._anchor)
-        near = self._near if self._anchor >= entry else self._anchor
-        yield from entries.recover(damage, entry, near, self._schema)
+        yield from entries.recover(damage, entry, self._before(entry), self._schema)
         self._transcoder.leave()
         self._accumulator.clear()
         self._anchor = self._entry = self._near = entries.position
         if self._options.verify_crc:
             self._verified = entries.position
+
+    def _before(self, entry: int) -> int:
+        """Where an entry before this one begins."""
+        return self._near if self._anchor >= entry else self._anchor
 
     # --- ordinary
 
@@ -103,14 +110,13 @@ class _RowReader:
         verify, transactional = self._options.verify_crc, not entries.split.aborted
         yield from accumulator.flush()
         accumulator.clear()
-        size = ORDINARY_SIZE
+        size, ahead = ORDINARY_SIZE, OFFSET.size
         while entries.position < entries.end:
-            end = min(size, entries.end - entries.position)
-            end = entries.records.read_into(accumulator.view[:end], entries.position)
+            end = entries.fill(accumulator.view, size)
             start, is_full = 0, True
             while is_full:
                 consumed, is_full = columns.add_entries(
-                    accumulator.buffer, start, end, verify, transactional, BUFFER_SIZE
+                    accumulator.buffer, start, end + ahead, verify, transactional, BUFFER_SIZE
                 )
                 start += consumed
                 if is_full:
@@ -122,7 +128,7 @@ class _RowReader:
                 self._verified = max(self._verified, entries.position)
             if not start:
                 entry_size = PREFIX.unpack_from(accumulator.buffer)[1] + PREFIX.size
-                if end < size or not end < entry_size <= len(accumulator.buffer):
+                if end < size or not end < entry_size <= len(accumulator.buffer) - ahead:
                     return
             size = ORDINARY_SIZE if start else entry_size
 
@@ -242,7 +248,8 @@ class _RowReader:
             return True
         if self._accumulator.used and header_.size <= len(buffer):
             return False
-        entries.verify(header_, view[:0])
+        check_order(entries, header_, self._before(header_.position))
+        entries.verify(header_, view[start : start + header_.size])
         self._verified = entries.position + header_.size
         return True
 
@@ -263,7 +270,10 @@ class _RowReader:
             self._anchored()
             entry = window.view(header.position, header.size)
             if self._verified <= header.position:  # also of markers, which decide about others
-                self._entries.verify(header, entry or NOTHING)
+                entries.check_place()
+                if self._options.verify_crc:
+                    check_order(entries, header, self._before(header.position))
+                entries.verify(header, entry or NOTHING)
             if not self._is_left_out(header) and not self._is_unwanted(header):
                 yield from self._inflation.read(header, entry)
             entries.position += header.size

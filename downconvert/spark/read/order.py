@@ -1,0 +1,40 @@
+"""Finds entries with wrong offsets. No checksum covers an offset: it must be between those of the
+neighbours. Otherwise records would be left out, or have offsets of others.
+
+Not here: reading on after a wrong one (entries.py)."""
+
+from contextlib import suppress
+
+from records import BatchHeader, CorruptRecordsError
+
+from .entries import NOT_RISING, Entries
+
+
+def look_at_first(entries: Entries) -> None:
+    """Notes the first entry of a segment as misplaced if it begins before the segment."""
+    with suppress(CorruptRecordsError):
+        header = None if entries.split.is_cut else entries.header(entries.position)
+        if header is not None and header.base_offset < entries.split.segment.base_offset:
+            entries.misplaced = entries.position
+
+
+def check_order(entries: Entries, header: BatchHeader, near: int) -> None:
+    """Compares an entry's offsets with that of the next entry, or with where the next segment
+    begins. If the next entry is the wrong one, it is noted as misplaced. `near`: where an entry
+    before this one begins.
+
+    CorruptRecordsError: the offsets of this entry are wrong."""
+    end, limit, following = header.position + header.size, entries.offset_max, None
+    with suppress(CorruptRecordsError):
+        following = entries.header(end)
+    if following is not None:
+        limit = following.base_offset
+    elif end < entries.size or header.base_offset >= limit:
+        return
+    if limit > header.last_offset:
+        return
+    after = entries.start_of(header.position, near)
+    if after is not None and after < header.base_offset and after <= limit:
+        raise CorruptRecordsError(NOT_RISING, header.position)
+    if following is not None:
+        entries.misplaced = following.position

@@ -1,0 +1,117 @@
+"""No checksum covers the offset in a batch's header. If it does not fit between those of the
+neighbours, the batch is damaged: otherwise records would be left out, or have others' offsets."""
+
+import struct
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from downconvert.spark.errors import CorruptSegmentError, MissingOffsetsError
+from downconvert.storage.names import Kind, file_name
+from records import Codec
+from tests.downconvert.spark.reading import rows
+from tests.downconvert.storage.logs import batch, indexed_segment
+
+BITS: Final = (*range(8), 20, 31, 32, 40, 62, 63)
+BATCHES: Final = 12  # of a segment
+KINDS: Final[dict[str, dict[str, Any]]] = {
+    "plain": {"records": 10, "magic": 2},
+    "gzip": {"records": 10, "magic": 2, "codec": Codec.GZIP},
+    "messages of v1": {"records": 1, "magic": 1},
+}
+PLACES: Final = (0, 1, 6, BATCHES - 2, BATCHES - 1)
+BASE: Final = 1000
+
+
+def written(directory: Path, kind: str) -> list[bytes]:
+    """Two segments; returns the batches of the first."""
+    options = dict(KINDS[kind])
+    records = options.pop("records")
+
+    def entries(base: int) -> list[bytes]:
+        firsts = range(base, base + records * BATCHES, records)
+        return [batch(*range(first, first + records), **options) for first in firsts]
+
+    directory.mkdir(parents=True)
+    following = BASE + records * BATCHES
+    indexed_segment(directory, following, *entries(following))
+    found = entries(BASE)
+    indexed_segment(directory, BASE, *found)
+    return found
+
+
+def flip(directory: Path, found: list[bytes], number: int, bit: int) -> None:
+    entry = found[number]
+    (offset,) = struct.unpack_from(">Q", entry)
+    wrong = struct.pack(">Q", offset ^ 1 << bit) + entry[8:]
+    log = directory / file_name(BASE, Kind.LOG)
+    log.write_bytes(b"".join([*found[:number], wrong, *found[number + 1 :]]))
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", PLACES)
+def test_a_wrong_offset_is_reported_and_nothing_else_is_lost(
+    tmp_path: Path, level: str, kind: str, number: int
+) -> None:
+    """Whichever bit of it is wrong, and however the segment is cut. If a cut is right before the
+    batch, its rows may be there besides the report."""
+    directory = tmp_path / "orders-0"
+    found = written(directory, kind)
+    records = KINDS[kind]["records"]
+    first = BASE + records * number
+    column = "offset" if level == "record" else "baseOffset"
+    right = [row[column] for row in rows(tmp_path, level=level)]
+    left = [one for one in right if not first <= one < first + records]
+    for bit in BITS:
+        flip(directory, found, number, bit)
+        for size in (len(found[0]), 2**20):
+            with pytest.raises((CorruptSegmentError, MissingOffsetsError)):
+                rows(tmp_path, level=level, maxPartitionBytes=size)
+            reported = rows(tmp_path, level=level, mode="PERMISSIVE", maxPartitionBytes=size)
+            reports = [row["_corrupt"] for row in reported if row["_corrupt"]]
+            lost = [(one["startOffset"], one["endOffset"]) for one in reports]
+            read = [row[column] for row in reported if not row["_corrupt"]]
+            if size == 2**20:
+                assert (lost, read) == ([(first, first + records)], left), bit
+            else:
+                assert (first, first + records) in lost, bit
+                assert set(left) <= set(read), bit
+
+
+@pytest.mark.parametrize("level", ["record", "batch"])
+@pytest.mark.parametrize("number", PLACES)
+def test_another_copy_has_the_batch_with_a_wrong_offset(
+    tmp_path: Path, level: str, number: int
+) -> None:
+    written(tmp_path / "broker-1" / "orders-0", "plain")
+    right = rows(tmp_path, level=level)
+    found = written(tmp_path / "broker-2" / "orders-0", "plain")
+    for broker in ("broker-1", "broker-2"):
+        for bit in BITS:
+            flip(tmp_path / broker / "orders-0", found, number, bit)
+            read = rows(tmp_path, level=level)
+            assert [_of_log(row) for row in read] == [_of_log(row) for row in right]
+        (tmp_path / broker / "orders-0" / file_name(BASE, Kind.LOG)).write_bytes(b"".join(found))
+
+
+def _of_log(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name not in ("segment", "position")}
+
+
+@pytest.mark.parametrize("number", PLACES)
+def test_a_batch_with_a_wrong_offset_is_not_counted(tmp_path: Path, number: int) -> None:
+    found = written(tmp_path / "orders-0", "plain")
+    for bit in BITS:
+        flip(tmp_path / "orders-0", found, number, bit)
+        with pytest.raises((CorruptSegmentError, MissingOffsetsError)):
+            rows(tmp_path, level="count")
+        read = rows(tmp_path, level="count", mode="DROPMALFORMED")
+        assert sum(row["records"] for row in read) == 2 * BATCHES * 10 - 10, bit
+
+
+def test_without_checksums_offsets_are_taken_as_they_are(tmp_path: Path) -> None:
+    found = written(tmp_path / "orders-0", "plain")
+    flip(tmp_path / "orders-0", found, 6, 3)
+    assert len(rows(tmp_path, verifyCrc="false")) == 2 * BATCHES * 10

@@ -136,7 +136,8 @@ def decompress(data: Buffer, limit: int, magic: int) -> Buffer | None:
     if (header == HEADER_RIGHT or (magic == V0 and header == HEADER_WRONG)) and size > BLOCK_AT:
         block_end = size - len(END_MARK)
         block_size = WORD.unpack_from(data, len(HEADER_RIGHT))[0]
-        if block_size == block_end - BLOCK_AT and data[block_end:] == END_MARK:
+        is_whole = block_size == block_end - BLOCK_AT and data[block_end:] == END_MARK
+        if is_whole and block_size <= BLOCK_SIZE:
             try:
                 block: bytes = lz4.block.decompress(
                     data[BLOCK_AT:block_end], uncompressed_size=min(limit, BLOCK_SIZE)

@@ -94,18 +94,23 @@ class FrameHeader(NamedTuple):
 
 
 def content_bound(data: Buffer) -> int:
-    """The maximum output of the blocks in bytes; -1 if the data is not one whole frame."""
+    """The maximum output of the blocks in bytes; -1 if the data is not one whole frame, or has a
+    block larger than its window allows. (The library notices such a block only in streams.)"""
     if len(data) < FIELDS_AT or data[:DESCRIPTOR_AT] != MAGIC:
         return -1
-    descriptor = data[DESCRIPTOR_AT]
-    at = HEADER_SIZES[descriptor]
-    end = len(data) - (WORD.size if descriptor & CHECKSUM else 0)
+    at = HEADER_SIZES[data[DESCRIPTOR_AT]]
+    if len(data) < at:
+        return -1
+    header = FrameHeader.parse(bytes(data[:at]))
+    end = len(data) - (WORD.size if header.has_checksum else 0)
     bound = 0
     while at + BLOCK_HEAD_SIZE <= end:
         head = data[at] | data[at + 1] << 8 | data[at + 2] << 16
         size = head >> 3
+        if size > header.block_size_max:
+            return -1
         at += BLOCK_HEAD_SIZE + (1 if head >> 1 & 3 == REPEATED else size)
-        bound += BLOCK_SIZE_MAX
+        bound += header.block_size_max
         if head & 1:
             return bound if at == end else -1
     return -1

@@ -76,10 +76,11 @@ fn skip_frame(data: &[u8]) -> Option<usize> {
         let [b0, b1, b2] = *cursor.array().ok()?;
         let bits = u32::from_le_bytes([b0, b1, b2, 0]);
         let (is_last, kind, size) = (bits & 1 != 0, bits >> 1 & 3, bits >> 3);
-        if u64::from(size) > block_size_max {
+        let held = if kind == REPEATED { 1 } else { size };
+        if u64::from(size.max(held)) > block_size_max {
             return None;
         }
-        cursor.take(if kind == REPEATED { 1 } else { size as usize }).ok()?;
+        cursor.take(held as usize).ok()?;
         if is_last {
             break;
         }

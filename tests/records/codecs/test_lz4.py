@@ -200,6 +200,12 @@ def test_blocks_may_be_as_large_as_the_header_allows(sizes: int) -> None:
     assert decoded(Codec.LZ4, expanding)[1] == ("lz4 block is damaged", 7)
 
 
+def test_a_compressed_block_may_not_be_larger_than_its_content_may_be() -> None:
+    grown = frame(squeezed(noise(BLOCK_SIZE)), END)
+    assert len(grown) > BLOCK_SIZE + 100
+    assert damage(Codec.LZ4, grown) == ("lz4 block is larger than its frame allows", 7)
+
+
 def test_a_frame_that_ends_after_the_size_of_its_next_block_is_damage() -> None:
     cut = frame(squeezed(text(1000)), stored(b"x")[:4])
     assert damage(Codec.LZ4, cut, magic=V1) == ("lz4 data ends too early", len(cut))

@@ -120,7 +120,8 @@ class Follower:
 
     def producers_at_end(self) -> Producers:
         producers = self._producers
-        producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
+        if producers.offset != self.end_offset:
+            producers.advance(self.end_offset, self.segments, self.end_of, self.snapshots)
         return producers
 
     def refresh(self, *, relist: bool = False) -> None:

@@ -312,9 +312,9 @@ class Log:
             view.refresh()
             self._check(offset)
         end_offset = view.end_offset if up_to is None else min(up_to, view.end_offset)
-        for segment in view.segments.starting_at(offset) if offset < end_offset else ():
+        pairs = view.segments.pairs_from(offset) if offset < end_offset else ()
+        for segment, following in pairs:
             end = view.end_of(segment)
-            following = view.segments.after(segment)
             after = view.end_offset if following is None else following.base_offset
             # Usually the whole segment may be read, so the end of the read need not be searched.
             if end_offset < after and (bound := segment.find(end_offset, end)) is not None:

@@ -54,7 +54,7 @@ class ZeroCopySend:
         self._channel: Any = None
         self._sendfile = False
         self._spare = memoryview(b"")  # the buffer, once it is needed
-        self._copied = PendingBytes()  # bytes in the buffer that have not been taken yet
+        self._copied: PendingBytes | None = None  # bytes in the buffer that were not taken yet
 
     @property
     def remaining(self) -> int:
@@ -101,8 +101,7 @@ class ZeroCopySend:
         return written
 
     def _release(self) -> None:
-        self._spare = memoryview(b"")
-        self._copied.left = self._spare
+        self._spare, self._copied = memoryview(b""), None
 
     def _truncated(self) -> CorruptRecordsError:
         self._release()
@@ -110,7 +109,7 @@ class ZeroCopySend:
         return self._error
 
     def _send_file(self, channel: "socket") -> int:
-        self._copied.left = memoryview(b"")
+        self._copied = None
         at = self._records.origin + self._sent
         file = self._records.file  # held during the call: another thread may close it
         try:
@@ -127,6 +126,8 @@ class ZeroCopySend:
         return written
 
     def _send_copy(self, channel: Any) -> int:
+        if self._copied is None:
+            self._copied = PendingBytes()
         if not self._copied.left:
             if not self._spare:
                 self._spare = memoryview(bytearray(min(BUFFER_SIZE, self.remaining)))

@@ -12,6 +12,7 @@ from downconvert.broker.partition import Partition
 from downconvert.conversion.plan import SMALL_SIZE_MAX
 from downconvert.serving.fetch_assembly import first_visible, has_visible_record
 from records import Codec, FileRecords
+from records.files.zero_copy import ZeroCopySend
 
 from .contribution import Contribution, FetchPause, Reading, ReadLimits, Turns, nothing
 from .planning import planned
@@ -51,7 +52,7 @@ def read_as_is(
 def _as_is(records: FileRecords, offset: int, up_to: int, limits: ReadLimits) -> Contribution:
     if not limits.fit(records):
         return nothing(offset if records.size else max(offset, up_to))
-    return Contribution(records.to_send(), records.size, up_to, records)
+    return Contribution(ZeroCopySend(records), records.size, up_to, records)
 
 
 def _in_turns(

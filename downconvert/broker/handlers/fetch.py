@@ -86,7 +86,7 @@ class Fetch:
             self._exchange.post_turn(self.resume)
         elif pause is FetchPause.WAKE:
             self._exchange.pause(self.resume)
-        elif self._is_final or read.size >= self._min_bytes or self._deadline <= now:
+        elif read.size >= self._min_bytes or self._deadline <= now or self._is_final:
             self._answer(now)
         else:
             read.drop_records()

@@ -87,7 +87,8 @@ class Segment:
         self._offsets: Opened[OffsetIndex] | None = None
         self._times: Opened[TimeIndex] | None = None
         self._scanned: ScannedPositions | None = None  # of the open file
-        # The last batches found in the open file, by requested offset.
+        # The last batches found in the open file, by requested offset: each with its position, and
+        # its header as that of a range that begins with it.
         self._found: tuple[SharedFile, dict[int, tuple[int, BatchHeader]]] | None = None
 
     def path(self, kind: Kind = Kind.LOG) -> Path:
@@ -135,14 +136,11 @@ class Segment:
             if found is None:
                 return None
             file = self._log()
+            found = found[0], found[1].at(0)
             self._note(known, offset, found)
         position, first = found
-        return FileRecords(
-            file,
-            position,
-            min(end - position, max(max_bytes, first.size)),
-            first=first.at(0),
-        )
+        size = min(end - position, max(max_bytes, first.size))
+        return FileRecords(file, position, size, first=first)
 
     def _note(
         self,

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 
 from .segment import Segment
 
@@ -40,6 +41,11 @@ class Segments:
         """The segment to which an offset belongs, and all later ones."""
         first = max(0, bisect_right(self._bases, offset) - 1)
         return iter(self._segments[first:])
+
+    def pairs_from(self, offset: int) -> Iterator[tuple[Segment, Segment | None]]:
+        """As `starting_at`, each with the next one. None after the last."""
+        first = max(0, bisect_right(self._bases, offset) - 1)
+        return zip_longest(self._segments[first:], self._segments[first + 1 :])
 
     def after(self, segment: Segment) -> Segment | None:
         """The next segment; None after the last."""

@@ -34,8 +34,8 @@ NUMBERS: Final = {
     "float64": Struct(">d"),
 }
 UUID_SIZE: Final = 16
-# Elements of all arrays of a request. A fetch of as many partitions as all sessions together may
-# have is smaller.
+# Elements of all arrays of a request, and its tagged fields. A fetch of as many partitions as all
+# sessions together may have is smaller.
 ELEMENTS_MAX: Final = 500_000
 ONE_BYTE_MAX: Final = 0x7F  # of a variable-length number
 
@@ -216,13 +216,18 @@ def _array(code: Source, field: Field, version: int, flexible: bool) -> str:
             code.line(
                 f"raise {code.constant(malformed.too_many)}({field.name!r}, end, at, {count})"
             )
-        code.line(f"left -= {count}")
-        with code.block("if left < 0"):
-            code.line(f"raise {code.constant(malformed.too_large)}({field.name!r}, at)")
+        _take(code, count, field.name)
         code.line(f"{values} = []")
         with code.block(f"for _ in range({count})"):
             code.line(f"{values}.append({_element(code, field, version, flexible, False)})")
     return values
+
+
+def _take(code: Source, count: str, name: str) -> None:
+    """Counts elements of a message."""
+    code.line(f"left -= {count}")
+    with code.block("if left < 0"):
+        code.line(f"raise {code.constant(malformed.too_large)}({name!r}, at)")
 
 
 def _tags(code: Source, fields: list[Field], version: int) -> dict[str, str]:
@@ -230,6 +235,7 @@ def _tags(code: Source, fields: list[Field], version: int) -> dict[str, str]:
     for field in fields:
         code.line(f"{variables[field.name]} = {code.constant(field.default)}")
     count, before = _uvarint(code), code.variable()
+    _take(code, count, "tagged fields")
     code.line(f"{before} = -1")
     with code.block(f"for _ in range({count})"):
         tag, size = _uvarint(code), _uvarint(code)

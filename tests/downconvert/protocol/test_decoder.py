@@ -80,6 +80,15 @@ def test_a_request_has_so_many_elements_in_all_its_arrays_and_no_more() -> None:
             decode("OffsetFetchRequest", 5, memoryview(partitions_of_topics(*counts)))
 
 
+def test_a_request_has_so_many_tagged_fields_and_no_more() -> None:
+    head = b"\x02a\x02b"  # the client's name and version
+    count = (ELEMENTS_MAX + 1).to_bytes(4)  # as a variable-length number:
+    bits = int.from_bytes(count)
+    size = bytes([bits & 127 | 128, bits >> 7 & 127 | 128, bits >> 14])
+    with pytest.raises(BadRequestError, match="too many elements: tagged fields"):
+        decode("ApiVersionsRequest", 3, memoryview(head + size + bytes(9)))
+
+
 def test_a_response_of_a_large_cluster_is_read_whole() -> None:
     partitions = [Message(partition_index=0, replica_nodes=[0] * (ELEMENTS_MAX + 1))]
     data = encode("MetadataResponse", 1, Message(topics=[Message(partitions=partitions)]))

@@ -29,6 +29,7 @@ from downconvert.protocol.errors import (
 from downconvert.protocol.known_requests import POLLED, KnownRequests, header_of
 from downconvert.protocol.requests import Request, RequestHeader, parse_body, parse_header
 from downconvert.protocol.schemas import ApiKey, Message
+from downconvert.serving.series import NAME_MAX
 from downconvert.storage import LogDir
 
 from .config import BrokerConfig
@@ -80,7 +81,7 @@ class Broker(BrokerState):
             return sasl.raw(self, client, frame, now, on_done, mine)
         known = self._known.find(frame)
         header = parse_header(frame) if known is None else header_of(known, frame)
-        client_id = header.client_id or ""
+        client_id = (header.client_id or "")[:NAME_MAX]
         if client_id != client.client_id:
             client.client_id, client.labels = client_id, None
         if client.proved is not None:

@@ -55,7 +55,7 @@ class Client:
     certificate: str | None = None  # the name in its certificate
     access: Access | None = None  # its rights; None: not determined yet
     state: dict[str, object] = field(default_factory=dict)  # of an authentication in progress
-    client_id: str = ""  # of its last request
+    client_id: str = ""  # of its last request; the start of it, if it is long
     labels: tuple[str, ...] | None = None  # of its series; None: not determined yet
     requests: int = 0  # that it has sent
     logged_refusals: dict[str, set[int]] = field(default_factory=dict)  # error codes by API

@@ -6,6 +6,7 @@ from typing import Final
 from .schemas import Message
 
 SAID_SINCE: Final = 3  # versions of ApiVersions in which clients name their software
+KEPT_MAX: Final = 128  # characters of each that are kept as long as the connection
 VALID: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")  # Kafka's own
 
 
@@ -17,6 +18,11 @@ def is_valid(body: Message, version: int) -> bool:
     return all(VALID.fullmatch(name) is not None for name in names)
 
 
+def names_in(body: Message) -> tuple[str, str]:
+    """The software and its version, cut off where they are long."""
+    return body.client_software_name[:KEPT_MAX], body.client_software_version[:KEPT_MAX]
+
+
 def software_of(body: Message) -> str:
     """The software and its version, as one name."""
-    return f"{body.client_software_name} {body.client_software_version}".strip()
+    return " ".join(names_in(body)).strip()

@@ -16,7 +16,7 @@ from downconvert.protocol.errors import ErrorCode
 from downconvert.protocol.fetch_versions import MISREADS_OLD_MESSAGES, served_to
 from downconvert.protocol.responses import NAMES
 from downconvert.protocol.schemas import ApiKey, Message
-from downconvert.protocol.software import is_valid, software_of
+from downconvert.protocol.software import is_valid, names_in, software_of
 
 ANSWERS_MAX: Final = 64  # remembered responses: one for each rule and version
 
@@ -26,9 +26,9 @@ def handle(broker: BrokerState, exchange: Exchange, _now: float) -> None:
     if not is_valid(body, exchange.request.version):
         exchange.reply(Message(error_code=ErrorCode.INVALID_REQUEST, api_keys=[]))
         return
-    exchange.client.software_name = body.client_software_name
-    exchange.client.software_version = body.client_software_version
-    access = exchange.client.access or broker.guard.access
+    client = exchange.client
+    client.software_name, client.software_version = names_in(body)
+    access = client.access or broker.guard.access
     misreads = MISREADS_OLD_MESSAGES in software_of(body)
     served = tuple(broker.versions.items())
     exchange.reply_encoded(_body(access, served, exchange.request.version, misreads=misreads))

@@ -49,6 +49,4 @@ def _delete(broker: BrokerState, topic: str, index: int, offset: int) -> int:
         before = partition.high_watermark if offset == HIGH_WATERMARK else offset
         if not 0 <= before <= partition.high_watermark:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        start = partition.log.writer.delete_records(before)
-    broker.purgatory.notify(("partition", topic, index))
-    return start
+        return partition.log.writer.delete_records(before)

@@ -205,7 +205,9 @@ def test_single_records_that_are_refused_are_named(tmp_path: Path) -> None:
 def test_more_than_a_segment_holds_is_refused(tmp_path: Path) -> None:
     with writable_broker(tmp_path, "t", log_config=LogConfig(segment_bytes=200)) as broker:
         assert code(broker, 9, batch(1)) is ErrorCode.NONE
-        assert code(broker, 9, batch(30)) is ErrorCode.RECORD_LIST_TOO_LARGE
+        (response,) = produce(broker, 9, batch(30))
+        assert response.error_code == ErrorCode.RECORD_LIST_TOO_LARGE
+        assert response.log_start_offset == -1  # as in Kafka, which checks this before the log
         assert len(stored(broker)) == 1
 
 

@@ -13,6 +13,7 @@ Not here: converting (converter.py), keeping the promise (send.py)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from traceback import clear_frames
 from typing import Final
 
 from records.errors import ClosedRecordsError, RecordsError
@@ -68,13 +69,17 @@ class Plan:
 def planning(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
     """A plan, in steps. Raises RecordsError if there is nothing good before the first damage or
     refusal. `clock`: measures how long it takes to make messages."""
-    if request.policy.size == "estimate":
-        return (yield from _estimate(records, request))
-    if records.size <= SMALL_SIZE_MAX:
-        small = yield from _small(records, request, clock)
-        if small is not None:
-            return small
-    return (yield from _exact(records, request, clock))
+    try:
+        if request.policy.size == "estimate":
+            return (yield from _estimate(records, request))
+        if records.size <= SMALL_SIZE_MAX:
+            small = yield from _small(records, request, clock)
+            if small is not None:
+                return small
+        return (yield from _exact(records, request, clock))
+    except RecordsError as error:
+        clear_frames(error.__traceback__)  # they refer to the error, and to the records
+        raise
 
 
 def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | None]:
@@ -109,7 +114,7 @@ def _small(records: Records, request: Request, clock: Clock) -> Steps[Plan | Non
     except ClosedRecordsError:
         raise
     except RecordsError as error:
-        damage = error
+        damage = error.with_traceback(None)
     finally:
         converter.release()
     if damage is None and not (is_done and made is not None and made.is_all):
@@ -145,7 +150,7 @@ def _exact(records: Records, request: Request, clock: Clock) -> Steps[Plan]:
     except ClosedRecordsError:
         raise
     except RecordsError as error:
-        damage = error
+        damage = error.with_traceback(None)
     finally:
         converter.release()
     if made is not None:

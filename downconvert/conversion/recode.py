@@ -108,7 +108,7 @@ class LazyRecodedRecords:
         except RecordsError as error:
             if not self._runs:
                 raise
-            self.damage = error
+            self.damage = error.with_traceback(None)
 
     @property
     def has_recoded(self) -> bool:

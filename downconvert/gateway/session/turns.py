@@ -107,7 +107,7 @@ class Parts:
         except RecordsError as error:
             if not end:
                 raise
-            damage = error
+            damage = error.with_traceback(None)
         if end > start:
             parts.append((start, end - start))
         return following, damage, is_compressed, parts

@@ -63,12 +63,14 @@ def produce(
 
     `served`: the cluster's versions; `now`: seconds since the epoch."""
     answers: dict[tuple[str, int], Message] = {}
+    sent: set[tuple[str, int]] = set()
     topics: list[Message] = []
     for topic in body.topic_data:
         partitions = []
         for one in topic.partition_data:
-            answer = Message(index=one.index, base_offset=-1)
-            answers[topic.name, one.index] = answer
+            key = topic.name, one.index
+            answer = answers[key] = Message(index=one.index, base_offset=-1, error_code=0)
+            sent.discard(key)
             yield TURN
             try:
                 prepared = prepare(one.records or memoryview(b""), TAKEN, int(now * 1000))
@@ -77,6 +79,9 @@ def produce(
                 continue
             if prepared is not None:
                 partitions.append(Message(index=one.index, records=prepared.data))
+                sent.add(key)
+                if body.acks:  # until the cluster says otherwise
+                    answer.error_code = ErrorCode.REQUEST_TIMED_OUT
         if partitions:
             topics.append(Message(name=topic.name, partition_data=partitions))
     throttle = 0
@@ -88,8 +93,9 @@ def produce(
         for topic in response.responses if body.acks else ():
             for one in topic.partition_responses:
                 one.error_code = OLD_CODES.get(one.error_code, one.error_code)
-                answers[topic.name, one.index] = one
-    if body.acks == 0 and any(one.__dict__.get("error_code") for one in answers.values()):
+                if (topic.name, one.index) in sent:
+                    answers[topic.name, one.index] = one
+    if body.acks == 0 and any(one.error_code for one in answers.values()):
         return None
     return Message(throttle_time_ms=throttle, responses=_responses(body, answers))
 

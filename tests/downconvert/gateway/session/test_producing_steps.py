@@ -57,7 +57,7 @@ def run(asked: Message, *answers: Message, served: range = SERVED) -> tuple[Any,
 def results(found: Message) -> list[tuple[str, int, int, int]]:
     """Topic, partition, error code and base offset."""
     return [
-        (topic.name, one.index, vars(one).get("error_code", 0), one.base_offset)
+        (topic.name, one.index, one.error_code, one.base_offset)
         for topic in found.responses
         for one in topic.partition_responses
     ]
@@ -170,3 +170,18 @@ def test_a_refused_producer_that_expects_an_answer_gets_one() -> None:
 def test_the_producer_is_told_how_long_the_cluster_throttles_it() -> None:
     found, _ = run(body(("t", 0, message_set(0, b"a"))), response(("t", 0, 0), throttle=77))
     assert found.throttle_time_ms == 77
+
+
+def test_nothing_is_acknowledged_that_the_cluster_has_not_answered_for() -> None:
+    asked = body(("t", 0, message_set(0, b"a")), ("t", 1, message_set(0, b"b")))
+    found, _ = run(asked, response(("t", 1, 0)))
+    assert results(found) == [("t", 0, ErrorCode.REQUEST_TIMED_OUT, -1), ("t", 1, 0, 101)]
+
+
+def test_the_last_of_two_sets_for_a_partition_decides_what_is_acknowledged() -> None:
+    """As in Kafka, which keeps one set of each partition."""
+    good = message_set(0, b"a")
+    found, _ = run(body(("t", 0, good), ("t", 0, BROKEN)), response(("t", 0, 0)))
+    assert results(found) == [("t", 0, ErrorCode.CORRUPT_MESSAGE, -1)] * 2
+    found, _ = run(body(("t", 0, BROKEN), ("t", 0, good)), response(("t", 0, 0)))
+    assert results(found) == [("t", 0, 0, 100)] * 2

@@ -65,8 +65,10 @@ class Found:
     ) -> Generator[Turn, None, None]:
         """Converts the records of the cluster's answer. Decides whether to ask for more. `room`:
         converted bytes that the client's answer may still get."""
-        if self.sends and answer.error_code:  # the client gets the error with its next fetch
-            self.is_done = True
+        # Of an offset that the client has not asked for: the log was truncated meanwhile.
+        is_truncated = self.has_advanced and answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
+        if is_truncated or (self.sends and answer.error_code):
+            self.is_done = True  # the client gets an error with its next fetch, if it still is one
             return
         self.answer, self.code = answer, known_code(answer.error_code, self.version)
         records: Spooled | None = answer.records
@@ -110,6 +112,11 @@ class Found:
         else:
             self.is_done = following >= bound
         self.offset = following
+
+    @property
+    def has_advanced(self) -> bool:
+        """Whether there were batches."""
+        return self.offset > self.request.fetch_offset
 
     @property
     def size(self) -> int:
@@ -199,7 +206,7 @@ def fetch(body: Message, version: int, served: range, policy_of: PolicyOf) -> As
 def _has_only_skipped(found: Iterable[Found]) -> bool:
     """Whether there were batches, but all of them converted to nothing."""
     return all(not one.code and not one.sends for one in found) and any(
-        one.offset > one.request.fetch_offset for one in found
+        one.has_advanced for one in found
     )
 
 

@@ -297,6 +297,29 @@ def test_an_answer_ends_at_its_clients_limit_for_all_partitions_together() -> No
     assert not any(one.error_code for one in topic.partitions)
 
 
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.NONE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+def test_an_offset_is_out_of_range_only_if_the_client_asked_for_it(
+    code: ErrorCode, told: ErrorCode
+) -> None:
+    """If the log is truncated while batches without records are skipped, the client's own offset
+    may still be there. Told otherwise, it would begin again."""
+    waited = [answer(part(error_code=code))] if told is ErrorCode.NONE else []
+    found, bodies = run(
+        body(("t", 0, 0)), answer(part(marker(0))), answer(part(error_code=code)), *waited
+    )
+    assert [asked_for(one)[0][2] for one in bodies][:2] == [0, 1]
+    (one,) = found.responses[0].partitions
+    assert (one.error_code, offsets(one)) == (told, [])
+    found, _ = run(body(("t", 0, 1)), answer(part(error_code=code)))
+    assert found.responses[0].partitions[0].error_code == code
+
+
 @pytest.mark.parametrize("most", [0, -1])
 def test_a_limit_of_no_bytes_still_leads_over_batches_without_records(most: int) -> None:
     found, bodies = run(

@@ -33,6 +33,7 @@ LENGTH: Final = Struct(">i")
 CORRELATION: Final = Struct(">i")
 THROTTLE: Final = Struct(">i")  # milliseconds
 RESPONSE_MAX: Final = (1 << 31) - 1
+CORRELATION_MAX: Final = (1 << 31) - 1
 INLINE_MAX: Final = 4096  # bytes of a message that the event loop reads itself: a millisecond
 HOSTS_MAX: Final = 64  # names that are remembered, with whether each is an address
 HAPPY_EYEBALLS: Final = 0.25  # seconds until a host's next address is tried, too [RFC 8305]
@@ -100,7 +101,7 @@ class Upstream:
 
     def next_id(self) -> int:
         """The correlation id of the next request of the gateway's own."""
-        self._correlation_id += 1
+        self._correlation_id = self._correlation_id % CORRELATION_MAX + 1
         return self._correlation_id
 
     async def answer(self, wait: float) -> Spool:

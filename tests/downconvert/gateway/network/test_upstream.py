@@ -14,10 +14,12 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.gateway import topology
 from downconvert.gateway.config import Limits
+from downconvert.gateway.network import upstream
 from downconvert.gateway.network.upstream import connect
 from downconvert.protocol.schemas import ApiKey, Message
 from tests.downconvert.gateway.hanging import Hanging
 from tests.downconvert.gateway.serving import LOOPBACK, Wire, cluster, gateway
+from tests.downconvert.gateway.talk import fetch_body
 from tests.waiting import wait_for
 
 FOREVER = 3600.0  # seconds
@@ -266,3 +268,24 @@ def test_a_hosts_second_address_is_tried_while_the_first_one_says_nothing(
         assert asyncio.run(connected(port)) == LOOPBACK
         for one in waiting:
             one.close()
+
+
+def test_the_requests_of_a_connection_are_never_too_many_to_be_numbered(
+    behind: tuple[Broker, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number has 32 bits. A client that polls a thousand times a second needs a month."""
+    monkeypatch.setattr(upstream, "CORRELATION_MAX", 3)
+    made = upstream.Upstream.next_id
+    numbers: list[int] = []
+
+    def noted(self: upstream.Upstream) -> int:
+        numbers.append(made(self))
+        return numbers[-1]
+
+    monkeypatch.setattr(upstream.Upstream, "next_id", noted)
+    with gateway(behind[1], refresh_seconds=FOREVER) as running:
+        wait_for(lambda: len(numbers) == 2)  # its own connection's
+        with Wire(running.address) as client:
+            for _ in range(7):
+                assert client.ask(ApiKey.Fetch, 1, fetch_body(0)).responses
+    assert numbers[2:] == [1, 2, 3, 1, 2, 3, 1, 2]

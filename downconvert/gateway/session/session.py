@@ -333,12 +333,7 @@ class Session:
 
     def _refuse(self, header: Header, frame: memoryview, size: int) -> Steps:
         """Answers the produce of a read-only client with an error. Hangs up otherwise."""
-        served = self._versions.cluster.get(header.key)
-        if (
-            header.api is ApiKey.Produce
-            and served is not None
-            and self.identity.access.is_read_only
-        ):
+        if header.api is ApiKey.Produce and self.identity.access.is_read_only:
             body = yield from self._body(header, frame, size)
             return self._refused(header, body, permissions.refused_writes(body))
         return HangUp(f"{header.name} is not served here")

@@ -27,7 +27,7 @@ from downconvert.protocol.schemas import ApiKey, Message
 from records import Codec, Record, RecordsError, build
 from tests.downconvert.broker.asking import frame
 from tests.downconvert.gateway.serving import LENGTH, Wire, cluster, gateway
-from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body
+from tests.downconvert.gateway.talk import fetch_body, message_set, produce_body, records_of
 from tests.waiting import wait_for
 
 SEED = 11_031
@@ -92,6 +92,25 @@ def test_the_second_fetch_is_answered_as_the_first_of_a_connection(
         assert counted(one) == counted(other)
         (row,), (alike,) = one.shared.last_old.rows(), other.shared.last_old.rows()
         assert row[:2] == alike[:2] == ("t", "")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fetches_that_differ_in_more_than_their_offset_are_not_confused(
+    tmp_path: Path, version: int
+) -> None:
+    """A client of 0.8 asks for more at the same offset if a message was larger than its limit."""
+    with (
+        cluster(tmp_path, "t") as (_, port),
+        gateway(port) as running,
+        Wire(running.address) as client,
+    ):
+        for value in (b"a", b"b", b"c"):
+            client.ask(ApiKey.Produce, 7, produce_body(message_set(2, value * 1_000)))
+        for limit, count in ((1_100, 1), (2_300, 2), (5_000, 3), (1_100, 1), (2_300, 2)):
+            for _ in range(2):
+                answer = client.ask(ApiKey.Fetch, version, fetch_body(0, max_bytes=limit))
+                (part,) = answer.responses[0].partitions
+                assert len(records_of(part)) == count, limit
 
 
 def counted(running: Any) -> list[tuple[int, ...]]:

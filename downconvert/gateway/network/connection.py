@@ -52,7 +52,7 @@ class Connection:
     """A client's connection and the broker's connection that was made for it."""
 
     __slots__ = (  # thousands of idle connections exist
-        *("_before_answer", "_broker_ended", "_client", "_client_gone", "_clock", "_counters"),
+        *("_before_answer", "_client", "_client_gone", "_clock", "_counters", "_ended_broker"),
         *("_cached_versions", "_is_idle", "_is_last", "_is_over", "_is_small", "_is_waiting"),
         *("_mute", "_muted_until", "_pause", "_pool", "_reach", "_recent_versions"),
         *("_served", "_upstream", "_waits", "is_evicted", "passing", "place", "session"),
@@ -74,7 +74,7 @@ class Connection:
         self.place = place
         place.on_evicted = self._evict
         self._counters = counters
-        self._broker_ended = False  # the broker closed between two requests
+        self._ended_broker = ""  # one that closed between two requests
         self._client_gone = False  # it left while waiting, so the broker's connection was closed
         self._client = client
         self.session = session
@@ -115,7 +115,7 @@ class Connection:
                 return End.CLUSTER
             if self.session.identity.refusal:
                 return End.LOGIN
-        return end_of(error) or (End.CLUSTER if self._broker_ended else End.CLIENT)
+        return end_of(error) or End.CLIENT
 
     def why(self, error: BaseException) -> str:
         """The reason as text for logs."""
@@ -150,9 +150,9 @@ class Connection:
                 self._client.consume(LENGTH.size)
                 await self._client.ensure(min(size, PREFIX_SIZE), limit)
                 await self._serve(size, monotonic())
-        except ConnectionEndedError:
+        except ConnectionEndedError as error:
             if not (self._is_last and self._is_idle):  # else `finish` closed it
-                raise
+                raise ConnectionEndedError(self._ended_broker or error.peer) from None
         finally:
             self.close()
 
@@ -217,8 +217,8 @@ class Connection:
     def _upstream_ended(self) -> None:
         if not self.passing.is_idle:
             self.passing.broker_ended()
-        elif self._is_idle and not self._client.available:
-            self._broker_ended = not self._client_gone
+        elif self._upstream is not None and self._is_idle and not self._client.available:
+            self._ended_broker = "" if self._client_gone else self._upstream.stream.peer
             self._client.close()
 
     async def _exchange(self, size: int, begun: Translation | None) -> None:

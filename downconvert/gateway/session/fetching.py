@@ -116,7 +116,8 @@ class Found:
     @property
     def has_advanced(self) -> bool:
         """Whether there were batches."""
-        return self.offset > self.request.fetch_offset
+        asked: int = self.request.fetch_offset
+        return self.offset > asked
 
     @property
     def size(self) -> int:

@@ -14,6 +14,7 @@ import pytest
 from downconvert.broker import Broker
 from downconvert.gateway import topology
 from downconvert.gateway.config import Limits
+from downconvert.gateway.figures import End
 from downconvert.gateway.network import upstream
 from downconvert.gateway.network.upstream import connect
 from downconvert.protocol.schemas import ApiKey, Message
@@ -153,7 +154,7 @@ def test_clients_that_go_leave_nothing_behind_at_a_broker_that_hangs(
 
 
 def test_a_client_hears_that_its_broker_has_gone_while_it_asks_nothing(
-    behind: tuple[Broker, int],
+    behind: tuple[Broker, int], lines: list[str]
 ) -> None:
     with (
         Hanging(behind[1]) as between,
@@ -163,6 +164,9 @@ def test_a_client_hears_that_its_broker_has_gone_while_it_asks_nothing(
         assert client.ask(ApiKey.Metadata, 1, ALL).topics
         between.drop()
         assert client.has_ended()
+        wait_for(lambda: running.figures().ends[End.CLUSTER] == 1)
+    line = f"broker {LOOPBACK}:{between.port} closed the connection [broker_failed after 1 requests"
+    assert any(line in one for one in lines)
 
 
 def test_clients_that_connect_at_once_ask_the_broker_once(

@@ -49,11 +49,11 @@ section > .tiles:first-child { margin-top: 0; border-top: none; padding-top: 0; 
 .same { color: var(--dim); }
 p.conclusion.same { color: var(--ink); }
 table { width: 100%; border-collapse: collapse; margin-top: 28px; font-size: 14px; }
-th, td { padding: 5px 0 5px 24px; text-align: right; white-space: nowrap; vertical-align: top; }
+th, td { padding: 5px 0 5px 20px; text-align: right; white-space: nowrap; vertical-align: top; }
 th:first-child, td:first-child { padding-left: 0; text-align: left; white-space: normal;
   overflow-wrap: anywhere; min-width: 150px; }
 td.wrap, th.wrap { white-space: normal; text-align: left; overflow-wrap: break-word;
-  min-width: 110px; max-width: 300px; }
+  min-width: 100px; max-width: 300px; }
 td.advice { min-width: 240px; }
 thead th { border-bottom: 1px solid var(--ink); }
 th i { display: inline-block; width: 10px; height: 10px; border-radius: 3px; margin-right: 7px; }

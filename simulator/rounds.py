@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 ROUNDS: Final = 3  # by default
 ROUNDS_MAX: Final = 99
+RATE: Final = "_second"  # the end of a rate's name in JSON
 
 T = TypeVar("T")
 
@@ -46,12 +47,12 @@ def turns(names: Sequence[T], number: int) -> list[T]:
     return [*names[at:], *names[:at]]
 
 
-def merged(documents: Sequence[Any]) -> Any:
+def merged(documents: Sequence[Any], name: str = "") -> Any:
     """Merges the JSON of several rounds: the median of each number, and the first of other
-    values."""
+    values. `name` is that of the documents in a larger one."""
     first = documents[0]
     if isinstance(first, dict):
-        return {name: merged([one[name] for one in documents]) for name in first}
+        return {name: merged([one[name] for one in documents], name) for name in first}
     if isinstance(first, (int, float)):
-        return median_low(documents)
+        return Rounds(list(documents)).middle(lambda one: one, higher=name.endswith(RATE))
     return first

@@ -20,7 +20,7 @@ LAST_BYTE: Final[Figure[Run]] = Figure(
 )
 # For each record, because modes send different numbers of them in one round.
 CPU: Final[Figure[Run]] = Figure(
-    "work", "CPU a record", lambda run: run.cpu_per_record, microseconds, "less"
+    "work", "CPU per record", lambda run: run.cpu_per_record, microseconds, "less"
 )
 
 FIGURES: Final[tuple[Figure[Run], ...]] = (

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
-from records.units import format_rate, format_seconds
+from records.units import format_seconds
 from simulator.modes import Mode
+from simulator.report.figures import throughput_figures
 from simulator.report.plots import COLOURS, HALF, draw_distribution, drawn, legend
 
 from .results import Result
@@ -36,11 +37,11 @@ def latencies(result: Result) -> str:
 def throughput(result: Result) -> str:
     """Records that the consumers read a second, a bar a mode."""
     modes = list(result.modes)
-    rates = [result.modes[mode].middle(lambda run: run.records_per_second) for mode in modes]
-    sizes = [result.modes[mode].middle(lambda run: run.bytes_per_second) for mode in modes]
+    in_bytes, in_records, _ = throughput_figures()
+    rates = [in_records.middle(result.modes[mode]) for mode in modes]
     labels = [
-        f"{format_rate(rate)} records/s\n{size / 1e6:,.0f} MB/s"
-        for rate, size in zip(rates, sizes, strict=True)
+        f"{in_records.shown(result.modes[mode])} records/s\n{in_bytes.shown(result.modes[mode])}"
+        for mode in modes
     ]
 
     def draw(axes: Axes) -> None:

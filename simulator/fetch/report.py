@@ -30,7 +30,7 @@ _SUMMARY: Final = (
     (PEAK, "peak memory of the sender, above idle"),
     (FIRST_BYTE, "until the first byte of a fetch comes, p99"),
     (LAST_BYTE, "until its last byte comes, p99"),
-    (CPU, "CPU of the sender, a record"),
+    (CPU, "CPU of the sender per record"),
 )
 _HOW: Final[Mapping[Mode, str]] = {
     "lazy": "converts at most one chunk for each write, while the response is being sent. All "

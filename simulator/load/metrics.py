@@ -17,7 +17,7 @@ from .results import PERCENTILES, LoadResult, LoadRun
 FAIR: Final = 2.0  # the factor by which latencies of current clients may grow because of old ones
 
 MEMORY: Final = "memory of the broker"
-_PHASES: Final = "CPU of the broker, us a record"
+_PHASES: Final = "CPU of the broker, us per record"
 
 
 def figures(result: LoadResult) -> Iterator[Figure[LoadRun]]:
@@ -98,10 +98,11 @@ def write_prometheus(path: Path, results: list[LoadResult]) -> None:
                 cpu.labels(*labels, phase).set(seconds)
             for kind in one.kinds:
                 of_kind = Rounds([run.kinds[kind] for run in rounds.each])
-                seconds = rounds.middle(lambda run: run.seconds)
-                rate.labels(*labels, kind).set(of_kind.middle(lambda stats: stats.size) / seconds)
-                read = of_kind.middle(lambda stats: stats.records)
-                records.labels(*labels, kind).set(read / seconds)
+                each = [(run.seconds, run.kinds[kind]) for run in rounds.each]
+                sizes = Rounds([stats.size / seconds for seconds, stats in each])
+                counts = Rounds([stats.records / seconds for seconds, stats in each])
+                rate.labels(*labels, kind).set(sizes.middle(float, higher=True))
+                records.labels(*labels, kind).set(counts.middle(float, higher=True))
                 answers.labels(*labels, kind).set(of_kind.total(lambda stats: stats.answers))
                 wrong.labels(*labels, kind).set(of_kind.total(lambda stats: stats.wrong))
                 for percent in PERCENTILES:

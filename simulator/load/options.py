@@ -193,7 +193,8 @@ class LoadOptions:
             words += f", of which {slow:,} read {format_size(self.rate)}/s"
         partitions = format_count(self.partitions, "partition")
         words += f"; {format_size(self.workload.size)} in {partitions}"
-        return f"{words}; {self.per_fetch} a fetch, {format_size(self.max_bytes)} of each"
+        read = format_count(self.per_fetch, "partition")
+        return f"{words}; a fetch reads {read}, {format_size(self.max_bytes)} of each"
 
     def arguments(self) -> list[str]:
         """The options of a command that repeats the run."""

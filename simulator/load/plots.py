@@ -118,7 +118,7 @@ def cpu(result: LoadResult, size: tuple[float, float] = HALF) -> str:
         axes.invert_yaxis()
         axes.grid(False, axis="y")
         axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.set_xlabel("microseconds of CPU a record")
+        axes.set_xlabel("microseconds of CPU per record")
         phases = axes.legend(
             [Patch(color=PHASES[phase]) for phase in shown],
             shown,

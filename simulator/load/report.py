@@ -102,7 +102,7 @@ def _simulation(result: LoadResult) -> Iterator[str]:
     )
     yield "<h3>Latency of fetches, by kind of clients</h3>" + latencies(result)
     if result.alone is not None:
-        yield '<div class="pair"><div><h3>Today\'s clients beside old ones, and p99</h3>'
+        yield '<div class="pair"><div><h3>Latency of today\'s clients, and its 99th percentile</h3>'
         yield f"{fairness(result)}</div><div><h3>CPU of the broker, by phase</h3>{cpu(result)}"
         yield "</div></div>"
     else:
@@ -133,7 +133,7 @@ def _tiles(result: LoadResult) -> Iterator[str]:
     if ratio is not None:
         beside = result.unfairness("eager") or 0.0
         yield tile(
-            "p99 of today's clients beside old ones, by theirs alone",
+            "p99 of today's clients: beside old ones / alone",
             f"{ratio:.1f}x",
             f"eager {beside:.1f}x",
             ("within 2x" if ratio <= FAIR else "more than 2x", ratio <= FAIR),

@@ -54,7 +54,7 @@ def _seconds_of_a_gigabyte(run: Measured) -> float:
 
 # "No later" and "never more" are as exact as two runs of the same code.
 GOALS: Final = (
-    Goal("CPU a record", lambda run: run.cpu_per_record, microseconds, 1.05, "at most 1.05x"),
+    Goal("CPU per record", lambda run: run.cpu_per_record, microseconds, 1.05, "at most 1.05x"),
     Goal("peak memory", lambda run: run.peak, format_size, SAME_WITHIN, "never more", True),
     Goal(
         "first byte, p50",
@@ -64,7 +64,7 @@ GOALS: Final = (
         "no later",
         True,
     ),
-    Goal("all bytes, a GB", _seconds_of_a_gigabyte, format_seconds, SAME_WITHIN, "no later"),
+    Goal("time per GB", _seconds_of_a_gigabyte, format_seconds, SAME_WITHIN, "no later"),
     Goal("last byte, p50", lambda run: run.last_byte(50), format_seconds, None, ""),
 )
 

@@ -56,7 +56,7 @@ class Figure(Generic[M]):
         return self.text(self.middle(rounds))
 
     def middle(self, rounds: Rounds[M]) -> float:
-        """The median, or the worse of two middle values, so that a rate and its inverse
+        """The median, or the better of two middle values, so that a rate and its inverse
         agree."""
         return rounds.middle(self.value, higher=self.better == "more")
 

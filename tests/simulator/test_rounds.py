@@ -31,3 +31,12 @@ def test_the_median_of_an_even_count_is_a_measured_value() -> None:
 def test_json_of_several_rounds_is_merged() -> None:
     documents = [{"size": n, "times": {"p50": n / 10}, "name": "x"} for n in (3, 1, 2)]
     assert merged(documents) == {"size": 2, "times": {"p50": 0.2}, "name": "x"}
+
+
+def test_json_has_the_same_one_of_two_middle_rounds_as_the_tables() -> None:
+    """The round with less time has the higher rate."""
+    rounds = [
+        {"seconds": 1.0, "records_per_second": 10.0, "records_per_cpu_second": 20.0},
+        {"seconds": 2.0, "records_per_second": 5.0, "records_per_cpu_second": 10.0},
+    ]
+    assert merged(rounds) == rounds[0]

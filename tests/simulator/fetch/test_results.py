@@ -14,6 +14,7 @@ from simulator.fetch.driver import Tally
 from simulator.fetch.fetches import Fetch
 from simulator.fetch.metrics import FIGURES
 from simulator.fetch.plan import Answer, Plan
+from simulator.fetch.plots import throughput
 from simulator.fetch.report import write_report
 from simulator.fetch.results import Result, Run, Sent
 from simulator.fetch.table import headline, table, verdict
@@ -92,7 +93,7 @@ def test_more_is_better_or_worse_as_the_figure_has_it(result: Result) -> None:
     by_label = {figure.label: figure for figure in FIGURES}
     assert by_label["records a second"].comparison(result.modes) == ("2.0x more", True)
     result.modes["lazy"].each[0].sent.cpu_seconds = 5.0
-    assert by_label["CPU a record"].comparison(result.modes) == ("10x more", False)
+    assert by_label["CPU per record"].comparison(result.modes) == ("10x more", False)
 
 
 def test_a_figure_that_does_not_repeat_is_neither_good_nor_bad(
@@ -102,7 +103,7 @@ def test_a_figure_that_does_not_repeat_is_neither_good_nor_bad(
     for run, seconds in zip(runs, (0.01, 0.02, 0.03), strict=True):
         run.sent.cpu_seconds = seconds
     result.modes["lazy"] = Rounds(runs)
-    (cpu,) = (figure for figure in FIGURES if figure.label == "CPU a record")
+    (cpu,) = (figure for figure in FIGURES if figure.label == "CPU per record")
     assert cpu.comparison(result.modes) == ("25x less", None)
     write_report(tmp_path / "report.html", [result], Options(), "downconvert simulate")
     tile = '<div class="figure same">1 us</div><div class="beside">eager 25 us <b class="same">'
@@ -160,7 +161,7 @@ def test_rounds_are_shown_with_their_spread(result: Result, tmp_path: Path) -> N
     }
     found = replace(result, modes=modes, options=Options())
     text = printed(found, 80)
-    busy = "inconclusive: the machine was busy (CPU a record: rounds differ by 67 %"
+    busy = "inconclusive: the machine was busy (CPU per record: rounds differ by 67 %"
     assert busy in " ".join(text.split())
     assert "1.20x" in text
     assert max(map(len, text.splitlines())) <= 80
@@ -172,5 +173,14 @@ def test_rounds_are_shown_with_their_spread(result: Result, tmp_path: Path) -> N
     assert document["modes"]["lazy"]["cpu_seconds"] == 0.6
     assert [one["cpu_seconds"] for one in document["modes"]["lazy"]["rounds"]] == [0.5, 0.9, 0.6]
     cpu = document["lazy_beside_eager"][0]
-    assert (cpu["figure"], cpu["is_met"]) == ("CPU a record", None)
+    assert (cpu["figure"], cpu["is_met"]) == ("CPU per record", None)
     assert cpu["ratio"] == pytest.approx(1.2)
+
+
+def test_the_bars_of_throughput_have_the_figures_of_the_table() -> None:
+    """Of two rounds, too."""
+    slow = replace(run_of("lazy").reading, seconds=4.0)
+    rounds = Rounds([run_of("lazy"), replace(run_of("lazy"), reading=slow)])
+    two = Result("codec=none", 1, 900, Options(rounds=2), {"lazy": rounds}, [])
+    assert ">10 k records/s<" in throughput(two).replace("\n", "")
+    assert "10 k" in printed(two, 100)

@@ -18,6 +18,7 @@ from simulator.load.report import write_report
 from simulator.load.results import LoadResult, LoadRun
 from simulator.load.simulation import simulate_load
 from simulator.load.table import fairness_lines, table, verdict
+from simulator.rounds import Rounds
 from tests.report_pages import check_fits_a_phone
 from tests.simulator.loads import SMALL
 
@@ -68,7 +69,7 @@ def test_modes_take_turns_in_rounds_after_a_warm_up() -> None:
     ]
     assert found.failures() == []
     assert [len(rounds.each) for rounds in found.modes.values()] == [2, 2]
-    assert next(cost.label for cost in found.costs) == "CPU a record"
+    assert next(cost.label for cost in found.costs) == "CPU per record"
 
 
 def test_every_answer_to_every_kind_is_as_planned(result: LoadResult) -> None:
@@ -148,15 +149,38 @@ def test_figures_are_written_as_json_and_for_prometheus(result: LoadResult, tmp_
     lazy = document["modes"]["lazy"]
     assert lazy["clients"]["0.8"]["fetch_version"] == 0
     assert document["modes"]["zero-copy"]["clients"]["0.8"]["fetch_version"] == 12
-    path = tmp_path / "figures.prom"
-    write_prometheus(path, [result])
-    samples = {
-        (sample.name, sample.labels["mode"], sample.labels.get("kind")): sample.value
-        for family in text_string_to_metric_families(path.read_text())
-        for sample in family.samples
-    }
+    samples = for_prometheus(result, tmp_path)
     assert samples["simulation_broker_peak_bytes", "lazy", None] == lazy["peak_bytes"]
     assert samples["simulation_wrong_answers", "alone", "3.x"] == 0
     assert samples["simulation_answers", "lazy", "0.10"] == sum(
         one["clients"]["0.10"]["answers"] for one in lazy["rounds"]
     )
+
+
+def test_a_rate_is_the_same_in_json_and_for_prometheus(result: LoadResult, tmp_path: Path) -> None:
+    """Rounds of very different length: the median of rates is no ratio of medians."""
+    [run] = result.modes["lazy"].each
+    runs = []
+    for seconds, factor in ((1.0, 4), (2.0, 1), (5.0, 3)):
+        [stats] = run.stats[:1]
+        kinds = {"0.8": replace(run.kinds["0.8"], size=1000 * factor, records=10 * factor)}
+        groups = tuple(group for group in run.groups if group.kind == "0.8")
+        measured = replace(stats, kinds=kinds, seconds=seconds)
+        runs.append(replace(run, groups=groups, stats=[measured]))
+    several = replace(result, modes={"lazy": Rounds(runs)}, alone=None)
+    samples = for_prometheus(several, tmp_path)
+    shown = several.to_json()["modes"]["lazy"]["clients"]["0.8"]
+    assert shown["bytes_per_second"] == 600
+    assert samples["simulation_bytes_per_second", "lazy", "0.8"] == 600
+    assert samples["simulation_records_per_second", "lazy", "0.8"] == 6
+
+
+def for_prometheus(result: LoadResult, directory: Path) -> dict[tuple[str, str, str | None], float]:
+    """The samples by name, mode and kind."""
+    path = directory / "figures.prom"
+    write_prometheus(path, [result])
+    return {
+        (sample.name, sample.labels["mode"], sample.labels.get("kind")): sample.value
+        for family in text_string_to_metric_families(path.read_text())
+        for sample in family.samples
+    }

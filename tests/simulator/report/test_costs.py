@@ -43,14 +43,14 @@ def test_all_goals_are_met() -> None:
     assert [cost.is_met for cost in found.values()] == [True] * 4 + [None]
     words, is_met = judged(found)
     assert is_met
-    assert words.startswith("lazy costs no more than eager, by CPU a record 1.05x, peak memory")
+    assert words.startswith("lazy costs no more than eager, by CPU per record 1.05x, peak memory")
 
 
 @pytest.mark.parametrize(
     ("label", "lazy", "words"),
     [
-        ("CPU a record", Round(cpu_per_record=1.06e-6), "1.06x (wanted: at most 1.05x)"),
-        ("all bytes, a GB", Round(bytes_per_second=5e8), "2.00x (wanted: no later)"),
+        ("CPU per record", Round(cpu_per_record=1.06e-6), "1.06x (wanted: at most 1.05x)"),
+        ("time per GB", Round(bytes_per_second=5e8), "2.00x (wanted: no later)"),
         ("first byte, p50", Round(first=0.2), "2.00x (wanted: no later)"),
         ("peak memory", Round(peak=5000), "5.00x (wanted: never more)"),
     ],
@@ -128,10 +128,10 @@ def test_without_both_modes_nothing_is_compared() -> None:
 def test_rounds_that_differ_too_much_are_inconclusive_and_have_no_colour() -> None:
     busy = [Round(cpu_per_record=one, first=0.001) for one in (1e-6, 1.5e-6, 1e-6)]
     found = by_label(busy, [Round()] * 3)
-    cost = found["CPU a record"]
+    cost = found["CPU per record"]
     assert (cost.is_met, cost.is_met_text) == (None, "inconclusive")
     words, is_met = judged(found)
-    assert words == "inconclusive: the machine was busy (CPU a record: rounds differ by 50 %)"
+    assert words == "inconclusive: the machine was busy (CPU per record: rounds differ by 50 %)"
     assert is_met is None
     console = Console(force_terminal=True, color_system="truecolor", width=120, record=True)
     with console.capture():

@@ -42,14 +42,14 @@ def first_gap(
     end: int,
     since: int,
     end_of: Callable[[SegmentFile], int],
-    is_missing: Callable[[SegmentFile, Gap], bool] = lambda _, __: True,
+    missing_from: Callable[[SegmentFile, Gap], int] = lambda _, gap: gap.start,
 ) -> Gap | None:
     """The first gap in the offsets from `start` up to `end` next to a segment that has arrived or
     changed since `since`, in nanoseconds since the epoch; None: there is none.
 
     `end_of`: the offset after the last complete batch of a segment; called for such segments only.
-    `is_missing`: whether a gap after a segment has no other explanation. FileNotFoundError: a
-    segment is gone. StoreError."""
+    `missing_from`: the first offset of a gap after a segment that has no other explanation.
+    FileNotFoundError: a segment is gone. StoreError."""
     for before, file in pairwise(segments):
         if file.base_offset <= start:
             continue
@@ -58,7 +58,9 @@ def first_gap(
         if max(_changed(before), _changed(file)) <= since:
             continue
         gap = Gap(max(start, end_of(before)), file.base_offset)
-        if gap.start < min(end, gap.end) and is_missing(before, gap):
+        if gap.start < min(end, gap.end):
+            gap = gap._replace(start=missing_from(before, gap))
+        if gap.start < min(end, gap.end):
             return gap
     return None
 
@@ -81,18 +83,19 @@ def end_of(file: SegmentFile) -> int:
     return min(after, file.next_offset, file.valid_until)
 
 
-def is_missing(
+def missing_from(
     log: PartitionLog, cleaned_of: Callable[[SegmentFile], int], file: SegmentFile, gap: Gap
-) -> bool:
-    """Whether no copy of a log has the offsets after a segment, and no cleaner has removed them.
-    `cleaned_of`: how far a cleaner has cleaned. FileNotFoundError, StoreError."""
+) -> int:
+    """The first offset of a gap after a segment that no copy of a log has, and that no cleaner has
+    removed; the end of the gap: there is none. `cleaned_of`: how far a cleaner has cleaned.
+    FileNotFoundError, StoreError."""
     whole = whole_split(log, file, cleaned_of)
-    if whole.copies and all(
-        found.state is not State.MISSING for found in stretches_of_copies(whole, *gap)
-    ):
-        return False
+    missing = [one for one in stretches_of_copies(whole, *gap) if one.state is State.MISSING]
+    if not missing:
+        return gap.end
     with headers_near(file, file.base_offset) as headers:
-        return cleaned_until(file, end_of(file), whole.cleaned, headers) < gap.end
+        known = cleaned_until(file, end_of(file), whole.cleaned, headers)
+    return next((max(one.start, known) for one in missing if one.end > known), gap.end)
 
 
 def is_incomplete(file: SegmentFile, cleaned_of: Callable[[SegmentFile], int]) -> bool:

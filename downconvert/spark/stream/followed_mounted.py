@@ -18,7 +18,7 @@ from downconvert.spark.logs.stored_trees import Item
 from downconvert.spark.logs.trees import find_directories, of_copies, read_partition
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
-from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
+from downconvert.spark.plan.gaps import Gap, end_of, first_gap, missing_from
 from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage import Log
@@ -94,7 +94,7 @@ class MountedLog:
     def gap(self, start: int, end: int, since: int) -> Gap | None:
         log = read_partition(self._name, self.directory)
         cleaned = cleaned_of(log, self._options, CleanerPoints())
-        missing = partial(is_missing, log, cleaned)
+        missing = partial(missing_from, log, cleaned)
         return first_gap(log.segments, start, end, since, end_of, missing)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:

@@ -37,7 +37,7 @@ from downconvert.spark.logs.stored_trees import forget
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.logs.watermarks import HighWatermarks
 from downconvert.spark.options.options import Options
-from downconvert.spark.plan.gaps import Gap, end_of, first_gap, is_missing
+from downconvert.spark.plan.gaps import Gap, end_of, first_gap, missing_from
 from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.object_cache import ObjectCache
@@ -167,7 +167,7 @@ class StoredLog:
             return self._once([file], ("end", file), partial(end_of, file))
 
         cleaned = cleaned_of(self._log, self._options, CleanerPoints())
-        missing = partial(is_missing, self._log, cleaned)
+        missing = partial(missing_from, self._log, cleaned)
         return first_gap(self._log.segments, start, end, since, end_once, missing)
 
     def splits(self, start: int, end: int) -> Iterator[Split]:

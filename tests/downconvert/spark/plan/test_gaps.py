@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from downconvert.spark.errors import DataLossError
 from downconvert.spark.logs.places import Json
 from downconvert.spark.logs.segment_files import SegmentFile
 from downconvert.spark.logs.trees import find_partitions
@@ -267,3 +268,29 @@ def test_a_segment_ends_after_the_last_batch_behind_damage(tmp_path: Path, is_pa
     assert end_of(file) == 8
     assert end_of(replace(file, next_offset=7)) == 7
     assert end_of(replace(file, valid_until=5)) == 5
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("high_watermark", [4, 7, 8, 20])
+def test_a_stream_reads_what_another_copy_has_of_a_gap(
+    tmp_path: Path, high_watermark: int, is_packed: bool
+) -> None:
+    """One copy ends before the gap, the leader's begins after it, and a third one has most of it. A
+    stream that ends within that part has lost nothing."""
+    logs = tmp_path / "kafka"
+    for name, base, end in (("b1", 10, 12), ("b2", 0, 4), ("b3", 2, 8)):
+        (logs / name).mkdir(parents=True)
+        partition(logs / name, b"".join(map(batch, range(base, end))), "a-0", base)
+    checkpoint = logs / "b1" / "replication-offset-checkpoint"
+    checkpoint.write_text(f"0\n1\na 0 {high_watermark}\n")
+    source = stream(packed(logs) if is_packed else logs)
+    start: Json = {"a": {"0": 0}}
+    source.prepareForTriggerAvailableNow()
+    end = source.latestOffset(start)
+    found = read(source, start, end)
+    assert found == [f"a-0:{at}" for at in range(min(high_watermark, 8))]
+    if high_watermark <= 8:
+        assert source.latestOffset(end) == end
+    else:
+        with pytest.raises(DataLossError, match="no records from offset 8 up to 10"):
+            source.latestOffset(end)

@@ -80,6 +80,13 @@ class History:
         """The last stable offset."""
         return transactions(self.batches).stable(self.end)
 
+    def readable_end(self) -> int:
+        """Up to where readers that stop at the high watermark read."""
+        if not self.is_committed:
+            return self.high_watermark
+        below = [one for one in self.batches if one.base < self.high_watermark]
+        return transactions(below).stable(self.high_watermark)
+
     def truth(self) -> Truth:
         """The records that are to be read now."""
         there = {at: value for one in self.batches for at, _, value in one.records}
@@ -231,7 +238,7 @@ def check_history(seed: int, path: Path, uri: str | None = None) -> None:
         if lake.topic != history.topic:
             _refuses(history, place, lake, seed)
             lake = _lake(path, kind, history)
-        end = history.high_watermark if has_checkpoints else history.end
+        end = history.readable_end() if has_checkpoints else history.end
         _export(history, place, lake, end, seed, has_epochs=has_epochs)
 
 

@@ -1,5 +1,8 @@
 """The last stable offset and the aborted transactions, for read_committed.
 
+As for a consumer, a transaction whose marker is not below the high watermark is open: a leader that
+comes back may truncate the marker.
+
 Transaction indexes list the aborted transactions. If they are missing, control batches give the
 same result, but all headers of the partition have to be read.
 
@@ -7,7 +10,7 @@ Not here: leaving batches out (rows.py, batches.py)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,12 +29,14 @@ from downconvert.storage.segments.segment import Segment
 from records import BatchHeader, CorruptRecordsError
 from records.batches.control import EndTransactionMarker
 
-from .completeness import is_damaged_after
+from .completeness import is_damaged_after, is_last
 from .opening import opened
 from .outcomes import followed
 from .segment_files import PartitionLog, SegmentFile
 from .splits import Split
 from .staging import staged
+from .union import up_to
+from .whole_log import known_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +63,28 @@ class Committed:
         )
 
 
-def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Committed:
+def committed_of(
+    log: PartitionLog, cleaned: Callable[[SegmentFile], int], limit: int = OFFSET_MAX
+) -> Committed:
     """The committed part of a partition's log. Transactions that were aborted in one copy count as
-    aborted in others too. `cleaned`: how far a cleaner has cleaned a copy of the log.
+    aborted in others too. `cleaned`: how far a cleaner has cleaned a copy of the log. `limit`: the
+    high watermark, if nothing after it is read.
 
     FileNotFoundError: a segment is gone. SegmentChangedError, StoreError."""
+    log = _limited(log, limit)
     known: dict[tuple[int, int], AbortedTransaction] = {}  # an index wins
     undecided: list[int] = []
     open_: list[ProducerState] = []
     for copy in (log, *(other for other in log.others if not other.is_tier)):
         stable, found, is_decided, producers = _indexed(copy)
         open_ += producers
-        end = copy.segments[-1].next_offset if copy.segments and copy is not log else OFFSET_MAX
+        end = copy.segments[-1].next_offset if copy.segments else OFFSET_MAX
         known = {_key(one): one for one in found if one.last_offset < end} | known
         undecided += [] if is_decided else [stable]
     for tier in (other for other in log.others if other.is_tier):  # all in it is decided
-        noted = _noted(tier)
-        undecided += [0] if noted is None else []
-        known = {_key(one): one for one in noted or ()} | known
+        noted, is_whole = _noted(tier), tier.segments[-1].next_offset < limit
+        undecided += [] if noted is not None and is_whole else [0]
+        known = {_key(one): one for one in noted or () if one.last_offset < limit} | known
     after: list[AbortedTransaction] = []
     if undecided:
         more, after = followed(log, min(undecided), cleaned, open_)
@@ -83,6 +92,19 @@ def committed_of(log: PartitionLog, cleaned: Callable[[SegmentFile], int]) -> Co
     end = min((max(log.start_offset, one.first_offset) for one in after), default=OFFSET_MAX)
     ranked = sorted(known.values(), key=lambda one: (one.first_offset, one.last_offset))
     return Committed(end, tuple(ranked), tuple(after))
+
+
+def _limited(log: PartitionLog, limit: int) -> PartitionLog:
+    """The log and its copies up to a limit, if they go further, or if damage hides whether they
+    do."""
+    last = log.segments[-1] if log.segments else None
+    if limit == OFFSET_MAX or last is None:
+        return log
+    end = known_end(last, last.base_offset) if is_last(last) else last.next_offset
+    if end <= limit:
+        return log
+    others = (up_to(other, limit) for other in log.others)
+    return replace(up_to(log, limit), others=tuple(one for one in others if one.segments))
 
 
 def _key(one: AbortedTransaction) -> tuple[int, int]:
@@ -103,7 +125,7 @@ class _Indexed(NamedTuple):
 def _indexed(log: PartitionLog) -> _Indexed:
     """The result for one copy. Its batches are read from its last sound snapshot of producers on;
     mostly that is the beginning of its last segment."""
-    overlaps = not log.is_mounted and any(one.is_clipped for one in log.segments)
+    overlaps = not log.is_mounted and any(one.is_clipped for one in log.segments[:-1])
     with staged(log, ()) as directory, suppress(CorruptIndexError):
         segments = [_small_files(log, file, directory) for file in log.segments]
         found = _followed_from_snapshot(log.segments, segments)

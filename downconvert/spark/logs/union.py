@@ -29,7 +29,7 @@ def union_of(name: TopicPartition, found: Sequence[tuple[PartitionLog, Copy]]) -
     log = next(log for log, copy in found if copy is leader)
     ranked = sorted(found, key=lambda one: (one[1].epoch, one[1].end_offset), reverse=True)
     others = [
-        (_up_to(other, leader.end_of_epoch(copy.epoch)), copy)
+        (up_to(other, leader.end_of_epoch(copy.epoch)), copy)
         for other, copy in ranked
         if copy is not leader
     ]
@@ -56,7 +56,7 @@ def _superseded(leader: Copy, copies: Sequence[Copy]) -> Iterator[Superseded]:
             yield Superseded(start, copy.end_offset, copy.epoch, copy.directory)
 
 
-def _up_to(log: PartitionLog, end: int) -> PartitionLog:
+def up_to(log: PartitionLog, end: int) -> PartitionLog:
     """The part of a copy below an offset."""
     segments = [file for file in log.segments if file.base_offset < end]
     if segments:

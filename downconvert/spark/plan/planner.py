@@ -136,15 +136,14 @@ def stretches_of(
 ) -> Iterator[Split]:
     """The stretches to read of one partition; up to its high watermark, if watermarks are given."""
     cleaned = cleaned_of(log, options, cleaners or CleanerPoints())
-    transactions = committed_of(log, cleaned) if options.committed else None
+    limit = OFFSET_MAX if watermarks is None else watermarks.of_log(log)
+    transactions = committed_of(log, cleaned, limit) if options.committed else None
     if options.level == "offset":
         transactions = committed_of(log, cleaned).throughout()
     start, end = offsets_of(log, options, cleaners)
-    start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1)
+    start, end = max(start, bounds.offset_min), min(end, bounds.offset_max + 1, limit)
     if transactions is not None:
         end = min(end, transactions.end)
-    if watermarks is not None:
-        end = min(end, watermarks.of_log(log))
     if start >= end:
         return
     for found in stretches(log, start, end, transactions, cleaned):

@@ -23,7 +23,7 @@ from downconvert.spark.plan.planner import cleaned_of, start_of, stretches
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.storage import Log
 from downconvert.storage.disk.open_files import OpenFiles
-from downconvert.storage.names import TopicPartition
+from downconvert.storage.names import OFFSET_MAX, TopicPartition
 from records import CorruptRecordsError
 from records.batch import NONE
 
@@ -209,17 +209,18 @@ class MountedLogs:
         self._were_sound[directory] = not self._options.committed or is_sound(log)
 
     def _end(self, name: TopicPartition, log: Log, watermarks: HighWatermarks | None) -> int:
-        end = log.end_offset
+        limit = OFFSET_MAX if watermarks is None else watermarks.of(name, str(log.path))
+        end = min(log.end_offset, limit)
         is_decided = (  # a log does not follow transactions behind damage
-            log.last_stable_offset >= end and log.damage is None and self._were_sound[str(log.path)]
+            log.last_stable_offset >= log.end_offset == end
+            and log.damage is None
+            and self._were_sound[str(log.path)]
         )
         if self._options.committed and not is_decided:
             there = read_partition(name, str(log.path))
             cleaned = cleaned_of(there, self._options, CleanerPoints())
-            end = min(end, committed_of(there, cleaned).end)
-        if watermarks is None:
-            return max(log.start_offset, end)
-        return max(log.start_offset, min(end, watermarks.of(name, str(log.path))))
+            end = min(end, committed_of(there, cleaned, limit).end)
+        return max(log.start_offset, end)
 
 
 def _last_base(log: Log) -> int | None:

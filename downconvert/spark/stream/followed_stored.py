@@ -80,7 +80,7 @@ class StoredLog:
         self._log = log
         self._options = options
         self._cache = cache
-        self._transactions: Committed | None = None
+        self._transactions: dict[int, Committed] = {}  # by high watermark
         self._tail = self._look()
 
     @property
@@ -108,18 +108,14 @@ class StoredLog:
     def end_offset(self) -> int:
         return self._tail.end_offset
 
-    @property
-    def stable_offset(self) -> int:
-        """The offset up to which it can be read now."""
-        return min(
-            self.end_offset, self._committed().end if self._options.committed else OFFSET_MAX
-        )
-
     def readable_until(self, watermarks: HighWatermarks | None) -> int:
-        """As `stable_offset`, and not after the high watermark, if watermarks are given."""
-        if watermarks is None:
-            return self.stable_offset
-        return max(self.start_offset, min(self.stable_offset, watermarks.of_log(self._log)))
+        """The offset up to which it can be read now; not after the high watermark, if watermarks
+        are given."""
+        limit = OFFSET_MAX if watermarks is None else watermarks.of_log(self._log)
+        end = min(self.end_offset, limit)
+        if self._options.committed:
+            end = min(end, self._committed(limit).end)
+        return max(self.start_offset, end)
 
     def starting(self, end: int) -> int:
         return start_of(self._log, end, self._options)
@@ -193,12 +189,14 @@ class StoredLog:
                 return Tail(end) if after < end else Tail(after, header.leader_epoch)
         return Tail(end)
 
-    def _committed(self) -> Committed:
-        if self._transactions is None:
+    def _committed(self, limit: int = OFFSET_MAX) -> Committed:
+        limit = limit if limit < self.end_offset else OFFSET_MAX
+        if limit not in self._transactions:
             cleaned = cleaned_of(self._log, self._options, CleanerPoints())
-            make = partial(committed_of, self._log, cleaned)
-            self._transactions = self._once(self._log.segments, ("committed", self._log), make)
-        return self._transactions
+            make = partial(committed_of, self._log, cleaned, limit)
+            key = "committed", self._log, limit
+            self._transactions[limit] = self._once(self._log.segments, key, make)
+        return self._transactions[limit]
 
     def _once(self, files: Sequence[SegmentFile], key: Hashable, make: Callable[[], Made]) -> Made:
         """The cached result of `make` for these files, if they have not changed. Files of this

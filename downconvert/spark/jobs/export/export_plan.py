@@ -93,18 +93,20 @@ def bounds_of(logs: Sequence[PartitionLog], settings: Settings) -> dict[TopicPar
     """Which offsets of each log may be exported. Warns if no high watermark is known.
 
     ValueError: no record is at or after the starting timestamp."""
-    options = settings.selected()
-    is_mounted = are_mounted(logs)
-    ends = in_parallel(partial(end_of, settings=settings), logs, is_mounted=is_mounted)
-    selected = in_parallel(partial(offsets_of, options=options), logs, is_mounted=is_mounted)
-    watermarks = HighWatermarks()
+    ask = partial(in_parallel, is_mounted=are_mounted(logs))
+    selected = ask(partial(offsets_of, options=settings.selected()), logs)
+    limits = [OFFSET_MAX] * len(logs)
+    if not settings.past_high_watermark:
+        limits = list(map(HighWatermarks().of_log, logs))
+    limited = list(zip(logs, limits, strict=True))
+    ends = ask(lambda one: end_of(one[0], settings, one[1]), limited)
     found, unknown = {}, []
-    for log, (log_end, is_sound), (start, end) in zip(logs, ends, selected, strict=True):
-        if not settings.past_high_watermark:
-            limit = watermarks.of_log(log)
-            end = min(end, limit)
-            if limit == OFFSET_MAX:
-                unknown.append(str(log.topic_partition))
+    for (log, limit), (log_end, is_sound), (start, end) in zip(
+        limited, ends, selected, strict=True
+    ):
+        end = min(end, limit)
+        if limit == OFFSET_MAX and not settings.past_high_watermark:
+            unknown.append(str(log.topic_partition))
         is_sound = is_sound or end <= log_end
         found[log.topic_partition] = Bound(start, min(end, log_end), is_sound, log_end)
     if unknown:
@@ -141,9 +143,9 @@ def plan_of(
     return Plan(ranges, is_bounded)
 
 
-def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
-    """The offset after the last record (or the last committed one); and whether the end of the log
-    is sound, that is, has no damage that must end the run."""
+def end_of(log: PartitionLog, settings: Settings, limit: int = OFFSET_MAX) -> tuple[int, bool]:
+    """The offset after the last record (or the last one that is committed below `limit`); and
+    whether the end of the log is sound, that is, has no damage that must end the run."""
     if not log.segments:
         return log.start_offset, True
     last = log.segments[-1]
@@ -166,7 +168,8 @@ def end_of(log: PartitionLog, settings: Settings) -> tuple[int, bool]:
             is_sound = True
     end = max(log.start_offset, end)
     if settings.committed:
-        end = min(end, committed_of(log, cleaned_of(log, settings.selected(), CleanerPoints())).end)
+        cleaned = cleaned_of(log, settings.selected(), CleanerPoints())
+        end = min(end, committed_of(log, cleaned, limit).end)
     return end, is_sound
 
 

@@ -23,7 +23,9 @@ from downconvert.storage.producers.producer_state import (
 from records.batches.builder import build_marker
 from records.batches.control import ControlRecordType
 from records.formats import MAGIC_AT
+from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import packed, rows
+from tests.downconvert.spark.stream.test_follow import read, stream
 from tests.downconvert.spark.tiered import local_tiered
 from tests.downconvert.storage import brokers
 from tests.downconvert.storage.logs import UNSYNCED, batch, indexed_segment, segment
@@ -316,3 +318,63 @@ def test_a_log_is_sound_from_its_last_snapshot_of_producers_on(
             write_snapshot(UNSYNCED, path, ProducerStates())
     with Log.open(tmp_path / "a-0") as log:
         assert (is_sound(log) and log.damage is None) is expected  # of the last segment
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+@pytest.mark.parametrize("has_indexes", [False, True])
+@pytest.mark.parametrize("kind", [ABORT, COMMIT])
+@pytest.mark.parametrize(
+    ("high_watermark", "expected"), [(3, [0]), (4, [0]), (5, None), (7, None), (90, None)]
+)
+def test_a_transaction_is_open_until_its_marker_is_below_the_high_watermark(
+    tmp_path: Path,
+    is_packed: bool,
+    has_indexes: bool,
+    kind: ControlRecordType,
+    high_watermark: int,
+    expected: list[int] | None,
+) -> None:
+    """A leader that comes back may truncate the marker, and the transaction end otherwise. In
+    queries, streams and exports."""
+    logs = tmp_path / "kafka"
+    logs.mkdir()
+    own = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    marker = build_marker(kind, offset=4, timestamp=40, producer_id=7)
+    datas = [batch(0), batch(1, 2, **own), batch(3), marker, batch(5, 6)]
+    (indexed_segment if has_indexes else segment)(logs / "a-0", 0, *datas)
+    if has_indexes and kind is ABORT:
+        index = logs / "a-0" / file_name(0, Kind.TRANSACTION_INDEX)
+        index.write_bytes(ENTRY.pack(VERSION, *AbortedTransaction(7, 1, 4, 5)))
+    (logs / "replication-offset-checkpoint").write_text(f"0\n1\na 0 {high_watermark}\n")
+    whole = [0, 3, 5, 6] if kind is ABORT else [0, 1, 2, 3, 5, 6]
+    wanted = [at for at in whole if at < high_watermark] if expected is None else expected
+    path = packed(logs) if is_packed else logs
+    options = {"isolation": "read_committed", "stopAtHighWatermark": "true"}
+    assert [row["offset"] for row in rows(path, **options)] == wanted
+    source = stream(path, isolation="read_committed")
+    end = source.latestOffset({"a": {"0": 0}})
+    assert read(source, {"a": {"0": 0}}, end) == [f"a-0:{at}" for at in wanted]
+    with pytest.MonkeyPatch.context() as patch:
+        exported(patch, path, tmp_path / "lake", committed=True)
+    assert [row[2] for row in archived(tmp_path / "lake")] == wanted
+
+
+def test_aborts_in_tiered_storage_count_if_the_high_watermark_is_behind_them(
+    tmp_path: Path,
+) -> None:
+    own = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+    marker = build_marker(ABORT, offset=3, timestamp=30, producer_id=7)
+    indexed_segment(tmp_path / "a-0", 0, batch(0), batch(1, 2, **own), marker)
+    index = tmp_path / "a-0" / file_name(0, Kind.TRANSACTION_INDEX)
+    index.write_bytes(ENTRY.pack(VERSION, *AbortedTransaction(7, 1, 3, 4)))
+    local_tiered(tmp_path / "both" / "tier", tmp_path / "a-0", 0)
+    (tmp_path / "both" / "b1").mkdir()
+    segment(tmp_path / "both" / "b1" / "a-0", 0, batch(0))
+    for high_watermark, wanted in ((2, [0]), (3, [0]), (4, [0])):
+        checkpoint = tmp_path / "both" / "b1" / "replication-offset-checkpoint"
+        checkpoint.write_text(f"0\n1\na 0 {high_watermark}\n")
+        (log,) = find_partitions([str(tmp_path / "both")])
+        found = committed_of(log, lambda _: 0, high_watermark)
+        assert found.end == (OFFSET_MAX if high_watermark == 4 else 1), high_watermark
+        options = {"isolation": "read_committed", "stopAtHighWatermark": "true"}
+        assert [row["offset"] for row in rows(tmp_path / "both", **options)] == wanted

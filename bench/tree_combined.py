@@ -39,9 +39,9 @@ def combined_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> 
     """Returns the first difference; None: there is none. `found`, `absent`: of a plain query."""
     chance = random.Random(f"combined {tree.seed}")
     plain = Plain(found, absent)
-    committed = _plain(rows(place, mode="PERMISSIVE", isolation="read_committed"))
+    committed = plain_of(rows(place, mode="PERMISSIVE", isolation="read_committed"))
     for _ in range(QUERIES):
-        bounds = _bounds(chance, tree, plain)
+        bounds = bounds_of(chance, tree, plain)
         is_committed = chance.random() < 0.6
         base = committed if is_committed else plain
         wrong = _query(chance, tree, place, base, bounds, is_committed=is_committed)
@@ -50,7 +50,8 @@ def combined_reads(tree: Tree, place: str, found: list[int], absent: Ranges) -> 
     return _stream(chance, tree, place, committed)
 
 
-def _plain(read: Iterable[dict[str, Any]]) -> Plain:
+def plain_of(read: Iterable[dict[str, Any]]) -> Plain:
+    """What rows of PERMISSIVE have."""
     found, absent = [], []
     for row in read:
         if row["_corrupt"] is None:
@@ -60,7 +61,7 @@ def _plain(read: Iterable[dict[str, Any]]) -> Plain:
     return Plain(found, absent)
 
 
-def _bounds(chance: random.Random, tree: Tree, plain: Plain) -> Bounds:
+def bounds_of(chance: random.Random, tree: Tree, plain: Plain) -> Bounds:
     """Bounds by offset, by timestamp, or by both."""
     low, high, since = 0, END, 0
     options: dict[str, Any] = {}
@@ -111,7 +112,7 @@ def _query(
     expected = [at for at in base.found if bounds.low <= at < bounds.high]
     wanted = within(base.absent, bounds.since, bounds.high)
     try:
-        got, absent = _plain({"_corrupt": None} | row for row in rows(place, **options))
+        got, absent = plain_of({"_corrupt": None} | row for row in rows(place, **options))
     except RecordsError as error:
         is_right = options["mode"] == "FAILFAST" and (wanted or not _is_clear(tree))
         return None if is_right else f"{options} ends with {error}"
@@ -158,6 +159,7 @@ def _stream(chance: random.Random, tree: Tree, path: str, committed: Plain) -> s
     damage reads as much as a query."""
     goes_on = random.Random(f"goes on {tree.seed}").random() < 0.5
     options: dict[str, Any] = {"isolation": "read_committed", "failOnDataLoss": not goes_on}
+    options["stopAtHighWatermark"] = False
     if goes_on:
         options["mode"] = "DROPMALFORMED"
     try:

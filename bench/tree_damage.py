@@ -30,6 +30,7 @@ from .tree_log import Batch
 from .tree_mixed import MIXED, add_unfinished, mix
 from .tree_model import NAME, VARIED, Copy, Tree, generated
 from .tree_places import PLACED, REMOTE, move, place
+from .tree_selected import SELECTED, select
 from .tree_shapes import SHAPED, add_swaps, shape
 
 CODECS: Final = (Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD)
@@ -46,6 +47,8 @@ def varied(seed: int) -> Tree:
         shape(tree)
     if seed >= MIXED:
         mix(tree)
+    if seed >= SELECTED:
+        select(tree)
     return tree
 
 

@@ -5,7 +5,7 @@ Not here: what is in them (tree_model.py)."""
 import random
 from pathlib import Path
 
-from downconvert.storage.names import Kind, file_name
+from downconvert.storage.names import HIGH_WATERMARKS, META_PROPERTIES, Kind, file_name
 from records.formats import BATCH_HEADER_SIZE, V2
 from tests.downconvert.storage.logs import indexed_segment
 
@@ -36,6 +36,12 @@ def written(tree: Tree, path: Path, *, is_healed: bool = False) -> None:
         if copy.deleted:
             text = f"0\n1\na 0 {copy.deleted}\n"
             (directory.parent / "log-start-offset-checkpoint").write_text(text)
+        if copy.high_watermark is not None:
+            text = f"0\n1\na 0 {copy.high_watermark}\n"
+            (directory.parent / HIGH_WATERMARKS).write_text(text)
+        if tree.cluster:
+            text = f"version=1\ncluster.id={tree.cluster}\n"
+            (directory.parent / META_PROPERTIES).write_text(text)
         if chance.random() < 0.3:
             _stray(directory, tree)
     if tree.is_refused:

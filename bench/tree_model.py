@@ -91,6 +91,7 @@ class Copy:
     lost_notes: dict[str, str] = field(default_factory=dict)  # damaged small files, and how
     packing: str = ""
     moved_as: str = ""
+    high_watermark: int | None = None  # as its broker has noted it; None: there is no checkpoint
 
     def covers(self, offset: int) -> bool:
         """Whether an offset is within the copy, as it was before it was damaged."""
@@ -145,6 +146,8 @@ class Tree:
     copies: list[Copy]
     is_refused: bool = False  # two topics of one name
     lost: list[Copy] = field(default_factory=list)
+    cluster: str = ""  # the id that its brokers have noted; empty: none
+    is_encrypted: bool = False  # in tiered storage
 
     @property
     def truth(self) -> dict[int, bytes]:

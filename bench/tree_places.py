@@ -3,16 +3,21 @@ on two disks of a broker; and which are missing as a whole, or empty.
 
 Not here: what is in the copies (tree_model.py), their damage (tree_damage.py)."""
 
+import atexit
 import gzip
+import os
 import random
 import shutil
 import tarfile
+import tempfile
+from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from downconvert.spark.stores.data_keys import NAME as NAME_OF_KEYS
 from downconvert.storage.names import Kind, file_name
 from records.formats import V2
-from tests.downconvert.spark.tiered import Packing, aiven, local_tiered
+from tests.downconvert.spark.tiered import Packing, aiven, local_tiered, write_key
 
 from .tree_model import NAME, TOPIC_ID, Copy, Piece, Tree
 
@@ -20,7 +25,8 @@ from .tree_model import NAME, TOPIC_ID, Copy, Piece, Tree
 PLACED: Final = 6_000_000
 TIER: Final = "tier"
 SECOND_TIER: Final = "tier2"  # what another leader has copied (tree_mixed.py)
-TIERS: Final = (TIER, SECOND_TIER)
+THIRD_TIER: Final = "tier3"
+TIERS: Final = (TIER, SECOND_TIER, THIRD_TIER)
 REMOTE: Final = "remote"
 
 
@@ -120,7 +126,7 @@ def move(tree: Tree, path: Path) -> None:
         if not directory.exists():
             continue
         if one.broker in TIERS:
-            _to_tier(one, directory, path / REMOTE)
+            _to_tier(one, directory, path / REMOTE, is_encrypted=tree.is_encrypted)
             shutil.rmtree(path / one.broker)
             continue
         if one.moved_as:
@@ -141,16 +147,31 @@ def pack(top: Path, directory: Path, packing: str) -> None:
         shutil.rmtree(top)
 
 
-def _to_tier(one: Copy, directory: Path, target: Path) -> None:
+def _to_tier(one: Copy, directory: Path, target: Path, *, is_encrypted: bool) -> None:
+    key_pair = operator_key() if is_encrypted else None
     for piece in one.present():
         if not piece.batches:
             continue
-        name = f"{piece.base:022d}" if one.broker == TIER else f"{piece.base:021d}b"
+        name = f"{piece.base:022d}"[1:] + "abc"[TIERS.index(one.broker)]
         if one.packing == "kafka":
             local_tiered(target, directory, piece.base, name, topic_id=TOPIC_ID)
         else:
-            last, packing = piece.batches[-1].last, Packing(200, is_compressed=piece.base % 2 == 1)
+            last, packing = piece.batches[-1].last, Packing(200, piece.base % 2 == 1, key_pair)
             aiven(target, directory, piece.base, last, packing, name, topic_id=TOPIC_ID)
+
+
+@cache
+def operator_key() -> Any:
+    """The key pair that encrypts tiered storage. All readers in this process find it."""
+    from Crypto.PublicKey import RSA
+
+    key_pair = RSA.generate(1536)  # short, to be quick: it protects nothing
+    descriptor, path = tempfile.mkstemp(prefix="trees-", suffix=".pem")
+    os.close(descriptor)
+    atexit.register(os.unlink, path)
+    write_key(key_pair, Path(path))
+    os.environ[NAME_OF_KEYS] = f"main={path}"
+    return key_pair
 
 
 def add_move(chance: random.Random, directory: Path, suffix: str) -> None:

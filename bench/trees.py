@@ -35,7 +35,7 @@ from tests import object_store
 from tests.downconvert.spark.exporting import archived, exported
 from tests.downconvert.spark.reading import rows
 
-from .tree_combined import combined_reads
+from .tree_combined import Plain, combined_reads
 from .tree_damage import varied, write_varied
 from .tree_history import check_history
 from .tree_log import KEYS
@@ -43,9 +43,11 @@ from .tree_mixed import MIXED
 from .tree_model import Tree
 from .tree_places import is_written
 from .tree_reads import followed, joined, other_reads, range_of, within
+from .tree_selected import SELECTED, beside_refused, selected_reads
 from .tree_shapes import SHAPED
 
 PARTITION: Final = TopicPartition("a", 0)
+STREAMED: Final = {"failOnDataLoss": True, "stopAtHighWatermark": False}
 ALL: Final[dict[str, Any]] = {"topics": (), "skip_damaged": False}
 SHOWN: Final = 500  # how many trees a line of progress is for
 
@@ -63,6 +65,9 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
     place = str(logs) if uri is None else f"{uri}/logs"
     refusals = _refusals(tree, logs, is_stored=uri is not None)
     if refusals:
+        if seed >= SELECTED:
+            wrong = beside_refused(tree, path, place)
+            _expect(tree, wrong is None, wrong or "")
         try:
             rows(place)
         except refusals:
@@ -81,6 +86,9 @@ def check(seed: int, path: Path, uri: str | None = None) -> bool:
             _committed(tree, place, found)
             if seed >= MIXED:
                 wrong = combined_reads(tree, place, found, absent)
+                _expect(tree, wrong is None, wrong or "")
+            if seed >= SELECTED:
+                wrong = selected_reads(tree, path, place, Plain(found, absent))
                 _expect(tree, wrong is None, wrong or "")
             _jobs(tree, place, found, absent)
             _audit(tree, place, found)
@@ -240,7 +248,7 @@ def _audit(tree: Tree, place: str, found: list[int]) -> None:
 def _stream(tree: Tree, path: str, found: list[int], *, is_whole: bool) -> None:
     """Checks a stream, with random limits and restarts."""
     try:
-        streamed, _ = followed(random.Random(tree.seed), path, {"failOnDataLoss": True})
+        streamed, _ = followed(random.Random(tree.seed), path, STREAMED)
     except RecordsError:
         # In a cleaned segment the driver cannot distinguish damage from an unfinished copy.
         is_unclear = tree.is_hurt and any(copy.cleaned for copy in tree.copies)
@@ -276,7 +284,7 @@ def _export(
     repaired."""
     with pytest.MonkeyPatch.context() as patch:
         try:
-            exported(patch, place, lake)
+            exported(patch, place, lake, past_high_watermark=True)
         except (RecordsError, JobError):
             _expect(tree, not is_whole, "an export fails, and a query reports nothing")
             _expect(tree, not archived(lake), "a run that failed has left records")
@@ -287,7 +295,7 @@ def _export(
                 _offsets(lake) == found,
                 f"an export has {_offsets(lake)}, and a query {found}",
             )
-        there = exported(patch, place, lake, skip_damaged=True)
+        there = exported(patch, place, lake, skip_damaged=True, past_high_watermark=True)
         _expect(
             tree,
             _offsets(lake) == found,
@@ -303,7 +311,8 @@ def _export(
         healed = rows(place, mode="PERMISSIVE")  # retention may still have made a gap
         whole = [row["offset"] for row in healed if row["_corrupt"] is None]
         start = whole[0] if whole else OFFSET_MAX  # what was removed before stays archived
-        exported(patch, place, lake, skip_damaged=len(whole) < len(healed))
+        is_short = len(whole) < len(healed)
+        exported(patch, place, lake, skip_damaged=is_short, past_high_watermark=True)
         late = [at for at in _offsets(lake) if at >= start]
         is_right = set(late) >= (tree.had() & set(whole)) and len(set(late)) == len(late)
         if not any(copy.cleaned for copy in (*tree.copies, *tree.lost)):

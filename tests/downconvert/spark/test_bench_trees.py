@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from bench import tree_combined, trees
+from bench import tree_combined, tree_selected, trees
 from bench.tree_history import check_history
 from bench.tree_mixed import MIXED
 from bench.tree_model import generated
 from bench.tree_places import PLACED
+from bench.tree_selected import SELECTED
 from bench.tree_shapes import SHAPED
 from tests.object_store import ObjectStore
 
@@ -73,6 +74,15 @@ def test_options_together_read_the_part_that_each_of_them_selects(
     tmp_path: Path, first: int
 ) -> None:
     """Also of mixed formats, large records, preallocated files and two leaders' tiered storage."""
+    for seed in range(first, first + 4):
+        (tmp_path / str(seed)).mkdir()
+        trees.check(seed, tmp_path / str(seed))
+
+
+@pytest.mark.parametrize("first", range(SELECTED, SELECTED + 8, 4))
+def test_parts_that_options_select_are_what_the_whole_has_there(tmp_path: Path, first: int) -> None:
+    """Up to high watermarks, beside another partition or cluster, in exports of a part; also of
+    encrypted tiered storage, and of overlapping segments there."""
     for seed in range(first, first + 4):
         (tmp_path / str(seed)).mkdir()
         trees.check(seed, tmp_path / str(seed))
@@ -148,4 +158,24 @@ def test_the_model_notices_an_option_that_has_no_effect(
 
     monkeypatch.setattr(tree_combined, "rows", without)
     with pytest.raises(trees.WrongError, match=r"reads|absent"):
+        trees.check(seed, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "seed"),
+    [
+        ("stopAtHighWatermark", 10_200_728),
+        ("failOnDataLoss", 10_200_226),
+        ("clusterId", 10_200_001),
+        ("startingOffsets", 10_200_000),
+    ],
+)
+def test_the_model_notices_an_option_that_selects_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, seed: int
+) -> None:
+    def without(*path: Any, **options: Any) -> list[Row]:
+        return rows(*path, **{name: value for name, value in options.items() if name != option})
+
+    monkeypatch.setattr(tree_selected, "rows", without)
+    with pytest.raises(trees.WrongError):
         trees.check(seed, tmp_path)

@@ -60,7 +60,7 @@ def staged(log: PartitionLog, whole: Collection[int], *, tail: bool = False) -> 
         directory = Path(scratch) / str(log.topic_partition)
         directory.mkdir()
         for name, blob in log.sides:
-            blob.save(directory / name)
+            blob.save_current(directory / name)
         for file in log.segments:
             if not file.blobs:
                 _link(file, directory)

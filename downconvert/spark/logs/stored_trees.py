@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from downconvert.spark.stores.blobs import Blob
+from downconvert.spark.stores.blobs import SMALL_SIZE_MAX, Blob
 from downconvert.spark.stores.data_keys import DataKeys
 from downconvert.spark.stores.object_cache import ObjectCache
 from downconvert.spark.stores.parallel import in_parallel
@@ -51,7 +51,6 @@ from .tiers import Remote, Tier, is_of_tier, remotes, tier_of
 GZ: Final = ".gz"
 OF_BROKER: Final = {META_PROPERTIES, LOG_STARTS, HIGH_WATERMARKS, CLEANER_POINTS}
 OF_PARTITION: Final = {LEADER_EPOCHS, PARTITION_METADATA}
-SMALL: Final = 64 * 1024 * 1024  # bytes; no checkpoint is larger
 MAGIC: Final = re.compile(r"[*?\[{]")
 
 Folder: TypeAlias = tuple[str, ...]
@@ -177,7 +176,7 @@ def _log(
     replacing segments. Which of them are valid can only be decided in a mounted directory."""
     grouped: dict[int, dict[Kind, Blob]] = {}
     sides: list[tuple[str, Blob]] = []
-    for file, blob in files.items():
+    for file, blob in sorted(files.items()):  # a plain file before its gzipped copy
         plain = file.removesuffix(GZ)
         if plain != file:
             blob = replace(blob, is_gzipped=True)
@@ -211,7 +210,8 @@ def _is_snapshot(found: FileName | None) -> bool:
 def broker_of(files: Mapping[str, Blob]) -> str:
     """Copies a broker's checkpoints, which cover all its partitions, to a directory of this
     machine."""
-    noted = {name: blob for name, blob in files.items() if name in OF_BROKER and blob.size < SMALL}
+    small = {name: blob for name, blob in files.items() if blob.size < SMALL_SIZE_MAX}
+    noted = {name: small[name] for name in OF_BROKER & small.keys()}
     digest = sha256(repr(sorted(noted.items(), key=lambda pair: pair[0])).encode()).hexdigest()
     directory = Path(_scratch().name) / digest
     if not directory.exists():
@@ -220,7 +220,7 @@ def broker_of(files: Mapping[str, Blob]) -> str:
         part = Path(tempfile.mkdtemp(dir=_scratch().name))
         try:
             for name, blob in noted.items():
-                blob.save(part / name)
+                blob.save_current(part / name)
             part.rename(directory)
         except OSError:
             if not directory.exists():  # another thread may have made it

@@ -21,6 +21,7 @@ from .chunks import Chunks
 from .stores import ObjectReader, is_stored, shown
 
 PIECE_SIZE: Final = 8 * MiB  # bytes of one request
+SMALL_SIZE_MAX: Final = 64 * MiB  # bytes; no checkpoint is larger
 GZIP: Final = 16 + zlib.MAX_WBITS
 LOG_SIZE_MAX: Final = 2**31 - 1  # bytes; positions in a segment's index are of 32 bits
 
@@ -73,6 +74,19 @@ class Blob:
     def read(self) -> bytes:
         """The whole content of a small blob."""
         return b"".join(self.pieces())
+
+    def save_current(self, target: Path) -> None:
+        """Writes the content of a small file as it is now. Brokers replace their checkpoints, so it
+        may have another size than when it was listed. FileNotFoundError: it is gone."""
+        is_part = self.start or self.is_gzipped or self.chunks is not None
+        if is_part or not self.size:
+            target.write_bytes(self.read())
+            return
+        reader = self.open()
+        try:
+            target.write_bytes(reader.read(0, SMALL_SIZE_MAX))
+        finally:
+            reader.close()
 
     def save(self, target: Path) -> None:
         """Writes the content to a file, with the blob's modification time."""

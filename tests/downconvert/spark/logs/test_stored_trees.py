@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from downconvert.spark.logs.segment_files import PartitionLog
+from downconvert.spark.logs.staging import staged
+from downconvert.spark.logs.stored_trees import broker_of, forget
 from downconvert.spark.logs.trees import find_partitions, read_partition
 from downconvert.spark.stores.blobs import Blob
 from downconvert.spark.stores.store_errors import ThrottledError
@@ -144,7 +147,7 @@ def test_checkpoints_of_which_one_could_not_be_copied_are_copied_again(
     (logs / "replication-offset-checkpoint").write_text("0\n1\norders 0 20\n")
     with tarfile.open(tmp_path / "a.tar", "w") as tar:
         tar.add(logs, "kafka")
-    save, refused = Blob.save, []
+    save, refused = Blob.save_current, []
 
     def refusing(blob: Blob, target: Path) -> None:
         if not refused:
@@ -152,13 +155,43 @@ def test_checkpoints_of_which_one_could_not_be_copied_are_copied_again(
             raise ThrottledError("throttling")
         save(blob, target)
 
-    monkeypatch.setattr(Blob, "save", refusing)
+    monkeypatch.setattr(Blob, "save_current", refusing)
     wanted = {"topics": "orders", "stopAtHighWatermark": "true"}
     with pytest.raises(ThrottledError):
         content(tmp_path / "a.tar", **wanted)
     assert [offset for _, _, offset, _ in content(tmp_path / "a.tar", **wanted)] == list(
         range(3, 20)
     )
+
+
+@pytest.mark.parametrize("now", [["a 0 100"], ["a 0 1000", "b 0 7"], ["a 0 10000", "b 0 7"]])
+def test_a_checkpoint_that_is_replaced_after_it_was_listed_is_read_as_it_is_then(
+    tmp_path: Path, now: list[str]
+) -> None:
+    """The first bytes of a longer one may end within an offset: 10 in place of 10000."""
+    path = tmp_path / "replication-offset-checkpoint"
+    listed = "0\n2\nb 0 70\na 0 1000\n"
+    blob = Blob(str(path), len(listed))
+    text = f"0\n{len(now)}\n" + "".join(f"{line}\n" for line in reversed(now))
+    path.write_text(text)
+    broker = Path(broker_of({path.name: blob}))
+    assert (broker / path.name).read_text() == text
+    side = ("leader-epoch-checkpoint", blob)
+    with staged(PartitionLog(TopicPartition("a", 0), "", 0, (), str(broker), (side,)), ()) as found:
+        assert (found / side[0]).read_text() == text
+    forget(str(broker))
+
+
+def test_a_segment_is_read_itself_where_its_gzipped_copy_is_not_finished(tmp_path: Path) -> None:
+    """gzip removes the file last. A tar has both in any order."""
+    logs = tmp_path / "logs"
+    log = partition(logs, batch(0, 1), "a-0") / file_name(0, Kind.LOG)
+    part = log.with_name(f"{log.name}.gz")
+    part.write_bytes(gzip.compress(log.read_bytes())[:20])
+    with tarfile.open(tmp_path / "a.tar", "w") as tar:
+        for file in (part, log):
+            tar.add(file, f"a-0/{file.name}")
+    assert [row["offset"] for row in rows(tmp_path / "a.tar")] == [0, 1]
 
 
 def test_a_file_system_of_fsspec_whose_names_begin_with_a_slash(logs: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from downconvert.spark.errors import (
     SegmentChangedError,
     TaskFailedError,
 )
+from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.segment_files import PartitionLog
 from downconvert.spark.logs.trees import find_partitions
 from downconvert.spark.notices import forward
@@ -68,8 +69,12 @@ def chosen(paths: Sequence[str], topics: Sequence[str]) -> list[PartitionLog]:
         there.add(name.topic)
         return not topics or _is_named(name.topic, topics)
 
+    def search(_: bool) -> list[PartitionLog]:
+        there.clear()
+        return find_partitions(paths, takes=takes)
+
     try:
-        found = find_partitions(paths, takes=takes)
+        found = attempted(search)
     except ValueError as error:  # an invalid path, or a missing key
         raise JobError(str(error)) from error
     if not there:

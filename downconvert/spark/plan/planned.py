@@ -5,6 +5,7 @@ Not here: planning itself (planner.py)."""
 from collections.abc import Iterator
 from typing import Any
 
+from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.segment_files import PartitionLog, SegmentFile
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
@@ -15,6 +16,10 @@ from .planner import offsets_of, partitions, plan_logs
 
 def rows_of(options: Options, bounds: Bounds) -> list[dict[str, Any]]:
     """Rows with the columns of schemas.SPLIT: by task, then the segments that are left out."""
+    return attempted(lambda _: _rows_of(options, bounds))
+
+
+def _rows_of(options: Options, bounds: Bounds) -> list[dict[str, Any]]:
     logs = partitions(options)
     tasks = plan_logs(logs, options, bounds)
     found = [_row(split, number) for number, splits in enumerate(tasks) for split in splits]

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from itertools import chain, groupby
 from typing import Final
 
+from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import boundaries_of
 from downconvert.spark.logs.completeness import CleanerPoints, is_last, whole_split
 from downconvert.spark.logs.isolation import Committed, committed_of
@@ -34,8 +35,9 @@ TOPICS_TOLD: Final = 20  # existing topics in the error for an unknown one
 
 
 def plan(options: Options, bounds: Bounds) -> list[tuple[Split, ...]]:
-    """The splits to read, a tuple for each task."""
-    return plan_logs(partitions(options), options, bounds)
+    """The splits to read, a tuple for each task. If a partition is deleted or cleaned meanwhile, it
+    is planned again."""
+    return attempted(lambda _: plan_logs(partitions(options), options, bounds))
 
 
 def plan_logs(

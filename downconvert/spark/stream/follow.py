@@ -15,9 +15,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from downconvert.spark.errors import DataLossError, SegmentChangedError
+from downconvert.spark.logs.attempts import GONE
 from downconvert.spark.logs.places import Place, Places, Wait
 from downconvert.spark.logs.splits import Split
 from downconvert.spark.options.options import Options
@@ -28,8 +29,6 @@ from records.batch import NONE
 
 from .followed import FollowedLog, FollowedLogs
 
-# A file was removed or changed since it was found.
-GONE: Final = (FileNotFoundError, SegmentChangedError)
 Made = TypeVar("Made")
 Offsets: TypeAlias = dict[TopicPartition, int]
 

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.completeness import CleanerPoints, is_damaged_after
 from downconvert.spark.logs.isolation import committed_of, is_sound
 from downconvert.spark.logs.places import Place, changed_from, epoch_of
@@ -28,7 +29,7 @@ from records import CorruptRecordsError
 from records.batch import NONE
 
 from .followed import FollowedLog
-from .followed_stored import StoredLog, StoredLogs, attempted
+from .followed_stored import StoredLog, StoredLogs
 
 # Otherwise a stream of ten thousand partitions would keep a file of each open.
 OPEN_SEGMENTS_MAX: Final = 64
@@ -168,7 +169,7 @@ class MountedLogs:
             found = find_directories(self._options.paths, self._options.cluster_id, packed)
             return list(found), packed
 
-        return attempted(search, FileNotFoundError)
+        return attempted(search)
 
     def _current(
         self, name: TopicPartition, directories: Sequence[str], watermarks: HighWatermarks | None

@@ -9,8 +9,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
+from downconvert.spark.logs.attempts import attempted
 from downconvert.spark.logs.boundaries import StoredBoundaries
 from downconvert.spark.logs.checkpoints import leader_epochs
 from downconvert.spark.logs.completeness import (
@@ -48,21 +49,9 @@ from downconvert.storage.names import OFFSET_MAX, PARTITION_METADATA, TopicParti
 from records import BatchHeader, CorruptRecordsError
 from records.batch import NONE
 
-from .follow import GONE
 from .followed import FollowedLog
 
 Made = TypeVar("Made")
-
-ATTEMPTS: Final = 3  # objects and directories may be replaced and removed during a listing
-
-
-def attempted(search: Callable[[bool], Made], *gone: type[Exception]) -> Made:
-    """The result of a search, which is made again if something changes during it. `search`: called
-    with whether it is the final attempt, whose error is passed on."""
-    for _ in range(ATTEMPTS - 1):
-        with suppress(*gone):
-            return search(False)
-    return search(True)
 
 
 class Tail(NamedTuple):
@@ -248,7 +237,7 @@ class StoredLogs:
     def refresh(self) -> dict[TopicPartition, tuple[FollowedLog, int]]:
         """Lists the logs again. FileNotFoundError: there is nothing below the paths, and never was.
         StoreError."""
-        return attempted(lambda is_final: self._opened(self._listed(is_final=is_final)), *GONE)
+        return attempted(lambda is_final: self._opened(self._listed(is_final=is_final)))
 
     def _listed(self, *, is_final: bool) -> list[PartitionLog]:
         """The logs. FileNotFoundError: there is nothing below the paths, and this is not the final
